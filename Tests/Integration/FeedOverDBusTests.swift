@@ -15,6 +15,13 @@ import Testing
 struct FeedOverDBusTests {
   init() { EventLoop.shared.runInBackground() }
 
+  /// A clock at the beginning of 1970, so that the first message has the number 1.
+  private final class StoppedClock: WallClock {
+    let milliseconds: Int64 = 0
+    let isSynchronised = true
+    func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
+  }
+
   @LoopActor
   private final class Stage {
     let bus: PrivateBus
@@ -35,7 +42,7 @@ struct FeedOverDBusTests {
       radio = SharedRadio(driver: air.addNode(), scheduler: time)
       service = BroadcastService(
         radio: radio.tenant("broadcast", share: .nothing), scheduler: time, settings: .init(),
-        keeper: LedgerKeeper(directory: "", scheduler: time, disk: time))
+        keeper: LedgerKeeper(directory: "", scheduler: time, disk: time), clock: StoppedClock())
       server = BusConnection(address: .address(bus.address))
       client = BusConnection(address: .address(bus.address))
       server.objects.exportManager("/org/earshot")

@@ -184,9 +184,10 @@ public struct SessionLimits: Hashable, Sendable {
   public var ofOthers = 2000
   public var reserve = 60
   public var reserves = 64
-  /// Maximum handshakes in a span because messages under the names of peers with sessions cannot be opened: for one source, and in all. Each
+  /// Maximum handshakes in a span because messages cannot be opened, under the names of peers with sessions or without: for one source, and
+  /// in all. Third messages in a row without a session do not count here. Each
   /// source has one more beside them.
-  public var recoveriesOfSource = 5
+  public var recoveriesOfSource = 10
   public var recoveries = 20
   /// From a replacement that the peer began to the next one that it may begin: a peer may restart several times a minute.
   public var replacementPause = Duration.seconds(5)

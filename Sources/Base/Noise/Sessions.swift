@@ -364,18 +364,22 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       record.undecryptable += 1
       return record.undecryptable
     }
-    let isLost = records[peer]?.live == nil
-    return count >= limits.undecryptable || isLost ? recover(peer, because: source, at: now) : []
+    let isLost = records[peer]?.live == nil && count < limits.undecryptable
+    guard isLost || count >= limits.undecryptable else { return [] }
+    return recover(peer, because: source, isLost: isLost, at: now)
   }
 
   /// Begins a handshake because the peer seems to have other keys, at most once a minute.
   ///
   /// - Parameter source: where messages under the peer's name came from that no key opened; nil if the caller asked for the handshake.
-  private mutating func recover(_ peer: Peer, because source: MessageSource?, at now: Instant) -> [Action] {
+  /// - Parameter isLost: whether there is no session, and one message shows that the peer may have one.
+  private mutating func recover(
+    _ peer: Peer, because source: MessageSource?, isLost: Bool = false, at now: Instant
+  ) -> [Action] {
     guard let record = records[peer], record.initiator == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
     let account: HandshakeBudget<Peer>.Account =
-      source.map { record.live == nil ? .others($0) : .recovery($0) } ?? .ours
+      source.map { record.live == nil && !isLost ? .others($0) : .recovery($0) } ?? .ours
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
     // The minute begins with what went out; what was refused is tried again with the next message.
     guard !actions.isEmpty else { return [] }

@@ -23,6 +23,8 @@ public enum Limits {
   public static let publicTextCharacters = 60_000
   /// The longest private text that is cut into several messages, in bytes.
   public static let privateTextBytes = 64 << 10
+  /// Public messages of one sender in a minute, and in one burst.
+  public static let publicMessagesPerMinute = 600
 
   /// The most fragments of one packet.
   public static let fragments = 10_000

@@ -24,6 +24,10 @@ extension MeshEngine {
     return (id, turn.actions)
   }
 
+  /// Whether this node may send one more public message now: it keeps to the limit of a sender, because its neighbours accept no more. It
+  /// counts the message.
+  public mutating func takeOwnLine(at now: Instant) -> Bool { lines.takeOwn(identity.id, at: now) }
+
   /// Whether so many fragments of this node's messages wait for a link that it should say nothing more there for now.
   public func isFullOfFragments(_ link: LinkID) -> Bool { paced.isOwnFull(for: link) }
 

@@ -7,7 +7,7 @@ import Common
 /// gossip sync. Signatures are checked before, so nobody uses up the limit of another sender, and nobody can forge the origin of a packet.
 struct LineQuota: Sendable {
   /// Accepted messages, in a minute and in one burst: of one sender, and of strangers over links of one origin.
-  static let ofSender = 600
+  static let ofSender = Limits.publicMessagesPerMinute
   static let ofOrigin = 2400
   /// Relayed messages, in a minute and in one burst: of one sender, and of anybody over links of one origin.
   static let passedOnOfSender = 240
@@ -65,6 +65,9 @@ struct LineQuota: Sendable {
     }
     return true
   }
+
+  /// Whether this node may send one more message. It counts the message.
+  mutating func takeOwn(_ own: PeerID, at now: Instant) -> Bool { senders.take(own, at: now) }
 
   /// Whether an accepted message is relayed. It counts the message.
   mutating func mayPassOn(from peer: PeerID, over origin: DeviceOrigin, at now: Instant) -> Bool {

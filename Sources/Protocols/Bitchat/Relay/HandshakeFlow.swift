@@ -9,8 +9,8 @@ import Crypto
 struct HandshakeFlow: Sendable {
   /// The time that the limits refer to.
   static let span = Duration.seconds(60)
-  /// Maximum first messages of one conversation, counted without hops. A peer makes an attempt every 10 s.
-  static let firsts: Float = 4
+  /// Maximum first messages of one conversation, counted without hops. A peer makes an attempt, or restarts, every 10 s at most.
+  static let firsts: Float = 6
   /// Maximum other messages of handshakes in one conversation.
   static let others: Float = 12
   /// Maximum first messages for one recipient.

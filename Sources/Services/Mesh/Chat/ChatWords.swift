@@ -1,16 +1,16 @@
 /// The commands of the input line, and what is said about them.
 enum ChatWords {
   static let commands: [(name: String, arguments: String, help: String)] = [
-    ("/msg", "NAME [TEXT]", "open a conversation with one peer, or send that peer a text"),
-    ("/all", "[TEXT]", "back to everybody, or send everybody a text"),
+    ("/msg", "NAME [TEXT]", "talk to one peer"),
+    ("/all", "[TEXT]", "talk to everybody"),
     ("/who", "", "list the peers that are near"),
-    ("/send", "FILE", "send a file, of 1 MiB at most, to the open conversation"),
-    ("/clear", "", "empty the screen; the service keeps the messages"),
-    ("/nick", "NAME", "call yourself otherwise"),
-    ("/favourite", "[NAME]", "make a peer a favourite, or take that back"),
-    ("/block", "[NAME]", "hear no more of a peer, or take that back"),
-    ("/verify", "[NAME|CODE]", "compare fingerprints with a peer, or have it prove the code that it shows"),
-    ("/help", "", "this"),
+    ("/send", "FILE", "send a file of at most 1 MiB"),
+    ("/clear", "", "empty the screen, and keep the messages"),
+    ("/nick", "NAME", "change your nickname"),
+    ("/favourite", "[NAME]", "mark or unmark a favourite"),
+    ("/block", "[NAME]", "block or unblock a peer"),
+    ("/verify", "[NAME|CODE]", "compare fingerprints, or read a code"),
+    ("/help", "", "show this"),
     ("/quit", "", "leave (Ctrl-C)"),
   ]
 

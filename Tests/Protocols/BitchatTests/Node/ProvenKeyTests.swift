@@ -16,7 +16,7 @@ struct ProvenKeyTests {
     hall.handle(.favourite(bob, true), at: 0)
     hall.connect(0, 1)
     hall.pass(.seconds(2))
-    hall.nodes[0].engine.restorePin(of: bob, other, at: hall.now)
+    hall.nodes[0].engine.restorePin(of: bob, other, isProven: false, at: hall.now)
     #expect(hall.nodes[0].engine.table.pin(of: bob) == other)
     hall.nodes[0].kept = []
     // It has lost its session, and proves its key in the next one.

@@ -242,7 +242,8 @@ struct ReliabilityTests {
     let engine = hall.nodes[0].engine
     #expect(engine.table.count == 0 && engine.table.pinCount == 0)
     #expect(engine.unknown.count <= 32)
-    #expect(engine.sessions.halfOpen <= 30)
+    // Thirty first messages are answered, and ten handshakes are begun because of messages that no key opens.
+    #expect(engine.sessions.halfOpen <= 40)
     #expect(engine.sessions.peers.isEmpty)
     #expect(engine.archive.announceCount <= 1 && engine.archive.messageCount == 0)
   }

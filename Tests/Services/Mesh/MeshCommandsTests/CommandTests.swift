@@ -25,7 +25,7 @@ struct CommandTests {
     let stand = try await MeshStand()
     defer { stand.close() }
     #expect(await stand.run("say", "hello", "mesh") == ToolCall(.ok, "Said to everybody, as message 7.\n"))
-    #expect(await stand.run("say", "-", input: "two\nlines\n").code == .ok)
+    #expect(await stand.run("say", "-", input: "  two\nlines \r\n\n").code == .ok)
     #expect(await stand.run("say", "--json", "--", "--help") == ToolCall(.ok, "{\n  \"message\": 7\n}\n"))
     #expect(await stand.run("tell", "ALICE", "hi") == ToolCall(.ok, "Message 8 is on its way to <alice>.\n"))
     #expect(await stand.run("tell", "bob#1234", "hi", "there").code == .ok)
@@ -33,7 +33,7 @@ struct CommandTests {
     #expect(await stand.run("tell", "ABCDEF0123456789", "hi").code == .ok)
     #expect(
       stand.calls == [
-        "Say hello mesh", "Say two\nlines", "Say --help", "Tell \(MeshStand.alice) hi",
+        "Say hello mesh", "Say   two\nlines ", "Say --help", "Tell \(MeshStand.alice) hi",
         "Tell \(MeshStand.other) hi there",
         "Tell abcdef0123456789 hi",
       ])
@@ -41,6 +41,7 @@ struct CommandTests {
     #expect(await stand.run("tell", "alice").code == .usage)
     #expect(await stand.run("tell").code == .usage)
     #expect(await stand.run("say", "-", input: "").code == .usage)
+    #expect(await stand.run("say", "-", input: " \n").code == .usage)
     #expect(stand.calls.count == 6)
   }
 
@@ -57,7 +58,7 @@ struct CommandTests {
     let nobody = await stand.run("tell", "\u{1B}[2Jeve", "hi")
     #expect(nobody.failure == "No peer is called <\u{FFFD}[2Jeve>. Try: earshot mesh peers")
     // The node itself is no peer.
-    #expect(await stand.run("tell", "me", "hi").code == .failed)
+    #expect(await stand.run("tell", "desk", "hi").code == .failed)
     #expect(await stand.run("log", "--with", "eve").code == .failed)
     #expect(await stand.run("forget", "abcdef0123456789").failure?.contains("is not known") == true)
     #expect(stand.calls == [])
@@ -89,7 +90,7 @@ struct CommandTests {
     let text = """
       state        connected
       role         node
-      nickname     me
+      nickname     desk
       peer ID      00000000000000ff
       fingerprint  f0
       links        1
@@ -138,7 +139,7 @@ struct CommandTests {
         == ToolCall(
           .ok,
           """
-          me (this node)
+          desk (this node)
           └─ alice  -60 dBm
              └─ bob#0b0b
 

@@ -122,7 +122,7 @@ struct FileCommandTests {
   func ping() async throws {
     let stand = try await MeshStand()
     defer { stand.close() }
-    #expect(await stand.run("ping", "alice") == ToolCall(.ok, "alice answered after 42 ms, over 2 hops.\n"))
+    #expect(await stand.run("ping", "alice") == ToolCall(.ok, "<alice> answered after 42 ms, over 2 hops.\n"))
     #expect(stand.calls == ["Ping \(MeshStand.alice)"])
     #expect(await stand.run("ping").code == .usage)
   }

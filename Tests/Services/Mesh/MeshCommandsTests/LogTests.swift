@@ -19,7 +19,7 @@ struct LogTests {
     _ number: UInt32, _ sender: String, _ text: String, to conversation: String = "", nickname: String? = nil,
     _ state: MeshMessageView.State = .seen
   ) -> MeshMessageView {
-    let names = [MeshStand.own: "me", MeshStand.alice: "alice", MeshStand.bob: "bob", MeshStand.other: "Bob"]
+    let names = [MeshStand.own: "desk", MeshStand.alice: "alice", MeshStand.bob: "bob", MeshStand.other: "Bob"]
     return MeshMessageView(
       number: number, time: UInt64(number) * 1000, conversation: conversation, sender: sender,
       nickname: nickname ?? names[sender] ?? "", text: text, state: state)
@@ -43,9 +43,9 @@ struct LogTests {
     stand.messages = Self.some
     #expect(
       await stand.run("log").output.split(separator: "\n") == [
-        "\(Self.time(1))  <alice>: hello", "\(Self.time(2))  <me#00ff>: hi",
-        "\(Self.time(3))  <alice> → <me#00ff>: psst",
-        "\(Self.time(4))  <me#00ff> → <alice> (delivered): what?", "\(Self.time(5))  <bob#0b0b>: I am here too",
+        "\(Self.time(1))  <alice>: hello", "\(Self.time(2))  <desk>: hi",
+        "\(Self.time(3))  <alice> → <desk>: psst",
+        "\(Self.time(4))  <desk> → <alice> (delivered): what?", "\(Self.time(5))  <bob#0b0b>: I am here too",
       ])
     #expect(!stand.calls.contains { $0.hasPrefix("MarkRead") })
   }
@@ -120,7 +120,7 @@ struct LogTests {
     #expect(call.code == .notRunning)
     #expect(
       call.output.split(separator: "\n") == [
-        "\(Self.time(4))  <me#00ff> → <alice> (delivered): what?", "\(Self.time(5))  <bob#0b0b>: I am here too",
+        "\(Self.time(4))  <desk> → <alice> (delivered): what?", "\(Self.time(5))  <bob#0b0b>: I am here too",
         "\(Self.time(6))  <alice>: news", "  message 4: read", "\(Self.time(7))  <Bob#1234>: last",
       ])
   }

@@ -24,7 +24,7 @@ struct MapTests {
   }
 
   private static func map(_ peers: [MeshPeerView], _ links: [(Int, Int)]) -> MeshMap {
-    MeshMap(own: own, nickname: "me", peers: peers, links: links.map { (id($0.0), id($0.1)) })
+    MeshMap(own: own, nickname: "desk", peers: peers, links: links.map { (id($0.0), id($0.1)) })
   }
 
   @Test("It is a tree by hops, each peer once at a shortest way, neighbours with their signal and the strongest first")
@@ -37,7 +37,7 @@ struct MapTests {
       [(1, 255), (2, 255), (1, 3), (3, 4), (2, 5), (5, 4)])
     #expect(
       map.lines(width: 80, height: 23) == [
-        "me (this node)",
+        "desk (this node)",
         "├─ bob  -50 dBm",
         "│  └─ erin",
         "│     └─ dave",
@@ -57,7 +57,7 @@ struct MapTests {
     #expect(again == once)
     #expect(
       once.lines(width: 80) == [
-        "me (this node)", "├─ a", "├─ b", "└─ c", "", "Further links:", "  a – b, a – c, b – c",
+        "desk (this node)", "├─ a", "├─ b", "└─ c", "", "Further links:", "  a – b, a – c, b – c",
       ])
   }
 
@@ -68,10 +68,10 @@ struct MapTests {
     far[2].isDirect = false
     #expect(
       Self.map(far, []).lines(width: 80) == [
-        "me (this node)", "No link with anybody is known.", "", "Not connected to anybody known:",
+        "desk (this node)", "No link with anybody is known.", "", "Not connected to anybody known:",
         "  carol (1 hop), bob (2 hops), alice (not near)",
       ])
-    #expect(Self.map([], []).lines(width: 80) == ["me (this node)", "No link with anybody is known."])
+    #expect(Self.map([], []).lines(width: 80) == ["desk (this node)", "No link with anybody is known."])
   }
 
   @Test("A part of the mesh that nothing joins to this node is a tree of its own, from the peer with most links")
@@ -81,7 +81,7 @@ struct MapTests {
       [(2, 3), (3, 4)])
     #expect(
       map.lines(width: 80) == [
-        "me (this node)", "└─ alice", "Not joined to this node by known links:", "carol", "├─ bob", "└─ dave",
+        "desk (this node)", "└─ alice", "Not joined to this node by known links:", "carol", "├─ bob", "└─ dave",
       ])
   }
 
@@ -89,11 +89,11 @@ struct MapTests {
     "Peers of one name have four digits more, and so has one that takes the name of this node, and one without a name")
   func names() {
     let map = Self.map(
-      [Self.peer(0x1A2B, "alice", hops: 1), Self.peer(0x3C4D, "Alice", hops: 1), Self.peer(3, "me", hops: 1)],
+      [Self.peer(0x1A2B, "alice", hops: 1), Self.peer(0x3C4D, "Alice", hops: 1), Self.peer(3, "desk", hops: 1)],
       [(3, 0x77)])
     #expect(
       map.lines(width: 80) == [
-        "me#00ff (this node)", "├─ Alice#3c4d", "├─ alice#1a2b", "└─ me#0003", "   └─ #0077",
+        "desk#00ff (this node)", "├─ Alice#3c4d", "├─ alice#1a2b", "└─ desk#0003", "   └─ #0077",
       ])
   }
 
@@ -122,7 +122,7 @@ struct MapTests {
     let links = (11...80).map { (($0 - 1) % 10 + 1, $0) } + (11...70).map { ($0, $0 + 10) }
     let map = Self.map(peers, links)
     let lines = map.lines(width: 80, height: height - 1)
-    #expect(lines.count <= height - 1 && lines.first == "me (this node)")
+    #expect(lines.count <= height - 1 && lines.first == "desk (this node)")
     for line in lines { #expect(DisplayText.width(line) <= 80) }
     let shown = lines.filter { $0.contains("─ peer") }.count
     #expect(lines.contains("and \(80 - shown) more"), "\(lines)")
@@ -145,7 +145,7 @@ struct MapTests {
     #expect(!map.lines(width: 80, height: 23).contains { $0.contains("more") })
     #expect(map.lines(width: 80, height: 22).last == "and 2 more")
     #expect(map.lines(width: 80, height: 22).count == 22)
-    #expect(map.lines(width: 80, height: 1) == ["me (this node)"])
+    #expect(map.lines(width: 80, height: 1) == ["desk (this node)"])
   }
 
   @Test("A chain of a thousand keeps its names readable: the hops stand in place of the branches")
@@ -163,7 +163,7 @@ struct MapTests {
     #expect(
       map.json
         == [
-          "peer": "00000000000000ff", "name": "me",
+          "peer": "00000000000000ff", "name": "desk",
           "peers": [
             ["peer": "0000000000000001", "name": "alice", "hops": 1, "via": "00000000000000ff", "signal": -60],
             ["peer": "0000000000000002", "name": "bob", "hops": 2, "via": "0000000000000001", "signal": nil],

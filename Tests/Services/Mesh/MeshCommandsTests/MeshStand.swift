@@ -118,7 +118,7 @@ final class MeshStand {
         Property(
           "Counters", "a{st}", audience: .everybody, emits: .none,
           get: { .dictionary(key: "s", value: "t", [DBusEntry(.string("Clock"), .uint64(2))]) }),
-        Property("Nickname", "s", get: { .string("me") }),
+        Property("Nickname", "s", get: { .string("desk") }),
         Property("PeerId", "s", get: { [weak self] in .string(self?.ownID ?? "") }),
         Property("Fingerprint", "s", get: { .string("f0") }), Property("Links", "u", get: { .uint32(1) }),
         Property("Unread", "u", get: { .uint32(3) }), Property("Carried", "u", get: { .uint32(2) }),

@@ -50,7 +50,7 @@ struct VerifyTests {
     let code = try PacketVectors.code
     let broken = code.enumerated().map { $0.offset % 70 == 69 ? "\($0.element)\r\n" : "\($0.element)" }.joined()
     stand.looksUntilProof = 2
-    #expect(await stand.run("verify", code) == ToolCall(.ok, "alice (\(MeshStand.alice)) is verified.\n"))
+    #expect(await stand.run("verify", code) == ToolCall(.ok, "<alice> (\(MeshStand.alice)) is verified.\n"))
     #expect(await stand.run("verify", "--read", input: broken + "\n").code == .ok)
     #expect(await stand.run("verify", "-", input: code).code == .ok)
     #expect(stand.calls == [String](repeating: "VerifyCode \(code)", count: 3))
@@ -64,7 +64,7 @@ struct VerifyTests {
     stand.looksUntilProof = 100
     let code = try PacketVectors.code
     let call = await stand.run("verify", code, "--wait", "0")
-    #expect(call.code == .timeout && call.output == "" && call.failure?.hasPrefix("alice") == true)
+    #expect(call.code == .timeout && call.output == "" && call.failure?.hasPrefix("<alice>") == true)
     let json = await stand.run("verify", code, "--wait", "0", "--json")
     #expect(json.code == .timeout && json.output.contains("\"verified\": false"))
     #expect(json.output.contains("\"proof\": \"asked\""))
@@ -84,7 +84,7 @@ struct VerifyTests {
     let code = try PacketVectors.code
     let call = await stand.run("verify", code)
     #expect(call.code == status && call.output == "")
-    #expect(call.failure?.contains("alice (\(MeshStand.alice)) is not verified") == true)
+    #expect(call.failure?.contains("<alice> (\(MeshStand.alice)) is not verified") == true)
     #expect(call.failure?.contains(words) == true)
     let json = await stand.run("verify", code, "--json")
     #expect(json.code == status && json.output.contains("\"proof\": \"\(proof)\""))

@@ -14,6 +14,13 @@ struct MeshRecordTests {
     var empty = PeerMarks(peer: Sample.peer(9))
     empty.isBlocked = true
     empty.isFavouriteOfPeer = true
+    empty.isNoticeOwed = true
+    var delivered = try Sample.publicMessage(3)
+    (delivered.via, delivered.isReceiptOwed) = (77, true)
+    let packet = try Sample.gossip()
+    let marked = try #require(GossipArchive.Item(bytes: packet.bytes, via: 77))
+    var traces = ErasedTraces(randomFrom: &random)
+    traces.add([packet.id], own: identity.id, at: Sample.time)
     var renamed = try Sample.marks(3, isFavourite: true)
     (renamed.contacts, renamed.verifiedName) = ([.wrotePublicly, .wasWrittenTo], "mallory")
     renamed.heldNames = (1...8).map { "name \($0)" }
@@ -26,7 +33,7 @@ struct MeshRecordTests {
       .outgoing(try Sample.outgoing(7, isDated: false)),
       .carried(try Sample.carried(1)),
       .carried(try Sample.carried(2, isOfFavourite: true, givenTo: [Sample.peer(5), Sample.peer(6)])),
-      .gossip(try Sample.gossip()),
+      .gossip(packet), .gossip(marked), .message(delivered), .erased(traces),
       .file(KeptFilesTests.file(7)), .file(try KeptFilesTests.publicFile(8)),
       .deleted(DeletedFile(KeptFilesTests.file(7), at: 5)),
       .deleted(DeletedFile(try KeptFilesTests.privateFile(9), at: 6)),
@@ -56,6 +63,7 @@ struct MeshRecordTests {
       case (.gossip(let one), .gossip(let two)): #expect(one == two)
       case (.carried(let one), .carried(let two)): #expect(one == two)
       case (.message(let one), .message(let two)): #expect(one == two)
+      case (.erased(let one), .erased(let two)): #expect(one == two)
       case (.file(let one), .file(let two)): #expect(one == two)
       case (.deleted(let one), .deleted(let two)): #expect(one == two)
       default: Issue.record("another kind")
@@ -76,9 +84,16 @@ struct MeshRecordTests {
     }
   }
 
-  /// What is shorter, and a record as well. Of a peer: what an earlier release wrote, with nothing behind the nickname. Of a message that
-  /// waits: what an earlier release wrote, with nothing behind the pieces; and the form of one whose date is right.
+  /// The prefixes of a record that are records as well: a pin without its proof, a message or an envelope without the mark of the device
+  /// that delivered it, a peer that ends behind its nickname, and a waiting message that ends behind its pieces or without the byte of a
+  /// wrong date.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
+    switch record {
+    case .pin(_, _, isProven: true): return [Array(try record.bytes().dropLast())]
+    case .message(let message) where message.via != nil: return [Array(try record.bytes().dropLast(4))]
+    case .carried(let envelope) where envelope.via != nil: return [Array(try record.bytes().dropLast(4))]
+    default: break
+    }
     if case .peer(let marks) = record {
       let behind = 3 + marks.verifiedName.utf8.count + marks.heldNames.map { 1 + $0.utf8.count }.reduce(0, +)
       return [Array(try record.bytes().dropLast(behind))]
@@ -140,7 +155,7 @@ struct MeshRecordTests {
     #expect(throws: WireError.badValue("state")) { try MeshRecord(reading: bytes) }
     bytes[14] = 8
     #expect(throws: WireError.badValue("state")) { try MeshRecord(reading: bytes) }
-    #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 10]) }
+    #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 11]) }
   }
 
   @Test("A name that has no room in its field is not written")

@@ -68,12 +68,12 @@ struct SharesTests {
     // Somebody who says more, over a link of his own.
     for _ in 0..<20 { shares.add(from: Self.ann, via: 1, bytes: 10) }
     shares.add(from: Self.bob, via: 66, bytes: 10)
-    let losers = shares.firstToGo(within: (50, 1_000_000))
+    let losers = shares.firstToGo(within: (100, 1_000_000))
     #expect(!losers.contains(Self.ann, via: 1) && losers.contains(PeerID(rawValue: 100), via: 66))
     #expect(!losers.contains(PeerID(rawValue: 100), via: 1) && !losers.contains(PeerID(rawValue: 100)))
     // Of one device's, those of the sender that has the most.
     for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }
-    let most = shares.firstToGo(within: (50, 1_000_000))
+    let most = shares.firstToGo(within: (100, 1_000_000))
     #expect(!most.contains(Self.bob, via: 66) && most.contains(PeerID(rawValue: 139), via: 66))
   }
 }

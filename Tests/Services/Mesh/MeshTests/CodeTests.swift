@@ -99,6 +99,9 @@ struct CodeTests {
     let clock = Village.Clock(village.time)
     let (ann, bob) = (village.add("ann", clock: clock), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
+    // In their session bob proves its signing key.
+    let number = try ann.mesh.tell("bob", "hello")
+    #expect(village.wait { ann.progress[number]?.last == .delivered })
     let code = try #require(bob.mesh.verificationCode())
     var random = SeededRandom(seed: 9)
     let stranger = MeshEngine.Identity(randomFrom: &random)

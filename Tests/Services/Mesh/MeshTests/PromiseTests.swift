@@ -101,7 +101,7 @@ struct PromiseTests {
     // The log knows it by itself, where the archive of packets has forgotten it.
     bob.mesh.heard(
       PublicMessage(
-        sender: ann.id, nickname: "ann", text: "once", timestamp: kept.time, packet: packet, isLate: true))
+        sender: ann.id, nickname: "ann", text: "once", timestamp: kept.time, packet: packet, isLate: true, via: 1))
     village.time.advance(by: .seconds(5))
     #expect(bob.texts == ["once"] && bob.waiting == [])
   }

@@ -29,7 +29,7 @@ struct WipeTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: directory))
     #expect(village.wait { village.isAcquainted })
     for number in 0..<5 { _ = try ann.mesh.say("line \(number)") }
-    #expect(village.wait(.seconds(5)) { bob.texts.count == 5 })
+    #expect(village.wait(.seconds(5)) { bob.waiting.count == 5 })
     let last = try #require(bob.waiting.last)
     Self.wipe(bob, in: village)
     #expect(village.wait { village.houses[1].mesh.engine?.peer(ann.id) != nil && ann.mesh.engine?.peer(bob.id) != nil })

@@ -68,7 +68,7 @@ public final class MeshFace {
         documentation:
           "Says something to everybody near, in 60,000 characters and 64 KiB at most. Returns its number when the disk has it, or "
           + "has refused it: Reason says so then. With Archive=0s the disk gets no such text. Fails with LimitExceeded while the links to the neighbours "
-          + "have no room for more messages.",
+          + "have no room for more messages, and after 600 messages in a minute, which is what neighbours accept.",
         errors: [.invalidArgs, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
@@ -313,7 +313,8 @@ extension DBusError {
     case .empty, .tooLong, .tooManyCharacters, .notConfirmed, .emptyFile, .otherKind, .ourselves, .favouriteNotice:
       self = .invalidArgs(refusal.sentence)
     case .name(let name): self = name.isUnknown ? DBusError(.notFound, name.sentence) : .invalidArgs(name.sentence)
-    case .tooManyWait, .linksFull, .tooManyPings, .fileTooLong, .tooManyFiles: self = .limitExceeded(refusal.sentence)
+    case .tooManyWait, .linksFull, .tooManyLines, .tooManyPings, .fileTooLong, .tooManyFiles:
+      self = .limitExceeded(refusal.sentence)
     case .relay: self = DBusError(.notSupported, refusal.sentence)
     }
   }

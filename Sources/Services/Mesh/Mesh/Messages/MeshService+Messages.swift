@@ -18,6 +18,7 @@ extension MeshService {
     case name(MeshNameRefusal)
     case tooManyWait
     case linksFull
+    case tooManyLines
     case tooManyPings
     case relay
     case notConfirmed
@@ -36,6 +37,7 @@ extension MeshService {
       case .name(let refusal): refusal.isUnknown ? "UnknownPeer" : "AmbiguousPeer"
       case .tooManyWait: "TooManyWait"
       case .linksFull: "LinksFull"
+      case .tooManyLines: "TooManyLines"
       case .tooManyPings: "TooManyPings"
       case .relay: "RelayOnly"
       case .notConfirmed: "NotConfirmed"
@@ -58,6 +60,9 @@ extension MeshService {
       case .tooManyWait: "Too much waits to be delivered: 100 messages to one peer, 1,000 in all, or 16 MiB."
       case .linksFull:
         "The links to the neighbours have no room for more messages now, and this one was not sent. Try again in some seconds."
+      case .tooManyLines:
+        "Neighbours accept \(Limits.publicMessagesPerMinute) public messages a minute from one peer, and this one was not sent. Try again "
+          + "in some seconds."
       case .tooManyPings: "\(Limits.waitingPings) pings wait for their answers already."
       case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
       case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
@@ -83,6 +88,7 @@ extension MeshService {
     try check(text)
     guard (try? PublicText(text)) != nil else { throw .tooManyCharacters }
     guard !areLinksFull else { throw .linksFull }
+    guard engine?.takeOwnLine(at: scheduler.now) != false else { throw .tooManyLines }
     guard let said = engine?.say(text, at: scheduler.now, time: time), let own = engine?.identity.id else {
       throw .notReady(hindrance ?? "The mesh is not ready.")
     }

@@ -107,7 +107,9 @@ extension MeshService {
       $0.isVerified = isVerified
       $0.verifiedName = isVerified ? $0.nickname : ""
     }
-    if isVerified, engine?.peer(peer) != nil, engine?.hasProvenKey(peer) == false { proofs.note(.asked, of: peer) }
+    if isVerified, engine?.peer(peer) != nil, engine?.hasProvenKey(peer) == false {
+      proofs.ask(peer, byCode: false)
+    }
     handle(.verified(peer, isVerified))
     peerChanges.call(peer)
   }

@@ -25,7 +25,7 @@ extension MeshService {
     } catch {
       throw DBusError(error, reason: reason)
     }
-    proofs.note(.asked, of: peer)
+    proofs.ask(peer, byCode: true)
     peerChanges.call(peer)
     perform(actions)
     return peer
@@ -35,7 +35,8 @@ extension MeshService {
   func proved(_ peer: PeerID, _ outcome: MeshEngine.ProofOutcome) {
     proofs.note(ProofBoard.Standing(outcome), of: peer)
     peerChanges.call(peer)
-    if outcome == .proven {
+    // A fingerprint counted when it was compared. A code counts when it is proven.
+    if outcome == .proven, proofs.isByCode(peer) || marks[peer]?.isVerified != true {
       do throws(DBusError) { try verify(peer, true) } catch {
         Log.shared.warning(
           "A peer has proven its code, and is not kept as verified: \(error)", .protocolName("bitchat"))
