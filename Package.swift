@@ -105,7 +105,8 @@ let package = Package(
     room(
       "Services/Mesh/Chat",
       [
-        "Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshNaming", "MeshViews",
+        "Calendar", "Common", "Loop", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool", "MeshNaming",
+        "MeshViews",
       ]),
     room(
       "Services/Broadcast/Broadcast",

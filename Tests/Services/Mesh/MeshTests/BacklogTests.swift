@@ -41,7 +41,7 @@ struct BacklogTests {
     _ = try ann.mesh.say("one more")
   }
 
-  @Test("Of short public messages 600 are taken at once, which is what neighbours accept in a minute, and ten more a second")
+  @Test("Of short public messages 600 are taken at once, as many as neighbours accept, and ten more a second")
   @LoopActor
   func quota() throws {
     let village = Village()
