@@ -15,9 +15,14 @@ import Testing
 struct FeedOverDBusTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A clock at the beginning of 1970, so that the first message has the number 1.
+  /// The time at which the service starts, in milliseconds since 1970. Messages are numbered from there.
+  private static let start: UInt64 = 1_800_000_000_000
+
+  /// The number of the first message, of the second, and so on.
+  private static func number(_ count: UInt64) -> UInt64 { start + count }
+
   private final class StoppedClock: WallClock {
-    let milliseconds: Int64 = 0
+    let milliseconds = Int64(FeedOverDBusTests.start)
     let isSynchronised = true
     func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
   }
@@ -128,20 +133,20 @@ struct FeedOverDBusTests {
   func sending() async throws {
     let stage = try await Stage()
     defer { stage.close() }
-    #expect(try await stage.call("Send", .string("hello")) == [.uint64(1)])
+    #expect(try await stage.call("Send", .string("hello")) == [.uint64(Self.number(1))])
     #expect(await stage.refusal("Send", .string("")) == Self.error("InvalidArgs"))
     for _ in 0..<3 { _ = try await stage.call("Send", .string("more")) }
     #expect(await stage.refusal("Send", .string("fifth")) == Self.error("LimitExceeded"))
-    #expect(await stage.refusal("Cancel", .uint64(3)) == "")
-    #expect(await stage.refusal("Cancel", .uint64(3)) == Self.error("NotFound"))
-    #expect(try await stage.signals.next() == "MessageFailed 3 Cancelled The message was taken back.")
+    #expect(await stage.refusal("Cancel", .uint64(Self.number(3))) == "")
+    #expect(await stage.refusal("Cancel", .uint64(Self.number(3))) == Self.error("NotFound"))
+    #expect(try await stage.signals.next() == "MessageFailed \(Self.number(3)) Cancelled The message was taken back.")
     stage.time.advance(by: .seconds(5))
-    #expect(try await stage.signals.next() == "MessageSent 1")
+    #expect(try await stage.signals.next() == "MessageSent \(Self.number(1))")
     #expect(await stage.refusal("Notify") == "")
     #expect(await stage.refusal("Notify") == Self.error("LimitExceeded"))
     stage.time.advance(by: .seconds(70))
     let rest = Set([try await stage.signals.next(), try await stage.signals.next(), try await stage.signals.next()])
-    #expect(rest == ["MessageSent 2", "MessageSent 4", "NotifySent"])
+    #expect(rest == ["MessageSent \(Self.number(2))", "MessageSent \(Self.number(4))", "NotifySent"])
   }
 
   @Test(
@@ -156,16 +161,17 @@ struct FeedOverDBusTests {
     run.signal(SIGINT)
     let result = try await run.end()
     #expect(result.status == SIGINT && result.complaint.hasPrefix("Cancelled."), "\(result)")
-    #expect(try await stage.signals.next() == "MessageFailed 2 Cancelled The message was taken back.")
+    #expect(try await stage.signals.next() == "MessageFailed \(Self.number(2)) Cancelled The message was taken back.")
 
     let queued = try await ToolRun.earshot("nearby", "send", "third", "--no-wait", bus: stage.bus.address).end()
-    #expect(queued.output.contains("earshot nearby cancel 3"), "\(queued)")
-    let cancelled = try await ToolRun.earshot("nearby", "cancel", "3", bus: stage.bus.address).end()
-    #expect(cancelled.status == 0 && cancelled.output == "Message 3 is cancelled.\n", "\(cancelled)")
-    #expect(try await ToolRun.earshot("nearby", "cancel", "3", bus: stage.bus.address).end().status == 1)
+    #expect(queued.output.contains("earshot nearby cancel \(Self.number(3))"), "\(queued)")
+    let third = String(Self.number(3))
+    let cancelled = try await ToolRun.earshot("nearby", "cancel", third, bus: stage.bus.address).end()
+    #expect(cancelled.status == 0 && cancelled.output == "Message \(third) is cancelled.\n", "\(cancelled)")
+    #expect(try await ToolRun.earshot("nearby", "cancel", third, bus: stage.bus.address).end().status == 1)
     #expect(try await ToolRun.earshot("nearby", "cancel", "x", bus: stage.bus.address).end().status == 2)
     stage.time.advance(by: .seconds(30))
-    #expect(try await stage.signals.first { $0.hasPrefix("MessageSent") } == "MessageSent 1")
+    #expect(try await stage.signals.first { $0.hasPrefix("MessageSent") } == "MessageSent \(Self.number(1))")
     #expect(stage.service.engine?.waiting == 0)
   }
 
@@ -176,18 +182,18 @@ struct FeedOverDBusTests {
     defer { stage.close() }
     stage.hear("~1first", rssi: -71)
     stage.hear("~2second \u{202E}", rssi: nil)
-    #expect(try await stage.signals.next() == "MessageHeard 1")
-    #expect(try await stage.signals.next() == "MessageHeard 2")
+    #expect(try await stage.signals.next() == "MessageHeard \(Self.number(1))")
+    #expect(try await stage.signals.next() == "MessageHeard \(Self.number(2))")
     let rows = try await stage.call("ListMessages", .uint64(0), .uint32(0)).first?.asArray ?? []
     let members = rows.map { $0.asArray ?? [] }
-    #expect(members.map { $0.first?.asUInt64 } == [1, 2])
+    #expect(members.map { $0.first?.asUInt64 } == [Self.number(1), Self.number(2)])
     #expect(members.map { $0[3].asString } == ["first", "second \u{202E}"])
     #expect(members.map { $0[4].asInteger } == [-71, 127])
     let words = Set(members.compactMap { $0[2].asString })
     #expect(words.count == 1 && words.allSatisfy { $0.split(separator: "-").count == 2 })
     #expect(members.allSatisfy { ($0[1].asUInt64 ?? 0) > 0 })
-    let one = try await stage.call("ListMessages", .uint64(1), .uint32(1)).first?.asArray ?? []
-    #expect(one.map { $0.asArray?.first?.asUInt64 } == [2])
+    let one = try await stage.call("ListMessages", .uint64(Self.number(1)), .uint32(1)).first?.asArray ?? []
+    #expect(one.map { $0.asArray?.first?.asUInt64 } == [Self.number(2)])
   }
 
   @Test("The limit of notifications is set by the property, from 0 to 100")
