@@ -252,7 +252,8 @@ struct Resolver<Store: BlobStore> {
     if let user {
       try collect(user: user, "", reference, &matches)
     } else if let sum {
-      matches = try reference.since.map { (since) throws(Refusal) in try filter([sum], since) } ?? [sum]
+      matches = [sum]
+      if let since = reference.since { matches = try filter(matches, since) }
     } else {
       try collect(login.key, reference.name, reference, &matches)
     }

@@ -170,6 +170,16 @@ struct VectorTests {
     "seg_len_4097": "badLength(4097)",
   ]
 
+  /// The error that the body throws, in words; nil if it throws none.
+  private static func refusal(_ body: () throws -> Void) -> String? {
+    do {
+      try body()
+      return nil
+    } catch {
+      return "\(error)"
+    }
+  }
+
   @Test("Every malformed input is refused by name", arguments: Vectors.shared.malformed.keys.sorted())
   func malformedInputs(key: String) throws {
     let bytes = try #require(vectors.malformed[key]).bytes
@@ -177,11 +187,9 @@ struct VectorTests {
     if key.hasPrefix("seg_") {
       var stream = SegmentStream()
       stream.receive(bytes)
-      let error = #expect(throws: SegmentError.self) { try stream.next() }
-      #expect(error.map { "\($0)" } == expected)
+      #expect(Self.refusal { _ = try stream.next() } == expected)
     } else {
-      let error = #expect(throws: PDUError.self) { try PDU(bytes, dialect: .seed) }
-      #expect(error.map { "\($0)" } == expected)
+      #expect(Self.refusal { _ = try PDU(bytes, dialect: .seed) } == expected)
     }
   }
 }

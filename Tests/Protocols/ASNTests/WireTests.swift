@@ -50,7 +50,7 @@ struct WireTests {
       var counters: Set<UInt32> = []
       let first = channel.nextCounter
       while channel.segmentsLeft > 0 {
-        #expect(counters.insert(channel.nextCounter).inserted)
+        try #require(counters.insert(channel.nextCounter).inserted)
         _ = try channel.seal([0])
       }
       #expect(counters.max().map { $0 <= 65_535 } == true)
