@@ -25,7 +25,7 @@ struct MeshCallTests {
         Issue.record("\(method) found somebody")
       } catch {
         #expect(["NotFound", "InvalidArgs"].map { "org.earshot.Error.\($0)" }.contains(error.name), "\(error.name)")
-        #expect(error.message.hasPrefix("No peer is known as ###") && error.message.utf8.count < 300)
+        #expect(error.message.hasPrefix("No peer is called <###") && error.message.utf8.count < 300)
       }
     }
     // Split at each sign it would take some 500 MiB.
