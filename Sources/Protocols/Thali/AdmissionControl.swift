@@ -38,28 +38,28 @@ public struct AnnouncementGate: Sendable {
   }
 }
 
+/// Why a connection is refused.
+public enum ConnectionRefusal: Int, CaseIterable, Error, Hashable, Sendable {
+  /// As many connections as there may be are open.
+  case tooMany
+  /// The address has as many open connections as it may.
+  case tooManyOfAddress
+  /// The address opens connections too fast.
+  case tooFast
+
+  /// The name of its counter.
+  public var name: String {
+    switch self {
+    case .tooMany: "TooManyConnections"
+    case .tooManyOfAddress: "TooManyConnectionsOfOne"
+    case .tooFast: "ConnectionsTooFast"
+    }
+  }
+}
+
 /// Limits the connections of one kind: how many at a time, how many of one address at a time, and how many new ones
 /// of one address in a period. Facts: thali.md section 8.
 public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
-  /// Why a connection is refused.
-  public enum Refusal: Int, CaseIterable, Error, Hashable, Sendable {
-    /// As many connections as there may be are open.
-    case tooMany
-    /// The address has as many open connections as it may.
-    case tooManyOfAddress
-    /// The address opens connections too fast.
-    case tooFast
-
-    /// The name of its counter.
-    public var name: String {
-      switch self {
-      case .tooMany: "TooManyConnections"
-      case .tooManyOfAddress: "TooManyConnectionsOfOne"
-      case .tooFast: "ConnectionsTooFast"
-      }
-    }
-  }
-
   private struct Use: Sendable {
     var open = 0
     var bucket: TokenBucket?
@@ -83,8 +83,8 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
 
   /// Opens a connection.
   ///
-  /// - Throws: a `Refusal`; then there is nothing to close.
-  public mutating func open(_ address: Address, at now: Instant) throws(Refusal) {
+  /// - Throws: a `ConnectionRefusal`; then there is nothing to close.
+  public mutating func open(_ address: Address, at now: Instant) throws(ConnectionRefusal) {
     guard count < total else { throw .tooMany }
     forgetIdle(at: now)
     var use = uses[address] ?? Use(bucket: rate.map { TokenBucket($0.count, each: $0.period) }, lastOpened: now)

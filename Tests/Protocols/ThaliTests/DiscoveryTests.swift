@@ -248,8 +248,8 @@ struct AdmissionTests {
 
   private func opens(
     _ limit: inout ConnectionLimit<Int>, _ address: Int, _ seconds: Double
-  ) -> ConnectionLimit<Int>.Refusal? {
-    do throws(ConnectionLimit<Int>.Refusal) {
+  ) -> ConnectionRefusal? {
+    do throws(ConnectionRefusal) {
       try limit.open(address, at: at(seconds))
       return nil
     } catch {
