@@ -18,9 +18,9 @@ public enum Base64URL {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// The bytes that the text stands for, with its exact padding or with none.
+  /// Decodes `text`, with its exact padding or with none.
   ///
-  /// One value has one text. So `badValue("base64url")` is thrown for a character outside the alphabet, for wrong padding,
+  /// Each value has exactly one text. The function throws `badValue("base64url")` for a character outside the alphabet, for wrong padding,
   /// and for a last digit whose unused bits are not zero.
   public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
     var digits = Array(text.utf8)[...]

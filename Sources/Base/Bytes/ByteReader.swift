@@ -1,4 +1,4 @@
-/// A cursor over bytes that came from outside. Every read checks how many bytes are unread; a read that fails moves nothing.
+/// A cursor over bytes from an untrusted source. Every read checks the number of unread bytes; a failed read leaves the cursor in place.
 public struct ByteReader: Sendable {
   @usableFromInline var unread: ArraySlice<UInt8>
 
@@ -12,7 +12,7 @@ public struct ByteReader: Sendable {
     unread = slice
   }
 
-  /// How many bytes are unread.
+  /// Number of unread bytes.
   public var remaining: Int { unread.count }
 
   @inlinable public var isAtEnd: Bool { unread.isEmpty }
@@ -52,7 +52,7 @@ public struct ByteReader: Sendable {
     return unread.prefix(count)
   }
 
-  /// Reads all unread bytes, perhaps none.
+  /// Reads all unread bytes; the result may be empty.
   @inlinable
   public mutating func rest() -> ArraySlice<UInt8> {
     defer { unread.removeAll() }

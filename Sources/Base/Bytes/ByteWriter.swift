@@ -1,9 +1,9 @@
-/// A cursor that puts the fields of a wire structure one behind the other.
+/// A cursor that appends the fields of a wire structure in order.
 public struct ByteWriter: Sendable {
-  /// The bytes that were written so far.
+  /// The bytes that were written.
   public private(set) var bytes: [UInt8] = []
 
-  /// A writer with room for `capacity` bytes; it grows when more are written.
+  /// Creates a writer with memory reserved for `capacity` bytes. The writer grows when more are written.
   public init(capacity: Int = 0) {
     bytes.reserveCapacity(max(0, capacity))
   }
@@ -32,9 +32,9 @@ public struct ByteWriter: Sendable {
   /// Writes the bytes as they are, without their count.
   public mutating func append(_ more: some Collection<UInt8>) { bytes.append(contentsOf: more) }
 
-  /// Writes what `body` writes, behind its length in bytes as a big-endian `Length`.
+  /// Writes the output of `body`, preceded by its length in bytes as a big-endian `Length`.
   ///
-  /// Throws `tooLong` with the name of the field if the length does not fit, or what `body` throws; in both cases
+  /// Throws `tooLong` with the name of the field if the length does not fit, or the error of `body`. In both cases
   /// nothing is written.
   public mutating func lengthPrefixed<Length: FixedWidthInteger & UnsignedInteger>(
     _ length: Length.Type, field: String, _ body: (inout ByteWriter) throws(WireError) -> Void

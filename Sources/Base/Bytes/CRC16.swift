@@ -1,4 +1,4 @@
-/// Sixteen-bit checksums. They find damage, never malice.
+/// Sixteen-bit checksums. They detect accidental damage, not deliberate changes.
 public enum CRC16 {
   /// CRC-16/KERMIT: polynomial 0x1021 reflected, start 0, no final xor; of "123456789" it is 0x2189.
   ///
@@ -17,8 +17,8 @@ public enum CRC16 {
     return tables.withUnsafeBufferPointer { table in
       var crc: UInt16 = 0
       var index = 0
-      // Eight bytes in one step: each goes through the table for its distance from the end of the step. So the eight
-      // table reads do not wait for each other.
+      // Eight bytes in one step: each byte goes through the table for its distance from the end of the step. The eight
+      // table reads do not depend on each other.
       while index + 8 <= bytes.count {
         let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)) ^ UInt64(crc)
         crc =
@@ -40,7 +40,7 @@ public enum CRC16 {
     Int(UInt8(truncatingIfNeeded: word &>> (8 &* index)))
   }
 
-  /// Eight tables of 256, table `n` giving a byte's effect when `n` zero bytes follow it.
+  /// Eight tables of 256 entries. Table `n` gives the effect of a byte that `n` zero bytes follow.
   private static let tables: [UInt16] = {
     var tables: [UInt16] = []
     for byte in UInt16(0)..<256 {

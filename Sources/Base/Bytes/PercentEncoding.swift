@@ -1,6 +1,6 @@
 /// Text in the query of a URI (RFC 3986).
 public enum PercentEncoding {
-  /// The text, with everything but RFC 3986's unreserved characters encoded: readers differ about "+".
+  /// Encodes everything except RFC 3986's unreserved characters: decoders disagree about "+".
   public static func encode(_ text: String) -> String {
     text.utf8.reduce(into: "") { out, byte in
       switch byte {
@@ -13,7 +13,7 @@ public enum PercentEncoding {
     }
   }
 
-  /// The text that was encoded; nil if a "%" has not two hexadecimal digits, or if the text is not UTF-8. A "+" stays one.
+  /// Decodes `text`; nil if a "%" is not followed by two hexadecimal digits, or if the text is not UTF-8. A "+" is not changed.
   public static func decode(_ text: ArraySlice<UInt8>) -> String? {
     var decoded: [UInt8] = []
     var unread = text

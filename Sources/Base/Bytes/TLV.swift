@@ -48,7 +48,7 @@ public struct TLV: Hashable, Sendable {
     writer.append(value)
   }
 
-  /// The records of a payload that holds nothing else, in their order.
+  /// Reads the records of a payload that contains nothing else, in order.
   ///
   /// Throws `tooLong` if a value has more than `limit` bytes or if there are more than `maximumCount` records.
   public static func all(

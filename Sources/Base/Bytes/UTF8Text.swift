@@ -1,13 +1,12 @@
-/// Text that is still bytes.
+/// Checks of text that is not decoded yet.
 public enum UTF8Text {
-  /// Whether the bytes are UTF-8 (RFC 3629): no overlong form, no surrogate, nothing above U+10FFFF. No copy is made of them,
-  /// as `String(validating:as:)` makes one.
+  /// Whether the bytes are UTF-8 (RFC 3629): no overlong form, no surrogate, nothing above U+10FFFF. The check copies nothing, unlike
+  /// `String(validating:as:)`.
   public static func isValid(_ bytes: [UInt8]) -> Bool {
     bytes.withUnsafeBytes { wholeCharacters(in: $0) == bytes.count }
   }
 
-  /// How many bytes the text has without a character at its end that is cut off; nil if it is not UTF-8 up to there. No copy is
-  /// made of it.
+  /// Number of bytes without a truncated character at the end; nil if the bytes before it are not UTF-8. The function copies nothing.
   public static func wholeCharacters(in bytes: ArraySlice<UInt8>) -> Int? {
     bytes.withUnsafeBytes { wholeCharacters(in: $0) }
   }
@@ -28,10 +27,11 @@ public enum UTF8Text {
     return index
   }
 
-  /// How many bytes the first character has, those that are cut off among them; nil if what is there begins none.
+  /// Number of bytes of the first character, including missing bytes of a truncated one; nil if the bytes do not begin
+  /// a character.
   private static func length(of bytes: Slice<UnsafeRawBufferPointer>) -> Int? {
     let first = bytes[bytes.startIndex]
-    // What may follow first: the range of the second byte keeps out what has a shorter form, surrogates, and what is too large.
+    // The range of the second byte excludes overlong forms, surrogates, and code points above U+10FFFF.
     let (count, second): (Int, ClosedRange<UInt8>)
     switch first {
     case 0x00...0x7F: return 1

@@ -1,8 +1,8 @@
-/// What is wrong with bytes or text that came from outside.
+/// The reason why bytes or text from an untrusted source are refused.
 public enum WireError: Error, Hashable, Sendable {
   /// A field needs more bytes than are unread.
   case truncated(needed: Int, available: Int)
-  /// A field holds what its protocol does not allow; the payload names the field.
+  /// A field has a value that its protocol does not allow; the payload names the field.
   case badValue(String)
   /// A field is longer than its limit, in bytes unless the field counts something else.
   case tooLong(field: String, limit: Int)

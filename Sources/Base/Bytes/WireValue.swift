@@ -1,9 +1,9 @@
-/// A structure of a wire format. It is read from a cursor and written behind the bytes that were written before it.
+/// A structure of a wire format, which is read from a cursor and appended to a writer.
 ///
-/// A structure whose form depends on more than its bytes (`TLV` with its length field) has the same two members with one
-/// parameter more.
+/// A structure whose form depends on more than its bytes, such as `TLV` with its length field, has the two members with
+/// one more parameter.
 public protocol WireValue {
-  /// Reads one structure, and leaves the bytes behind it unread.
+  /// Reads one structure, and leaves the bytes after it unread.
   init(reading reader: inout ByteReader) throws(WireError)
 
   /// Writes the structure.
@@ -11,14 +11,14 @@ public protocol WireValue {
 }
 
 extension WireValue {
-  /// Reads the structure at the beginning of `bytes`; bytes behind it are ignored.
+  /// Reads the structure at the beginning of `bytes`; bytes after it are ignored.
   @inlinable
   public init(reading bytes: [UInt8]) throws(WireError) {
     var reader = ByteReader(bytes)
     try self.init(reading: &reader)
   }
 
-  /// The structure alone, as it is written.
+  /// The bytes of this structure alone.
   public var bytes: [UInt8] {
     var writer = ByteWriter()
     write(to: &writer)

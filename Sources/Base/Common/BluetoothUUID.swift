@@ -1,4 +1,5 @@
-/// A 128-bit UUID. A UUID on the Bluetooth base UUID (`0000xxxx-0000-1000-8000-00805F9B34FB`) travels as two bytes.
+/// A 128-bit UUID. A UUID on the Bluetooth base UUID (`0000xxxx-0000-1000-8000-00805F9B34FB`) is transmitted as two
+/// bytes.
 public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
   /// The first eight bytes of the text form.
   public let high: UInt64
@@ -13,13 +14,12 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
     self.low = low
   }
 
-  /// The UUID that `short` stands for, on the base UUID.
+  /// The 128-bit UUID of the 16-bit UUID `short`.
   public init(short: UInt16) {
     self.init(high: UInt64(short) << 32 | Self.baseHigh, low: Self.baseLow)
   }
 
-  /// The UUID that `text` stands for: the hyphenated form with 32 hex digits, or four hex digits for a 16-bit UUID. Nil
-  /// for any other text.
+  /// Parses the hyphenated form with 32 hex digits, or four hex digits for a 16-bit UUID. Nil for any other text.
   public init?(_ text: some StringProtocol) {
     if text.utf8.count == 4, let short = Self.hex(text).flatMap(UInt16.init(exactly:)) {
       self.init(short: short)

@@ -1,4 +1,4 @@
-/// A queue: elements leave it in the order in which they came. Both ends work in constant time.
+/// A first-in, first-out queue. Both ends work in constant time.
 public struct Fifo<Element> {
   @usableFromInline var elements: [Element?] = []
   @usableFromInline var head = 0
@@ -7,7 +7,7 @@ public struct Fifo<Element> {
 
   @inlinable public var isEmpty: Bool { head == elements.count }
   @inlinable public var count: Int { elements.count - head }
-  /// The element that leaves next.
+  /// The element that `popFirst` removes next.
   @inlinable public var first: Element? { isEmpty ? nil : elements[head] }
 
   @inlinable
@@ -15,7 +15,7 @@ public struct Fifo<Element> {
     elements.append(element)
   }
 
-  /// Takes out the element that came first; nil if the queue is empty.
+  /// Removes and returns the oldest element; nil if the queue is empty.
   @discardableResult @inlinable
   public mutating func popFirst() -> Element? {
     guard !isEmpty else { return nil }

@@ -1,5 +1,5 @@
-/// The identity of one link with one peer. A number is never used again while the process lives. So a late message of a
-/// link that has ended cannot be taken for one of the next link, even if both peers have the same address.
+/// The identity of one link with one peer. A number is never reused while the process runs. A late message of a link
+/// that has ended cannot be attributed to the next link, even if both peers have the same address.
 public struct LinkID: Hashable, Sendable, CustomStringConvertible {
   public let number: UInt64
 

@@ -1,13 +1,13 @@
 import Glibc
 
-/// A value that several threads share. One thread at a time has the value, for as long as its `withLock` runs.
+/// A value that several threads share. One thread at a time has access, inside `withLock`.
 ///
 /// The lock is a `pthread_mutex_t` and not `Synchronization.Mutex`, whose futex ThreadSanitizer cannot see: it would
 /// report a race in every section. It is not recursive: `withLock` inside `withLock` of the same object never returns.
 ///
 /// `@unchecked Sendable`: no thread owns `value`; only the thread that holds `mutex` touches it, in `withLock`.
 public final class Locked<Value: Sendable>: @unchecked Sendable {
-  /// The mutex is on the heap, because it must stay where it was made.
+  /// The mutex is on the heap, because its address must not change.
   @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
   @usableFromInline var value: Value
 
@@ -25,7 +25,7 @@ public final class Locked<Value: Sendable>: @unchecked Sendable {
     mutex.deallocate()
   }
 
-  /// Waits until no other thread has the value, and gives it to `body` to read and change.
+  /// Waits until no other thread has access, and passes the value to `body` to read and change.
   ///
   /// - Throws: what `body` throws; the value stays as `body` left it.
   @inlinable

@@ -1,7 +1,7 @@
-/// A text that a person pastes or a scanner types: a code, an ID, a name, a line. Mail programs, terminals and scanners
-/// add invisible characters around it: blanks, line ends, tabs, no-break spaces and byte order marks.
+/// A text that a person pastes or a scanner types: a code, an ID, a name, a message. Mail programs, terminals and
+/// scanners add invisible characters around it: blanks, line ends, tabs, no-break spaces and byte order marks.
 public enum PastedText {
-  /// The text without the white space and invisible marks at its two ends.
+  /// Removes white space and invisible marks from the two ends of the text.
   public static func trimmed(_ text: String) -> String {
     var scalars = text.unicodeScalars[...]
     while let first = scalars.first, isBlank(first) { scalars.removeFirst() }
@@ -9,8 +9,8 @@ public enum PastedText {
     return scalars.count == text.unicodeScalars.count ? text : String(scalars)
   }
 
-  /// The text without such characters anywhere, for a code that contains none: a mail program may have broken it into
-  /// lines.
+  /// Removes white space and invisible marks everywhere, for a code that contains none: a mail program may have broken
+  /// it into lines.
   public static func unbroken(_ text: String) -> String {
     String(String.UnicodeScalarView(text.unicodeScalars.filter { !isBlank($0) }))
   }

@@ -1,9 +1,10 @@
-/// Guesses which word a misspelt one stands for.
+/// Suggests the intended word for a misspelt one.
 public enum Spelling {
-  /// Longer words are not worth the time.
+  /// Maximum bytes of a word: a comparison of longer words takes too long.
   private static let longestWord = 40
 
-  /// The candidate nearest to `word`, case aside; nil if no candidate is near enough to be worth a guess.
+  /// The candidate nearest to `word`, ignoring case. Nil if the nearest needs more than one edit and more than a third
+  /// of its length.
   public static func nearest(to word: String, among candidates: [String]) -> String? {
     guard word.utf8.count <= longestWord else { return nil }
     let wanted = Array(word.lowercased().utf8)
@@ -12,7 +13,7 @@ public enum Spelling {
     return best.0
   }
 
-  /// How many bytes must be inserted, removed, replaced or swapped with their neighbour to make one word of the other.
+  /// Number of bytes to insert, remove, replace or swap with their neighbour to change one word into the other.
   private static func distance(_ word: [UInt8], _ candidate: [UInt8]) -> Int {
     var before: [Int] = []
     var above = Array(0...candidate.count)

@@ -1,4 +1,4 @@
-/// A count of something that happened since the start, with the name that it has on D-Bus: `RefusedCalls`.
+/// A count since the start, with its name on D-Bus, for example `RefusedCalls`.
 public struct Tally: Hashable, Sendable {
   public let name: String
   public let count: UInt64

@@ -1,4 +1,4 @@
-/// A limit of so many a second: tokens that come back evenly, and are never more than a second's.
+/// A rate limit: tokens return evenly, up to the capacity.
 public struct TokenBucket: Sendable {
   private let capacity: Double
   private let perSecond: Double
@@ -6,17 +6,17 @@ public struct TokenBucket: Sendable {
   private var filledAt: Instant?
 
   /// - Parameters:
-  ///   - count: how many are allowed within `period`, and at one moment.
+  ///   - count: maximum tokens that are taken within `period`, and at one moment.
   public init(_ count: Int, each period: Duration = .seconds(1)) {
     capacity = Double(max(0, count))
     tokens = capacity
     perSecond = capacity / (Double(max(1, period.wholeNanoseconds)) / 1e9)
   }
 
-  /// Takes so many tokens, if those and `reserve` are there.
+  /// Takes `count` tokens if `count` and `reserve` are available.
   public mutating func take(_ count: Double = 1, at now: Instant, reserve: Double = 0) -> Bool {
     if let filledAt {
-      // A `Duration` has 128 bits, which take longer than all else here.
+      // Arithmetic with the 128 bits of a `Duration` would take longer than everything else here.
       let elapsed = Double(max(0, now.nanoseconds.subtractingReportingOverflow(filledAt.nanoseconds).0)) / 1e9
       tokens = min(capacity, tokens + elapsed * perSecond)
     }
@@ -26,9 +26,9 @@ public struct TokenBucket: Sendable {
     return true
   }
 
-  /// Takes tokens whether they are there or not: those that are missing have to come back before there are others.
+  /// Takes tokens even if they are not available: the deficit must be refilled before `take` succeeds.
   public mutating func spend(_ count: Double) { tokens -= count }
 
-  /// Gives a token back that was taken for nothing.
+  /// Returns one token that was not used.
   public mutating func giveBack() { tokens = min(capacity, tokens + 1) }
 }

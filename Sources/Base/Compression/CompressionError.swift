@@ -1,16 +1,16 @@
-/// Why bytes could not be compressed or inflated.
+/// The reason why bytes could not be compressed or inflated.
 public enum CompressionError: Error, Hashable, Sendable {
-  /// The bytes are no compressed stream; the payload is zlib's reason.
+  /// The bytes are not a compressed stream; the payload is zlib's reason.
   case corrupt(String)
   /// The bytes end before the stream does.
   case truncated
   /// The inflated bytes would be more than `limit`.
   case tooLarge(limit: Int)
-  /// The inflated bytes are fewer than they were said to be.
+  /// The number of inflated bytes is less than the number that was announced.
   case wrongSize(expected: Int, got: Int)
   /// This many bytes follow the end of the stream.
   case trailing(Int)
-  /// zlib had not enough memory.
+  /// zlib could not allocate memory.
   case unavailable
 }
 

@@ -2,7 +2,7 @@ import CZlib
 
 /// Compression and decompression with zlib.
 enum Zlib {
-  /// The frame around the deflated bytes, as zlib's window bits express it. Both have a window of 32 KiB.
+  /// The format around the deflated bytes, as zlib's window bits express it, with a window of 32 KiB.
   enum Format: Int32 {
     case raw = -15
     case zlib = 15
@@ -18,7 +18,7 @@ enum Zlib {
     }
   }
 
-  /// Deflates all bytes, in the usual way if `effort` says nothing else.
+  /// Deflates all bytes, with zlib's default parameters unless `effort` is given.
   static func deflate(
     _ bytes: some Collection<UInt8>, format: Format, effort: DeflateEffort = .usual
   ) throws(CompressionError) -> [UInt8] {
@@ -47,7 +47,7 @@ enum Zlib {
     }
   }
 
-  /// Inflates one stream, which must end where the bytes end, to exactly `count` bytes. Memory for these is taken at once.
+  /// Inflates one stream, which must end where the bytes end, to exactly `count` bytes. Allocates memory for `count` bytes at once.
   static func inflate(
     _ bytes: some Collection<UInt8>, format: Format, exactly count: Int
   ) throws(CompressionError) -> [UInt8] {
@@ -63,7 +63,7 @@ enum Zlib {
     return output
   }
 
-  /// - Parameter room: how much output to expect; there is room for twice as much at first.
+  /// - Parameter room: expected size of the output, in bytes; the first buffer has twice that size.
   private static func run(
     _ stream: Stream, over bytes: some Collection<UInt8>, room: Int, limit: Int,
     step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32
@@ -75,8 +75,8 @@ enum Zlib {
     return try result.get()
   }
 
-  /// Turns the input into output until zlib says that the stream ends. The output lies where it will be returned; where it
-  /// does not fit, it moves to a room of twice the size.
+  /// Runs `step` on the input until zlib reports the end of the stream. The output is written to the array that is returned; a full array
+  /// is replaced by one of twice the size.
   private static func pump(
     _ stream: Stream, input: UnsafeBufferPointer<UInt8>, room: Int, limit: Int,
     step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32
@@ -86,7 +86,7 @@ enum Zlib {
     var output: [UInt8] = []
     var room = max(smallestRoom, room)
     while true {
-      // A byte past the limit, for which there is room, shows that the limit is exceeded.
+      // One byte past the limit fits, and shows that the limit is exceeded.
       room = min(room, limit < .max ? limit / 2 + 1 : room) * 2
       var status = Z_OK
       output = [UInt8](unsafeUninitializedCapacity: room) { bytes, count in
@@ -122,7 +122,7 @@ enum Zlib {
   private static let smallestRoom = 64
 }
 
-/// zlib's state, which must stay at its address.
+/// zlib's state, whose address must not change.
 private struct Stream {
   static let size = Int32(MemoryLayout<z_stream>.size)
 

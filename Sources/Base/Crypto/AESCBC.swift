@@ -20,7 +20,7 @@ public enum AESCBC {
     try run(plaintext, password: password, encrypts: true)
   }
 
-  /// The plaintext of what `seal` returned.
+  /// Opens the output of `seal`.
   ///
   /// Throws `authenticationFailed` if the count is 0 or not a multiple of 16, or if the padding is wrong; `badLength`
   /// and `unavailable` like `seal`.

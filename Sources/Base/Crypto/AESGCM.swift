@@ -8,7 +8,7 @@ public enum AESGCM {
 
   private static let cipher = GCM(name: "AES-256-GCM", keySize: keySize, nonceSize: nonceSize)
 
-  /// The ciphertext, as long as the plaintext, with the tag behind it.
+  /// The ciphertext, as long as the plaintext, followed by the tag.
   ///
   /// Throws `badLength` for a wrong key or nonce, or for a plaintext of 2 GiB or more. A nonce must never be used twice
   /// with one key.
@@ -18,7 +18,7 @@ public enum AESGCM {
     try cipher.seal(plaintext, key: key, nonce: nonce, aad: aad)
   }
 
-  /// The plaintext of what `seal` returned.
+  /// Opens the output of `seal`.
   ///
   /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
   /// hold a tag; `badLength` for a wrong key or nonce, or for 2 GiB or more.
@@ -39,14 +39,14 @@ public enum AES128GCM {
 
   private static let cipher = GCM(name: "AES-128-GCM", keySize: keySize, nonceSize: nonceSize)
 
-  /// The ciphertext, as long as the plaintext, with the tag behind it. Throws like `AESGCM.seal`.
+  /// The ciphertext, as long as the plaintext, followed by the tag. Throws like `AESGCM.seal`.
   public static func seal(
     _ plaintext: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
   ) throws(CryptoError) -> [UInt8] {
     try cipher.seal(plaintext, key: key, nonce: nonce, aad: aad)
   }
 
-  /// The plaintext of what `seal` returned. Throws like `AESGCM.open`.
+  /// Opens the output of `seal`. Throws like `AESGCM.open`.
   public static func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
   ) throws(CryptoError) -> [UInt8] {
@@ -54,15 +54,15 @@ public enum AES128GCM {
   }
 }
 
-/// AES-GCM with one size of key and one size of nonce. The cipher that OpenSSL's providers offer is fetched once and
-/// kept for the life of the process.
+/// AES-GCM with one size of key and one size of nonce. The cipher of OpenSSL's provider is fetched once and reused
+/// until the process ends.
 struct GCM: @unchecked Sendable {
   static let tagSize = 16
 
   private let name: String
   private let keySize: Int
   private let nonceSize: Int
-  // No thread owns the cipher: OpenSSL never changes one that was fetched.
+  // The cipher does not belong to one thread: OpenSSL never changes a fetched cipher.
   private let fetched: OpaquePointer?
 
   fileprivate init(name: String, keySize: Int, nonceSize: Int) {
@@ -70,7 +70,7 @@ struct GCM: @unchecked Sendable {
     fetched = EVP_CIPHER_fetch(nil, name, nil)
   }
 
-  /// Does what `AESGCM.seal` says, for this cipher.
+  /// Implements `AESGCM.seal` for this cipher.
   func seal(
     _ plaintext: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8]
   ) throws(CryptoError) -> [UInt8] {
@@ -99,7 +99,7 @@ struct GCM: @unchecked Sendable {
     return sealed
   }
 
-  /// Does what `AESGCM.open` says, for this cipher.
+  /// Implements `AESGCM.open` for this cipher.
   func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8]
   ) throws(CryptoError) -> [UInt8] {
@@ -112,7 +112,7 @@ struct GCM: @unchecked Sendable {
     var written: Int32 = 0
     var decrypted = false
     var genuine = false
-    // One byte more than needed, so that an empty plaintext has an address too.
+    // One byte more than needed, so that an empty plaintext has an address, too.
     var plaintext = sealed.withPointer { sealed, count in
       key.withPointer { key, _ in
         [UInt8](count: Int(size) + 1) { plaintext in
@@ -145,14 +145,14 @@ struct GCM: @unchecked Sendable {
     return fetched
   }
 
-  /// The count as OpenSSL takes it, which leaves room for a tag behind it.
+  /// The count as OpenSSL's `Int32`. The limit leaves 16 bytes for a tag.
   private func size(_ count: Int, of name: @autoclosure () -> String) throws(CryptoError) -> Int32 {
     let limit = Int(Int32.max) - Self.tagSize
     guard count <= limit else { throw .badLength(name(), expected: limit, got: count) }
     return Int32(count)
   }
 
-  /// The error, with OpenSSL's own list of errors emptied: other users of OpenSSL shall not find our errors in it.
+  /// Clears OpenSSL's error queue and returns `error`: other users of OpenSSL must not find our errors.
   private func refused(_ error: CryptoError) -> CryptoError {
     ERR_clear_error()
     return error

@@ -1,13 +1,12 @@
 import CSodium
 
 extension ChaChaPoly {
-  /// A key whose messages are numbered: the nonce is four zero bytes and the message's number, least significant byte first.
+  /// A key for numbered messages: the nonce is four zero bytes and the message's number, least significant byte first.
   public struct Key: Sendable {
     private let secret: SecretBytes
     private let offset: Int
 
-    /// The 32 bytes of the secret that begin at `offset`. Throws `badLength` if the secret ends before, or if the offset is
-    /// negative.
+    /// The 32 bytes of the secret from `offset` on. Throws `badLength` if the secret has fewer, or if the offset is negative.
     public init(_ secret: SecretBytes, at offset: Int = 0) throws(CryptoError) {
       guard offset >= 0, secret.count - offset >= keySize else {
         throw .badLength("ChaCha20-Poly1305 key", expected: keySize, got: max(0, secret.count - max(0, offset)))
@@ -16,7 +15,7 @@ extension ChaChaPoly {
       self.offset = offset
     }
 
-    /// The ciphertext, as long as the plaintext, and the tag of 16 bytes, behind `room` zero bytes for the caller's header.
+    /// Returns `room` zero bytes for the caller's header, the ciphertext, as long as the plaintext, and the 16-byte tag.
     ///
     /// A number must never be used twice with one key.
     public func seal(_ plaintext: [UInt8], number: UInt64, aad: [UInt8] = [], behind room: Int = 0) -> [UInt8] {
@@ -32,7 +31,7 @@ extension ChaChaPoly {
       }
     }
 
-    /// The plaintext of what `seal` returned without room.
+    /// Opens the output of `seal` without the header bytes.
     ///
     /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
     /// hold a tag.
@@ -44,14 +43,14 @@ extension ChaChaPoly {
       var status: Int32 = -1
       let plaintext = secret.withPointer { key, _ in
         sealed.withPointer { sealed, count in
-          // One byte more than needed, so that an empty plaintext has an address too.
+          // One byte more than needed, so that an empty plaintext has an address, too.
           [UInt8](unsafeUninitializedCapacity: count - tagSize + 1) { plaintext, filled in
             guard let address = plaintext.baseAddress else { return }
             status = nonce.withPointer { nonce in
               crypto_aead_chacha20poly1305_ietf_decrypt(
                 address, nil, nil, sealed, UInt64(count), aad, UInt64(aad.count), nonce, key + offset)
             }
-            // libsodium leaves zeros if the tag is wrong.
+            // libsodium writes zeros if the tag is wrong.
             filled = status == 0 ? count - tagSize : 0
           }
         }

@@ -6,7 +6,7 @@ public enum ChaChaPoly {
   public static let nonceSize = Int(crypto_aead_chacha20poly1305_ietf_NPUBBYTES)
   public static let tagSize = Int(crypto_aead_chacha20poly1305_ietf_ABYTES)
 
-  /// The ciphertext, as long as the plaintext, with the tag behind it.
+  /// The ciphertext, as long as the plaintext, followed by the tag.
   ///
   /// Throws `badLength` for a wrong key or nonce. A nonce must never be used twice with one key.
   public static func seal(
@@ -23,7 +23,7 @@ public enum ChaChaPoly {
     }
   }
 
-  /// The plaintext of what `seal` returned.
+  /// Opens the output of `seal`.
   ///
   /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
   /// hold a tag; `badLength` for a wrong key or nonce.
@@ -35,7 +35,7 @@ public enum ChaChaPoly {
     let plaintext = sealed.withPointer { sealed, count in
       key.withPointer { key, _ in
         var status: Int32 = -1
-        // One byte more than needed, so that an empty plaintext has an address too.
+        // One byte more than needed, so that an empty plaintext has an address, too.
         var plaintext = [UInt8](count: count - tagSize + 1) { plaintext in
           status = crypto_aead_chacha20poly1305_ietf_decrypt(
             plaintext, nil, nil, sealed, UInt64(count), aad, UInt64(aad.count), nonce, key)

@@ -1,8 +1,8 @@
 import CSodium
 
-/// Comparisons whose duration does not reveal how much was equal.
+/// Comparisons whose duration does not reveal the number of equal bytes.
 public enum ConstantTime {
-  /// Whether both hold the same bytes. The duration depends on their counts alone.
+  /// Whether both contain equal bytes. The duration depends only on their counts.
   public static func equal(_ first: some Collection<UInt8>, _ second: some Collection<UInt8>) -> Bool {
     first.withPointer { first, firstCount in
       second.withPointer { second, secondCount in

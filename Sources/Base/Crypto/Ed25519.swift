@@ -2,7 +2,7 @@ import CSodium
 
 /// Signatures on Edwards25519 (RFC 8032, without prehash or context).
 public enum Ed25519 {
-  /// How many bytes a signature has.
+  /// Size of a signature, in bytes.
   public static let signatureSize = 64
 
   /// The key that verifies signatures: 32 bytes.
@@ -10,7 +10,7 @@ public enum Ed25519 {
     private let key: KeyBytes
     public var bytes: [UInt8] { key.array }
 
-    /// Calls `body` with the 32 bytes where they are.
+    /// Calls `body` with the 32 bytes, without a copy.
     public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
       key.withPointer { body(UnsafeRawBufferPointer(start: $0, count: KeyBytes.count)) }
     }
@@ -23,8 +23,8 @@ public enum Ed25519 {
 
     /// Whether the owner of this key signed exactly these bytes.
     ///
-    /// The check is strict: it refuses a signature whose scalar is not reduced, a point that is not canonical, and a key
-    /// or a commitment of low order. So a signature cannot be altered into another valid one.
+    /// The check is strict: it refuses a scalar that is not reduced, a point that is not canonical, and a key or
+    /// commitment of low order. A signature cannot be changed into another valid one.
     public func verify(_ signature: some Collection<UInt8>, of message: some Collection<UInt8>) -> Bool {
       signature.withPointer { signature, signatureCount in
         message.withPointer { message, count in
@@ -37,12 +37,12 @@ public enum Ed25519 {
     }
   }
 
-  /// The key that signs. It is made from a seed of 32 bytes; the seed is what is stored.
+  /// The key that signs. It is derived from a seed of 32 bytes, which is the part to store.
   public struct PrivateKey: Sendable {
     /// The seed, for storing it.
     public let seed: SecretBytes
     public let publicKey: PublicKey
-    // libsodium's form: the seed, then the public key.
+    // libsodium's form: the seed, followed by the public key.
     private let expanded: SecretBytes
 
     /// A new key.
@@ -50,7 +50,7 @@ public enum Ed25519 {
       self.init(checked: SecretBytes(count: Int(crypto_sign_SEEDBYTES), randomFrom: &random))
     }
 
-    /// A new key that shares its pages with others of its kind (`SecretSlots`), for whoever makes many.
+    /// A new key in pages that it shares with other keys (`SecretSlots`), for callers that create many keys.
     public init(inSlotsFrom random: inout some RandomSource) {
       let seed = SecretBytes(slot: Int(crypto_sign_SEEDBYTES), randomFrom: &random)
       var publicKey = [UInt8](repeating: 0, count: Int(crypto_sign_PUBLICKEYBYTES))
@@ -69,7 +69,7 @@ public enum Ed25519 {
       self.init(checked: seed)
     }
 
-    /// A copy of a seed that lies in ordinary memory; throws `badLength` for anything but 32 bytes.
+    /// Copies a seed from ordinary memory; throws `badLength` for anything but 32 bytes.
     public init(copyingSeed bytes: some Collection<UInt8>) throws(CryptoError) {
       try self.init(seed: SecretBytes(copying: bytes))
     }
@@ -85,7 +85,7 @@ public enum Ed25519 {
       self.publicKey = PublicKey(checked: publicKey)
     }
 
-    /// The 64-byte signature of the message. The same message has the same signature each time.
+    /// The 64-byte signature of the message. Equal messages have equal signatures.
     public func sign(_ message: some Collection<UInt8>) -> [UInt8] {
       message.withPointer { message, count in
         expanded.withPointer { key, _ in

@@ -2,11 +2,11 @@ import CSodium
 
 /// Key derivation from an agreed secret (RFC 5869).
 public enum HKDF {
-  /// The longest output: 255 hashes.
+  /// The longest output, in bytes: 255 hashes.
   public static let maximumCount = 255 * HMACSHA256.size
 
-  /// The `count` bytes that follow from the secret, the salt and the purpose. An empty salt counts as 32 zeros, as the RFC
-  /// has it.
+  /// Derives `count` bytes from the secret, the salt and the purpose (`info`). An empty salt is replaced by 32 zeros (RFC 5869 section
+  /// 2.2).
   ///
   /// Throws `badLength` if `count` is negative or more than 8160.
   public static func sha256(
@@ -41,8 +41,8 @@ public enum HKDF {
     return output.withUnsafeBytes { SecretBytes(copying: $0.prefix(count)) }
   }
 
-  /// The next two keys of a chain: the 64 bytes that follow from `secret`, with the first 32 bytes of `chainingKey` as salt
-  /// and no purpose. The first 32 are the next chaining key, the last 32 a key for a cipher.
+  /// Derives the next two keys of a chain: 64 bytes from `secret`, with the first 32 bytes of `chainingKey` as salt and an empty purpose.
+  /// The first 32 bytes are the next chaining key, the last 32 a cipher key.
   ///
   /// Throws `badLength` for a chaining key of less than 32 bytes.
   public static func nextKeys(secret: [UInt8], chainingKey: SecretBytes) throws(CryptoError) -> SecretBytes {
@@ -51,7 +51,7 @@ public enum HKDF {
     return keys
   }
 
-  /// The same for a secret that lies anywhere; nil for a chaining key of less than 32 bytes.
+  /// Derives the next two keys from a secret at any address; nil for a chaining key of less than 32 bytes.
   static func nextKeys(secret: UnsafeBufferPointer<UInt8>, chainingKey: SecretBytes) -> SecretBytes? {
     let size = HMACSHA256.size
     guard chainingKey.count >= size else { return nil }
@@ -75,8 +75,8 @@ public enum HKDF {
     }
   }
 
-  /// At most 64 bytes for one exchange: the derivation of `sha256(secret:salt:info:count:)` without purpose, in a slot of
-  /// shared pages (`SecretSlots`), which costs no system call.
+  /// Derives at most 64 bytes for one exchange, like `sha256(secret:salt:info:count:)` with an empty purpose. The
+  /// result is in a slot of shared pages (`SecretSlots`), which needs no system call.
   ///
   /// Throws `badLength` if `count` is negative or more than 64.
   public static func shortLived(
@@ -104,7 +104,7 @@ public enum HKDF {
     }
   }
 
-  /// The `count` bytes that follow from a secret in ordinary memory.
+  /// Derives `count` bytes from a secret in ordinary memory.
   public static func sha256(
     secret: [UInt8], salt: [UInt8], info: [UInt8], count: Int
   ) throws(CryptoError) -> SecretBytes {

@@ -2,7 +2,7 @@ import CSodium
 
 /// The message authentication code HMAC-SHA-256 (RFC 2104), with keys of any length.
 public enum HMACSHA256 {
-  /// How many bytes a code has.
+  /// Size of a code, in bytes.
   public static let size = Int(crypto_auth_hmacsha256_BYTES)
 
   /// The 32-byte code of the message.
@@ -10,14 +10,14 @@ public enum HMACSHA256 {
     key.withPointer { code(for: message, $0, $1) }
   }
 
-  /// The 32-byte code of the message, with a key that is no secret or lies in ordinary memory.
+  /// The 32-byte code of the message, with a key that is not secret or is in ordinary memory.
   public static func authenticationCode(
     for message: some Collection<UInt8>, key: some Collection<UInt8>
   ) -> [UInt8] {
     key.withPointer { code(for: message, $0, $1) }
   }
 
-  /// Whether all 32 bytes of the code are right, found in constant time. A shortened code is wrong.
+  /// Compares all 32 bytes of the code in constant time. A truncated code is wrong.
   public static func verify(
     _ code: some Collection<UInt8>, for message: some Collection<UInt8>, key: SecretBytes
   ) -> Bool {
@@ -36,7 +36,7 @@ public enum HMACSHA256 {
       _ = portion.withPointer { crypto_auth_hmacsha256_update(&state, $0, UInt64($1)) }
     }
 
-    /// Writes the 32 bytes of the code and overwrites the state, which is as good as the key.
+    /// Writes the 32 bytes of the code and overwrites the state, which must be protected like the key.
     mutating func finish(to code: UnsafeMutablePointer<UInt8>) {
       crypto_auth_hmacsha256_final(&state, code)
       sodium_memzero(&state, MemoryLayout.size(ofValue: state))

@@ -1,5 +1,5 @@
-/// The 32 bytes of a public key, in place. A node keeps keys by the thousand, and an array for each would take more than twice
-/// the room.
+/// The 32 bytes of a public key, stored inline. A node stores thousands of keys, and one array for each would take more than twice the
+/// memory.
 struct KeyBytes: Hashable, Sendable {
   static let count = 32
 
@@ -8,7 +8,7 @@ struct KeyBytes: Hashable, Sendable {
   private var third: UInt64 = 0
   private var fourth: UInt64 = 0
 
-  /// Bytes that `fill` writes: it gets room for 32.
+  /// Lets `fill` write the 32 bytes.
   init(filledBy fill: (UnsafeMutablePointer<UInt8>) -> Void) {
     withUnsafeMutablePointer(to: &self) { $0.withMemoryRebound(to: UInt8.self, capacity: Self.count) { fill($0) } }
   }

@@ -2,13 +2,13 @@ import CSodium
 
 /// The keyed hash SipHash-2-4 with 128 bits of output. It is many times faster than SHA-256.
 ///
-/// Whoever does not know the key cannot find two inputs of one hash, so it tells inputs apart in tables that strangers fill.
-/// With a key that others know it tells nothing.
+/// An attacker who does not know the key cannot find two inputs with the same hash. It identifies inputs in tables that untrusted peers
+/// fill. With a key that others know, the hash gives no such protection.
 public struct KeyedHash: Sendable {
-  /// How many bytes a key has.
+  /// Size of a key, in bytes.
   public static let keySize = Int(crypto_shorthash_siphashx24_KEYBYTES)
 
-  /// A hash: its 16 bytes as two numbers, the first eight bytes in `low`, least significant first.
+  /// A hash of 16 bytes as two numbers: the first eight bytes in `low`, least significant byte first.
   public struct Value: Hashable, Sendable {
     public let low: UInt64
     public let high: UInt64
@@ -16,7 +16,7 @@ public struct KeyedHash: Sendable {
 
   private let key: [UInt8]
 
-  /// Throws `badLength` for a key that has not 16 bytes.
+  /// Throws `badLength` for anything but 16 bytes.
   public init(key: [UInt8]) throws(CryptoError) {
     try checkLength(key.count, is: Self.keySize, of: "hash key")
     self.key = key

@@ -1,6 +1,6 @@
 import CSodium
 
-/// Memory that is never swapped out. Keys are in it.
+/// Locked memory, which the kernel never swaps out. It contains keys.
 public enum LockedMemory {
   /// Whether the kernel locks memory for this process. `SecretBytes` works without locked memory, but its pages may reach the disk.
   public static func isAvailable() -> Bool {

@@ -9,10 +9,10 @@ import CSodium
 public enum NaClBox {
   /// The number of bytes in a nonce.
   public static let nonceSize = Int(crypto_box_NONCEBYTES)
-  /// The number of bytes that a sealed message has more than its plaintext.
+  /// Number of bytes that a sealed message is longer than its plaintext.
   public static let tagSize = Int(crypto_box_MACBYTES)
 
-  /// The key that two key pairs share. It is computed once (`crypto_box_beforenm`) and serves any number of messages.
+  /// The key that two key pairs share. It is computed once (`crypto_box_beforenm`) and can seal any number of messages.
   public struct Key: Sendable {
     private let shared: SecretBytes
 
@@ -38,9 +38,9 @@ public enum NaClBox {
       shared.withUnsafeBytes(body)
     }
 
-    /// The tag and the ciphertext, 16 bytes longer than the plaintext, behind `room` zero bytes for the caller's header.
+    /// Returns `room` zero bytes for the caller's header, the tag and the ciphertext, 16 bytes longer than the plaintext.
     ///
-    /// Throws `badLength` for a nonce that has not 24 bytes. A nonce must never be used twice with one key, in either direction.
+    /// Throws `badLength` for a nonce that is not 24 bytes long. A nonce must never be used twice with one key, in either direction.
     public func seal(
       _ plaintext: some Collection<UInt8>, nonce: [UInt8], behind room: Int = 0
     ) throws(CryptoError) -> [UInt8] {
@@ -55,17 +55,17 @@ public enum NaClBox {
       }
     }
 
-    /// The plaintext of what the peer sealed.
+    /// The plaintext of the peer's sealed message.
     ///
-    /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to hold a
-    /// tag; `badLength` for a nonce that has not 24 bytes.
+    /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to contain a tag;
+    /// `badLength` for a nonce that is not 24 bytes long.
     public func open(_ sealed: some Collection<UInt8>, nonce: [UInt8]) throws(CryptoError) -> [UInt8] {
       try checkLength(nonce.count, is: nonceSize, of: "NaCl box nonce")
       guard sealed.count >= tagSize else { throw .authenticationFailed }
       let plaintext = sealed.withPointer { sealed, count in
         shared.withPointer { key, _ in
           var status: Int32 = -1
-          // One byte more than needed, so that an empty plaintext has an address too.
+          // One byte more than needed, so that an empty plaintext has an address, too.
           var plaintext = [UInt8](count: count - tagSize + 1) { plaintext in
             plaintext.update(repeating: 0, count: count - tagSize + 1)
             status = crypto_box_open_easy_afternm(plaintext, sealed, UInt64(count), nonce, key)

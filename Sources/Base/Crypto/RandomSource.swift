@@ -1,4 +1,4 @@
-/// The source of an engine's randomness: the system's generator in a service, a seeded one in tests.
+/// The source of an engine's randomness: the system's generator in a service, a seeded generator in tests.
 public protocol RandomSource {
   /// Overwrites every byte of the array.
   mutating func fill(_ bytes: inout [UInt8])

@@ -2,7 +2,7 @@ import COpenSSL
 import CSodium
 
 extension SHA256 {
-  /// A hash as four numbers, the first eight bytes in `first`, most significant byte first. It takes no memory of its own.
+  /// A hash as four numbers: the first eight bytes in `first`, most significant byte first. It allocates no memory.
   public struct Words: Hashable, Sendable {
     public var first: UInt64 = 0
     public var second: UInt64 = 0
@@ -10,13 +10,14 @@ extension SHA256 {
     public var fourth: UInt64 = 0
   }
 
-  /// The hash of the bytes, by OpenSSL: where the processor knows SHA-256, it takes a third of the time of `hash`.
+  /// The hash of the bytes, computed by OpenSSL. On a processor with SHA-256 instructions it takes a third of the time
+  /// of `hash`.
   public static func words(_ bytes: UnsafeRawBufferPointer) -> Words {
     var words = Words()
     withUnsafeMutableBytes(of: &words) { words in
       guard let out = words.bindMemory(to: UInt8.self).baseAddress else { return }
       if EVP_Digest(bytes.baseAddress, bytes.count, out, nil, Algorithm.sha256.pointer, nil) == 1 { return }
-      // OpenSSL had no memory for its state.
+      // OpenSSL could not allocate its state.
       _ = crypto_hash_sha256(out, bytes.bindMemory(to: UInt8.self).baseAddress, UInt64(bytes.count))
     }
     return Words(
@@ -25,7 +26,7 @@ extension SHA256 {
   }
 }
 
-/// OpenSSL's implementation, fetched once and kept for the life of the process. Threads only read it.
+/// OpenSSL's implementation, fetched once and reused until the process ends. Threads only read it.
 private struct Algorithm: @unchecked Sendable {
   let pointer: OpaquePointer?
 

@@ -4,7 +4,7 @@ import CSodium
 ///
 /// `hash` takes a whole message; a value of this type takes it in portions.
 public struct SHA256: Sendable {
-  /// How many bytes a hash has.
+  /// Size of a hash, in bytes.
   public static let size = Int(crypto_hash_sha256_BYTES)
 
   private var state = crypto_hash_sha256_state()
@@ -20,7 +20,7 @@ public struct SHA256: Sendable {
     }
   }
 
-  /// Takes the next portion.
+  /// Adds the next portion.
   public mutating func update(_ bytes: some Collection<UInt8>) {
     _ = bytes.withPointer { crypto_hash_sha256_update(&state, $0, UInt64($1)) }
   }

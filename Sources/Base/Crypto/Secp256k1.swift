@@ -141,7 +141,7 @@ public enum Secp256k1 {
     }
   }
 
-  /// The library's tables for all threads, made once and blinded against side channels with random bytes.
+  /// The library's tables for all threads, created once and blinded against side channels with random bytes.
   private struct Context: @unchecked Sendable {
     // No thread owns the context: after `init` nothing changes it, and the library allows any number of readers.
     private let pointer: OpaquePointer?

@@ -1,19 +1,19 @@
 import CSodium
 
-/// Bytes that must not leak. They are locked between guard pages, overwritten when the last owner drops them, and never
+/// Secret bytes. They are in locked memory between guard pages, overwritten when the last owner drops them, and never
 /// printed.
 ///
-/// The bytes are written while the value is made, and are read-only from then on: those with pages of their own by the
-/// pages' protection, those in a slot (`SecretSlots`) because nothing else has the address.
+/// The bytes are written in `init`, and are read-only from then on. A secret with its own pages has them
+/// write-protected; the address of a slot (`SecretSlots`) is known to this object only.
 public final class SecretBytes: @unchecked Sendable {
-  // No thread owns the memory: nothing writes it after `init`, and `deinit` runs when no owner exists.
+  // The memory does not belong to one thread: nothing writes it after `init`, and `deinit` runs when no owner exists.
   private let memory: UnsafeMutableRawPointer
   private let isSlot: Bool
 
-  /// How many bytes there are.
+  /// Number of bytes.
   public let count: Int
 
-  /// Makes `count` bytes. `fill` must write every one of them; throws what `fill` throws.
+  /// Allocates `count` bytes. `fill` must write every one of them; throws the error of `fill`.
   public init<Failure: Error>(
     count: Int, fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Void
   ) throws(Failure) {
@@ -27,7 +27,7 @@ public final class SecretBytes: @unchecked Sendable {
     sodium_mprotect_readonly(memory)
   }
 
-  /// Makes a copy of the bytes. The caller is responsible for the original.
+  /// Copies the bytes. The caller is responsible for the original.
   public convenience init(copying bytes: some Collection<UInt8>) {
     self.init(count: bytes.count) { $0.copyBytes(from: bytes) }
   }
@@ -44,7 +44,7 @@ public final class SecretBytes: @unchecked Sendable {
     self.init(copying: bytes)
   }
 
-  /// Makes at most 64 bytes in a slot. `body` must write every one of them.
+  /// Allocates at most 64 bytes in a slot. `body` must write every one of them.
   init(slot count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
     precondition((0...SecretSlots.slotSize).contains(count), "more than a slot holds")
     memory = SecretSlots.take()
@@ -53,14 +53,14 @@ public final class SecretBytes: @unchecked Sendable {
     body(memory.assumingMemoryBound(to: UInt8.self))
   }
 
-  /// Draws at most 64 bytes from `random`, into a slot.
+  /// Draws at most 64 bytes from `random` into a slot.
   convenience init(slot count: Int, randomFrom random: inout some RandomSource) {
     var bytes = random.bytes(count)
     defer { bytes.wipe() }
     self.init(slot: count, filledBy: { $0.update(from: bytes, count: count) })
   }
 
-  /// Makes `count` bytes that a C function writes.
+  /// Allocates `count` bytes that a C function writes.
   convenience init(count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
     self.init(count: count) { bytes in
       if let address = bytes.bindMemory(to: UInt8.self).baseAddress { body(address) }
@@ -71,16 +71,16 @@ public final class SecretBytes: @unchecked Sendable {
     if isSlot { SecretSlots.giveBack(memory) } else { sodium_free(memory) }
   }
 
-  /// Lends the bytes to `body`. The pointer must not outlive `body`; a copy must be kept secret as well.
+  /// Passes the bytes to `body`. The pointer must not be used after `body` returns; a copy must be secret as well.
   public func withUnsafeBytes<Result, Failure: Error>(
     _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
   ) throws(Failure) -> Result {
     try body(UnsafeRawBufferPointer(start: memory, count: count))
   }
 
-  /// A copy of at most 64 of the bytes for one exchange, in a slot of shared pages (`SecretSlots`).
+  /// Copies at most 64 bytes for one exchange, into a slot of shared pages (`SecretSlots`).
   ///
-  /// Throws `badLength` if the range is longer than 64 or does not lie inside the secret.
+  /// Throws `badLength` if the range is longer than 64 or is not inside the secret.
   public func shortLivedCopy(of range: Range<Int>) throws(CryptoError) -> SecretBytes {
     guard range.lowerBound >= 0, range.upperBound <= count, range.count <= SecretSlots.slotSize else {
       throw .badLength("part of a secret", expected: min(count, SecretSlots.slotSize), got: range.count)
@@ -91,12 +91,12 @@ public final class SecretBytes: @unchecked Sendable {
     }
   }
 
-  /// Whether both hold the same bytes. The duration depends on their counts alone.
+  /// Whether both contain equal bytes. The duration depends only on their counts.
   public func equals(_ other: SecretBytes) -> Bool {
     count == other.count && sodium_memcmp(memory, other.memory, count) == 0
   }
 
-  /// Lends the bytes to a C function.
+  /// Passes the bytes to a C function.
   func withPointer<Result>(_ body: (UnsafePointer<UInt8>, Int) -> Result) -> Result {
     body(UnsafePointer(memory.assumingMemoryBound(to: UInt8.self)), count)
   }

@@ -1,19 +1,20 @@
 import CSodium
 import Common
 
-/// Locked memory in slots of 64 bytes, for the many keys that a handshake makes and drops. A secret with pages of its own
-/// costs several system calls, half as much as a key agreement; a slot costs none.
+/// Locked memory in slots of 64 bytes, for the many short-lived keys of a handshake. A secret with its own pages needs
+/// several system calls, which take half as long as a key agreement; a slot needs none.
 ///
-/// The slots lie side by side between the guard pages of one block. They are locked, kept out of dumps, and overwritten
-/// when they come back. Unlike a secret's own pages, they can be written all the time.
+/// The slots are adjacent, between the guard pages of one block. They are locked, excluded from core dumps, and
+/// overwritten when they are returned. Unlike a secret's own pages, they are always writable.
 enum SecretSlots {
   static let slotSize = 64
   private static let slotsAtOnce = 256
 
-  /// Addresses of slots that are free; blocks are never given back, so there are as many as were ever in use at a time.
+  /// Addresses of free slots. Blocks are never deallocated, so the number of slots is the maximum that was in use at
+  /// one time.
   private static let free = Locked<[UInt]>([])
 
-  /// A slot, full of zeros.
+  /// Returns a slot that is filled with zeros.
   static func take() -> UnsafeMutableRawPointer {
     let address = free.withLock { free in
       if free.isEmpty { free = block() }
@@ -23,7 +24,7 @@ enum SecretSlots {
     return slot
   }
 
-  /// Overwrites the slot; whoever took it must not touch it again.
+  /// Overwrites and frees the slot; the caller must not use it again.
   static func giveBack(_ slot: UnsafeMutableRawPointer) {
     sodium_memzero(slot, slotSize)
     free.withLock { $0.append(UInt(bitPattern: slot)) }

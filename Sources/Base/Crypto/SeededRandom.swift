@@ -1,10 +1,10 @@
 import CSodium
 
-/// A generator that gives the same bytes for the same seed. It is for tests and simulations, never for keys that protect
+/// A generator that gives equal bytes for equal seeds. It is for tests and simulations, never for keys that protect
 /// anything.
 ///
-/// The bytes are the ChaCha20 key stream (64-bit counter from 0, nonce 0) of the seed as key, so they do not depend on
-/// the portions in which they are drawn.
+/// The bytes are the ChaCha20 key stream (64-bit counter from 0, nonce 0) with the seed as key. They do not depend on
+/// the sizes of the portions in which they are drawn.
 public struct SeededRandom: RandomSource, RandomNumberGenerator, Sendable {
   private let seed: [UInt8]
   private var nextBlock: UInt64 = 0
@@ -16,7 +16,7 @@ public struct SeededRandom: RandomSource, RandomNumberGenerator, Sendable {
     self.seed = seed
   }
 
-  /// A generator whose seed is the number: its eight bytes, least significant first, then zeros.
+  /// A generator for a numeric seed: its eight bytes, least significant first, followed by zeros.
   public init(seed: UInt64) {
     self.seed = withUnsafeBytes(of: seed.littleEndian, Array.init) + [UInt8](repeating: 0, count: 24)
   }

@@ -1,8 +1,8 @@
 import CSodium
 
-/// The start of libsodium, once in the life of the process, by whatever thread needs it first.
+/// Initialises libsodium once per process, on the first thread that needs it.
 enum Sodium {
-  /// Starts libsodium. Everything that draws randomness or allocates secret memory must call this first.
+  /// Initialises libsodium. Call this before drawing randomness or allocating secret memory.
   static func start() {
     precondition(started, "libsodium did not start: there is no source of randomness")
   }
@@ -11,7 +11,7 @@ enum Sodium {
 }
 
 extension Collection<UInt8> {
-  /// Lends the bytes to a C function: in one piece, and at an address even if the count is 0.
+  /// Passes the bytes to a C function as one contiguous buffer, with an address even if the count is 0.
   func withPointer<Result>(_ body: (UnsafePointer<UInt8>, Int) -> Result) -> Result {
     let lent = withContiguousStorageIfAvailable { buffer in
       buffer.baseAddress.map { body($0, buffer.count) }
@@ -24,7 +24,7 @@ extension Collection<UInt8> {
 }
 
 extension [UInt8] {
-  /// An array of `count` bytes. `body` must write every one of them, or the array must not be handed on.
+  /// An array of `count` bytes. `body` must write every one of them; otherwise the array must not be used.
   init(count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
     self.init(unsafeUninitializedCapacity: count) { buffer, filled in
       if let address = buffer.baseAddress { body(address) }
@@ -32,7 +32,7 @@ extension [UInt8] {
     }
   }
 
-  /// Overwrites the bytes of this array. Copies of the array keep theirs.
+  /// Overwrites the bytes of this array. Copies of the array are not changed.
   mutating func wipe() {
     sodium_memzero(&self, count)
   }

@@ -7,12 +7,12 @@ public enum X25519 {
     private let key: KeyBytes
     public var bytes: [UInt8] { key.array }
 
-    /// Calls `body` with the 32 bytes where they are.
+    /// Calls `body` with the 32 bytes, without a copy.
     public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
       key.withPointer { body(UnsafeRawBufferPointer(start: $0, count: KeyBytes.count)) }
     }
 
-    /// Throws `badLength` for anything but 32 bytes. Whether the point is of use shows in `sharedSecret`.
+    /// Throws `badLength` for anything but 32 bytes. `sharedSecret` detects low-order points.
     public init(_ bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Int(crypto_scalarmult_BYTES), of: "X25519 public key")
       key = KeyBytes(bytes)
@@ -37,7 +37,7 @@ public enum X25519 {
       publicKey = PublicKey(of: secret)
     }
 
-    /// A new key that lives for one key exchange; it shares its pages with others of its kind (`SecretSlots`).
+    /// A new key for one key exchange, in pages that it shares with other keys (`SecretSlots`).
     public init(ephemeralFrom random: inout some RandomSource) {
       secret = SecretBytes(slot: Int(crypto_scalarmult_SCALARBYTES), randomFrom: &random)
       publicKey = PublicKey(of: secret)
@@ -50,7 +50,7 @@ public enum X25519 {
       publicKey = PublicKey(of: secret)
     }
 
-    /// A copy of a key that lies in ordinary memory; throws `badLength` for anything but 32 bytes.
+    /// Copies a key from ordinary memory; throws `badLength` for anything but 32 bytes.
     public init(copying bytes: some Collection<UInt8>) throws(CryptoError) {
       try self.init(SecretBytes(copying: bytes))
     }
@@ -70,8 +70,8 @@ public enum X25519 {
       return shared
     }
 
-    /// The two keys that follow from the shared secret and a chaining key: `HKDF.nextKeys` of both. The shared secret itself
-    /// is overwritten before this returns.
+    /// Derives the next two keys from the shared secret and a chaining key, with `HKDF.nextKeys`. The shared secret is overwritten before
+    /// the function returns.
     ///
     /// Throws `weakKey` if the peer's key is a low-order point, `badLength` for a chaining key of less than 32 bytes.
     public func nextKeys(with peer: PublicKey, chainingKey: SecretBytes) throws(CryptoError) -> SecretBytes {

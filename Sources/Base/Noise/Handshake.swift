@@ -11,13 +11,13 @@ import Crypto
 ///     X   <- s                     known before
 ///         -> e, es, s, ss          80 bytes, and the sealed payload
 ///
-/// With empty payloads the messages of XX have 32, 96 and 64 bytes. A message that cannot be read changes nothing: the one
-/// that should have been there can still be read.
+/// With empty payloads the messages of XX have 32, 96 and 64 bytes. A message that cannot be read changes nothing: the correct message can
+/// still be read afterwards.
 public struct Handshake: Sendable {
-  /// What a side does in which pattern.
+  /// The role of a side in a pattern.
   public enum Part: Hashable, Sendable {
     case xxInitiator, xxResponder
-    /// The sender of a message to the owner of the key.
+    /// The sender of a message by pattern X to the owner of the key.
     case xSender(to: X25519.PublicKey)
     case xReceiver
   }
@@ -34,14 +34,14 @@ public struct Handshake: Sendable {
   private var state: SymmetricState
   private(set) var ephemeral: X25519.PrivateKey?
   private var peerEphemeral: X25519.PublicKey?
-  /// How many messages were written and read.
+  /// Number of messages that were written and read.
   private var done = 0
-  /// The peer's static key: known once it was read, and authentic once the message it came in could be read.
+  /// The peer's static key: known once it was read, and authentic once its whole message was read.
   public private(set) var peer: X25519.PublicKey?
 
   /// - Parameters:
   ///   - key: this side's static key.
-  ///   - prologue: what both sides know already. If they differ in it, they do not understand each other.
+  ///   - prologue: data that both sides know. The handshake fails if it differs between them.
   public init(_ part: Part, key: X25519.PrivateKey, prologue: [UInt8] = []) {
     (self.part, self.key) = (part, key)
     switch part {
@@ -62,12 +62,12 @@ public struct Handshake: Sendable {
 
   public var isComplete: Bool { done == messages.count }
 
-  /// The hash of all that went over the air, 32 bytes. When the handshake is complete, it is the same on both sides, and
-  /// no other handshake has it (section 11.2).
+  /// The hash of all transmitted messages, 32 bytes. When the handshake is complete, it is equal on both sides and
+  /// unique to this handshake (section 11.2).
   public var hash: [UInt8] { state.hash }
 
-  /// Makes the next message. Throws `outOfTurn` if the peer's message is next or no message is, `badLength` if the message
-  /// would be longer than 65,535 bytes, `weakKey` if a key that the peer sent is a low-order point.
+  /// Creates the next message. Throws `outOfTurn` if this side has no message to send now, `badLength` if the message would be longer than
+  /// 65,535 bytes, `weakKey` if a key of the peer is a low-order point.
   public mutating func write(
     _ payload: [UInt8] = [], randomFrom random: inout some RandomSource
   ) throws(NoiseError) -> [UInt8] {
@@ -92,10 +92,10 @@ public struct Handshake: Sendable {
     return writer.bytes
   }
 
-  /// The payload of the peer's next message, perhaps empty.
+  /// Reads the peer's next message and returns its payload, which may be empty.
   ///
-  /// Throws `outOfTurn` if this side's message is next or no message is, `badLength` if it is shorter than the keys in it
-  /// or longer than 65,535 bytes, `weakKey` and `authenticationFailed`; in each case nothing has changed.
+  /// Throws `outOfTurn` if the peer has no message to send now, `badLength` if the message is shorter than its keys or
+  /// longer than 65,535 bytes, `weakKey` and `authenticationFailed`. In each case nothing has changed.
   public mutating func read(_ message: [UInt8]) throws(NoiseError) -> [UInt8] {
     guard !isComplete, isInitiator != done.isMultiple(of: 2) else { throw .outOfTurn }
     guard message.count <= Self.messageLimit else { throw .badLength }
@@ -119,7 +119,7 @@ public struct Handshake: Sendable {
     return payload
   }
 
-  /// The session that the complete handshake leads to. Throws `outOfTurn` before.
+  /// The session that results from the complete handshake. Throws `outOfTurn` before.
   public func session() throws(NoiseError) -> TransportSession {
     guard isComplete else { throw .outOfTurn }
     return try TransportSession(keys: state.split(), isInitiator: isInitiator)
@@ -144,7 +144,7 @@ public struct Handshake: Sendable {
 
   private mutating func advance() {
     done += 1
-    // It has no use any more, and must not outlive the handshake.
+    // The ephemeral key is not needed any more, and must not outlive the handshake.
     if isComplete { ephemeral = nil }
   }
 
@@ -158,7 +158,7 @@ public struct Handshake: Sendable {
     case (.es, false), (.se, true): (own, other) = (key, peerEphemeral)
     default: (own, other) = (key, peer)
     }
-    // The patterns name no key that is not here yet.
+    // In both patterns every key of a token is known before the token is processed.
     guard let own, let other else { throw .outOfTurn }
     try state.mix(own, with: other)
   }

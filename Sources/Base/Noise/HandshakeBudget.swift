@@ -1,22 +1,22 @@
 import Common
 
-/// The handshakes of the last minute, by which it is decided whether there may be another one.
+/// The handshakes of the last minute, which decide whether another one is permitted.
 ///
-/// Each account has limits of its own, so that handshakes on one account refuse none on another. Handshakes that others cause are limited for
-/// each source and, within a source, for each name: a sender of first messages uses up only the share of its own link. Each source also has
-/// a reserve beside the pool that all sources share. The budget stores permitted handshakes only, which bounds its size.
+/// Each account has its own limits, so that handshakes on one account refuse none on another. Handshakes that others cause are limited for
+/// each source and, within a source, for each name. A sender of first messages uses up only the share of its own link. Each source also has
+/// a reserve in addition to the pool that all sources share. The budget stores permitted handshakes only, which bounds its size.
 struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
-  /// On whose account a handshake is.
+  /// The cause of a handshake, which has limits of its own.
   enum Account: Hashable, Sendable {
-    /// This side wants it.
+    /// This side needs the handshake.
     case ours
     /// Messages from this source, under the name of a peer with a session, could not be opened.
     case recovery(MessageSource)
-    /// A message from this source.
+    /// A first message from this source.
     case others(MessageSource)
   }
 
-  /// A peer, and the account of the handshake with it.
+  /// A peer and the account that its handshake counts towards.
   private struct Partner: Hashable, Sendable {
     let peer: Peer
     let account: Account
@@ -29,7 +29,7 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
 
   private struct Start: Sendable {
     let partner: Partner
-    /// Nil for a handshake on the reserve of its source.
+    /// Nil for a handshake that uses the reserve of its source.
     let pool: Pool?
     let at: Instant
   }
@@ -38,13 +38,13 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   private var ofAccount: [Account: Int] = [:]
   private var ofPartner: [Partner: Int] = [:]
   private var ofPool: [Pool: Int] = [:]
-  /// Handshakes on the reserves of their sources.
+  /// Number of handshakes that use the reserve of each source.
   private var ofReserve: [Account: Int] = [:]
 
   /// Number of stored handshakes.
   var count: Int { ofAccount.values.reduce(0, +) }
 
-  /// Notes one more handshake; nil if that is fine, or what forbids it.
+  /// Counts one more handshake and returns nil; if a limit forbids it, returns the reason and counts nothing.
   mutating func take(_ peer: Peer, _ account: Account, _ limits: SessionLimits, at now: Instant) -> Drop? {
     while let first = starts.first, first.at.duration(to: now) >= limits.span { forget(first) }
     let partner = Partner(peer: peer, account: account)
@@ -68,7 +68,8 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
     return note(partner, pool, at: now)
   }
 
-  /// Whether the reserve of a source is not used up. At most `reserves` sources have one at a time, so that links that come and go add none.
+  /// Whether a source has reserve left. At most `reserves` sources have one at a time, so that sources that disconnect and reconnect add
+  /// none.
   private func hasReserve(_ account: Account, _ reserve: Int, _ reserves: Int) -> Bool {
     guard let used = ofReserve[account] else { return reserve > 0 && ofReserve.count < reserves }
     return used < reserve

@@ -1,23 +1,23 @@
 import Bytes
 import Crypto
 
-/// Why a message was refused or could not be made.
+/// The reason why a message was refused or could not be created.
 public enum NoiseError: Error, Hashable, Sendable {
-  /// A message does not have the length that its place asks for, or is longer than the limit.
+  /// A message does not have the length that the handshake requires at this point, or is longer than the limit.
   case badLength
-  /// A public key of the peer's is a low-order point: the shared secret would be all zeros.
+  /// A public key of the peer is a low-order point: the shared secret would be all zeros.
   case weakKey
-  /// The tag is wrong: another key, another nonce, or other bytes than those that were sealed.
+  /// The tag is wrong: the key, the nonce or the bytes differ from those that were sealed.
   case authenticationFailed
-  /// It is the other side's turn, or the handshake is complete, or not yet.
+  /// The other side sends the next message, or the handshake is already complete, or is not complete yet.
   case outOfTurn
   /// A message with this nonce was opened before.
   case replayed
-  /// So many later messages were opened that nobody knows whether this one was.
+  /// The nonce is too far below the newest one to tell whether the message was opened before.
   case tooOld
-  /// The nonce is 2^31 or more ahead of the last one, or is one that no peer may use.
+  /// The nonce is 2^31 or more above the newest one, or is the reserved value 2^32 - 1.
   case nonceJump
-  /// Every nonce was used: nothing can be sealed with these keys any more.
+  /// All nonces were used: these keys cannot seal another message.
   case exhausted
   /// There is no session with the peer.
   case noSession
@@ -44,7 +44,7 @@ extension NoiseError {
     switch error {
     case .weakKey: self = .weakKey
     case .badLength: self = .badLength
-    // Curve25519 takes any 32 bytes for a key.
+    // Curve25519 accepts any 32 bytes as a key.
     case .authenticationFailed, .invalidKey, .unavailable: self = .authenticationFailed
     }
   }

@@ -1,20 +1,20 @@
 import Crypto
 
-/// A message to somebody who is not there: one message by pattern X, which its receiver opens when it comes (Noise Protocol
-/// Framework, revision 34, section 7.4).
+/// A message to a peer that is not connected: one message by pattern X, which the receiver opens later (Noise Protocol Framework, revision
+/// 34, section 7.4).
 ///
 ///     ephemeral key          32
 ///     sender's static key    48, sealed
-///     text                   as long as its plaintext, and 16
+///     text                   as long as its plaintext, and a tag of 16
 ///
-/// The receiver learns who sent it. It has no protection against a replay, and who gets hold of the receiver's static key
-/// can read it.
+/// The receiver learns the sender's static key. The message has no protection against replay, and anybody who obtains
+/// the receiver's static key can read it.
 public enum OneWayMessage {
-  /// How many bytes a message has more than its text.
+  /// Number of bytes that a message is longer than its text.
   public static let overhead = 96
 
-  /// Seals `text` for the owner of `peer`. Throws `weakKey` if that is a low-order point, `badLength` if the message would be
-  /// longer than 65,535 bytes.
+  /// Seals `text` for the owner of `peer`. Throws `weakKey` if `peer` is a low-order point, `badLength` if the message would be longer than
+  /// 65,535 bytes.
   public static func seal(
     _ text: [UInt8], to peer: X25519.PublicKey, from key: X25519.PrivateKey, prologue: [UInt8],
     randomFrom random: inout some RandomSource
@@ -23,7 +23,7 @@ public enum OneWayMessage {
     return try handshake.write(text, randomFrom: &random)
   }
 
-  /// The text of a message to the owner of `key`, and the static key of its sender.
+  /// Returns the text of a message to the owner of `key`, and the static key of its sender.
   ///
   /// Throws `badLength`, `weakKey` or `authenticationFailed`.
   public static func open(

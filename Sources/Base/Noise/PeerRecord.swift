@@ -1,24 +1,25 @@
 import Common
 import Crypto
 
-/// What is known of one peer: its session, the handshakes that are under way with it, and what it did lately.
+/// The state of one peer: its session, the handshakes that are under way with it, and its recent behaviour.
 struct PeerRecord: Sendable {
-  /// The session that seals; messages are opened with it or with `former`.
+  /// The session that seals. It opens messages together with `former`.
   var live: LiveSession?
-  /// The keys that `live` replaced. They only open, until the first message of `live` shows that the peer has its keys.
+  /// The keys that `live` replaced. They only open, until the first message under `live` shows that the peer has its
+  /// keys.
   private(set) var former: TransportSession?
-  /// Handshakes that are under way, the newest last. Nobody can tell who sent a first message, so the true handshake may be one of
-  /// those whose place a newer one has taken.
+  /// Handshakes that are under way, the newest last. A first message does not authenticate its sender, so the genuine handshake may be one
+  /// that a newer one has followed.
   private(set) var handshakes: [HalfOpen] = []
-  /// Messages in a row that no key opened.
+  /// Number of consecutive messages that no key opened.
   var undecryptable = 0
-  /// When a handshake was begun because the peer seemed to have other keys.
+  /// When this side last began a handshake because the peer seemed to have other keys.
   var recoveredAt: Instant?
-  /// When a handshake that the peer began replaced a session.
+  /// When a handshake that the peer began last replaced a session.
   var replacedAt: Instant?
-  /// When this side wanted to renew the session.
+  /// When this side last tried to renew the session.
   var rekeyedAt: Instant?
-  /// The last first message that was answered, and when: a copy of it that comes by another way is not answered again.
+  /// The last first message that was answered, and when. A copy that arrives on another path is not answered again.
   var answered: (message: [UInt8], at: Instant)?
   var touchedAt: Instant
 
@@ -26,13 +27,13 @@ struct PeerRecord: Sendable {
     touchedAt = now
   }
 
-  /// The one that this side has begun; there is one at most.
+  /// The handshake that this side has begun; there is at most one.
   var initiator: HalfOpen? { handshakes.first(where: \.isInitiator) }
 
-  /// Messages that came before the third one of a handshake.
+  /// Messages that arrived before the third message of their handshakes.
   var early: [[UInt8]] { handshakes.flatMap(\.early) }
 
-  /// The result of a look for space for a handshake that a source begins.
+  /// The result of a search for capacity for a handshake that a source begins.
   enum Room: Equatable {
     case free
     /// The handshake at this index is evicted.
@@ -40,9 +41,9 @@ struct PeerRecord: Sendable {
     case none
   }
 
-  /// Looks for space for a handshake. If there are too many, the source that has begun the most loses its oldest handshake. A handshake from
-  /// the newcomer's own source is kept for `firmTime`: otherwise an attacker behind the same relay could end the peer's handshake with a few
-  /// first messages.
+  /// Searches capacity for a handshake. If there are too many, the source that has begun the most loses its oldest handshake. A handshake
+  /// from the newcomer's own source is protected for `firmTime`: otherwise an attacker behind the same relay could end the peer's handshake
+  /// with a few first messages.
   func room(for source: MessageSource, _ limits: SessionLimits, at now: Instant) -> Room {
     let begun = begun
     let own = begun[source, default: 0]
@@ -65,7 +66,7 @@ struct PeerRecord: Sendable {
     handshakes.reduce(into: [:]) { if let source = $1.source { $0[source, default: 0] += 1 } }
   }
 
-  /// Removes a handshake. Another one takes over its early messages and its wish.
+  /// Removes a handshake. Another one takes over its early messages and its request.
   private mutating func remove(at place: Int) {
     let gone = handshakes.remove(at: place)
     guard
@@ -82,26 +83,26 @@ struct PeerRecord: Sendable {
     return gone
   }
 
-  /// Takes the handshakes away whose time is over.
+  /// Removes and returns the handshakes whose timeout has elapsed.
   mutating func takeEnded(at now: Instant) -> [HalfOpen] {
     let ended = handshakes.filter { $0.end <= now }
     handshakes.removeAll { $0.end <= now }
     return ended
   }
 
-  /// There is something to be sent: the one that this side has begun is tried again, or the newest one is followed by one.
+  /// Marks the session as wanted. A handshake of this side is then repeated; otherwise this side begins one after the newest.
   mutating func want() {
     guard let place = handshakes.firstIndex(where: \.isInitiator) ?? handshakes.indices.last else { return }
     handshakes[place].isWanted = true
   }
 
-  /// When this side begins a handshake beside those that the peer may have begun; nil if it has begun one, or if none is wanted.
+  /// When this side begins a handshake although the peer may have begun one; nil if it has begun one, or if none is wanted.
   func courtesyEnd(_ limits: SessionLimits) -> Instant? {
     guard live == nil, initiator == nil else { return nil }
     return handshakes.filter(\.isWanted).map { $0.begunAt.advanced(by: limits.courtesy) }.min()
   }
 
-  /// Clears the wish for a handshake: this side begins one.
+  /// Clears the request for a handshake: this side begins one.
   mutating func wantNoMore() {
     for place in handshakes.indices { handshakes[place].isWanted = false }
   }
@@ -112,7 +113,7 @@ struct PeerRecord: Sendable {
     return handshakes[place].takeCopy(limits)
   }
 
-  /// Whether the peer may have begun one.
+  /// Whether a handshake is under way that this side did not begin.
   var hasResponder: Bool { handshakes.contains { !$0.isInitiator } }
 
   /// The early messages from a source.
@@ -127,15 +128,15 @@ struct PeerRecord: Sendable {
     handshakes[place].keepEarly(message, from: source)
   }
 
-  /// A message for one of them was not right.
+  /// Counts an invalid message for the handshake at `place`.
   mutating func noteBad(_ place: Int, from source: MessageSource) { handshakes[place].bad.note(source) }
 
-  /// Whether nothing but conduct is known of the peer.
+  /// Whether the peer has neither a session nor a handshake under way.
   var isStranger: Bool { live == nil && handshakes.isEmpty }
 
-  /// Takes the session of a complete handshake into use.
+  /// Activates the session of a complete handshake.
   ///
-  /// - Returns: whether it replaced one.
+  /// - Returns: whether it replaced a session.
   mutating func adopt(_ session: LiveSession) -> Bool {
     let before = live
     if let before, before.isProven || former == nil { former = before.transport }
@@ -143,30 +144,30 @@ struct PeerRecord: Sendable {
     return before != nil
   }
 
-  /// Drops the keys of the session.
+  /// Removes the keys of the session.
   mutating func endSession() {
     (live, former) = (nil, nil)
   }
 
   enum Opening {
     case opened([UInt8])
-    /// The peer sealed it, but it is not to be read.
+    /// The peer sealed the message, but it must not be read.
     case refused(Drop)
-    /// No key opens it.
+    /// No key opens the message.
     case unknown
   }
 
-  /// Opens a message with one of the keys.
+  /// Opens a message with the live or the former keys.
   mutating func open(_ message: [UInt8], _ limits: SessionLimits, at now: Instant) -> Opening {
     guard live != nil else { return .unknown }
     do throws(NoiseError) {
       let text = try live?.transport.open(message)
-      // The peer has the new keys, so it has no use for the old ones.
+      // The peer has the new keys, so it no longer needs the old ones.
       former = nil
       live?.isProven = true
       return opened(text ?? [], limits, at: now)
     } catch .authenticationFailed {
-      // Perhaps it was sealed before the peer had the new keys.
+      // The peer may have sealed the message before it had the new keys.
     } catch {
       return .refused(Self.drop(for: error))
     }
@@ -197,8 +198,8 @@ struct PeerRecord: Sendable {
     }
   }
 
-  /// When this side renews the session; nil while it does not. After an attempt that led to nothing, a session that was not
-  /// used again is not worth another one: perhaps the peer is gone.
+  /// When this side renews the session; nil if it does not. After an unsuccessful attempt, an unused session is not renewed again: the peer
+  /// may be gone.
   func rekeyAt(_ limits: SessionLimits, isSmaller: Bool) -> Instant? {
     guard let live, initiator == nil else { return nil }
     if let rekeyedAt, rekeyedAt > live.establishedAt, rekeyedAt >= live.usedAt { return nil }
@@ -213,7 +214,7 @@ struct PeerRecord: Sendable {
   }
 }
 
-/// A session with a peer, and what it was used for.
+/// A session with a peer, and its use so far.
 struct LiveSession: Sendable {
   var transport: TransportSession
   let key: X25519.PublicKey
@@ -225,11 +226,11 @@ struct LiveSession: Sendable {
   let establishedAt: Instant
   /// When the last message was sealed or opened.
   private(set) var usedAt: Instant
-  /// Messages in both directions.
+  /// Number of messages in both directions.
   private(set) var messages = 0
-  /// When there were so many that the session is to be renewed.
+  /// When `messages` reached `SessionLimits.rekeyMessages`.
   private(set) var filledAt: Instant?
-  /// Whether a message of the peer's was opened with these keys.
+  /// Whether a message from the peer was opened with these keys.
   var isProven = false
 
   init(
@@ -240,8 +241,8 @@ struct LiveSession: Sendable {
     (establishedAt, usedAt) = (now, now)
   }
 
-  /// Whether a first message of the peer may be as old as the handshake, which both have begun then: this side has only just had an
-  /// answer to its own.
+  /// Whether a first message from the peer may be as old as this session's handshake. Both sides then began at once, and this side has just
+  /// received the answer to its own.
   func isFresh(_ limits: SessionLimits, at now: Instant) -> Bool {
     isOurs && !isProven && establishedAt.duration(to: now) < limits.initiatorTimeout
   }
@@ -256,7 +257,7 @@ struct LiveSession: Sendable {
 /// A handshake that is under way.
 struct HalfOpen: Sendable {
   enum Role: Sendable {
-    /// This side sent the first message, in the attempt of this number.
+    /// This side sent the first message, in the attempt with this number.
     case initiator(attempt: Int, first: [UInt8])
     /// This side answered a first message from this source. Messages that arrive before the third one are stored.
     case responder(MessageSource)
@@ -272,7 +273,7 @@ struct HalfOpen: Sendable {
   var role: Role
   let begunAt: Instant
   let end: Instant
-  /// Whether there is something to be sent to the peer: then another attempt follows.
+  /// Whether data waits for the session: another attempt then follows.
   var isWanted: Bool
   /// Counts of invalid messages.
   var bad = BadMessages()
@@ -310,7 +311,7 @@ struct HalfOpen: Sendable {
     if !isInitiator { kept.append(Early(bytes: message, source: source)) }
   }
 
-  /// What another one held is held by this one.
+  /// Takes over the request and the early messages of another handshake.
   mutating func takeOver(_ other: HalfOpen) {
     isWanted = isWanted || other.isWanted
     if !isInitiator { kept = other.kept + kept }
@@ -319,7 +320,7 @@ struct HalfOpen: Sendable {
 
 /// Counts of the invalid messages of one handshake, by source.
 struct BadMessages: Sendable {
-  /// Maximum sources with a count of their own; all others share one.
+  /// Maximum sources with a separate count; all others share one.
   private static let sources = 16
 
   private var counts: [MessageSource: Int] = [:]

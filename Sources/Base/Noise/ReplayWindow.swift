@@ -1,14 +1,14 @@
-/// Which nonces were received, as far as the 1,024 newest ones.
+/// The record of received nonces, for the 1,024 newest.
 ///
-/// A nonce that is 1,024 or more below the highest is too old: it counts as received.
+/// A nonce that is 1,024 or more below the highest counts as received.
 struct ReplayWindow: Hashable, Sendable {
-  /// How many nonces are remembered, the highest one among them.
+  /// Number of nonces that are remembered, including the highest.
   static let size: UInt32 = 1024
-  /// What a nonce may be ahead of the highest, plus one.
+  /// Smallest distance above the highest nonce that is refused as a jump.
   static let jumpLimit: UInt32 = 1 << 31
 
-  /// One bit for each nonce, in words of 64. One word more than the window has bits for: the highest nonce may stand
-  /// anywhere in its word, and all 1,024 have to be there.
+  /// One bit for each nonce, in words of 64. There is one more word than 1,024 bits need, because the highest nonce can
+  /// have any position in its word.
   private var words = [UInt64](repeating: 0, count: wordCount)
   private var highest: UInt32?
 
@@ -18,9 +18,9 @@ struct ReplayWindow: Hashable, Sendable {
     case fresh, replayed, tooOld, jump
   }
 
-  /// What there is to say of a nonce; nothing is remembered.
+  /// Classifies a nonce without recording it.
   func verdict(on nonce: UInt32) -> Verdict {
-    // Nobody may use the last one, so nobody did.
+    // The last nonce is reserved.
     guard nonce != .max else { return .jump }
     guard let highest else { return nonce < Self.jumpLimit ? .fresh : .jump }
     if nonce > highest { return nonce - highest < Self.jumpLimit ? .fresh : .jump }
@@ -29,10 +29,10 @@ struct ReplayWindow: Hashable, Sendable {
     return words[word] & bit == 0 ? .fresh : .replayed
   }
 
-  /// Remembers a nonce on which the verdict was `fresh`.
+  /// Records a nonce with the verdict `fresh`.
   mutating func insert(_ nonce: UInt32) {
     if let highest, nonce > highest {
-      // The words between were of nonces that are too old now. After a jump over all of them each is emptied once.
+      // The words in between belonged to nonces that are now too old. A jump over all of them clears each word once.
       let (from, to) = (Int(highest / 64), Int(nonce / 64))
       for word in from..<min(to, from + Self.wordCount) { words[(word + 1) % Self.wordCount] = 0 }
     }

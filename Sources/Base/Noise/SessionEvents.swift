@@ -2,52 +2,52 @@ import Common
 import Crypto
 
 extension Sessions {
-  /// What happened.
+  /// An input of the engine.
   public enum Event: Sendable {
-    /// There is something to send to the peer, and no session to send it with.
+    /// Data waits for the peer, and there is no session to send it with.
     case begin(Peer)
     /// The peer may be reachable over a link that its first message was not sent over. An unanswered first message is sent again, at most
     /// three times in an attempt. A peer that has received it drops the copy.
     case again(Peer)
     /// The caller wants one handshake with the peer, without further attempts. If one is under way, its first message is sent again.
     case ask(Peer)
-    /// A message of a handshake came from the peer, or from somebody who says so.
+    /// A handshake message arrived under the peer's name, which anybody can use.
     ///
-    /// - Parameter from: the link or device that it arrived from.
+    /// - Parameter from: the link or device of the message.
     case handshake(Peer, [UInt8], from: MessageSource = .unknown)
-    /// A sealed message came.
+    /// A sealed message arrived.
     case message(Peer, [UInt8], from: MessageSource = .unknown)
-    /// What was sealed for the peer has had no answer, where there should be one: it may have other keys by now. A handshake is
-    /// begun, once a minute at most, and the session goes on meanwhile.
+    /// A message for the peer had no answer although one was due: the peer may have other keys. The engine begins a handshake, at most once
+    /// a minute, and continues to use the session meanwhile.
     case unanswered(Peer)
     /// The deadline has come.
     case timer
-    /// The peer is to be forgotten, with all keys. Nobody is told.
+    /// Removes the peer with all keys. The engine returns no action for it.
     case forget(Peer)
-    /// Every peer is to be forgotten.
+    /// Removes every peer.
     case forgetAll
   }
 
-  /// What is to be done.
+  /// An output of the engine, which the caller carries out.
   public enum Action: Hashable, Sendable {
-    /// A message of a handshake goes to the peer.
+    /// Send a handshake message to the peer.
     case send(Peer, [UInt8])
-    /// There is a new session with the owner of the key: what waits can be sealed. `hash` is the handshake's, the same on
-    /// both sides.
+    /// A new session with the owner of the key exists: waiting data can be sealed. `hash` is the handshake hash, equal
+    /// on both sides.
     case established(Peer, key: X25519.PublicKey, hash: [UInt8])
-    /// The peer said this.
+    /// The plaintext of a message from the peer.
     case opened(Peer, [UInt8])
-    /// The session that was asked for does not come about. Asking again is allowed.
+    /// The requested session could not be established. The caller may request it again.
     case failed(Peer, Failure)
-    /// The session with the peer made room for another one; its keys are gone.
+    /// The session with the peer was evicted for another one; its keys are erased.
     case ended(Peer)
   }
 
-  /// Why there is no session.
+  /// The reason why there is no session.
   public enum Failure: Hashable, Sendable {
-    /// The peer did not answer, or not as it has to.
+    /// The peer did not answer, or its answers were invalid.
     case timedOut
-    /// This many handshakes are not allowed, or not with oneself.
+    /// A limit on handshakes was reached, or the peer is this side itself.
     case refused(Drop)
   }
 }
@@ -64,17 +64,17 @@ public struct MessageSource: Hashable, Comparable, Sendable {
   public static func < (left: Self, right: Self) -> Bool { left.number < right.number }
 }
 
-/// Why something that came, or was asked for, was dropped. Each has a counter of this name.
+/// The reason why a message or request was dropped. Each reason has a counter of this name.
 public enum Drop: String, CaseIterable, Hashable, Sendable {
-  /// No message has this length.
+  /// The message has a length that no message can have.
   case badLength = "BadLength"
   /// A message for a handshake that is not under way.
   case outOfTurn = "OutOfTurn"
   /// A first message that was answered before.
   case repeated = "Repeated"
-  /// The first message of a peer that has to answer ours: both began, and this side has the smaller identity.
+  /// The first message of a peer that must answer ours: both sides began, and this side has the smaller identity.
   case collision = "Collision"
-  /// It pretends to come from ourselves, or was asked to go there.
+  /// The message claims to come from this side, or a request names this side as the peer.
   case ourselves = "Ourselves"
   /// A message of a handshake that does not authenticate.
   case badHandshake = "BadHandshake"
@@ -100,16 +100,16 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case tooOld = "TooOld"
   /// A nonce too far ahead.
   case nonceJump = "NonceJump"
-  /// No key opens it.
+  /// No key opens the message.
   case undecryptable = "Undecryptable"
-  /// It came before the handshake was complete, and no more such messages are kept.
+  /// The message arrived before the handshake was complete, and the limit of stored messages is reached.
   case earlyLimit = "EarlyLimit"
-  /// It is longer than the limit.
+  /// The message is longer than the limit.
   case tooLong = "TooLong"
 }
 
 extension Sessions {
-  /// How often each thing happened since the engine was made.
+  /// Counts since the engine was created.
   public struct Counters: Hashable, Sendable {
     /// Handshakes that this side began, each attempt counted.
     public var begun = 0
@@ -117,27 +117,27 @@ extension Sessions {
     public var answered = 0
     /// Handshakes that led to a session.
     public var established = 0
-    /// Those of them that replaced a session.
+    /// Number of established sessions that replaced another one.
     public var replaced = 0
     /// Handshakes that were begun because a session was old.
     public var rekeys = 0
     /// Handshakes that were begun because messages could not be opened, or had no answer.
     public var recoveries = 0
-    /// Attempts that ended by their time.
+    /// Attempts that timed out.
     public var timedOut = 0
-    /// Sessions that made room for others.
+    /// Sessions that were evicted for others.
     public var evicted = 0
     public var sealed = 0
     public var opened = 0
     public private(set) var drops: [Drop: Int] = [:]
 
-    /// How much was dropped for this reason.
+    /// Number of messages and requests that were dropped for this reason.
     public subscript(drop: Drop) -> Int { drops[drop, default: 0] }
 
     mutating func count(_ drop: Drop) { drops[drop, default: 0] += 1 }
 
-    /// Those of handshakes, and of what was dropped, by name: `DroppedReplayed` and so on. How much was sealed and opened is between
-    /// the two sides.
+    /// The counters of handshakes and drops, by name: `DroppedReplayed` and so on. `sealed` and `opened` are not included: they concern
+    /// only the two sides.
     public var tallies: [Tally] {
       [
         Tally("Begun", begun), Tally("Answered", answered), Tally("Established", established),
@@ -150,27 +150,29 @@ extension Sessions {
 
 /// The times and limits of `Sessions`.
 public struct SessionLimits: Hashable, Sendable {
-  /// What both sides of a handshake know already.
+  /// Data that both sides of a handshake know.
   public var prologue: [UInt8] = []
-  /// From the first message to the second.
+  /// Timeout from the first message to the second.
   public var initiatorTimeout = Duration.seconds(10)
-  /// From the second message to the third.
+  /// Timeout from the second message to the third.
   public var responderTimeout = Duration.seconds(20)
-  /// How often a session that was asked for is tried, each time with a fresh ephemeral key.
+  /// Maximum attempts for a requested session, each with a fresh ephemeral key.
   public var attempts = 3
   /// Maximum copies of the first message of an attempt.
   public var copies = 3
-  /// How long a wanted session waits for a handshake that the peer may have begun, before this side begins one beside it.
+  /// Time that a wanted session waits for a handshake that the peer may have begun, before this side begins one as
+  /// well.
   public var courtesy = Duration.seconds(1)
-  /// Peers with which handshakes are under way.
+  /// Maximum peers with handshakes under way.
   public var halfOpen = 64
   /// Maximum handshakes under way with one peer: in all, and begun by one source.
   public var handshakes = 32
   public var handshakesOfSource = 16
-  /// How long a handshake is not evicted for another one from its source: under its peer's name, and under other names.
+  /// Time in which a handshake is not evicted for another one from its source: under its peer's name, and under other
+  /// names.
   public var firmTime = Duration.seconds(3)
   public var firmTimeOfMany = Duration.seconds(1)
-  /// The time that the next nine limits refer to.
+  /// The period of the next nine limits.
   public var span = Duration.seconds(60)
   /// Maximum handshakes in a span that this side wants: with one peer, and in all.
   public var perPeer = 10
@@ -179,49 +181,49 @@ public struct SessionLimits: Hashable, Sendable {
   /// may pass far fewer.
   public var perPeerOfSource = 240
   public var perSource = 960
-  /// Maximum handshakes in a span that all sources cause together, the reserve of each source beside them, and maximum sources with a
+  /// Maximum handshakes in a span that all sources cause together, the additional reserve of each source, and maximum sources with a
   /// reserve.
   public var ofOthers = 2000
   public var reserve = 60
   public var reserves = 64
   /// Maximum handshakes in a span because messages cannot be opened, under the names of peers with sessions or without: for one source, and
-  /// in all. Third messages in a row without a session do not count here. Each
-  /// source has one more beside them.
+  /// in all. Each source has one more in addition. A handshake because of the third consecutive message without a session does not count
+  /// here.
   public var recoveriesOfSource = 10
   public var recoveries = 20
-  /// From a replacement that the peer began to the next one that it may begin: a peer may restart several times a minute.
+  /// Minimum time between two replacements of a session that the peer begins: a peer may restart several times a
+  /// minute.
   public var replacementPause = Duration.seconds(5)
-  /// From one recovery of a session, or renewal, to the next one.
+  /// Minimum time between two recoveries, or renewals, of a session.
   public var pause = Duration.seconds(60)
-  /// Maximum invalid messages of one handshake that are processed from one source. Each costs a key agreement at most.
+  /// Maximum invalid messages from one source that are processed for a handshake. Each costs at most one key agreement.
   public var badMessages = 32
-  /// Sessions; of those of the peers that are worth the least to the caller, the one that was not used for the longest time
-  /// makes room.
+  /// Maximum sessions. Beyond it the engine evicts the least recently used session among the peers with the lowest worth.
   public var sessions = 256
-  /// Peers without session or handshake that something is known of: the bad messages that they sent.
+  /// Maximum peers with a record of invalid messages but without a session or handshake.
   public var strangers = 64
-  /// The longest plaintext, in bytes.
+  /// Maximum plaintext, in bytes.
   public var messageBytes = 65_535
   /// Maximum early messages of one source that are stored for a peer, and bytes of early messages for all peers: of one source, and in all.
   public var earlyMessages = 4
   public var earlyBytesOfSource = 64 << 10
   public var earlyBytes = 256 << 10
-  /// Messages in a row that no key opens, after which a new handshake is begun where there is a session. Without one the first does it:
-  /// the peer has one that this side has lost.
+  /// Number of consecutive messages that no key opens before the engine begins a new handshake although there is a session. Without a
+  /// session one message suffices: the peer has a session that this side has lost.
   public var undecryptable = 3
-  /// A session is renewed when it is so old, or when so many messages went over it in both directions together.
+  /// The age of a session, and the number of its messages in both directions, at which it is renewed.
   public var rekeyAge = Duration.seconds(3600)
   public var rekeyMessages = 10_000
-  /// It is renewed only when nothing went over it for so long.
+  /// Minimum time without messages before a renewal.
   public var rekeyIdle = Duration.seconds(5)
-  /// The side with the smaller identity renews it. The other side waits so much longer, because some peers never do; nil
-  /// if it waits for ever.
+  /// The side with the smaller identity renews the session. The other side waits this much longer, because some peers
+  /// never renew; nil means that it never renews.
   public var rekeyGrace: Duration? = .seconds(120)
 
   public init() {}
 }
 
-// An action that is printed shows nothing of what was said.
+// The printed form of an action contains no message content.
 extension Sessions.Action: CustomStringConvertible, CustomReflectable {
   public var description: String {
     switch self {

@@ -1,18 +1,17 @@
 import Common
 import Crypto
 
-/// The sessions with all peers: handshakes by pattern XX, the messages after them, and what goes wrong with either.
+/// The sessions with all peers: handshakes by pattern XX, sealed messages, and recovery from errors of either.
 ///
-/// A peer has an identity that other means than this room decide on; of two identities that begin a handshake with each
-/// other, the smaller one stays the initiator. Whether a static key belongs to an identity is for `belongs` to say.
+/// The caller defines a peer's identity, and `belongs` decides whether a static key belongs to it. If two peers begin a handshake with each
+/// other, the smaller identity stays the initiator.
 ///
-/// A message of a handshake is told from the others by its length: the first has 32 bytes, the second 96, the third 64.
-/// Nobody can tell who sent a first message, so it never harms a session: the session goes on in both directions until the
-/// third message has shown who it was. From then on the new session seals, and the old keys only open, until a message of the
-/// new session has shown that the peer has it. Nor does it harm a handshake that is under way: each waits for its own next message,
-/// until its own time is over.
+/// Handshake messages are recognised by their length: the first has 32 bytes, the second 96, the third 64. A first message does not
+/// authenticate its sender, so it never changes a session: the session continues until the third message authenticates the peer. Then the
+/// new session seals, and the old keys only open, until a message under the new keys shows that the peer has them. A first message does not
+/// end other handshakes under way: each waits for its own next message until its timeout.
 ///
-/// Messages that wait for a session are the caller's: it asks with `begin`, and is told.
+/// The caller stores messages that wait for a session: it requests one with `begin`, and receives `established`.
 public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   public var limits: SessionLimits { didSet { deadline = firstDue } }
   public private(set) var counters = Counters()
@@ -27,7 +26,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   /// - Parameters:
   ///   - key: this side's static key.
   ///   - own: this side's identity.
-  ///   - random: where ephemeral keys come from.
+  ///   - random: the source of ephemeral keys.
   ///   - belongs: whether a static key belongs to an identity.
   public init(
     key: X25519.PrivateKey, own: Peer, limits: SessionLimits = .init(), random: any RandomSource & Sendable,
@@ -37,29 +36,29 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     self.random = AnyRandom(source: random)
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed. It is asked for with each packet, most of which are no event
-  /// of a session: so it is found with the events.
+  /// When `Event.timer` is due; nil if nothing is timed. It is computed with each event, because callers read it for
+  /// each packet, and most packets are not session events.
   public private(set) var deadline: Instant?
 
   /// Whether there is a session that seals messages for the peer.
   public func hasSession(with peer: Peer) -> Bool { records[peer]?.live != nil }
 
-  /// Whether a handshake that this side has begun waits for the peer's answer.
+  /// Whether this side has begun a handshake that the peer has not answered.
   public func awaitsAnswer(from peer: Peer) -> Bool { records[peer]?.initiator != nil }
 
-  /// The static key of the peer that there is a session with.
+  /// The static key of a peer with a session.
   public func key(of peer: Peer) -> X25519.PublicKey? { records[peer]?.live?.key }
 
-  /// The peers that there is a session with, in no order.
+  /// The peers with a session, in no order.
   public var peers: [Peer] { records.filter { $0.value.live != nil }.map(\.key) }
 
-  /// How many peers there are with which handshakes are under way.
+  /// Number of peers with handshakes under way.
   public var halfOpen: Int { records.values.count { !$0.handshakes.isEmpty } }
 
-  /// The message that carries `plaintext` to the peer.
+  /// Seals `plaintext` for the peer.
   ///
-  /// Throws `noSession`, which `begin` is for, `badLength` if it is longer than the limit, and `exhausted`: then the session
-  /// has ended.
+  /// Throws `noSession` if `begin` is needed first, `badLength` if the plaintext is longer than the limit, and `exhausted` if the nonces
+  /// are used up; the session has then ended.
   public mutating func seal(_ plaintext: [UInt8], for peer: Peer, at now: Instant) throws(NoiseError) -> [UInt8] {
     guard plaintext.count <= limits.messageBytes else { throw .badLength }
     guard records[peer]?.live != nil else { throw .noSession }
@@ -76,10 +75,10 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     }
   }
 
-  /// Takes in an event.
+  /// Handles an event.
   ///
-  /// - Parameter worth: how much a peer is worth to the caller; asked when a session has to make room for a new one. Of those
-  ///   with the peers that are worth the least, the one that was not used for the longest time ends.
+  /// - Parameter worth: returns the value of a peer to the caller, for the choice of a session to evict. Among the peers of the lowest
+  ///   worth, the least recently used session ends.
   public mutating func handle(_ event: Event, at now: Instant, worth: (Peer) -> Int = { _ in 0 }) -> [Action] {
     defer { deadline = firstDue }
     switch event {
@@ -100,7 +99,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     }
   }
 
-  // MARK: Beginning
+  // MARK: Starting handshakes
 
   private mutating func begin(with peer: Peer, at now: Instant) -> [Action] {
     guard peer != own else {
@@ -115,7 +114,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
   }
 
-  /// Begins a wanted handshake beside those that the peer may have begun: anybody may have sent their first messages.
+  /// Begins a wanted handshake although the peer may have begun some: anybody may have sent those first messages.
   private mutating func beginBeside(_ peer: Peer, at now: Instant) -> [Action] {
     guard records[peer]?.courtesyEnd(limits).map({ $0 <= now }) == true else { return [] }
     records[peer]?.wantNoMore()
@@ -148,7 +147,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     do throws(NoiseError) {
       message = try new.write(randomFrom: &random)
     } catch {
-      // Nothing of the peer's is in a first message.
+      // A first message contains nothing from the peer, so its creation cannot fail because of the peer.
       return none(.badHandshake)
     }
     counters.begun += 1
@@ -210,7 +209,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return [.send(peer, second)]
   }
 
-  /// The second message, to the initiator, or the third, to the responder: for the newest handshake that it belongs to.
+  /// Processes the second message, for the initiator, or the third, for the responder, with the newest matching
+  /// handshake.
   private mutating func answer(
     _ message: [UInt8], from peer: Peer, _ source: MessageSource, _ worth: (Peer) -> Int, at now: Instant
   ) -> [Action] {
@@ -238,7 +238,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     case bad(Drop)
   }
 
-  /// What becomes of a handshake with its second or third message.
+  /// Processes the second or third message of a handshake.
   private mutating func complete(
     _ half: HalfOpen, _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
   ) -> Completion {
@@ -304,8 +304,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return true
   }
 
-  /// Ends a session if there are too many: of the peers of the least worth, the least recently used session of the source with the most. Anybody
-  /// can complete a handshake with a new key, so worth and source come before the time of use.
+  /// Ends a session if there are too many: among the peers of the lowest worth, the least recently used session of the source with the
+  /// most. Anybody can complete a handshake with a new key, so worth and source take precedence over the time of use.
   private mutating func makeRoom(except peer: Peer, _ worth: (Peer) -> Int) -> [Action] {
     let sessions = records.filter { $0.value.live != nil }
     guard sessions.count > limits.sessions else { return [] }
@@ -343,7 +343,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     }
   }
 
-  /// Keeps a message that no key opens if a handshake may bring the key, and begins a handshake after the third one.
+  /// Stores a message that no key opens if a handshake may bring the key; otherwise may begin a handshake.
   private mutating func undecryptable(
     _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
   ) -> [Action] {
@@ -371,7 +371,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Begins a handshake because the peer seems to have other keys, at most once a minute.
   ///
-  /// - Parameter source: where messages under the peer's name came from that no key opened; nil if the caller asked for the handshake.
+  /// - Parameter source: the source of the messages that no key opened; nil if the caller requested the handshake.
   /// - Parameter isLost: whether there is no session, and one message shows that the peer may have one.
   private mutating func recover(
     _ peer: Peer, because source: MessageSource?, isLost: Bool = false, at now: Instant
@@ -381,7 +381,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     let account: HandshakeBudget<Peer>.Account =
       source.map { record.live == nil && !isLost ? .others($0) : .recovery($0) } ?? .ours
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
-    // The minute begins with what went out; what was refused is tried again with the next message.
+    // The minute begins when a message is sent; a refused attempt is repeated with the next message.
     guard !actions.isEmpty else { return [] }
     counters.recoveries += 1
     records[peer]?.recoveredAt = now
@@ -420,7 +420,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
         actions += timeOut(half, of: peer, at: now)
       }
       actions += beginBeside(peer, at: now)
-      // A handshake may have kept a renewal waiting.
+      // A handshake may have delayed a renewal.
       if records[peer].map({ isDue($0, peer, at: now) }) == true { actions += rekey(peer, at: now) }
       tidy(peer)
       return actions
@@ -438,7 +438,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       if half.isWanted, records[peer]?.initiator == nil {
         return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
       }
-      // The third message is lost, and the peer talks as if it had come.
+      // The third message was lost, and the peer already sends sealed messages.
       return half.early.isEmpty ? [] : recover(peer, because: source, at: now)
     }
   }
@@ -452,7 +452,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   // MARK: Records
 
-  /// Changes what is known of a peer; of a peer that was not known before, a record is made.
+  /// Changes the record of a peer, which is created if it does not exist.
   private mutating func change<Result>(
     _ peer: Peer, at now: Instant, _ body: (inout PeerRecord) -> Result
   ) -> Result {
@@ -463,7 +463,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return result
   }
 
-  /// Forgets a peer of which nothing is known. Something is known of a stranger by which its next messages are judged.
+  /// Removes the record of a peer without session, handshake, recovery or invalid messages.
   private mutating func tidy(_ peer: Peer) {
     guard let record = records[peer], record.isStranger else { return }
     if record.undecryptable == 0, record.recoveredAt == nil {
@@ -473,7 +473,7 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     }
   }
 
-  /// Forgets the stranger that was silent for the longest time, if there is one too many.
+  /// Removes the stranger with the oldest activity if there are more than `limits.strangers`.
   private mutating func forgetStranger(except peer: Peer) {
     let strangers = records.filter { $0.value.isStranger }
     guard strangers.count > limits.strangers else { return }
@@ -482,15 +482,15 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     if let oldest { records[oldest.key] = nil }
   }
 
-  /// Drops something, and there is nothing to be done.
+  /// Counts a drop and returns no action.
   private mutating func none(_ reason: Drop) -> [Action] {
     counters.count(reason)
     return []
   }
 }
 
-/// A generator of whatever type. The compiler (6.3.1) does not survive an existential that is passed as `some RandomSource`
-/// to a function with typed errors.
+/// Erases the type of a generator. The compiler (6.3.1) crashes on an existential that is passed as `some RandomSource` to a function with
+/// typed errors.
 private struct AnyRandom: RandomSource, Sendable {
   var source: any RandomSource & Sendable
 

@@ -1,27 +1,27 @@
 import Bytes
 import Crypto
 
-/// What a handshake knows at a moment: the hash of all that went over the air, the chaining key and the cipher's key
-/// (Noise Protocol Framework, revision 34, section 5.2).
+/// The symmetric state of a handshake: the hash of all transmitted messages, the chaining key and the cipher key (Noise
+/// Protocol Framework, revision 34, section 5.2).
 struct SymmetricState: Sendable {
   private(set) var hash: [UInt8]
-  /// The chaining key, 32 bytes, then the cipher's key, 32 bytes.
+  /// The chaining key, 32 bytes, followed by the cipher key, 32 bytes.
   private var keys: SecretBytes
   private var hasCipherKey = false
   private var number: UInt64 = 0
 
-  /// - Parameter start: what the name of the protocol makes of both, which is the same for every handshake.
+  /// - Parameter start: the hash and keys that follow from the protocol name, equal for every handshake.
   init(_ start: Start, prologue: [UInt8]) {
     (hash, keys) = (start.hash, start.keys)
     mix(hash: prologue)
   }
 
-  /// The beginning that follows from the protocol's name.
+  /// The initial hash and keys, derived from the protocol name.
   struct Start: Sendable {
     let hash: [UInt8]
     let keys: SecretBytes
 
-    /// The name, filled with zeros to 32 bytes, or its hash if it is longer.
+    /// The name, padded with zeros to 32 bytes, or its hash if it is longer.
     init(name: String) {
       let name = Array(name.utf8)
       let size = SHA256.size
@@ -48,7 +48,7 @@ struct SymmetricState: Sendable {
     (hasCipherKey, number) = (true, 0)
   }
 
-  /// What goes on the air for `plaintext`: the same bytes as long as there is no key.
+  /// Returns the bytes to transmit for `plaintext`: the plaintext itself until there is a key.
   mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {
     guard hasCipherKey else {
       mix(hash: plaintext)
@@ -60,7 +60,7 @@ struct SymmetricState: Sendable {
     return sealed
   }
 
-  /// What stands for `sealed`; the state is of no use after an error.
+  /// Returns the plaintext of `sealed`. After an error the state must not be used again.
   mutating func open(_ sealed: ArraySlice<UInt8>) throws(NoiseError) -> [UInt8] {
     guard hasCipherKey else {
       mix(hash: sealed)
@@ -78,10 +78,10 @@ struct SymmetricState: Sendable {
     return plaintext
   }
 
-  /// How many bytes `seal` adds.
+  /// Number of bytes that `seal` adds.
   var overhead: Int { hasCipherKey ? ChaChaPoly.tagSize : 0 }
 
-  /// The keys for the messages after the handshake: the initiator's, 32 bytes, then the responder's.
+  /// The transport keys: the initiator's, 32 bytes, followed by the responder's, 32 bytes.
   func split() throws(NoiseError) -> SecretBytes {
     do throws(CryptoError) {
       return try HKDF.nextKeys(secret: [], chainingKey: keys)

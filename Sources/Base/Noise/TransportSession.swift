@@ -1,33 +1,33 @@
 import Crypto
 
-/// The messages after a handshake: each is sealed with the sender's key and says its nonce.
+/// The messages after a handshake: each is sealed with the sender's key and carries its nonce.
 ///
 ///     nonce         4, most significant byte first
 ///     ciphertext    as long as the plaintext
 ///     tag           16
 ///
 /// The cipher's nonce is four zero bytes and the nonce as eight bytes, least significant first; there is no additional data.
-/// A sender counts from 0 and stops before 2^32 - 1. A receiver takes messages in any order, each once, as long as they are
-/// no more than 1,023 behind the newest one (`ReplayWindow`).
+/// A sender counts from 0 and stops before 2^32 - 1. A receiver accepts messages in any order, each once, if they are at most 1,023 behind
+/// the newest (`ReplayWindow`).
 ///
-/// A message may be longer than the 65,535 bytes of Noise (revision 34, section 3): limits are the caller's.
+/// A message may be longer than the 65,535 bytes of Noise (revision 34, section 3): the caller sets limits.
 public struct TransportSession: Sendable {
-  /// How many bytes a message has more than its plaintext.
+  /// Number of bytes that a message is longer than its plaintext.
   public static let overhead = 20
 
   private static let nonceSize = 4
 
-  /// Both keys: they go together, and are overwritten when the last copy of the session goes.
+  /// Both keys, in one secret that is overwritten when the last copy of the session is dropped.
   let keys: SecretBytes
   private let sending: ChaChaPoly.Key
   private let receiving: ChaChaPoly.Key
-  /// The nonce of the next message that is sealed, which is how many there were.
+  /// The nonce of the next message, which is the number of sealed messages.
   public private(set) var sealed: UInt32
   private var window = ReplayWindow()
 
   /// - Parameters:
-  ///   - keys: the initiator's, 32 bytes, then the responder's.
-  ///   - sealed: how many messages were sealed before.
+  ///   - keys: the initiator's key, 32 bytes, followed by the responder's.
+  ///   - sealed: number of messages that were sealed before.
   init(keys: SecretBytes, isInitiator: Bool, sealed: UInt32 = 0) throws(NoiseError) {
     do throws(CryptoError) {
       let (first, second) = (try ChaChaPoly.Key(keys), try ChaChaPoly.Key(keys, at: ChaChaPoly.keySize))
@@ -38,7 +38,7 @@ public struct TransportSession: Sendable {
     (self.keys, self.sealed) = (keys, sealed)
   }
 
-  /// The message that carries `plaintext`. Throws `exhausted` if every nonce was used.
+  /// Seals `plaintext`. Throws `exhausted` if every nonce was used.
   public mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {
     guard sealed < .max else { throw .exhausted }
     let nonce = sealed
@@ -51,10 +51,10 @@ public struct TransportSession: Sendable {
     return message
   }
 
-  /// The plaintext of a message of the peer's.
+  /// Opens a message from the peer.
   ///
-  /// Throws `badLength` if it is too short, `authenticationFailed` if the peer did not seal it so; of what the peer did seal,
-  /// `replayed`, `tooOld` and `nonceJump`. In each case nothing has changed.
+  /// Throws `badLength` if it is too short, and `authenticationFailed` if the peer did not seal it. For an authentic message it may throw
+  /// `replayed`, `tooOld` or `nonceJump`. In each case nothing has changed.
   public mutating func open(_ message: [UInt8]) throws(NoiseError) -> [UInt8] {
     guard message.count >= Self.overhead else { throw .badLength }
     let nonce = message.prefix(Self.nonceSize).reduce(0) { $0 << 8 | UInt32($1) }
@@ -64,7 +64,7 @@ public struct TransportSession: Sendable {
     } catch {
       throw NoiseError(error)
     }
-    // Only now is the nonce the peer's word.
+    // The nonce is authenticated only from here on.
     switch window.verdict(on: nonce) {
     case .replayed: throw .replayed
     case .tooOld: throw .tooOld

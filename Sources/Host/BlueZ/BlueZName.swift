@@ -1,6 +1,6 @@
 import DBus
 
-/// The names of bluetoothd's objects, interfaces and errors on the bus.
+/// D-Bus names of bluetoothd's objects, interfaces and errors.
 enum BlueZName {
   static let service = "org.bluez"
   static let root: ObjectPath = "/org/bluez"
@@ -17,7 +17,7 @@ enum BlueZName {
   static let properties = "org.freedesktop.DBus.Properties"
   static let peer = "org.freedesktop.DBus.Peer"
 
-  /// Errors that bluetoothd gives, and errors that it takes.
+  /// Names of errors that bluetoothd returns, and of errors that it accepts.
   enum Failure {
     static let failed = "org.bluez.Error.Failed"
     static let inProgress = "org.bluez.Error.InProgress"

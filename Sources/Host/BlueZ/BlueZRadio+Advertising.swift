@@ -1,8 +1,8 @@
 import Loop
 import Radio
 
-/// Advertisements: the kernel sends them byte by byte where the management socket is open, else bluetoothd as exactly as
-/// it can.
+/// Advertisements: the kernel sends them exactly as encoded if the management socket is open; otherwise bluetoothd
+/// sends them as exactly as it can.
 extension BlueZRadio {
   public var advertisingSlots: Int { advertising.slots }
 
@@ -13,14 +13,14 @@ extension BlueZRadio {
     statusMayHaveChanged()
   }
 
-  /// A controller ends the advertisement by which a peer connects, and the kernel does not start it again while the
-  /// link lasts. Facts: bluez.md section 5.
+  /// Restarts the advertisements after a peer has connected: the controller ends the advertisement, and the kernel does
+  /// not restart it while the link lasts. Facts: bluez.md section 5.
   func renewAdvertisements() {
     advertising.renew()
   }
 
-  /// Tells of another number of slots at the end of this turn of the loop, so that the delegate is not called from within
-  /// its own call.
+  /// Reports a changed number of slots at the end of this loop iteration, so that the delegate is not called from
+  /// within its own call.
   func slotsMayHaveChanged() {
     guard !isSlotCountDue else { return }
     isSlotCountDue = true
@@ -33,7 +33,7 @@ extension BlueZRadio {
     }
   }
 
-  /// Tells at the end of this turn, for the same reason.
+  /// Reports at the end of this loop iteration, for the same reason.
   private func onAirChanged(_ advertisement: Advertisement?, _ slot: Int) {
     EventLoop.shared.soon { [weak self] in self?.delegate?.onAir(advertisement, in: slot) }
   }

@@ -2,16 +2,17 @@ import DBus
 import Loop
 import Radio
 
-/// The end of what is served: first the links of those who use it, then the application.
+/// Removal of a served application: first the links of its users are ended, then the application is unregistered.
 ///
-/// A client that is connected when its service goes is told so (Service Changed), and its BlueZ may keep what is left as all there is,
-/// beside the hash of before (docs/bluez.md, "Handles"). And bluetoothd 5.82 was seen to end by SIGSEGV where an application went amid
-/// clients' writes.
+/// A client that is connected when its service is removed receives Service Changed. Its BlueZ may then cache the remaining services as the
+/// complete database, with the former Database Hash (docs/bluez.md, "Handles").
+///
+/// A second reason is a crash: bluetoothd 5.82 ended with SIGSEGV when an application was removed while clients were writing.
 extension BlueZRadio {
-  /// bluetoothd waits two seconds before it cuts a link.
+  /// Time limit for the end of the links; bluetoothd waits two seconds before it disconnects a link.
   static let linkEndTime = Duration.seconds(3)
 
-  /// What is done when these applications have left.
+  /// A function that runs when these applications have been removed.
   struct Successor {
     let applications: [ServedApplication]
     let begin: @LoopActor () -> Void
@@ -22,7 +23,7 @@ extension BlueZRadio {
     }
   }
 
-  /// The application is of no use to its service any more. Its links are cut in this turn of the loop.
+  /// The service has stopped using the application. Its links are ended in this loop iteration.
   func leave(_ application: ServedApplication) {
     leaving.append(application)
     application.leavingTimer = scheduler.schedule(after: Self.linkEndTime) { [weak self, weak application] in
@@ -31,7 +32,7 @@ extension BlueZRadio {
     EventLoop.shared.soon { [weak self] in self?.closeLeftIfAlone() }
   }
 
-  /// A link has ended, or will not be cut.
+  /// A link has ended, or will not be ended.
   func closeLeftIfAlone() {
     if !links.all.contains(where: { $0.isBeingCut || central.isEnding($0.device) }) { close(left: leaving) }
   }
@@ -45,7 +46,7 @@ extension BlueZRadio {
     for successor in ready { successor.begin() }
   }
 
-  /// Calls `then` when those applications have left that are about to, which is after `linkEndTime` at the latest.
+  /// Calls `then` when the applications that are being removed are gone, at most `linkEndTime` later.
   func afterLeaving(_ then: @escaping @LoopActor () -> Void) {
     if leaving.isEmpty { then() } else { successors.append(Successor(applications: leaving, begin: then)) }
   }

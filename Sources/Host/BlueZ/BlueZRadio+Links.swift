@@ -5,29 +5,31 @@ import Journal
 import Loop
 import Radio
 
-/// Links that come up and end, whoever made them.
+/// Links that come up and end, in either role.
 extension BlueZRadio {
-  /// A link that bluetoothd never confirms is looked into after this time.
+  /// Time after which a link that bluetoothd has not confirmed is checked.
   private static let doubtTime = Duration.seconds(5)
 
-  // MARK: Up and down
+  // MARK: Start and end of links
 
-  /// A peer connected, or is no longer connected.
+  /// Handles a change of a peer's `Connected` property.
   func deviceChanged(_ device: Device, wasConnected: Bool) {
     guard let place, device.path.isWithin(place.adapter) else { return }
-    // Read after bluetoothd's signal, the kernel's word of an end would be taken for the end of the link that came next.
+    // Waiting kernel events are handled first. Read after bluetoothd's signal, an end would be attributed to the peer's
+    // next link.
     doors.management.way?.takeWaiting()
     let isOurs = links[device.path]?.isMadeHere ?? central.isConnecting(device.path)
     if device.isConnected { connected(device) } else { close(device.path) }
     if device.isConnected != wasConnected { renewAdvertisements(by: device.path, isOurs: isOurs) }
   }
 
-  /// Only a peer that connects takes an advertisement off the air.
+  /// Restarts the advertisements. Only a link that the peer made ends an advertisement.
   private func renewAdvertisements(by device: ObjectPath, isOurs: Bool) {
     if !isOurs || isMadeByPeer(device) { renewAdvertisements() }
   }
 
-  /// The peers of other programs, keyboards and headsets, are paired: the delegate hears of them when they use us.
+  /// Opens a link for a connected peer. Paired peers, such as keyboards and headsets, belong to other programs: the
+  /// delegate is notified when they use us.
   private func connected(_ device: Device) {
     if let link = links[device.path] {
       guard !link.hasEnded else { return replace(link) }
@@ -40,7 +42,8 @@ extension BlueZRadio {
     }
   }
 
-  /// Whether peers are connected that have no link in the table: they were there before us, or they are paired.
+  /// Whether peers without a link in the table are connected: they connected before this program started, or are
+  /// paired.
   var hasUnlinkedPeers: Bool {
     guard let place else { return false }
     return daemon.devices.values.contains {
@@ -48,8 +51,8 @@ extension BlueZRadio {
     }
   }
 
-  /// The link with a peer that did something, and is no link of the table yet: a peer that bluetoothd did not call
-  /// connected, a paired one, or one that was there before us.
+  /// Returns the link with an active peer, and opens one if the table has none. That is so if bluetoothd did not report
+  /// it as connected, if it is paired, or if it connected before this program started.
   func link(with path: ObjectPath) throws(ATTError) -> LinkTable.Entry {
     if let link = links[path] { return link }
     guard let place, path.isWithin(place.adapter), let device = daemon.devices[path] ?? Device(path) else {
@@ -60,9 +63,9 @@ extension BlueZRadio {
     return link
   }
 
-  /// Enters a link and tells of it.
+  /// Adds a link to the table and notifies the delegate.
   ///
-  /// - Returns: nil where there are too many.
+  /// - Returns: nil if the table is full.
   @discardableResult
   func open(_ device: Device) -> LinkTable.Entry? {
     let isOurs = central.isConnecting(device.path)
@@ -96,14 +99,13 @@ extension BlueZRadio {
     closeLeftIfAlone()
   }
 
-  /// The adapter or bluetoothd is gone, and every link with it.
+  /// Closes all links, because the adapter or bluetoothd is gone.
   func closeLinks() {
     for link in links.all { close(link.device) }
   }
 
-  /// A peer did something, and bluetoothd did not say that it is connected: usually bluetoothd says so in a moment. If
-  /// not, what the peer did may have been the last of a link that had ended. Or the kernel said that the link has ended, and bluetoothd
-  /// did not.
+  /// Schedules a check of a link that bluetoothd has not confirmed, or whose end only the kernel has reported. bluetoothd usually reports
+  /// the peer as connected a moment later. Otherwise the peer's last action may belong to a link that has ended.
   private func doubt(_ link: LinkTable.Entry) {
     doubts[link.id] = scheduler.schedule(after: Self.doubtTime) { [weak self] in
       guard let self else { return }
@@ -119,7 +121,7 @@ extension BlueZRadio {
     ) { [weak self] result in
       guard let self, links[link.device] === link else { return }
       guard case .success(let values) = result, values.first?.asBool == true else {
-        // That bluetoothd did not answer says nothing of the peer.
+        // A timeout of bluetoothd gives no information about the peer.
         if case .success = result { daemon.endedUnsignalled(link.device) }
         return close(link.device)
       }
@@ -127,8 +129,8 @@ extension BlueZRadio {
     }
   }
 
-  /// What the kernel says of links. bluetoothd signals how a property is when it comes to that: where it is busy, the end of a link and
-  /// the beginning of the next one with the same peer are no change. Whoever came next would be taken for who was there.
+  /// Handles link events of the kernel. bluetoothd signals only the present value of a property: if it is busy, the end of a link and the
+  /// start of the next one with the same peer cause no signal. Without the kernel's events, the two links would be taken for one.
   func heardOfLinks(_ event: ManagementEvent) {
     switch event {
     case .deviceDisconnected(let gone) where gone.kind.isLE:
@@ -143,7 +145,8 @@ extension BlueZRadio {
     }
   }
 
-  /// A link has ended, and there is another one with the same peer. To bluetoothd, which signalled no end, it is as old as the first.
+  /// Replaces a link that has ended by the next link with the same peer. bluetoothd signalled no end, so it reports the age of the first
+  /// link.
   private func replace(_ link: LinkTable.Entry) {
     Log.shared.debug("The peer has gone and come again in the meantime", .link(link.id))
     close(link.device)
@@ -153,13 +156,13 @@ extension BlueZRadio {
     renewAdvertisements(by: device.path, isOurs: isOurs)
   }
 
-  // MARK: What the delegate asks for
+  // MARK: Requests of the delegate
 
-  /// bluetoothd waits some 20 s for the peer to advertise, and agrees on the ATT MTU by itself: `exchangeMTU` tells which
-  /// it is.
+  /// Connects to a peer. bluetoothd waits about 20 s for the peer to advertise, and negotiates the ATT MTU itself;
+  /// `exchangeMTU` returns the result.
   ///
-  /// `disconnect` of the link ends an attempt. An open link is cut by it where this driver made the link, no other `Link`
-  /// is open on it, and its peer has used no application; any other link stays up until it is `cut`.
+  /// `disconnect` of the link cancels an attempt. It ends an open link only if this driver made it, no other `Link` is
+  /// open on it, and its peer has used no application. Any other link stays up until `cut` ends it.
   ///
   /// - Throws: `RadioError.notReady` without an adapter, or with too many connections.
   public func connect(
@@ -169,23 +172,26 @@ extension BlueZRadio {
     return try central.connect(to: address, at: place, handler)
   }
 
-  /// The kernel's list of links says it now; where it cannot be read, the events of the management socket said it.
+  /// Which end made the link, from the kernel's present list of links; if that cannot be read, from earlier events of
+  /// the management socket.
   ///
-  /// A peer may have come to what another program serves on the adapter: then nobody knows who has the link.
+  /// The result is `.unknown` for a link that the peer made while another program serves on the adapter, because the
+  /// peer may be its client.
   public func origin(of link: LinkID) -> LinkOrigin {
     guard let entry = links[link], let index = place?.index else { return .unknown }
     let origin = maker(of: entry, index)
     return origin == .peer && doOthersServe ? .unknown : origin
   }
 
-  /// Whether the adapter has services that are neither this program's nor of the Bluetooth SIG's first range, in which bluetoothd's own are.
+  /// Whether the adapter has services of other programs: neither ours nor in the Bluetooth SIG's first range, which contains bluetoothd's
+  /// own.
   private var doOthersServe: Bool {
     guard let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return false }
     let own = (applications.values + leaving).reduce(into: Set<BluetoothUUID>()) { $0.formUnion($1.services) }
     return adapter.services.contains { uuid in !own.contains(uuid) && !(uuid.short.map { $0 < 0x1900 } ?? false) }
   }
 
-  /// Whether the peer was faster than an attempt of ours.
+  /// Whether the peer connected before our attempt succeeded.
   private func isMadeByPeer(_ device: ObjectPath) -> Bool {
     guard let entry = links[device], let index = place?.index else { return false }
     return maker(of: entry, index) == .peer
@@ -213,11 +219,11 @@ extension BlueZRadio {
     }
   }
 
-  /// The address by which the kernel knows the peer of a link: bluetoothd may have learned another one meanwhile.
+  /// The address that the kernel uses for the peer; bluetoothd may have learned another one since the link came up.
   func address(of link: LinkTable.Entry) -> BluetoothAddress { daemon.devices[link.device]?.address ?? link.address }
 
-  /// The link with the peer that has this address, or came with it: a peer that pairs tells its identity address, and what began under
-  /// the first one goes on under that.
+  /// The link with the peer that has this address, or had it when it connected. A peer that pairs reveals its identity address, and
+  /// operations that began under the first address continue under it.
   func link(at address: BluetoothAddress) -> LinkTable.Entry? {
     links.first { $0.address == address || self.address(of: $0) == address }
   }

@@ -3,11 +3,12 @@ import HCI
 import Loop
 import Radio
 
-/// Advertisers that are heard: put together by bluetoothd and here, or packet by packet from the kernel.
+/// Scan results: advertisers as bluetoothd and this driver combine them, or single packets from the kernel.
 ///
-/// The kernel tells of packets as Adv Monitor Device Found while no program discovers, and as Device Found while one does.
+/// The kernel reports packets as Adv Monitor Device Found without a discovery, and as Device Found during a discovery.
 extension BlueZRadio {
-  /// The management socket tells of packets; bluetoothd only of what has changed.
+  /// Why single packets are not reported; nil if they are. The management socket reports each packet, bluetoothd only
+  /// changes.
   public var deafness: String? {
     doors.management.way != nil || isDegradable ? nil : shortfallWords.deafness
   }
@@ -18,7 +19,7 @@ extension BlueZRadio {
     statusMayHaveChanged()
   }
 
-  /// The kernel heard an advertiser, for a discovery of ours or of another program.
+  /// Handles an advertiser that the kernel received during a discovery of ours or of another program.
   func found(_ report: AdvertisingReport) {
     guard let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
     delegate?.heard(packet)
@@ -26,14 +27,14 @@ extension BlueZRadio {
 }
 
 extension AdvertisingPacket {
-  // Flags of Device Found: bits 2 and 5. A kernel before 6.2 does not set the second one.
+  // Flags of Device Found: bits 2 and 5. A kernel before 6.2 does not set bit 5.
   private static let notConnectable: UInt32 = 1 << 2
   private static let scanResponse: UInt32 = 1 << 5
 
-  /// Nil for what was not heard over LE.
+  /// Converts a report of the management socket; nil if the report is not from LE.
   ///
-  /// The kernel keeps a connectable advertisement back until its scan response has come, and tells of both as one: what
-  /// has no flag may be the one, the other, or both.
+  /// The kernel holds a connectable advertisement until its scan response has arrived, and reports both together. A
+  /// report without a flag may contain the advertisement, the scan response, or both.
   fileprivate init?(_ report: AdvertisingReport, at time: Instant) {
     let addressKind: AddressKind
     switch report.kind {

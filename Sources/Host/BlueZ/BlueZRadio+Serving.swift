@@ -5,12 +5,12 @@ import Journal
 import Loop
 import Radio
 
-/// The whole way of a value between bluetoothd's characteristics and the delegate, in both directions.
+/// Transfer of values between bluetoothd's characteristics and the delegate, in both directions.
 extension BlueZRadio {
   // MARK: Applications
 
-  /// The characteristics stand on the bus at once; peers find them when bluetoothd has registered the application. A
-  /// readable characteristic is read as the value that was notified last.
+  /// Exports the characteristics immediately; peers discover them when bluetoothd has registered the application.
+  /// Reading a characteristic returns the value that was notified last.
   public func serve(_ application: GATTApplication, as number: ApplicationID) {
     guard applications[number] == nil else { return }
     let registration = KeptRegistration(
@@ -26,7 +26,7 @@ extension BlueZRadio {
       },
       onChange: { [weak self] in self?.statusMayHaveChanged() })
     applications[number] = ServedApplication(application, as: number, registration: registration, radio: self)
-    // Two of one service would be taken for each other.
+    // bluetoothd would confuse two registrations of one service.
     afterLeaving { [weak self] in
       guard let self else { return }
       applications[number]?.aim(at: place)
@@ -52,7 +52,7 @@ extension BlueZRadio {
     application.block = handles
   }
 
-  /// bluetoothd has forgotten an application, or is about to hear of it.
+  /// Resets an application that bluetoothd has dropped, or is about to register.
   private func reset(_ number: ApplicationID) {
     guard let application = applications[number] else { return }
     for characteristic in application.characteristics.values {
@@ -62,22 +62,22 @@ extension BlueZRadio {
     }
   }
 
-  /// Whether its service is not done with it.
+  /// Whether the service still uses the characteristic.
   private func isWanted(_ characteristic: ServedCharacteristic) -> Bool {
     applications[characteristic.application] != nil
   }
 
   // MARK: From clients
 
-  /// Bytes of writes that may wait for this program: bluetoothd drops those that find no room. The machine may allow less.
+  /// Bytes of writes that may wait for this program: bluetoothd drops writes beyond it. The kernel may limit it further.
   private static let writeBuffer = 1 << 20
-  /// Writes of one client that are taken before the loop has its turn.
+  /// Maximum writes of one client that are handled in one loop iteration.
   private static let writesATurn = 16
-  /// Writes that come one close behind the other wait for each other, about as long as the shortest connection interval of
-  /// Bluetooth, in which a controller brings several.
+  /// Delay that collects closely spaced writes. It equals the shortest connection interval of Bluetooth, in which a controller delivers
+  /// several.
   private static let gatheringTime = Duration.microseconds(7500)
 
-  /// A client has written.
+  /// Handles a write of a client.
   func written(
     _ value: [UInt8], to characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions
   ) throws(ATTError) {
@@ -101,9 +101,9 @@ extension BlueZRadio {
     central.limitStreams(of: link)
   }
 
-  /// A client reads.
+  /// Handles a read of a client.
   ///
-  /// - Returns: its link; nil where bluetoothd does not say which client it is.
+  /// - Returns: the client's link; nil if bluetoothd does not identify the client.
   func read(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions) -> LinkID? {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
     link.isUsed = true
@@ -111,15 +111,15 @@ extension BlueZRadio {
     return link.id
   }
 
-  /// A client has subscribed, and bluetoothd wants a socket for its values.
+  /// Handles a client's subscription: bluetoothd requests a socket for the client's values.
   ///
-  /// - Returns: bluetoothd's end of it; nil where there is no such client.
+  /// - Returns: bluetoothd's end of the socket; nil if the client is unknown.
   func acquired(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions) throws(DBusError)
     -> FileDescriptor?
   {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
-    // The client has unsubscribed and subscribed again before bluetoothd had the answer to its first call. bluetoothd takes the first
-    // socket that it gets, and would leave another one unread.
+    // The client has unsubscribed and subscribed again before bluetoothd received the answer to its first call. bluetoothd uses the first
+    // socket that it receives, and would not read another one.
     if let socket = characteristic.sockets[link.id], !socket.isOtherEndGone {
       throw DBusError(name: BlueZName.Failure.failed, message: "The client has a socket.")
     }
@@ -129,7 +129,7 @@ extension BlueZRadio {
     if let earlier = characteristic.sockets.updateValue(socket, forKey: id) {
       sendUnread(by: earlier, of: characteristic, to: link)
       earlier.close()
-      // It may have been full, and tells of no room any more.
+      // The former socket may have been full, and can no longer report capacity.
       EventLoop.shared.soon { [weak self] in self?.delegate?.hasRoom(id) }
     }
     settle(id, of: characteristic)
@@ -143,14 +143,14 @@ extension BlueZRadio {
     return end
   }
 
-  /// A client writes that has no socket, and bluetoothd wants one for its writes.
+  /// Handles a client that writes without a socket: bluetoothd requests one for its writes.
   ///
-  /// - Returns: bluetoothd's end of it; nil where there is no such client.
+  /// - Returns: bluetoothd's end of the socket; nil if the client is unknown.
   func acquiredWrites(_ characteristic: ServedCharacteristic, _ options: ServedCharacteristic.CallOptions)
     throws(DBusError) -> FileDescriptor?
   {
     guard isWanted(characteristic), let link = try? link(of: options) else { return nil }
-    // What is in an earlier one came before all that the next will bring.
+    // Values in an earlier socket precede all values in the next one.
     takeLastWrites(of: link.id, to: characteristic)
     guard links[link.id] != nil, isWanted(characteristic) else { return nil }
     let (socket, end) = try PacketSocket.pair(otherBuffer: Self.writeBuffer)
@@ -172,26 +172,27 @@ extension BlueZRadio {
     return end
   }
 
-  /// Takes what a client has written by its socket, as much as goes in one turn.
+  /// Handles values that a client wrote through its socket, at most `writesATurn`.
   ///
-  /// - Returns: whether there may be more.
+  /// - Returns: whether more may be waiting.
   private func takeWrites(of link: LinkID, to characteristic: ServedCharacteristic) -> Bool {
     guard let socket = characteristic.writers[link] else { return false }
     let arrivals = socket.receive(limit: ATT.valueLimit, upTo: Self.writesATurn)
     for arrival in arrivals {
-      // Its link has ended, or bluetoothd has taken another one: whatever takes it from the table closes it.
+      // The link has ended, or bluetoothd has requested another socket. The code that removed this one from the table
+      // closed it.
       guard !socket.isClosed else { return false }
       take(arrival, for: characteristic, on: link)
     }
     return arrivals.count == Self.writesATurn && arrivals.last != .closed
   }
 
-  /// The same for all that is left of a link that ends: the socket holds no more than its buffer.
+  /// Handles all remaining values of a link that ends. Their number is limited by the socket's buffer.
   func takeLastWrites(of link: LinkID, to characteristic: ServedCharacteristic) {
     while takeWrites(of: link, to: characteristic) {}
   }
 
-  /// What came by the socket of a client, whose writes nobody can refuse.
+  /// Handles a value from a client's socket; a write through a socket cannot be refused.
   private func take(_ arrival: PacketSocket.Arrival, for characteristic: ServedCharacteristic, on link: LinkID) {
     do throws(ATTError) {
       switch arrival {
@@ -206,7 +207,7 @@ extension BlueZRadio {
     }
   }
 
-  /// A first client has subscribed, at a bluetoothd that does not say which.
+  /// The first client has subscribed, with a bluetoothd that does not identify the client.
   func subscribed(to characteristic: ServedCharacteristic) {
     var link: LinkTable.Entry?
     if let path = onlyClient { link = try? self.link(with: path) }
@@ -216,14 +217,14 @@ extension BlueZRadio {
     delegate?.used(characteristic.application, by: link.id, .subscribed(characteristic.id))
   }
 
-  /// The last client no longer wants values, at a bluetoothd that does not say which.
+  /// The last client has unsubscribed, with a bluetoothd that does not identify the client.
   func unsubscribed(from characteristic: ServedCharacteristic) {
     let link = characteristic.subscriber
     characteristic.setNotifying(false)
     if let link { delegate?.used(characteristic.application, by: link, .unsubscribed(characteristic.id)) }
   }
 
-  /// The link of the client that a call is about, with its MTU.
+  /// The link of the client in the call's options; the function stores the client's MTU.
   private func link(of options: ServedCharacteristic.CallOptions) throws(ATTError) -> LinkTable.Entry {
     counters.malformed += options.malformed
     guard let path = options.device else {
@@ -241,18 +242,18 @@ extension BlueZRadio {
 
   // MARK: To clients
 
-  /// Values go to bluetoothd alone: no other program on the bus sees them.
+  /// Values are sent to bluetoothd only: no other program on the bus receives them.
   ///
-  /// | bluetoothd | characteristic's reach | a value for a link goes |
+  /// | bluetoothd | characteristic's reach | path of a value for a link |
   /// | --- | --- | --- |
-  /// | from 5.76 on | both | by the socket of the client that subscribed |
-  /// | | exact | to a client that did not subscribe by raw HCI |
-  /// | | both | to a client whose socket bluetoothd has closed with another's as before 5.76 |
-  /// | before 5.76 | subscribers | by one signal to bluetoothd, which sends the value to all subscribers; by raw HCI what is for one
-  /// of several clients and fits into one packet of the controller, where the kernel bears that |
-  /// | | exact | by raw HCI; by the signal if the client subscribed and is the only one that is connected |
+  /// | from 5.76 on | both | the socket of the client, if it subscribed |
+  /// | | exact | raw HCI, if the client did not subscribe |
+  /// | | both | the paths before 5.76, if bluetoothd has closed the client's socket because another client left |
+  /// | before 5.76 | subscribers | one signal to bluetoothd, which sends the value to all subscribers; raw HCI for one of
+  /// | several clients, if the value fits into one packet of the controller and the kernel supports it |
+  /// | | exact | raw HCI; the signal if the client subscribed and is the only connected client |
   ///
-  /// Without raw HCI an exact value before 5.76 goes by the signal, too, where a client has subscribed.
+  /// Without raw HCI an exact value before 5.76 is also sent by the signal, if a client has subscribed.
   public func notify(
     _ value: [UInt8], of id: CharacteristicID, in number: ApplicationID, to recipients: Recipients
   ) -> Delivery {
@@ -292,7 +293,7 @@ extension BlueZRadio {
   private func send(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Delivery.Fate {
     guard let link = links[id] else { return .unreachable }
     if characteristic.reach == .exact, hasUnsubscribed(link, from: characteristic) {
-      // bluetoothd may have a socket for the client all the same, and drops what comes by it.
+      // bluetoothd may still have a socket for the client, but drops values from it.
       return sendRaw(value, of: characteristic, to: link)
     }
     guard let socket = characteristic.sockets[id] else {
@@ -300,22 +301,22 @@ extension BlueZRadio {
       let isRaw = characteristic.reach == .exact || characteristic.stranded.contains(id)
       return isRaw ? sendRaw(value, of: characteristic, to: link) : .unreachable
     }
-    // bluetoothd takes an empty packet for the end of the socket.
+    // bluetoothd treats an empty packet as the end of the socket.
     guard !value.isEmpty else { return .unreachable }
     switch socket.send(value) {
     case .sent:
       characteristic.sent(value, to: id)
       return .accepted
-    // Why it is closed shows in a moment, and room is told then.
+    // The reason for the closed socket is determined a moment later; capacity is reported then.
     case .full, .closed: return .full
     case .tooLong: return .unreachable
     }
   }
 
-  /// Sends a value that is for one of several clients past bluetoothd, which would send it to all. It has to fit into one packet of
-  /// the controller, for the kernel may send one of its own between two.
+  /// Sends a value for one of several clients over raw HCI, because bluetoothd would send it to all. It must fit into one packet of the
+  /// controller, because the kernel may insert a packet of its own between two.
   ///
-  /// - Returns: false where it has to go the other way.
+  /// - Returns: false if the value must be sent through bluetoothd.
   private func sendShort(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Bool {
     guard characteristic.isNotifying, onlyClient == nil, let link = links[id], isShort(value, for: link) else {
       return false
@@ -323,13 +324,13 @@ extension BlueZRadio {
     return sendRaw(value, of: characteristic, to: link) == .accepted
   }
 
-  /// Whether a value may go past bluetoothd, and fits into one packet of the controller.
+  /// Whether a value may be sent over raw HCI, and fits into one packet of the controller.
   func isShort(_ value: [UInt8], for link: LinkTable.Entry) -> Bool {
     guard bearsRaw, rawFailure == nil, let raw = doors.raw.way, let index = place?.index else { return false }
     return value.count <= min(raw.packetLimit(of: index), ATT.valueLimit(mtu: link.mtu ?? ATT.firstMTU))
   }
 
-  /// Has bluetoothd send a value to all subscribers of a characteristic.
+  /// Lets bluetoothd send a value to all subscribers of a characteristic.
   func signal(
     _ value: [UInt8], of characteristic: ServedCharacteristic, to recipients: Recipients
   ) -> Delivery {
@@ -345,7 +346,7 @@ extension BlueZRadio {
       delivery.full = reached
       return delivery
     }
-    // One signal for each value; as a change of the property, values of one turn would become one.
+    // Each value has its own signal: changes of the property within one loop iteration would be merged.
     bus.emit(
       characteristic.path, BlueZName.properties, "PropertiesChanged",
       [.string(BlueZName.gattCharacteristic), .options(["Value": .bytes(value)]), .strings([])], to: owner)
@@ -356,7 +357,7 @@ extension BlueZRadio {
     return delivery
   }
 
-  /// Asks bluetoothd, once for all signals of this turn of the loop, whether it has handled them.
+  /// Asks bluetoothd whether it has handled the signals, once for all signals of this loop iteration.
   private func askAboutSignals() {
     guard !isQuestionDue else { return }
     isQuestionDue = true
@@ -386,7 +387,7 @@ extension BlueZRadio {
   ) -> Delivery.Fate {
     guard let raw = doors.raw.way, characteristic.handle != 0, let index = place?.index else { return .unreachable }
     let address = address(of: link)
-    // Where the kernel does not have the link, the value need not wait for its turn.
+    // If the kernel does not have the link, the value is not queued.
     if let known = try? raw.links(of: index), !known.contains(where: { $0.isUp && $0.address == address }) {
       return .unreachable
     }
@@ -414,13 +415,13 @@ extension BlueZRadio {
     statusMayHaveChanged()
   }
 
-  /// The one client that is connected: the only peer that can have subscribed. Nil where there are several.
+  /// The only connected client, which is the only possible subscriber. Nil if there are several.
   var onlyClient: ObjectPath? {
     guard let place else { return nil }
-    // Not before it is asked for: a value in the usual case needs no look at all the peers.
+    // This is computed on demand, because it iterates over all peers and most values do not need it.
     var connected: [Device] { daemon.devices.values.filter { $0.isConnected && $0.path.isWithin(place.adapter) } }
     if let raw = doors.raw.way, let index = place.index, let known = try? raw.links(of: index) {
-      // A peer that another program connected to is no client of ours; one that we connected to may be.
+      // A peer that another program connected to is not our client; a peer that we connected to may be.
       let clients = known.filter { $0.isUp && (!$0.isCentral || link(at: $0.address)?.isMadeHere == true) }
       guard clients.count == 1, let only = clients.first else { return nil }
       return link(at: only.address)?.device ?? connected.first { $0.address == only.address }?.path
@@ -436,7 +437,7 @@ extension HCILink {
 }
 
 extension Recipients {
-  /// The links that are named; nil for all subscribers.
+  /// The links of these recipients; nil for all subscribers.
   fileprivate var links: [LinkID]? {
     switch self {
     case .link(let link): [link]
@@ -447,7 +448,7 @@ extension Recipients {
 }
 
 extension Delivery {
-  /// What became of a value for one link.
+  /// The result of sending a value to one link.
   enum Fate { case accepted, full, unreachable }
 
   fileprivate mutating func add(_ link: LinkID, _ fate: Fate) {
@@ -464,8 +465,8 @@ extension Delivery {
 }
 
 extension Backlog {
-  /// Bytes of values that may wait for bluetoothd in a socket, the kernel's part of each among them: some six of the longest values,
-  /// or eight times that. The less may wait, the more often the two programs wake each other.
+  /// Bytes of values that may wait in a socket for bluetoothd, including the kernel's overhead: about six of the longest values, or eight
+  /// times as many. A smaller limit wakes the two programs more often.
   var bytes: Int {
     switch self {
     case .short: 8 << 10

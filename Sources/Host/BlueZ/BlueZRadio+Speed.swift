@@ -2,13 +2,13 @@ import Journal
 import Loop
 import Radio
 
-/// The speed of new links, which is the adapter's for all programs: `LinkSpeed` has it for as long as an application wants it.
+/// The speed of new links. It is a setting of the adapter for all programs, which `LinkSpeed` changes while an application needs it.
 extension BlueZRadio {
-  /// Takes on what a reload changed.
+  /// Applies preferences that a reload changed.
   public func prefer(_ links: LinkPreferences) { speed.prefer(links) }
 
-  /// Gives back what the adapter had before, leaves no monitor behind, lets applications go that are about to, and calls `then` once: when that
-  /// is done, after `limit` at the latest, or `linkEndTime` where that is longer.
+  /// Restores the adapter's former settings, removes the advertisement monitor, waits for applications that are being removed, and calls
+  /// `then` once. The call follows at the latest after `limit`, or after `linkEndTime` if that is longer.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     let end = scheduler.now.advanced(by: limit)
     scanner.rest(within: limit) { [weak self] in
@@ -19,10 +19,10 @@ extension BlueZRadio {
     }
   }
 
-  /// An application came or went.
+  /// An application was added or removed.
   func wishesMayHaveChanged() { speed.want(applications.values.contains(where: \.wantsFastLinks)) }
 
-  /// What is wrong is in the status, and once in the journal.
+  /// Reports problems in the status, and each once in the journal.
   func speedChanged() {
     for sentence in speed.problems where toldSpeed.insert(sentence).inserted {
       log.warning("\(sentence)", id: .linksSlow)

@@ -3,22 +3,22 @@ import Journal
 import Loop
 import Radio
 
-/// Clients whose sockets bluetoothd closes although they still want values.
+/// Orphaned subscriptions: bluetoothd closes the socket of a client that is still subscribed.
 ///
-/// When a client that had subscribed leaves, bluetoothd from 5.76 on (seen in 5.82) frees the socket of the one that subscribed first
-/// (bluez/bluez #1452, #2456). It keeps the other's subscription, and never asks for a socket again. What is signalled reaches it:
-/// that goes to all who subscribed, as before 5.76. Facts: bluez.md section 12.
+/// When a subscribed client leaves, bluetoothd from 5.76 on (observed in 5.82) frees the socket of the client that subscribed first
+/// (bluez/bluez #1452, #2456). It keeps that client's subscription, and never requests a socket again. A signal still reaches the client,
+/// because it is sent to all subscribers, as before 5.76. Facts: bluez.md section 12.
 extension BlueZRadio {
-  /// A client's link is told to have ended so long after its socket, or another's, was closed over that.
+  /// Maximum time between the closing of sockets because a client left and the report that the client's link has ended.
   private static let leavingTime = Duration.seconds(1)
 
-  /// bluetoothd has closed a client's socket: the client no longer wants values, or it or another one has left.
+  /// bluetoothd has closed a client's socket, because the client unsubscribed or left, or because another client left.
   func socketClosed(_ id: LinkID, of characteristic: ServedCharacteristic) {
     if let socket = characteristic.sockets.removeValue(forKey: id) {
       if let link = links[id] { sendUnread(by: socket, of: characteristic, to: link) }
       socket.close()
     }
-    // Where nobody else is there, or was a moment ago, nobody else has left.
+    // Without another client, now or a moment ago, no other client has left.
     guard links.count > 1 || hasSomebodyLeft(characteristic) else { return decide(id, of: characteristic) }
     characteristic.closing[id] = scheduler.schedule(after: Self.leavingTime) { [weak self, weak characteristic] in
       guard let self, let characteristic else { return }
@@ -38,7 +38,7 @@ extension BlueZRadio {
     delegate?.hasRoom(id)
   }
 
-  /// A client whose socket was closed has one again.
+  /// A client whose socket was closed has a new one.
   func settle(_ id: LinkID, of characteristic: ServedCharacteristic) {
     guard characteristic.closing.removeValue(forKey: id) != nil || characteristic.stranded.remove(id) != nil else {
       return
@@ -50,7 +50,7 @@ extension BlueZRadio {
     characteristic.lastLeft.map { $0.advanced(by: Self.leavingTime * 2) >= scheduler.now } ?? false
   }
 
-  /// Whether a client without a socket hears a value only with all others.
+  /// Whether a client without a socket can only receive a value together with all other subscribers.
   func needsSignal(_ value: [UInt8], of characteristic: ServedCharacteristic, to id: LinkID) -> Bool {
     guard characteristic.stranded.contains(id), let link = links[id] else { return false }
     switch characteristic.reach {

@@ -54,7 +54,7 @@ extension BlueZRadio {
     guard let link = links[id] else { return .unreachable }
     let last = configuration(of: characteristic, by: link)
     if isSignalled(characteristic, to: link, last) { return signalExactly(value, of: characteristic, to: link, last) }
-    // A raw HCI that failed for good is tried again where there is nothing better.
+    // Raw HCI that failed permanently is tried again if there is no better path.
     guard doors.raw.way != nil,
       rawFailure == nil || !characteristic.isNotifying || last?.configuration == .nothing
     else { return signalExactly(value, of: characteristic, to: link, last) }

@@ -5,10 +5,10 @@ import Journal
 import Loop
 import Radio
 
-/// The radio driver on BlueZ: bluetoothd over D-Bus, and the kernel for what bluetoothd does not do.
+/// The radio driver for BlueZ: it uses bluetoothd over D-Bus, and the kernel for functions that bluetoothd lacks.
 ///
-/// Advertisements, applications and scans hold until they are taken back, whatever becomes of bluetoothd and the adapter
-/// meanwhile. Links end with either.
+/// Advertisements, applications and scans stay set until they are withdrawn, also across restarts of bluetoothd and
+/// returns of the adapter. Links end with either.
 @LoopActor
 public final class BlueZRadio: RadioDriver {
   public let counters = BlueZCounters()
@@ -18,14 +18,14 @@ public final class BlueZRadio: RadioDriver {
   let scheduler: any Scheduler
   let doors: KernelDoors
   let version: BlueZVersion?
-  /// Whether messages to all may go over D-Bus, as far as bluetoothd lets them, where there is no management socket.
+  /// Whether public messages may be sent over D-Bus, as exactly as bluetoothd can, if there is no management socket.
   let isDegradable: Bool
-  /// Whether bluetoothd asks for a socket for each client that subscribes.
+  /// Whether bluetoothd requests a separate socket for each client that subscribes (from 5.76 on).
   let keepsClientsApart: Bool
-  /// What bluetoothd is configured for, as its file said when it came, or went.
+  /// bluetoothd's configuration file, read each time that bluetoothd starts or stops.
   private(set) var configuration: DaemonConfiguration
   private let readConfiguration: @LoopActor () -> DaemonConfiguration
-  /// The command line of the running bluetoothd; nil while it is not known.
+  /// The command line of the running bluetoothd; nil if unknown.
   var commandLine: DaemonCommandLine?
   /// The unique name of the bluetoothd whose command line was requested last.
   var askedOwner: String?
@@ -51,21 +51,21 @@ public final class BlueZRadio: RadioDriver {
   /// The adapter in use.
   private(set) var place: Place?
   var applications: [ApplicationID: ServedApplication] = [:]
-  /// Those that go when the links of their clients have ended.
+  /// Applications that are removed when the links of their clients have ended.
   var leaving: [ServedApplication] = []
   var successors: [Successor] = []
-  /// The handles of the last registration.
+  /// The handles of the latest registration.
   var handles = HandleBlock.random()
   /// Links that bluetoothd has not confirmed.
   var doubts: [LinkID: Registration] = [:]
-  /// Which end made the links of the adapter in use, as far as the kernel said.
+  /// Which end made each link of the adapter in use, as the kernel reported.
   var directions = ConnectionDirections()
   var window = SignalWindow()
   var isQuestionDue = false
-  /// Values whose signals bluetoothd has perhaps not handled yet, and that one client must get whatever becomes of
-  /// its subscription.
+  /// Values whose signals bluetoothd may not have handled yet, and that one client must receive even if its
+  /// subscription changes.
   var unsettled: [UnsettledSignal] = []
-  /// What the kernel said against raw HCI, where it was not a passing failure.
+  /// The error of raw HCI, if it is not transient.
   var rawFailure: String?
   var toldSlots = 1
   var isSlotCountDue = false
@@ -77,7 +77,7 @@ public final class BlueZRadio: RadioDriver {
   private let readBlock: BlockWatch.Read
   let log: Log
   private lazy var journal = SituationJournal(log, scheduler: scheduler)
-  /// What was entered in the journal about the speed of links: each sentence once.
+  /// The sentences about the speed of links that are already in the journal.
   var toldSpeed: Set<String> = []
   private var registrations: [Registration] = []
   private var toldStatus: RadioStatus?
@@ -86,31 +86,31 @@ public final class BlueZRadio: RadioDriver {
   private var patience = Patience.unused
   private var patienceTimer: Registration?
 
-  /// How long an adapter may take to be complete.
+  /// Whether an adapter still has time to become complete.
   private enum Patience { case unused, running, over }
   private static let patienceTime = Duration.seconds(3)
 
   static let root: ObjectPath = "/org/earshot"
 
-  /// Watches bluetoothd from now on; the bus need not be connected yet.
+  /// Starts to watch bluetoothd; the bus need not be connected yet.
   ///
-  /// The driver puts itself in front of `bus.objects.authorize`, so that bluetoothd alone reaches the driver's objects. A
-  /// program that replaces `authorize` later asks `refusal(of:)` first.
+  /// The driver inserts itself before `bus.objects.authorize`, so that only bluetoothd can call the driver's objects. A program that
+  /// replaces `authorize` later must call `refusal(of:)` first.
   ///
   /// - Parameters:
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
-  ///   - knownVersion: bluetoothd's version, where it is known. Without it the driver takes bluetoothd for one before
-  ///     5.76, and says nothing about what an old one leaves out.
-  ///   - configuration: bluetoothd's own, asked for anew each time that bluetoothd comes or goes.
-  ///   - doors: the ways into the kernel. With the management socket the kernel advertises, exactly; without it
-  ///     bluetoothd, as exactly as it can.
-  ///   - links: what new links are to be like while an application wants them fast.
-  ///   - isDegradable: whether, without the management socket, messages to all are sent and heard over D-Bus, which changes them.
-  ///   - startsDaemon: whether the bus is asked to start bluetoothd where it does not run.
-  ///   - repair: whether the kernel bears values by raw HCI.
-  ///   - pace: when a silent bluetoothd is pinged; nil: never.
+  ///   - knownVersion: bluetoothd's version; nil if unknown. The driver then treats bluetoothd as older than 5.76, without reporting the
+  ///     limits of old versions.
+  ///   - configuration: reads bluetoothd's configuration, each time that bluetoothd starts or stops.
+  ///   - doors: the kernel channels. With the management socket the kernel sends exact advertisements; without it bluetoothd sends them as
+  ///     exactly as it can.
+  ///   - links: preferences for new links while an application requests fast links.
+  ///   - isDegradable: whether public messages are sent and received over D-Bus, which alters them, if there is no management socket.
+  ///   - startsDaemon: whether to ask the bus to start bluetoothd if it does not run.
+  ///   - repair: whether the kernel supports values over raw HCI.
+  ///   - pace: when an unresponsive bluetoothd is pinged; nil: never.
   ///   - block: reads the rfkill block of an adapter, given the adapter's name.
-  ///   - log: where each change of the status is entered, once.
+  ///   - log: receives each change of the status once.
   public init(
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
     knownVersion: BlueZVersion? = nil,
@@ -201,10 +201,10 @@ public final class BlueZRadio: RadioDriver {
       traits: traits)
   }
 
-  /// Whether bluetoothd is asked for handles (docs/bluez.md, "Handles").
+  /// Whether bluetoothd is asked for specific handles (docs/bluez.md, "Handles").
   var choosesHandles: Bool { version.map { $0 >= BlueZLimit.handles } ?? false }
 
-  /// Whether the kernel bears values by raw HCI for clients to which it sends itself.
+  /// Whether the kernel supports raw HCI values for clients to which it sends, too.
   var bearsRaw: Bool { repair == .present }
 
   private var bearers: Bearers {
@@ -270,7 +270,7 @@ public final class BlueZRadio: RadioDriver {
     AdapterCommands(adapter, isOnly: daemon.adapters.count < 2)
   }
 
-  /// The first of what does not work; where all does, what falls short.
+  /// The first fault that stops a function; without a fault, the limitations.
   private var problems: [String] {
     let served = servedInOrder.lazy.compactMap(\.registration.problem).first
     if let first = served ?? advertising.problem ?? scanner.problem { return [first] }
@@ -282,8 +282,8 @@ public final class BlueZRadio: RadioDriver {
     applications.sorted { $0.key.number < $1.key.number }.map(\.value)
   }
 
-  /// Tells of a new status at the end of this turn of the loop: changes of one turn are one, and the delegate is not
-  /// called from within its own call.
+  /// Reports a changed status at the end of this loop iteration. Changes within one iteration are reported once, and
+  /// the delegate is not called from within its own call.
   func statusMayHaveChanged() {
     guard !isStatusDue else { return }
     isStatusDue = true
@@ -334,7 +334,7 @@ public final class BlueZRadio: RadioDriver {
     statusMayHaveChanged()
   }
 
-  /// Gives an adapter that is not complete some time before anything is said against it.
+  /// Gives an incomplete adapter `patienceTime` before it is reported.
   private func bePatient() {
     guard case .unfit(let adapter) = choice, !adapter.isComplete else {
       patience = .unused
@@ -351,7 +351,7 @@ public final class BlueZRadio: RadioDriver {
 
   // MARK: Raw HCI
 
-  /// Raw HCI is for the controller in use.
+  /// Opens raw HCI for the controller in use.
   private func openRawHCI() {
     guard let raw = doors.raw.way else { return }
     raw.closeAll()
@@ -365,16 +365,16 @@ public final class BlueZRadio: RadioDriver {
     }
   }
 
-  /// Keeps an error of raw HCI that will last. A passing one is no reason to call the radio degraded: the next value may
-  /// go through, and a controller or a link that is gone is told by bluetoothd.
+  /// Stores a permanent error of raw HCI. A transient error does not make the radio degraded: the next value may
+  /// succeed, and bluetoothd reports a controller or link that is gone.
   func note(_ error: HCIError) {
     guard !error.isPassing else { return }
     rawFailure = error.description
     statusMayHaveChanged()
   }
 
-  /// Why clients that do not subscribe get no values, and what to do; nil when they do, or no application has values for
-  /// them.
+  /// Why clients without a subscription receive no values, and what to do; nil if they do, or if no application sends
+  /// such values.
   private var rawShortfall: String? {
     let reason =
       switch doors.raw {
@@ -387,12 +387,12 @@ public final class BlueZRadio: RadioDriver {
       + " or NotifyUnsubscribed=no."
   }
 
-  // MARK: Who may call
+  // MARK: Authorization of callers
 
-  /// What is said against a call of one of the driver's objects; nil if the call comes from bluetoothd, or is for another
-  /// object.
+  /// The error for a call of one of the driver's objects by another program; nil if bluetoothd is the caller, or if the
+  /// object is not the driver's.
   public func refusal(of call: MethodCall) -> DBusError? {
-    // Every value of a client comes this way: the sender is compared first.
+    // Every value of a client arrives by such a call, so the cheap comparison of the sender comes first.
     if isFromBluetoothd(call) {
       pulse?.heard()
       return nil

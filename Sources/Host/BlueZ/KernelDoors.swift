@@ -1,18 +1,18 @@
 import HCI
 
-/// A way into the kernel beside bluetoothd.
+/// A kernel channel that bypasses bluetoothd.
 public enum Door<Way> {
   case open(Way)
-  /// The configuration asks for it and it cannot be opened; the reason says what is missing.
+  /// The configuration requests the channel, but it cannot be opened; the reason states what is missing.
   case shut(String)
-  /// The configuration does not ask for it.
+  /// The configuration does not request the channel.
   case off
 
   var way: Way? { if case .open(let way) = self { way } else { nil } }
 }
 
-/// The two ways to what bluetoothd cannot do over D-Bus: exact advertisements, by the management socket, and values for
-/// clients that never subscribed, by raw HCI.
+/// The two kernel channels for functions that bluetoothd lacks: the management socket for exact advertisements, and raw
+/// HCI for values to clients without a subscription.
 public struct KernelDoors {
   public var management: Door<ManagementSocket>
   public var raw: Door<any RawHCI>
@@ -22,7 +22,7 @@ public struct KernelDoors {
     self.raw = raw
   }
 
-  /// How a program gets a capability, in the imperative. The journal cuts sentences after 200 characters.
+  /// An instruction that gives the program a capability. The journal cuts sentences after 200 characters.
   static func remedy(_ capability: String) -> String {
     "Give AmbientCapabilities=\(capability) in the unit, or setcap cap_net_admin,cap_net_raw+ep"
   }

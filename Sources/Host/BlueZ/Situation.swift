@@ -1,13 +1,13 @@
 import Journal
 import Radio
 
-/// How the radio stands, with all there is to say about it.
+/// The state of the radio, with details for a person.
 enum Situation: Equatable {
   case noBus
-  /// The connection to the bus was ended here.
+  /// This program closed the connection to the bus.
   case closed
   case noDaemon
-  /// bluetoothd is there and being asked what it has.
+  /// bluetoothd runs, and its objects have been requested.
   case asking
   case silent
   case noAdapter
@@ -16,7 +16,7 @@ enum Situation: Equatable {
   case blocked(AdapterCommands, RadioBlock)
   case unfit(String)
   case ready(String)
-  /// With a sentence for each thing that does not work.
+  /// Degraded, with a sentence for each function that does not work.
   case degraded(String, reasons: [String])
 
   var state: RadioStatus.State {
@@ -51,11 +51,10 @@ enum Situation: Equatable {
     }
   }
 
-  /// Whether it is not worth a word: in the ordinary course of things another situation follows at once, or the program
-  /// ends.
+  /// Whether the situation is not reported, because normally another one follows at once, or the program exits.
   var isPassing: Bool { self == .asking || self == .closed }
 
-  /// Enters the situation in the journal.
+  /// Writes the situation to the journal.
   func report(after last: Situation?, to log: Log) {
     switch self {
     case .asking, .closed: break

@@ -3,8 +3,8 @@ import Journal
 import Loop
 
 /// Writes changes of the radio's situation to the journal. A restart of bluetoothd passes through several situations
-/// within seconds: an outage that ends within `settleTime` gets one line, at its end, and any other situation is
-/// written only after it has lasted `settleTime`.
+/// within seconds. An outage that ends within `settleTime` gets one line, at its end. Any other situation is written
+/// only after it has lasted `settleTime`.
 @LoopActor
 final class SituationJournal {
   /// Longer than bluetoothd takes to restart and to register its adapters, even if the bus has to start it

@@ -2,10 +2,10 @@ import Glibc
 
 /// Times of day and dates in the time zone of this machine.
 ///
-/// `localtime_r` alone uses the time zone that the process began with. Each function here reads the zone again (`tzset`), so a
-/// program that runs for days follows a change of `/etc/localtime`. All other code uses these functions.
+/// `localtime_r` alone uses the time zone at the start of the process. Each function here reads the zone again (`tzset`), so that a program
+/// that runs for days follows a change of `/etc/localtime`. All other code uses these functions.
 public enum LocalTime {
-  /// The date and time of day; nil for a year that `tm` cannot hold.
+  /// The date and time of day; nil if `tm` cannot represent the year.
   ///
   /// - Parameter milliseconds: since 1970-01-01 UTC.
   public static func parts(_ milliseconds: Int64) -> tm? {
@@ -15,7 +15,7 @@ public enum LocalTime {
     return localtime_r(&seconds, &parts) == nil ? nil : parts
   }
 
-  /// `2026-08-17 12:01:40`; `?` for a year that cannot be written.
+  /// Formats `2026-08-17 12:01:40`; `?` if `tm` cannot represent the year.
   ///
   /// - Parameter milliseconds: since 1970-01-01 UTC.
   public static func text(_ milliseconds: UInt64) -> String {
@@ -24,14 +24,14 @@ public enum LocalTime {
     return date + " " + clock(parts)
   }
 
-  /// `12:01:40`; `?` for a year that cannot be written.
+  /// Formats `12:01:40`; `?` if `tm` cannot represent the year.
   ///
   /// - Parameter milliseconds: since 1970-01-01 UTC.
   public static func clock(_ milliseconds: UInt64) -> String {
     parts(Int64(clamping: milliseconds)).map(clock) ?? "?"
   }
 
-  /// `12:01:40`
+  /// Formats `12:01:40`.
   public static func clock(_ parts: tm) -> String {
     "\(padded(parts.tm_hour)):\(padded(parts.tm_min)):\(padded(parts.tm_sec))"
   }

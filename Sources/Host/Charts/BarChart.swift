@@ -1,4 +1,4 @@
-/// Bars beside each other, each with a name and a value.
+/// Adjacent bars, each with a name and a value.
 public struct BarChart: Sendable {
   public struct Bar: Sendable {
     public let name: String
@@ -8,13 +8,13 @@ public struct BarChart: Sendable {
   }
 
   public let title: String
-  /// What the values are, with their unit.
+  /// The quantity and the unit of the values.
   public let unit: String
   public let bars: [Bar]
 
   public init(title: String, unit: String, bars: [Bar]) { (self.title, self.unit, self.bars) = (title, unit, bars) }
 
-  /// The chart as a file in the format SVG.
+  /// The chart as an SVG file.
   public var svg: String {
     var drawing = SVG(width: 720, height: 60 + 26 * Double(bars.count))
     drawing.text(title, at: (16, 22), isBold: true)

@@ -1,20 +1,20 @@
-/// Lines over a plane, each with a name and a colour of its own.
+/// Lines in a coordinate system, each with its own name and colour.
 public struct LineChart: Sendable {
   public struct Series: Sendable {
     public let name: String
-    /// In the order of x.
+    /// Points, sorted by x.
     public let points: [(x: Double, y: Double)]
 
     public init(_ name: String, _ points: [(x: Double, y: Double)]) { (self.name, self.points) = (name, points) }
   }
 
   public let title: String
-  /// What the axes are, with their units.
+  /// The quantities and units of the axes.
   public let across: String
   public let up: String
-  /// Where the vertical axis ends; nil for the largest value. It begins at 0.
+  /// The upper end of the vertical axis; nil for the largest value. The lower end is 0.
   public let top: Double?
-  /// Whether each step on the horizontal axis is a multiple of the one before. Values must be above 0 then.
+  /// Whether the horizontal axis is logarithmic. Values must then be above 0.
   public let isLogarithmic: Bool
   public let series: [Series]
 
@@ -29,7 +29,7 @@ public struct LineChart: Sendable {
   private static let (width, height) = (720.0, 420.0)
   private static let (left, right, above, below) = (64.0, 700.0, 40.0, 360.0)
 
-  /// The chart as a file in the format SVG.
+  /// The chart as an SVG file.
   public var svg: String {
     var drawing = SVG(width: Self.width, height: Self.height)
     drawing.text(title, at: (Self.left, 22), isBold: true)
@@ -65,7 +65,7 @@ public struct LineChart: Sendable {
     return drawing.text(title: title)
   }
 
-  /// 1, 2 or 5 times a power of ten.
+  /// Rounds up to 1, 2 or 5 times a power of ten.
   private static func ceiling(_ value: Double) -> Double {
     guard value > 0, value.isFinite else { return 1 }
     var power = 1.0
@@ -75,16 +75,16 @@ public struct LineChart: Sendable {
   }
 }
 
-/// Where the marks of an axis are.
+/// The tick marks of an axis.
 enum Ruler {
-  /// At most twelve of the values, evenly chosen, the first and the last among them.
+  /// At most twelve of the values, evenly spaced, including the first and the last.
   static func marks(_ values: [Double]) -> [Double] {
     let all = Set(values).sorted()
     guard all.count > 12 else { return all }
     return (0..<12).map { all[$0 * (all.count - 1) / 11] }
   }
 
-  /// The natural logarithm, by halving and a series: the same bits on every machine.
+  /// The natural logarithm, by halving and a series: equal bits on every machine.
   static func logarithm(_ value: Double) -> Double {
     guard value > 0, value.isFinite else { return 0 }
     let part = value.significand

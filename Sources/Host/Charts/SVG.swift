@@ -1,7 +1,6 @@
 import Common
 
-/// A drawing in the format SVG 1.1: elements one after the other, numbers with at most two decimals, texts escaped. The same calls make
-/// the same bytes.
+/// A drawing in SVG 1.1: a list of elements, with numbers of at most two decimals and escaped texts. Equal calls give equal bytes.
 struct SVG {
   private var elements: [String] = []
   let width: Double
@@ -9,7 +8,7 @@ struct SVG {
 
   init(width: Double, height: Double) { (self.width, self.height) = (width, height) }
 
-  /// The whole file.
+  /// The complete file.
   func text(title: String) -> String {
     """
     <?xml version="1.0" encoding="UTF-8"?>
@@ -53,7 +52,7 @@ struct SVG {
         + Self.escaped(text) + "</text>")
   }
 
-  /// At most two decimals, and no zeros at the end.
+  /// At most two decimals, without trailing zeros.
   static func number(_ value: Double) -> String {
     guard value.isFinite else { return "0" }
     let hundredths = Int64((max(-1e12, min(1e12, value)) * 100).rounded())
@@ -63,7 +62,7 @@ struct SVG {
     return rest % 10 == 0 ? "\(sign)\(whole).\(rest / 10)" : "\(sign)\(whole).\(rest < 10 ? "0" : "")\(rest)"
   }
 
-  /// What is no text in XML is written as what stands for it; characters that XML has no place for are left out.
+  /// Escapes XML's special characters, and removes characters that XML does not allow.
   static func escaped(_ text: String) -> String {
     var escaped = ""
     for character in PrintableText.clean(text) {

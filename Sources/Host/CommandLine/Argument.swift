@@ -1,13 +1,13 @@
-/// Something that stands by itself behind a command.
+/// A positional argument of a command.
 public struct Argument: Sendable, Equatable {
-  /// How often it may stand there.
+  /// How often the argument may occur.
   public enum Count: Sendable, Equatable {
     case one, optional, any
   }
 
   public let value: ValueShape
   public let count: Count
-  /// What it is, one line.
+  /// A description, one line.
   public let summary: String
 
   public init(_ value: ValueShape, _ summary: String, count: Count = .one) {
@@ -16,6 +16,6 @@ public struct Argument: Sendable, Equatable {
     self.summary = summary
   }
 
-  /// The word in the help text, by which a parsed command is asked for it.
+  /// The placeholder in the help text, and the key in a parsed command.
   public var name: String { value.name }
 }

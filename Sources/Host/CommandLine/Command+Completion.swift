@@ -1,8 +1,8 @@
 extension Command {
   /// The completion file of this program for a shell.
   ///
-  /// All three work alike: walk along the words that stand there already to find the command they lead to, then offer
-  /// what that command understands.
+  /// All three files follow the words on the command line to find the command, then offer its verbs, options and
+  /// values.
   public func completion(for shell: Shell) -> String {
     switch shell {
     case .bash: bashCompletion
@@ -11,15 +11,15 @@ extension Command {
     }
   }
 
-  /// The name of the shell function, from a program's name that may have a dash.
+  /// The name of the shell function, from a program name that may contain a dash.
   private var function: String { "_" + name.map { $0 == "-" ? "_" : String($0) }.joined() }
 
-  /// `place word` wherever the word is a verb there.
+  /// Entries `place word` for each verb.
   private var verbs: [String] {
     places.dropFirst().map { $0.path.joined(separator: " ") }
   }
 
-  /// `place --option` and `place -o` of the options with a value, behind which one word is no command.
+  /// Patterns `place --option` and `place -o` for the options with a value, whose next word is not a command.
   private func valueOptions(_ shell: Shell) -> [(patterns: [String], value: ValueShape)] {
     places.flatMap { place in
       place.options.compactMap { option in
@@ -155,7 +155,7 @@ extension Command {
     }
   }
 
-  /// The words that an argument of this command may be.
+  /// The possible words for the arguments of this command.
   private var choices: [String] {
     arguments.flatMap { argument -> [String] in
       if case .choice(_, let words) = argument.value { words } else { [] }

@@ -1,8 +1,8 @@
 extension Command {
   /// The help text, at most 80 columns wide.
   /// - Parameters:
-  ///   - path: the names that lead here, the program's first.
-  ///   - options: all options that are understood here.
+  ///   - path: the names of the commands, the program's first.
+  ///   - options: all options that the command accepts.
   func help(path: [String], options: [Option]) -> String {
     var blocks = [usage(path: path), wrap(summary)] + details.map { wrap($0) }
     let rows: [(title: String, rows: [(String, String)])] = [
@@ -54,8 +54,8 @@ extension Command {
   }
 
   /// - Parameters:
-  ///   - column: where the text begins.
-  ///   - indent: where its further lines begin.
+  ///   - column: the column of the first character.
+  ///   - indent: the column of further lines.
   private static func wrap(_ text: String, from column: Int, indent: Int) -> String {
     var result = ""
     var column = column

@@ -1,11 +1,11 @@
 import Common
 
 extension Command {
-  /// Makes sense of the words behind the program's name.
+  /// Parses the words after the program's name.
   ///
-  /// Understood are `--name`, `--name=value`, `--name value`, `-n`, `-nvalue`, `-n value` and flags together (`-jv`), in
-  /// any order with the arguments, behind the command that has them or one of its verbs; behind `--` nothing is an
-  /// option.
+  /// It accepts `--name`, `--name=value`, `--name value`, `-n`, `-nvalue`, `-n value` and combined flags (`-jv`), in
+  /// any order with the arguments. Options follow the command that defines them or one of its verbs. After `--` no word
+  /// is an option.
   public func parse(_ words: [String]) throws(UsageError) -> ParsedCommand {
     var parser = Parser(self)
     return try parser.parse(words)
@@ -39,7 +39,7 @@ extension Command {
         }
       }
       let wantsHelp = options[Option.help.long] != nil
-      // Help without a verb is about the whole program, not about its default verb.
+      // Help without a verb describes the whole program, not its default verb.
       while !wantsHelp, !command.commands.isEmpty {
         guard let name = command.defaultCommand, let next = command.command(name) else { throw error(.missingCommand) }
         descend(to: next)
@@ -106,7 +106,7 @@ extension Command {
       options[option.long, default: []].append(text)
     }
 
-    /// The words that are no options, each with the argument it stands for.
+    /// The words that are not options, each with its argument.
     private func assigned() throws(UsageError) -> [String: [String]] {
       var result: [String: [String]] = [:]
       var rest = positional[...]
@@ -125,7 +125,7 @@ extension Command {
     }
 
     private func unknown(_ spelling: String) -> UsageError {
-      // One letter is as near to any other.
+      // A single letter has no useful nearest option.
       let candidates = spelling.hasPrefix("--") ? understood.map { "--\($0.long)" } : []
       return error(.unknownOption(spelling, meant: Spelling.nearest(to: spelling, among: candidates)))
     }

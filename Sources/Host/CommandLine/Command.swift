@@ -1,16 +1,16 @@
-/// A program or one of its verbs, described once: from this come parsing, help and completion.
+/// A program or one of its verbs. Parsing, help and completion use the same description.
 ///
-/// A command has either verbs below it or arguments of its own. Its options are understood by its verbs as well.
+/// A command has either verbs or arguments. Its verbs accept its options, too.
 public struct Command: Sendable, Equatable {
   public let name: String
-  /// What it does, one line.
+  /// A description, one line.
   public let summary: String
-  /// What else there is to know, in paragraphs.
+  /// Further information, in paragraphs.
   public let details: [String]
   public let options: [Option]
   public let arguments: [Argument]
   public let commands: [Command]
-  /// The verb that is meant when none is given.
+  /// The verb that applies if none is given.
   public let defaultCommand: String?
 
   /// - Parameter defaultCommand: the name of one of `commands`.
@@ -31,7 +31,7 @@ public struct Command: Sendable, Equatable {
     commands.first { $0.name == name }
   }
 
-  /// Every command of the tree with the names that lead to it and the options it understands, its own first.
+  /// Every command of the tree, with the names that lead to it and the options that it accepts, its own first.
   var places: [(path: [String], command: Command, options: [Option])] {
     walk(above: [], options: [.help])
   }

@@ -1,25 +1,25 @@
-/// What a program's exit status says to a script.
+/// A program's exit status, for scripts.
 public enum ExitCode: Int32, Sendable, CaseIterable {
-  /// It is done.
+  /// The command succeeded.
   case ok = 0
-  /// It could not be done; standard error says why.
+  /// The command failed; standard error gives the reason.
   case failed = 1
-  /// The command line makes no sense.
+  /// The command line is invalid.
   case usage = 2
   /// The service does not run.
   case notRunning = 3
-  /// The service runs but does not let this user.
+  /// The service runs but denies access to this user.
   case denied = 4
   /// The service or the peer did not answer in time.
   case timeout = 5
-  /// What was sent arrived, and the other side said neither yes nor no.
+  /// The data arrived, and the other side neither accepted nor rejected it.
   case undecided = 6
   /// Standard output or a file could not be written.
   case notWritten = 7
   /// There is no bus at the address.
   case noBus = 8
 
-  /// What it says, a few words for the help text.
+  /// A short description for the help text.
   public var meaning: String {
     switch self {
     case .ok: "done"

@@ -1,4 +1,4 @@
-/// Reads JSON (RFC 8259) from bytes that are not trusted: one value, with nothing but white space around it.
+/// Reads JSON (RFC 8259) from untrusted bytes: one value, surrounded only by white space.
 ///
 /// It is stricter than the standard: an object with two members of the same name is refused, and so is an unpaired surrogate.
 /// Numbers keep their digits.

@@ -1,6 +1,6 @@
-/// A JSON value; an object keeps its members in the order they were given.
+/// A JSON value; an object preserves the order of its members.
 public enum JSONValue: Sendable, Equatable {
-  /// A name in an object and what it stands for.
+  /// A name in an object, and its value.
   public struct Member: Sendable, Equatable {
     public let name: String
     public let value: JSONValue
@@ -14,11 +14,11 @@ public enum JSONValue: Sendable, Equatable {
   case null
   case bool(Bool)
   case int(Int64)
-  /// For numbers that may be beyond ``int(_:)``.
+  /// An integer that may be outside the range of ``int(_:)``.
   case unsigned(UInt64)
-  /// Infinity and NaN, which JSON does not have, are written as `null`.
+  /// Infinity and NaN, which JSON cannot represent, are written as `null`.
   case double(Double)
-  /// A number that was read, as its digits.
+  /// A number from a JSON text, as its digits.
   case number(String)
   case string(String)
   case array([JSONValue])

@@ -1,19 +1,19 @@
 /// Writes JSON (RFC 8259) as text.
 ///
-/// Control and format characters, bidi controls among them, and noncharacters are escaped, not only those for which JSON asks: the
-/// text may end up on a terminal or in a string of D-Bus, and strings in it may come from a peer.
+/// Control and format characters, including bidi controls, and noncharacters are escaped, beyond the requirements of JSON. The text may be
+/// shown on a terminal or sent in a D-Bus string, and strings in it may come from a peer.
 public struct JSONWriter: Sendable {
   public enum Style: Sendable {
-    /// No space at all, one line.
+    /// One line without spaces.
     case compact
-    /// One member to a line, two spaces of indentation.
+    /// One member per line, with two spaces of indentation.
     case pretty
   }
 
   private let style: Style
   private var text = ""
 
-  /// The value as text, without a newline behind it.
+  /// The value as text, without a final newline.
   public static func write(_ value: JSONValue, _ style: Style = .compact) -> String {
     var writer = JSONWriter(style: style)
     writer.write(value, depth: 0)
@@ -81,7 +81,7 @@ public struct JSONWriter: Sendable {
     text += "\""
   }
 
-  /// `\u001b`; two of them, a surrogate pair, beyond 16 bits.
+  /// Writes `\u001b`, or a surrogate pair for a scalar beyond 16 bits.
   private mutating func escape(_ scalar: Unicode.Scalar) {
     for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
       let digits = String(unit, radix: 16)

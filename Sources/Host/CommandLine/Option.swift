@@ -1,11 +1,11 @@
-/// Something that begins with dashes: a flag, or an option with a value.
+/// A flag, or an option with a value.
 public struct Option: Sendable, Equatable {
-  /// Without the dashes: `json`.
+  /// The long name, without dashes: `json`.
   public let long: String
   public let short: Character?
   /// Nil for a flag.
   public let value: ValueShape?
-  /// What it does, one line.
+  /// A description, one line.
   public let summary: String
 
   public init(_ long: String, short: Character? = nil, value: ValueShape? = nil, _ summary: String) {
@@ -15,9 +15,9 @@ public struct Option: Sendable, Equatable {
     self.summary = summary
   }
 
-  /// Every command understands it.
+  /// The option `--help`, which every command accepts.
   static let help = Option("help", short: "h", "Show this help.")
 
-  /// `--timeout`, `-t`
+  /// All spellings: `--timeout`, `-t`.
   var spellings: [String] { ["--\(long)"] + (short.map { ["-\($0)"] } ?? []) }
 }

@@ -1,8 +1,8 @@
-/// A shell for which a completion file can be written.
+/// A shell with a completion file.
 public enum Shell: String, Sendable, CaseIterable {
   case bash, zsh, fish
 
-  /// A text that the shell reads as these very characters.
+  /// Quotes a text so that the shell reads exactly these characters.
   func quoted(_ text: String) -> String {
     switch self {
     case .bash, .zsh:

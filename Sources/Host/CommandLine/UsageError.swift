@@ -1,11 +1,11 @@
 import Common
 
-/// What is wrong with a command line.
+/// An error in a command line.
 public struct UsageError: CodedError, Equatable {
   public enum Reason: Sendable, Equatable {
     case unknownCommand(String, meant: String?)
     case missingCommand
-    /// The option as it was written, with its dashes.
+    /// The option as it was written, including dashes.
     case unknownOption(String, meant: String?)
     case missingValue(option: String, name: String)
     case unexpectedValue(option: String)
@@ -15,7 +15,7 @@ public struct UsageError: CodedError, Equatable {
   }
 
   public let reason: Reason
-  /// The program and the verbs up to the one that was not understood.
+  /// The names of the program and the verbs, up to the error.
   public let path: [String]
 
   public var code: String { "usage" }
@@ -33,7 +33,7 @@ public struct UsageError: CodedError, Equatable {
     }
   }
 
-  /// What to try next: `Try: earshot status --help`.
+  /// A suggestion for the next call: `Try: earshot status --help`.
   public var hint: String { "Try: \(path.joined(separator: " ")) --help" }
 
   private static func guess(_ meant: String?) -> String {

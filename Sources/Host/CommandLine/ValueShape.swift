@@ -1,9 +1,9 @@
-/// What may stand for an option's value or an argument: checked when the line is parsed, offered when it is completed.
+/// The valid values of an option or an argument. They are checked when the line is parsed, and offered by completion.
 ///
-/// Each case carries the word that stands for the value in the help text: `NAME`.
+/// Each case carries the placeholder in the help text: `NAME`.
 public enum ValueShape: Sendable, Equatable {
   case text(String)
-  /// The path of a file or directory.
+  /// A path of a file or directory.
   case file(String)
   /// A whole number.
   case integer(String, ClosedRange<Int>)
@@ -12,14 +12,14 @@ public enum ValueShape: Sendable, Equatable {
   /// One of these words.
   case choice(String, [String])
 
-  /// The word in the help text.
+  /// The placeholder in the help text.
   public var name: String {
     switch self {
     case .text(let name), .file(let name), .integer(let name, _), .seconds(let name), .choice(let name, _): name
     }
   }
 
-  /// What is wrong with `text`, completes "… is not …"; nil if nothing is.
+  /// The error of `text`, which completes "… is not …"; nil if the value is valid.
   func objection(to text: String) -> String? {
     switch self {
     case .text, .file:
@@ -36,7 +36,7 @@ public enum ValueShape: Sendable, Equatable {
     return nil
   }
 
-  /// `2`, `0.5`, up to a million seconds.
+  /// Parses `2` or `0.5`, up to a million seconds.
   static func seconds(_ text: String) -> Duration? {
     let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
     let isNumber = parts.allSatisfy { part in

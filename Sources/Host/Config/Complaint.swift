@@ -1,11 +1,11 @@
-/// Something in the configuration that cannot be used, and where it stands. Nothing in a configuration is fatal: what
-/// cannot be used is left out, and the complaint says what is in force instead.
+/// An invalid entry in the configuration, with its position. No error in a configuration is fatal: an invalid entry is
+/// ignored, and the complaint states the value in force.
 public struct Complaint: Sendable, Equatable, CustomStringConvertible {
   /// The path of the file.
   public let file: String
-  /// The line, counted from 1; nil if the file as a whole is meant.
+  /// The line number, from 1; nil if the complaint concerns the whole file.
   public let line: Int?
-  /// What is wrong, and what is in force instead.
+  /// The error, and the value in force.
   public let sentence: String
 
   public init(file: String, line: Int?, sentence: String) {
@@ -14,7 +14,7 @@ public struct Complaint: Sendable, Equatable, CustomStringConvertible {
     self.sentence = sentence
   }
 
-  /// `/etc/earshot/earshot.conf:12: …`, as editors and compilers write it.
+  /// Formats `/etc/earshot/earshot.conf:12: …`, like editors and compilers.
   public var description: String {
     line.map { "\(file):\($0): \(sentence)" } ?? "\(file): \(sentence)"
   }

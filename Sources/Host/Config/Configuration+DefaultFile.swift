@@ -1,5 +1,5 @@
 extension Configuration {
-  /// The file that is installed: every key with its meaning, commented out at its default. At most 80 columns.
+  /// The installed file: every key with its documentation, commented out with its default. At most 80 columns.
   public var defaultFile: String {
     var lines = Self.wrapped(
       "Settings of \(subject). Each key is shown with its default; remove the # to change it, or put a file with the "

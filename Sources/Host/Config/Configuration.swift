@@ -1,41 +1,43 @@
 import Common
 
-/// The settings of all sections: those of the house and those of its services.
+/// The settings of all sections, common ones and those of each service.
 ///
-/// A configuration knows the table of each section, and no section's meaning: it is made from a list of section types.
+/// A configuration stores the table of each section, but not the meaning of its keys. It is created from a list of
+/// section types.
 public struct Configuration: Sendable {
   /// Completes "Settings of …" at the top of the default file.
   let subject: String
-  /// All keys, those of a section together.
+  /// All keys, grouped by section.
   let table: [ConfigurationKey]
   private var sections: [ObjectIdentifier: any SettingsSection] = [:]
 
-  /// Makes the defaults.
+  /// Creates the default configuration.
   ///
   /// - Parameters:
   ///   - subject: completes "Settings of …" at the top of the default file.
-  ///   - sections: in the order of the default file; no two have one name.
+  ///   - sections: in the order of the default file; their names must be unique.
   public init(of subject: String, _ sections: [any SettingsSection.Type]) {
     self.subject = subject
     table = sections.flatMap { ConfigurationKey.all(of: $0) }
     for section in sections { self.sections[ObjectIdentifier(section)] = section.init() }
   }
 
-  /// The settings of one section; its defaults where the configuration does not have the section.
+  /// The settings of one section; its defaults if the configuration does not have the section.
   public subscript<Section: SettingsSection>(_ type: Section.Type) -> Section {
     get { sections[ObjectIdentifier(type)] as? Section ?? Section() }
     set { sections[ObjectIdentifier(type)] = newValue }
   }
 
-  /// The bytes of memory that the service may take for what all sections permit, at the most.
+  /// Maximum bytes of memory that the service uses for everything that the settings permit.
   public var memory: Int { sections.values.reduce(0) { $0 + $1.memory } }
 
-  /// Reads the files on top of these settings. It never fails: what cannot be used stays what it was, and is complained
-  /// about. A service that starts erases nothing for a value that it cannot use, or a file that it cannot read: of settings by which it
-  /// erases, it goes by the value that erases the least.
+  /// Reads the files on top of these settings. The function never fails: an invalid setting keeps its value, and results in a complaint.
   ///
-  /// - Parameter inForce: what the service works with, where it reads the files again. A value that cannot be used stays what it is
-  ///   there; and everything does while a file cannot be read, for it may say anything.
+  /// A starting service erases nothing because of an invalid value or an unreadable file: a setting that controls erasure then has the
+  /// value that erases the least.
+  ///
+  /// - Parameter inForce: the present settings of a running service that reads the files again. An invalid setting keeps its value there.
+  ///   If a file cannot be read, all settings keep their values, because the file may set any of them.
   public func load(from files: ConfigurationFiles, inForce: Configuration? = nil) -> LoadedConfiguration {
     let results = files.read()
     var configuration = self
@@ -68,11 +70,11 @@ public struct Configuration: Sendable {
     }
   }
 
-  /// These settings with those that need a restart taken from `old`: what is in force after a reload.
+  /// These settings, with `old` values for the ones that need a restart: the settings in force after a reload.
   public func keepingRestartSettings(of old: Configuration) -> Configuration {
     var result = self
     for key in table where key.change == .onRestart {
-      // What `show` wrote `assign` can read; a table test makes sure of it.
+      // `assign` can read the output of `show`; a table test verifies it.
       _ = key.assign(key.show(old), &result)
     }
     return result
@@ -92,7 +94,7 @@ public struct Configuration: Sendable {
     }
   }
 
-  /// Takes over what the file says, and returns what cannot be used.
+  /// Applies the file's entries, and returns complaints about invalid ones.
   mutating func apply(_ content: INI, inForce: Configuration? = nil) -> [Complaint] {
     var complaints: [Complaint] = []
     let sections = table.map(\.section)
@@ -132,9 +134,9 @@ public struct Configuration: Sendable {
     return complaints
   }
 
-  /// Has each setting by which the service erases at the value that erases the least.
+  /// Sets each setting that controls erasure to the value that erases the least.
   ///
-  /// - Returns: a sentence that says so; nil where there is no such setting.
+  /// - Returns: a sentence about it; nil if there is no such setting.
   private mutating func eraseLeast() -> String? {
     var values: [String] = []
     for key in table {

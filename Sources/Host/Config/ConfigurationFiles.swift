@@ -1,9 +1,9 @@
-/// Where the configuration is looked for: one main file and any number of drop-ins.
+/// The files of a configuration: one main file and any number of drop-ins.
 ///
-/// The main file is the first one that exists in the directories. The drop-ins are the files `NAME.d/*.conf` of all
-/// directories in the order of their file names, and of those with one name again the first directory's counts: so an
-/// administrator's file in `/etc` replaces the vendor's in `/usr/lib`, and a link to `/dev/null` masks it. What is read
-/// later wins.
+/// The main file is the first one that exists in the directories. Drop-ins are the files `NAME.d/*.conf` of all
+/// directories, in the order of their file names. If several have one name, the first directory's file is used: an
+/// administrator's file in `/etc` replaces the vendor's in `/usr/lib`, and a link to `/dev/null` masks it. Later files
+/// override earlier ones.
 public struct ConfigurationFiles: Sendable, Equatable {
   /// `earshot.conf` in `/etc/earshot`, `/run/earshot` and `/usr/lib/earshot`.
   public static let standard = ConfigurationFiles(
@@ -13,21 +13,21 @@ public struct ConfigurationFiles: Sendable, Equatable {
   private let directories: [String]
   private let only: String?
 
-  /// - Parameter directories: the most important one first.
+  /// - Parameter directories: in the order of precedence, highest first.
   public init(name: String, directories: [String]) {
     self.name = name
     self.directories = directories
     only = nil
   }
 
-  /// This one file, which has to exist, and no drop-ins.
+  /// Uses only this file, which must exist, without drop-ins.
   public init(only file: String) {
     name = ""
     directories = []
     only = file
   }
 
-  /// Reads and takes apart all files there are, in the order in which they count.
+  /// Reads and parses all existing files, in the order of increasing precedence.
   func read() -> [INIResult] {
     if let only { return [Self.read(only) ?? INIResult(file: only, failure: .missing)] }
     var results: [INIResult] = []
@@ -50,7 +50,7 @@ public struct ConfigurationFiles: Sendable, Equatable {
     return results + ordered.compactMap { Self.read($0.value) }
   }
 
-  /// Nil if there is no such file.
+  /// Nil if the file does not exist.
   private static func read(_ path: String) -> INIResult? {
     do throws(TextFile.Failure) {
       return INIResult(file: path, content: INI(try TextFile.read(path), file: path))
@@ -60,7 +60,7 @@ public struct ConfigurationFiles: Sendable, Equatable {
   }
 }
 
-/// A file that was found: its content, or why there is none.
+/// A file that exists: its content, or the reason why it cannot be read.
 struct INIResult {
   let file: String
   private(set) var content: INI?

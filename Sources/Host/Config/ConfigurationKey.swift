@@ -1,25 +1,25 @@
-/// A key of any section of a configuration: a `Setting` that no longer says of which type its section is.
+/// A key of any section of a configuration: a `Setting` with its section type erased.
 struct ConfigurationKey: Sendable {
   let section: String
   let key: String
   let documentation: String
-  /// What its values look like, completes "Takes …".
+  /// The form of its values, which completes "Takes …".
   let form: String
   let change: SettingChange.Moment
-  /// The value by which the service erases the least; nil where it erases nothing by the setting.
+  /// The value that erases the least; nil if the setting does not control erasure.
   let erasesLeast: String?
-  /// The default as it is written in the file.
+  /// The default in the syntax of the file.
   let fallback: String
 
   /// Sets the value in `configuration`; an empty text sets the default.
   let assign: @Sendable (_ text: String, _ configuration: inout Configuration) -> BadValue?
-  /// The value in `configuration` as it is written in the file.
+  /// The value in `configuration` in the syntax of the file.
   let show: @Sendable (_ configuration: Configuration) -> String
 
   /// Section and key: `Radio.Adapter`.
   var name: String { "\(section).\(key)" }
 
-  /// The keys of one section, in their order.
+  /// The keys of one section, in order.
   static func all<Section: SettingsSection>(of section: Section.Type) -> [ConfigurationKey] {
     Section.keys.map { ConfigurationKey($0) }
   }

@@ -1,11 +1,11 @@
-/// Times as people write short ones: `11.25ms`, `0.5s`, down to the microsecond.
+/// Decimal notation of short times: `11.25ms`, `0.5s`, with a resolution of one microsecond.
 enum DecimalTime {
-  /// In microseconds.
+  /// Converts a time to microseconds.
   static func count(_ time: Duration) -> Int64 {
     time.components.seconds * 1_000_000 + time.components.attoseconds / 1_000_000_000_000
   }
 
-  /// Nil where it is no such time; there is no sign, and no more than six digits stand before the point.
+  /// Nil if the text is not a time. A sign is not allowed, and at most six digits before the point.
   static func parse(_ text: String) -> Duration? {
     let isMilliseconds = text.hasSuffix("ms")
     guard isMilliseconds || text.hasSuffix("s") else { return nil }
@@ -21,7 +21,7 @@ enum DecimalTime {
     return .microseconds(count)
   }
 
-  /// The time in the larger unit that shows it without decimals, else in milliseconds.
+  /// Formats the time in seconds if that needs no decimals, otherwise in milliseconds.
   static func show(_ time: Duration) -> String {
     let count = count(time)
     let isSeconds = count.isMultiple(of: 1_000_000)

@@ -1,18 +1,20 @@
-/// A configuration file taken apart, with systemd's rules (systemd.syntax(7)).
+/// A parsed configuration file, in systemd's syntax (systemd.syntax(7)).
 ///
-/// `[Section]` and `Key=Value` lines; lines that begin with `#` or `;` are comments; space around key and value does not
-/// count; a backslash at the end of a line joins the next one with a space, comments in between are passed over; an
-/// empty value is kept, it resets the key. One pair of quotation marks around a whole value is removed (`"Gate 1"`,
-/// `'Gate 1'`), so a quoted value may begin or end with a space. What a key means is not decided here.
+/// It consists of `[Section]` and `Key=Value` lines. Lines that begin with `#` or `;` are comments. Space around key
+/// and value is ignored. A backslash at the end of a line joins the next one with a space, and skips comments in
+/// between. An empty value is preserved; it resets the key.
+///
+/// One pair of quotation marks around a whole value is removed (`"Gate 1"`, `'Gate 1'`), so a quoted value may begin or
+/// end with a space. The parser does not know the meaning of keys.
 struct INI: Sendable, Equatable {
   struct Entry: Sendable, Equatable {
     let section: String
     let key: String
     let value: String
-    /// Whether the value begins with `"` and does not end with the only other one. Such a value keeps its marks.
+    /// Whether the value begins with `"` and contains no other one at its end. The mark is then part of the value.
     var isUnclosed = false
     let file: String
-    /// The line on which the entry begins, counted from 1.
+    /// The number of the entry's first line, from 1.
     let line: Int
   }
 
@@ -32,8 +34,8 @@ struct INI: Sendable, Equatable {
   private var headerIsBroken = false
 
   /// - Parameters:
-  ///   - bytes: the file's content; a line that is not UTF-8 is complained about and passed over.
-  ///   - file: the name for complaints.
+  ///   - bytes: the file's content; a line that is not UTF-8 results in a complaint and is ignored.
+  ///   - file: the file name for complaints.
   init(_ bytes: [UInt8], file: String) {
     self.file = file
     var joined: (text: String, line: Int)?
@@ -74,20 +76,20 @@ struct INI: Sendable, Equatable {
       return complain(line, "A setting is written Key=Value; this line is ignored.")
     }
     guard let section else {
-      // Under a broken header the complaint was made already.
+      // After an invalid header the complaint about it suffices.
       if headerIsBroken { return }
       return complain(line, "This setting stands before the first [Section] and is ignored.")
     }
     let key = Self.trimmed(String(text[..<equals]))
     let written = Self.trimmed(String(text[text.index(after: equals)...]))
     let value = Self.unquoted(written)
-    // An apostrophe at the beginning may belong to the text.
+    // An apostrophe at the beginning may be part of the text.
     let isUnclosed = value == written && written.hasPrefix("\"")
     entries.append(
       Entry(section: section, key: key, value: value, isUnclosed: isUnclosed, file: file, line: line))
   }
 
-  /// The value without the pair of quotation marks around it; the value as it is where there is no such pair.
+  /// Removes a pair of quotation marks around the value, if there is one.
   private static func unquoted(_ value: String) -> String {
     for mark in ["\"", "'"] where value.hasPrefix(mark) && value.hasSuffix(mark) && value.utf8.count > 1 {
       let inner = value.dropFirst().dropLast()

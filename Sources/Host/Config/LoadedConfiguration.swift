@@ -1,12 +1,12 @@
-/// A configuration, where it came from and what was wrong there.
+/// A configuration, its files, and the complaints about them.
 public struct LoadedConfiguration: Sendable {
   public let configuration: Configuration
-  /// Everything that could not be used; empty means that the configuration is in order.
+  /// All complaints; empty if the configuration is valid.
   public let complaints: [Complaint]
-  /// The files that were read, in the order in which they counted.
+  /// The files that were read, in the order of increasing precedence.
   public let files: [String]
 
-  /// The same with one more complaint.
+  /// A copy with one more complaint.
   public func adding(_ complaint: Complaint) -> LoadedConfiguration {
     LoadedConfiguration(configuration: configuration, complaints: complaints + [complaint], files: files)
   }

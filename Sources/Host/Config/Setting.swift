@@ -1,27 +1,27 @@
-/// One key of a section, described once: from this come parsing, complaints, the comparison of two configurations and the
-/// commented default file.
+/// One key of a section. Parsing, complaints, the comparison of configurations and the commented default file use the
+/// same description.
 public struct Setting<Section: SettingsSection>: Sendable {
   public let key: String
-  /// What the key means, in whole sentences.
+  /// The documentation, in complete sentences.
   public let documentation: String
-  /// What its values look like, completes "Takes …".
+  /// The form of its values, which completes "Takes …".
   public let form: String
   public let change: SettingChange.Moment
-  /// The value by which the service erases the least, as it is written in the file; nil where it erases nothing by the setting.
+  /// The value that erases the least, in the syntax of the file; nil if the setting does not control erasure.
   let erasesLeast: String?
 
   /// Sets the value in `section`; an empty text sets the default.
   let assign: @Sendable (_ text: String, _ section: inout Section) -> BadValue?
-  /// The value in `section` as it is written in the file.
+  /// The value in `section` in the syntax of the file.
   let show: @Sendable (_ section: Section) -> String
 
   /// - Parameters:
-  ///   - path: where the value stands in the section.
-  ///   - kind: how the value is written.
-  ///   - change: when a changed value is taken up.
-  ///   - documentation: whole sentences for the person who edits the file.
-  ///   - erasesLeast: of a setting by which the service erases what it keeps, the value that erases the least: a service that starts goes
-  ///   by it while the file does not tell the value.
+  ///   - path: the property of the section that stores the value.
+  ///   - kind: the syntax of the value.
+  ///   - change: when a changed value takes effect.
+  ///   - documentation: complete sentences for the person who edits the file.
+  ///   - erasesLeast: for a setting that controls the erasure of stored data: the value that erases the least. A starting service uses it
+  ///     while the file does not provide a valid value.
   public init<Value>(
     _ key: String, _ path: any WritableKeyPath<Section, Value> & Sendable, _ kind: ValueKind<Value>,
     _ change: SettingChange.Moment, _ documentation: String, erasesLeast: Value? = nil

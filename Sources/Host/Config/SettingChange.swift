@@ -1,10 +1,10 @@
 /// A key whose value differs between two configurations.
 public struct SettingChange: Sendable, Equatable {
-  /// When the service takes up a changed value.
+  /// When a changed value takes effect.
   public enum Moment: Sendable, Equatable {
-    /// When the service is told to read its configuration again.
+    /// When the service reloads its configuration.
     case onReload
-    /// When the service starts.
+    /// When the service is restarted.
     case onRestart
   }
 
@@ -12,10 +12,10 @@ public struct SettingChange: Sendable, Equatable {
   public let name: String
   public let old: String
   public let new: String
-  /// Whether the service goes on with the old value until it is restarted.
+  /// Whether the service uses the old value until it is restarted.
   public let needsRestart: Bool
 
-  /// A sentence about a reload: the keys whose new values are in force, and the keys that need a restart.
+  /// A sentence about a reload: the keys with new values in force, and the keys that need a restart.
   public static func report(_ changes: [SettingChange]) -> String {
     func names(_ needRestart: Bool) -> String {
       changes.filter { $0.needsRestart == needRestart }.map(\.name).joined(separator: ", ")

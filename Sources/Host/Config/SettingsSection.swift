@@ -1,16 +1,16 @@
-/// The settings of one section of the configuration file, together with the table that says how they are written there.
+/// The settings of one section of the configuration file, with the table of their keys.
 ///
-/// The default of a setting is the value that it has in new settings, and stands nowhere else.
+/// The default of a setting is its value after `init()`, and is not repeated elsewhere.
 public protocol SettingsSection: Sendable {
-  /// Makes the defaults.
+  /// Creates the default settings.
   init()
 
-  /// The section's name, without its brackets: `Radio`.
+  /// The section's name, without brackets: `Radio`.
   static var section: String { get }
   /// The section's keys, in the order of the default file.
   static var keys: [Setting<Self>] { get }
 
-  /// The bytes of memory that the service may take for what these settings permit, at the most.
+  /// Maximum bytes of memory that the service uses for everything that these settings permit.
   var memory: Int { get }
 }
 

@@ -1,21 +1,21 @@
 import Glibc
 
-/// Reading small files with plain system calls.
+/// Reads small files with plain system calls.
 enum TextFile {
-  /// No configuration file is larger than this.
+  /// Maximum size of a configuration file, in bytes.
   static let limit = 1 << 20
 
   enum Failure: Error, Equatable {
-    /// There is no such file.
+    /// The file does not exist.
     case missing
-    /// It is a directory, a pipe or a device.
+    /// The path is a directory, a pipe or a device.
     case notAFile
-    /// It is larger than ``TextFile/limit``.
+    /// The file is larger than ``TextFile/limit``.
     case tooLarge
-    /// The system's reason.
+    /// A different error, as `errno`.
     case system(Int32)
 
-    /// Completes "The file …".
+    /// The reason, which completes "The file …".
     var sentence: String {
       switch self {
       case .missing: "does not exist"
@@ -28,7 +28,7 @@ enum TextFile {
 
   /// The content of a file of at most ``limit`` bytes. `/dev/null` is an empty file, so that a link to it masks a drop-in.
   static func read(_ path: String) throws(Failure) -> [UInt8] {
-    // Without O_NONBLOCK a pipe left in the directory would stop the service here.
+    // Without O_NONBLOCK, opening a pipe in the directory would block the service.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
     guard descriptor >= 0 else { throw errno == ENOENT || errno == ENOTDIR ? .missing : .system(errno) }
     defer { close(descriptor) }
@@ -54,7 +54,7 @@ enum TextFile {
     }
   }
 
-  /// The names in a directory, in the order of their bytes; none if there is no such directory.
+  /// The names in a directory, sorted by bytes; empty if the directory does not exist.
   static func names(in directory: String) throws(Failure) -> [String] {
     guard let stream = opendir(directory) else {
       if errno == ENOENT || errno == ENOTDIR { return [] }
@@ -68,7 +68,7 @@ enum TextFile {
     return names.sorted { $0.lexicographicallyPrecedes($1) }.compactMap { String(validating: $0, as: UTF8.self) }
   }
 
-  /// glibc's macro of this name, which Swift does not see.
+  /// glibc's macro `makedev`, which Swift does not import.
   private static func makedev(_ major: UInt, _ minor: UInt) -> dev_t {
     dev_t(major << 8 | minor)
   }

@@ -1,12 +1,13 @@
-/// Time spans as people write them: `40ms`, `30s`, `1min 30s`, `2h`.
+/// Notation of time spans: `40ms`, `30s`, `1min 30s`, `2h`.
 enum TimeSpan {
   private static let milliseconds: [(unit: String, count: Int64)] = [
     ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1),
   ]
-  /// Nothing here takes longer; it keeps the sum far from overflow.
+  /// Maximum time span, 366 days in milliseconds. It prevents an overflow of the sum.
   private static let limit: Int64 = 366 * 24 * 3_600_000
 
-  /// The sum of the parts; a part without a unit is seconds. Nil if it is no time span or longer than a year.
+  /// Parses the sum of the parts; a part without a unit counts as seconds. Nil if the text is not a time span, or is
+  /// longer than 366 days.
   static func parse(_ text: String) -> Duration? {
     var rest = text.utf8.filter { $0 != 0x20 && $0 != 0x09 }[...]
     var sum: Int64 = 0
@@ -26,7 +27,7 @@ enum TimeSpan {
     return .milliseconds(sum)
   }
 
-  /// The time span in the largest unit that shows it exactly, to the millisecond.
+  /// Formats the time span in the largest exact unit, with a resolution of one millisecond.
   static func show(_ duration: Duration) -> String {
     let count = duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
     guard count != 0, let unit = milliseconds.first(where: { count.isMultiple(of: $0.count) }) else { return "0s" }

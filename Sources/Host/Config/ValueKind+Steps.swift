@@ -1,7 +1,7 @@
 extension ValueKind where Value == ClosedRange<Duration> {
-  /// One time or two, the shorter first: `11.25ms 15ms`. Each has the unit `ms` or `s`, and as many decimals as it needs.
+  /// One time or two, in ascending order: `11.25ms 15ms`. Each has the unit `ms` or `s`, and any number of decimals.
   ///
-  /// - Parameter step: of what each is a multiple, in whole microseconds.
+  /// - Parameter step: each time must be a multiple of it; whole microseconds.
   public static func steps(_ range: ClosedRange<Duration>, step: Duration) -> ValueKind {
     let show: @Sendable (Duration) -> String = { DecimalTime.show($0) }
     let form =

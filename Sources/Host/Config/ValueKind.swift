@@ -1,4 +1,4 @@
-/// How the values of a setting are written: parsing, showing, and the sentence that says so.
+/// The syntax of a setting's values: parsing, formatting, and a description.
 public struct ValueKind<Value: Sendable & Equatable>: Sendable {
   /// Completes "Takes …" and "… is not …": `a size from 1K to 64M`.
   public let form: String
@@ -6,9 +6,9 @@ public struct ValueKind<Value: Sendable & Equatable>: Sendable {
   let show: @Sendable (Value) -> String
 
   /// - Parameters:
-  ///   - form: what a value looks like.
-  ///   - show: the text that `parse` reads back as the same value.
-  ///   - parse: never sees an empty text, which means the default.
+  ///   - form: the description of a value.
+  ///   - show: formats a value so that `parse` returns it.
+  ///   - parse: never receives an empty text, which means the default.
   init(
     _ form: String, show: @escaping @Sendable (Value) -> String,
     parse: @escaping @Sendable (String) -> Result<Value, BadValue>
@@ -18,8 +18,8 @@ public struct ValueKind<Value: Sendable & Equatable>: Sendable {
     self.show = show
   }
 
-  /// The same kind with one more rule.
-  /// - Parameter objection: what is wrong with a value that is well written, or nil.
+  /// Adds a rule to this kind.
+  /// - Parameter objection: returns the error of a value with valid syntax, or nil.
   public func refusing(_ objection: @escaping @Sendable (Value) -> String?) -> ValueKind {
     ValueKind(
       form, show: show,
@@ -30,11 +30,11 @@ public struct ValueKind<Value: Sendable & Equatable>: Sendable {
 }
 
 extension ValueKind {
-  /// The same texts for values of another type.
+  /// Uses the same syntax for values of another type.
   ///
   /// - Parameters:
-  ///   - into: makes the value.
-  ///   - back: takes a value back to what `show` can write.
+  ///   - into: converts a parsed value.
+  ///   - back: converts a value for `show`.
   public func converted<Other: Sendable & Equatable>(
     into: @escaping @Sendable (Value) -> Other, back: @escaping @Sendable (Other) -> Value
   ) -> ValueKind<Other> {
@@ -42,16 +42,16 @@ extension ValueKind {
   }
 }
 
-/// Why a value cannot be used.
+/// The reason why a value is invalid.
 enum BadValue: Error, Equatable {
-  /// It is not of the form that the kind names.
+  /// The text does not have the form of the kind.
   case form
-  /// It is, but not allowed for this reason, a sentence without its full stop.
+  /// The value is not allowed for this reason, a sentence without a full stop.
   case because(String)
 }
 
 extension ValueKind where Value == Bool {
-  /// `yes`, `no` and systemd's other words for them.
+  /// `yes`, `no` and systemd's synonyms.
   public static var bool: ValueKind {
     ValueKind(
       "yes or no", show: { $0 ? "yes" : "no" },
@@ -66,7 +66,7 @@ extension ValueKind where Value == Bool {
 }
 
 extension ValueKind where Value == Int {
-  /// A whole number.
+  /// An integer.
   public static func number(_ range: ClosedRange<Int>) -> ValueKind {
     ValueKind(
       "a number from \(range.lowerBound) to \(range.upperBound)", show: { String($0) },
@@ -89,7 +89,7 @@ extension ValueKind where Value == Int {
 }
 
 extension ValueKind where Value == Duration {
-  /// A time span with the units `ms`, `s`, `min` and `h`; a bare number is seconds, as with systemd.
+  /// A time span with the units `ms`, `s`, `min` and `h`; a number without a unit counts as seconds, as in systemd.
   public static func duration(_ range: ClosedRange<Duration>) -> ValueKind {
     let form = "a time from \(TimeSpan.show(range.lowerBound)) to \(TimeSpan.show(range.upperBound))"
     return ValueKind(
@@ -102,7 +102,7 @@ extension ValueKind where Value == Duration {
 }
 
 extension ValueKind where Value == String {
-  /// One line of text; the limit counts bytes of UTF-8.
+  /// One line of text; `limit` counts bytes of UTF-8.
   public static func text(upTo limit: Int) -> ValueKind {
     ValueKind(
       "a text of at most \(limit) bytes", show: { $0 },
@@ -112,7 +112,7 @@ extension ValueKind where Value == String {
       })
   }
 
-  /// The absolute path of a file. The limit is that of a Unix socket's address when `isSocket`.
+  /// The absolute path of a file. With `isSocket`, the maximum length is that of a Unix socket's address.
   public static func path(isSocket: Bool = false) -> ValueKind {
     let limit = isSocket ? 107 : 4095
     return ValueKind(
@@ -124,12 +124,12 @@ extension ValueKind where Value == String {
 }
 
 extension ValueKind where Value: RawRepresentable<String> & CaseIterable {
-  /// One of an enumeration's words.
+  /// A word of an enumeration.
   public static var choice: ValueKind { choice(of: Array(Value.allCases)) { $0.rawValue } }
 }
 
 extension ValueKind {
-  /// One of some values, each with a word of its own.
+  /// One of several values, each with its own word.
   public static func choice(of values: [Value], _ word: @escaping @Sendable (Value) -> String) -> ValueKind {
     ValueKind(
       values.map(word).listed("or"), show: word,
@@ -140,7 +140,7 @@ extension ValueKind {
 }
 
 extension ValueKind {
-  /// One or more of an enumeration's words, in any order, with spaces or commas between them.
+  /// One or more words of an enumeration, in any order, separated by spaces or commas.
   public static func list<Element>() -> ValueKind
   where Value == [Element], Element: RawRepresentable<String> & CaseIterable & Sendable & Equatable {
     let words = Element.allCases.map(\.rawValue)
@@ -157,14 +157,14 @@ extension ValueKind {
       })
   }
 
-  /// Words of a form that is the section's own, with spaces or commas between them; of words for one thing the last counts.
+  /// Words with a syntax of the section, separated by spaces or commas; of words with equal keys the last counts.
   ///
   /// - Parameters:
   ///   - form: completes "Takes …".
-  ///   - limit: how many there may be.
-  ///   - key: what a word is about.
-  ///   - show: the word that `parse` reads back as the same element.
-  ///   - parse: nil for what is no such word.
+  ///   - limit: maximum number of words.
+  ///   - key: the subject of a word.
+  ///   - show: formats an element so that `parse` returns it.
+  ///   - parse: returns nil for an invalid word.
   public static func words<Element: Sendable & Equatable, Key: Hashable>(
     _ form: String, upTo limit: Int, key: @escaping @Sendable (Element) -> Key,
     show: @escaping @Sendable (Element) -> String, parse: @escaping @Sendable (String) -> Element?
@@ -183,7 +183,7 @@ extension ValueKind {
       })
   }
 
-  /// The kind of a setting that may be left empty.
+  /// A kind that also accepts an empty value.
   public static func optional<Wrapped>(_ kind: ValueKind<Wrapped>) -> ValueKind where Value == Wrapped? {
     ValueKind(
       "\(kind.form), or nothing", show: { $0.map(kind.show) ?? "" },
@@ -194,7 +194,7 @@ extension ValueKind {
 }
 
 extension ValueKind {
-  /// The kind of a setting that a word of its own turns off.
+  /// A kind that also accepts a word that turns the setting off.
   public static func either<Wrapped>(_ kind: ValueKind<Wrapped>, or word: String) -> ValueKind where Value == Wrapped? {
     ValueKind(
       "\(kind.form), or \(word)", show: { $0.map(kind.show) ?? word },
@@ -203,7 +203,7 @@ extension ValueKind {
 }
 
 extension [String] {
-  /// `a, b or c`
+  /// Formats `a, b or c`.
   fileprivate func listed(_ conjunction: String) -> String {
     guard count > 1, let last else { return first ?? "" }
     return dropLast().joined(separator: ", ") + " \(conjunction) " + last

@@ -2,22 +2,22 @@ import CSQLite
 import Common
 import Glibc
 
-/// Why a database could not be opened, read or written, and what an administrator can do about it.
+/// The reason why a database could not be opened, read or written, with what an administrator can do.
 public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
   public enum Reason: String, CaseIterable, Sendable {
-    /// The disk, the quota, or the greatest number of pages.
+    /// The disk, the quota, or the maximum number of pages is reached.
     case full = "Full"
-    /// What is in the file is not what was written.
+    /// The file's content is inconsistent.
     case damaged = "Damaged"
-    /// The disk itself reports an error.
+    /// The disk reports an error.
     case diskFailed = "DiskFailed"
-    /// Another process, or another part of this one, uses the file.
+    /// The file is open in another process, or in another part of this one.
     case locked = "Locked"
     case notADatabase = "NotADatabase"
     case readOnly = "ReadOnly"
     case notPermitted = "NotPermitted"
     case missing = "Missing"
-    /// A value is longer than the limit, or a row breaks a constraint.
+    /// A value is longer than the limit, or a row violates a constraint.
     case refused = "Refused"
     case failed = "Failed"
   }
@@ -30,13 +30,13 @@ public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
   public var code: String { reason.rawValue }
   public var description: String { "\(code): \(sentence)" }
 
-  /// Says what a result code means for the administrator.
+  /// Describes a result code for the administrator.
   ///
   /// - Parameters:
   ///   - number: SQLite's extended result code.
-  ///   - systemError: the error number of the system call that failed, 0 if none did.
+  ///   - systemError: `errno` of the failed system call, 0 if none failed.
   ///   - doing: completes "cannot be …": `written`.
-  ///   - path: the database.
+  ///   - path: the path of the database.
   init(_ number: Int32, systemError: Int32 = 0, _ doing: String, _ path: String) {
     self.number = number
     let reason = Self.reason(number, systemError)
@@ -56,7 +56,7 @@ public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
       }
   }
 
-  /// What is wrong with the library or its settings, where no call has failed.
+  /// An error of the library or its settings, without a failed call.
   init(_ reason: Reason, _ sentence: String) {
     self.reason = reason
     self.sentence = sentence
@@ -64,7 +64,7 @@ public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
   }
 
   private static func reason(_ number: Int32, _ systemError: Int32) -> Reason {
-    // The primary code is in the lowest byte.
+    // The lowest byte is the primary result code.
     switch number & 0xFF {
     case SQLITE_FULL: .full
     case SQLITE_CORRUPT: .damaged
@@ -81,7 +81,7 @@ public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
     let noMemory = SQLITE_IOERR | 12 << 8
     if number == noMemory { return .failed }
     return switch systemError {
-    // SQLite itself knows only ENOSPC.
+    // SQLite itself handles only ENOSPC.
     case ENOSPC, EDQUOT, EFBIG: .full
     case EROFS: .readOnly
     case EACCES, EPERM: .notPermitted

@@ -1,40 +1,40 @@
 import CSQLite
 
-/// An open database of SQLite: one file that is whole after a loss of power, with its log beside it (`NAME-wal`).
+/// An open SQLite database: one file that survives a loss of power, with its write-ahead log beside it (`NAME-wal`).
 ///
-/// What a transaction has written survives a loss of power when `transaction` returns. Every call may wait for the disk: call
-/// it away from the loop. The file is this process's alone while it is open, and deleted content is overwritten with zeros.
+/// When `transaction` returns, its changes survive a loss of power. Every call may block on the disk: call it away from the loop. This
+/// process has exclusive access while the file is open, and deleted content is overwritten with zeros.
 ///
-/// `@unchecked Sendable`: one thread at a time uses the handle; its owner sees to that with a lock, or with a thread of its own.
+/// `@unchecked Sendable`: one thread at a time uses the handle; its owner ensures that with a lock or a separate thread.
 public final class SQLiteFile: @unchecked Sendable {
   public struct Options: Hashable, Sendable {
-    /// The longest value, in bytes: no more memory than that is taken for one, whatever a damaged file says.
+    /// Maximum bytes of a value. It limits memory for the values of a damaged file.
     public var valueLimit: Int32 = 4 << 20
-    /// How much of the file is held in memory, in KiB.
+    /// Size of the page cache, in KiB.
     public var cacheKilobytes = 256
-    /// After so many pages of 4 KiB the log goes into the file.
+    /// Number of log pages of 4 KiB after which the log is written into the database.
     public var logPages = 256
 
     public init() {}
   }
 
-  /// The files that SQLite may make beside `name`.
+  /// The files that SQLite may create beside `name`.
   public static func companions(of name: String) -> [String] { ["\(name)-wal", "\(name)-shm", "\(name)-journal"] }
 
   public let path: String
   private var handle: OpaquePointer?
-  /// Prepared statements, by their text.
+  /// Prepared statements by SQL text.
   private var statements: [String: OpaquePointer] = [:]
 
-  /// Opens a file that is there; an empty one is an empty database.
+  /// Opens an existing file; an empty file is an empty database.
   ///
-  /// SQLite makes its log with the file's own mode: make the file with 0600 first.
+  /// SQLite creates its log with the mode of the database: create the file with mode 0600 first.
   ///
-  /// - Throws: `missing`, `locked` if another process has it, `notADatabase`, `damaged`, or what the disk says; `failed` if
-  ///   SQLite did not take a setting on which durability depends.
+  /// - Throws: `missing`, `locked` if another process has it open, `notADatabase`, `damaged`, or an error of the disk; `failed` if SQLite
+  ///   did not accept a setting that durability needs.
   public init(path: String, options: Options = Options()) throws(SQLiteError) {
     self.path = path
-    // EXRESCODE: a failure of this very call has its extended code.
+    // EXRESCODE: a failure of this call itself also has an extended code.
     let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX | SQLITE_OPEN_EXRESCODE
     let status = sqlite3_open_v2(path, &handle, flags, nil)
     guard status == SQLITE_OK else {
@@ -54,9 +54,9 @@ public final class SQLiteFile: @unchecked Sendable {
     close()
   }
 
-  /// Closes the file; nothing can be done with it afterwards. What is in the log goes into the file.
+  /// Closes the file, which must not be used afterwards. The log is written into the database.
   ///
-  /// - Parameter keepsLog: leaves the log as it is, so that it can be overwritten; else it is removed.
+  /// - Parameter keepsLog: leaves the log file in place, so that it can be overwritten; otherwise it is removed.
   public func close(keepsLog: Bool = false) {
     guard let handle else { return }
     for statement in statements.values { sqlite3_finalize(statement) }
@@ -70,18 +70,18 @@ public final class SQLiteFile: @unchecked Sendable {
     self.handle = nil
   }
 
-  // MARK: Work
+  // MARK: Statements and transactions
 
-  /// Does one statement, and returns how many rows it changed.
+  /// Executes one statement, and returns the number of changed rows.
   @discardableResult
   public func run(_ sql: String, _ values: [SQLiteValue] = []) throws(SQLiteError) -> Int {
     try query(sql, values) { _ in }
     return Int(sqlite3_changes(handle))
   }
 
-  /// Hands each row that the statement finds to `body`.
+  /// Passes each resulting row to `body`.
   ///
-  /// What was found before an error stays with the caller.
+  /// After an error the caller may already have received some rows.
   public func query(
     _ sql: String, _ values: [SQLiteValue] = [], _ body: (SQLiteRow) -> Void
   ) throws(SQLiteError) {
@@ -103,7 +103,7 @@ public final class SQLiteFile: @unchecked Sendable {
     }
   }
 
-  /// Does all that `body` does, or nothing of it. When this returns, it survives a loss of power.
+  /// Executes `body` atomically. When this returns, its changes survive a loss of power.
   @discardableResult
   public func transaction<Value>(_ body: () throws(SQLiteError) -> Value) throws(SQLiteError) -> Value {
     try run("BEGIN IMMEDIATE")
@@ -112,18 +112,18 @@ public final class SQLiteFile: @unchecked Sendable {
       try run("COMMIT")
       return value
     } catch {
-      // SQLite ends some transactions by itself when they fail.
+      // SQLite itself rolls back some failed transactions.
       if sqlite3_get_autocommit(handle) == 0 { _ = try? run("ROLLBACK") }
       throw error
     }
   }
 
-  /// Writes the log into the file and empties it, so that what was deleted is in neither.
+  /// Writes the log into the database and truncates it, so that neither contains deleted data.
   public func emptyLog() throws(SQLiteError) {
     try check(sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil), "written")
   }
 
-  /// The value of a pragma that has one.
+  /// Reads the value of a pragma.
   public func pragma(_ name: String) throws(SQLiteError) -> SQLiteValue {
     var value = SQLiteValue.null
     try query("PRAGMA \(name)") { row in
@@ -132,7 +132,7 @@ public final class SQLiteFile: @unchecked Sendable {
     return value
   }
 
-  /// Lets the file become no larger than so many pages.
+  /// Limits the size of the file, in pages.
   public func limit(pages: Int) throws(SQLiteError) { _ = try pragma("max_page_count=\(pages)") }
 
   // MARK: Settings
@@ -141,9 +141,9 @@ public final class SQLiteFile: @unchecked Sendable {
     try check(sqlite3_extended_result_codes(handle, 1), "opened")
     try check(earshot_set_defensive(handle), "opened")
     sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, options.valueLimit)
-    // Nobody else has the file, so there is nothing to wait for.
+    // No other process has the file open, so there is nothing to wait for.
     sqlite3_busy_timeout(handle, 0)
-    // Before the log: a file that is this connection's alone needs no memory that is shared, and so no file for that.
+    // This must precede the log mode: with exclusive locking SQLite uses no shared memory, and creates no file for it.
     try set("locking_mode", to: .text("exclusive"))
     try set("journal_mode", to: .text("wal"))
     // 2 is FULL: each commit is synchronised.
@@ -152,14 +152,14 @@ public final class SQLiteFile: @unchecked Sendable {
     try set("foreign_keys", to: .integer(0))
     try set("trusted_schema", to: .integer(0))
     try set("cell_size_check", to: .integer(1))
-    // Memory, so that no file is made in a folder of everybody's.
+    // Temporary data stays in memory, so that no file is created in a shared directory.
     try set("temp_store", to: .integer(2))
     try set("mmap_size", to: .integer(0))
     try set("cache_size", to: .integer(Int64(-options.cacheKilobytes)))
     try set("wal_autocheckpoint", to: .integer(Int64(options.logPages)))
   }
 
-  /// Sets a pragma and reads it back: SQLite passes over what it cannot do.
+  /// Sets a pragma and verifies it, because SQLite ignores values that it does not support.
   private func set(_ name: String, to wanted: SQLiteValue) throws(SQLiteError) {
     let text =
       switch wanted {
@@ -169,7 +169,7 @@ public final class SQLiteFile: @unchecked Sendable {
       }
     _ = try pragma("\(name)=\(text)")
     let found = try pragma(name)
-    // A build may leave out what nobody maps.
+    // A build may omit memory mapping, which is not used here.
     if name == "mmap_size", found == .null { return }
     guard found == wanted else {
       throw SQLiteError(.failed, "SQLite does not take the setting \(name)=\(text) for \(path).")

@@ -1,4 +1,4 @@
-/// A value in a column, or for one.
+/// A value that is read from or bound to a column.
 public enum SQLiteValue: Hashable, Sendable {
   case null
   case integer(Int64)

@@ -1,15 +1,15 @@
 import Terminal
 
-/// What ncurses has in one place: a character, and what combines with it.
+/// One ncurses cell: a character with its combining marks.
 struct Cell {
-  /// With a 0 at the end.
+  /// The code points, terminated by 0.
   let scalars: [Int32]
   let width: Int
 
-  /// ncurses holds five.
+  /// Maximum code points of an ncurses cell.
   private static let mostScalars = 5
 
-  /// The cells of a settled text: a character whose letters stand beside each other has several.
+  /// The cells of a settled text. A character whose code points have separate columns occupies several cells.
   static func cells(of text: String) -> [Cell] {
     var cells: [Cell] = []
     var current: [Int32] = []

@@ -1,7 +1,7 @@
 import Terminal
 
-/// What a terminal is to show: rows of styled texts, and where the cursor stands. Texts are settled
-/// (`DisplayText.settled`), and each row fits into the columns.
+/// The content of a terminal: rows of styled texts, and the cursor position. Texts are settled (`DisplayText.settled`),
+/// and each row fits into the columns.
 public struct Frame: Sendable, Equatable {
   /// A text in one style.
   public struct Run: Sendable, Equatable {
@@ -14,7 +14,7 @@ public struct Frame: Sendable, Equatable {
     }
   }
 
-  /// A cell of the terminal, from 0 at the upper left.
+  /// A cell position, from 0 at the upper left.
   public struct Place: Sendable, Equatable {
     public var row: Int
     public var column: Int
@@ -26,7 +26,7 @@ public struct Frame: Sendable, Equatable {
   }
 
   public var rows: [[Run]]
-  /// Nil hides it.
+  /// The cursor position; nil hides the cursor.
   public var cursor: Place?
 
   public init(rows: [[Run]] = [], cursor: Place? = nil) {
@@ -34,7 +34,7 @@ public struct Frame: Sendable, Equatable {
     self.cursor = cursor
   }
 
-  /// Without styles, a string for each row, and without the blanks at its end.
+  /// The rows as plain strings, without trailing blanks.
   public var text: [String] {
     rows.map { row in
       String(row.map(\.text).joined().reversed().drop { $0 == " " }.reversed())
@@ -45,13 +45,13 @@ public struct Frame: Sendable, Equatable {
 extension [Frame.Run] {
   public var width: Int { reduce(0) { $0 + DisplayText.width($1.text) } }
 
-  /// The row in exactly so many columns: cut with an ellipsis, or filled with blanks.
+  /// The row with exactly `width` columns: cut with an ellipsis, or padded with blanks.
   public func fitted(to width: Int, fill: Style = .plain) -> [Frame.Run] {
     var result: [Frame.Run] = []
     var room = width
     for (index, run) in enumerated() {
       let wide = DisplayText.width(run.text)
-      // Where more is to come, the ellipsis needs a column.
+      // If text follows, the ellipsis needs a column.
       let isLast = self[(index + 1)...].allSatisfy(\.text.isEmpty)
       if wide > room || wide == room && !isLast {
         let text = DisplayText.cut(wide > room ? run.text : run.text + "  ", to: room)

@@ -4,23 +4,23 @@ import Glibc
 import Loop
 import Terminal
 
-/// A terminal as a whole: what is drawn on it, and what is typed. ncurses keeps one screen for the process; this is its owner.
+/// Full-screen use of a terminal: drawing and keyboard input. ncurses supports one screen per process, which this object owns.
 ///
-/// Until `close` the terminal shows the frames and nothing else, and signals of its keys do not come (Ctrl-C is a key). The
-/// program's `exit` closes it as well, and a crash or SIGABRT restores the terminal. SIGTSTP suspends.
+/// Until `close` the terminal shows only frames, and keys send no signals (Ctrl-C is a key). `exit` closes it as well, and a crash or
+/// SIGABRT restores the terminal. SIGTSTP suspends.
 @LoopActor
 public final class FullScreen {
   public enum Event: Sendable, Equatable {
     case key(Key)
     case resized
-    /// There is no terminal any more.
+    /// The terminal is gone.
     case ended
   }
 
   public private(set) var columns = 80
   public private(set) var rows = 24
   private let output: Int32
-  /// Whether the terminal shows colours and the user wants them (`NO_COLOR`).
+  /// Whether the terminal supports colours and the user permits them (`NO_COLOR`).
   public let hasColour: Bool
   private let screen: OpaquePointer
   private let files: (UnsafeMutablePointer<FILE>, UnsafeMutablePointer<FILE>)
@@ -28,18 +28,18 @@ public final class FullScreen {
   private var registrations: [Registration] = []
   private var isClosed = false
 
-  /// Whether the terminal is drawn on now, and what undoes the rest.
+  /// The descriptor of the terminal while it is in use, for its restoration.
   private nonisolated static let open = Locked<Int32?>(nil)
   private static let closesAtExit: Void = {
     atexit { FullScreen.restore() }
   }()
 
-  /// Takes the terminal. To be called before the process has other threads: SIGWINCH is blocked here.
+  /// Takes over the terminal. Call it before the process creates threads, because it blocks SIGWINCH.
   ///
   /// - Parameters:
-  ///   - input: descriptor of a terminal that is read.
-  ///   - output: descriptor of the terminal that is drawn on.
-  ///   - name: the terminal's kind; nil for `$TERM`.
+  ///   - input: descriptor of the terminal for reading.
+  ///   - output: descriptor of the terminal for drawing.
+  ///   - name: the terminal type; nil for `$TERM`.
   public init(
     input: Int32 = STDIN_FILENO, output: Int32 = STDOUT_FILENO, name: String? = nil,
     onEvent: @escaping @LoopActor (Event) -> Void
@@ -59,7 +59,7 @@ public final class FullScreen {
       start_color()
       use_default_colors()
       for colour in Style.Colour.allCases where colour != .plain { init_pair(colour.rawValue, colour.rawValue, -1) }
-      // Themes redefine only the first 16 colours.
+      // Terminal themes redefine only the first 16 colours.
       let isLarge = earshot_colours() >= 256
       init_pair(Self.blackOnWhite, isLarge ? 16 : Int16(COLOR_BLACK), isLarge ? 231 : Int16(COLOR_WHITE))
     }
@@ -81,7 +81,7 @@ public final class FullScreen {
     ]
   }
 
-  /// Gives the terminal back as it was.
+  /// Restores the terminal.
   public func close() {
     guard !isClosed else { return }
     isClosed = true
@@ -92,7 +92,7 @@ public final class FullScreen {
     fclose(files.1)
   }
 
-  /// Shows a frame in place of the one before; what is outside of the terminal is left out.
+  /// Shows a frame; parts outside of the terminal are cut off.
   public func draw(_ frame: Frame) {
     guard !isClosed else { return }
     earshot_begin_drawing()
@@ -111,14 +111,14 @@ public final class FullScreen {
     earshot_end_drawing(Int32(cursor?.row ?? -1), Int32(cursor?.column ?? -1))
   }
 
-  /// The next frame is drawn as a whole, whatever another program left on the terminal.
+  /// Redraws the complete screen with the next frame, because another program may have changed it.
   public func redrawAll() {
     guard !isClosed else { return }
     earshot_redraw_all()
   }
 
-  /// Restores the terminal, stops the process as Ctrl-Z does, and takes the terminal again when the process continues.
-  /// The caller then draws a frame.
+  /// Restores the terminal, stops the process like Ctrl-Z, and takes over the terminal again when the process
+  /// continues. The caller then draws a frame.
   public func suspend() {
     guard !isClosed, Self.open.withLock({ $0 }) != nil else { return }
     Self.say(Self.pasteOff, output)

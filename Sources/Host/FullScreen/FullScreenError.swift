@@ -1,6 +1,6 @@
 import Common
 
-/// Why a terminal cannot be drawn on.
+/// The reason why a terminal cannot be used.
 public struct FullScreenError: CodedError, Equatable {
   enum Reason: String, Sendable {
     case notUnderstood, inUse
@@ -12,7 +12,7 @@ public struct FullScreenError: CodedError, Equatable {
   /// The stable name.
   public var code: String { reason.rawValue }
 
-  /// What went wrong, for a person.
+  /// The cause, for a person.
   public var sentence: String {
     switch reason {
     case .notUnderstood: "This machine does not know how to draw on the terminal \(terminal) (TERM)."

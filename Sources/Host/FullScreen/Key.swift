@@ -1,13 +1,13 @@
-/// What was typed.
+/// A key press, or pasted text.
 public enum Key: Sendable, Equatable {
   case character(Character)
-  /// With the control key: a lower-case letter.
+  /// A key with Ctrl, as a lower-case letter.
   case control(Character)
-  /// With the alt key.
+  /// A key with Alt.
   case alt(Character)
   case enter, tab, backTab, backspace, delete, escape
   case up, down, left, right, home, end, pageUp, pageDown
   case altUp, altDown
-  /// A text that was put in as a whole, line ends included.
+  /// Pasted text, including line ends.
   case paste(String)
 }

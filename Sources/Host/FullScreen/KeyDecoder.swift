@@ -1,20 +1,20 @@
 import CNcurses
 
-/// Makes keys of what ncurses reads, one piece at a time.
+/// Decodes keys from ncurses input, one piece at a time.
 struct KeyDecoder {
   enum Piece {
     case character(UInt32)
     case function(Int32)
   }
 
-  /// Longer pastes are cut.
+  /// Maximum code points of a paste; more are discarded.
   static let longestPaste = 1 << 17
 
   private var paste: String.UnicodeScalarView?
   private var pasted = 0
   private var afterEscape = false
 
-  /// - Returns: nil where more has to come.
+  /// - Returns: the key; nil if more pieces are needed.
   mutating func take(_ piece: Piece) -> Key? {
     if paste != nil { return takePasted(piece) }
     switch piece {
@@ -32,7 +32,7 @@ struct KeyDecoder {
     }
   }
 
-  /// There is nothing more to read now: an escape stands for itself.
+  /// Ends the input: a pending escape counts as the Escape key.
   mutating func end() -> Key? {
     defer { afterEscape = false }
     return afterEscape ? .escape : nil

@@ -1,7 +1,7 @@
-/// How a text looks. A terminal without colours shows the rest.
+/// The appearance of a text. A terminal without colours uses the other attributes.
 public struct Style: Sendable, Hashable {
   public enum Colour: Int16, Sendable, CaseIterable {
-    /// The terminal's own.
+    /// The terminal's default colour.
     case plain = 0
     case red, green, yellow, blue, magenta, cyan
   }
@@ -27,7 +27,7 @@ public struct Style: Sendable, Hashable {
 
   public static let plain = Style()
 
-  /// The style of a QR code, which cameras read.
+  /// The style of a QR code, for cameras.
   public static let blackOnWhite: Style = {
     var style = Style()
     style.isBlackOnWhite = true

@@ -1,8 +1,8 @@
 import DBus
 
-/// An object on the bus as documentation shows it.
+/// A bus object for the documentation.
 public struct DescribedObject: Sendable {
-  /// Where it is found: `/org/earshot`; a capital `N` at its end stands for a number.
+  /// The object's path: `/org/earshot`; a final capital `N` stands for a number.
   public let path: String
   public let interface: Interface
 

@@ -4,75 +4,71 @@ import Journal
 import Loop
 import Radio
 
-/// One service of the house: what it is called, which settings, messages and bus objects it has, and its life from start to
-/// rest. A type that conforms is a service that can be listed; adding it to the list is all that the house needs.
+/// One service of the daemon: its name, settings, journal messages, bus objects, and its life from start to stop. A conforming type needs
+/// only an entry in the list of services.
 ///
-/// The house makes a service, puts its faces on the bus, lets it `begin`, and goes on with `apply` at each reload. At the end
-/// it calls `stop`, then `rest`. Everything happens on the loop. (swift-service-lifecycle was the model: services begin in
-/// the order of the list, stop in the opposite order, and have a limited time for it.)
+/// The host creates a service, exports its objects, calls `begin`, and `apply` at each reload. At the end it calls `stop`, then `rest`. All
+/// calls are on the loop. (The model is swift-service-lifecycle: services begin in the order of the list, stop in reverse order, and have
+/// limited time for it.)
 @LoopActor
 public protocol Service: AnyObject, Sendable {
-  /// The service's name, one word with a capital letter: `Manager1.Services` lists it.
+  /// The service's name, one capitalised word: `Manager1.Services` lists it.
   nonisolated static var name: String { get }
-  /// Sections of the configuration file that are the service's own, with their defaults.
+  /// The service's own sections of the configuration file, with their defaults.
   nonisolated static var sections: [any SettingsSection.Type] { get }
-  /// The links that the service needs and may have, with the default settings.
+  /// The minimum and maximum links of the service, with default settings.
   nonisolated static var linkShare: LinkShare { get }
-  /// The links that the service needs and may have with these settings; without it, those of `linkShare`.
+  /// The minimum and maximum links of the service with these settings; by default `linkShare`.
   nonisolated static func linkShare(in configuration: Configuration) -> LinkShare
-  /// Whether, with these settings, the service would rather have the radio send and hear messages to all in a way that changes them
-  /// than not at all; without it, no.
+  /// Whether, with these settings, the service accepts a radio that alters public messages, rather than none; by default false.
   nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool
-  /// What this machine lacks for these settings, and settings that do not go together: one sentence for each problem.
-  /// `earshotd --check-config` reports them; without it, none. It reads the file system and must not block.
+  /// Problems of these settings on this machine, and contradictions between settings: one sentence for each; by default
+  /// none. `earshotd --check-config` reports them. The function reads the file system and must not block.
   nonisolated static func problems(with configuration: Configuration) -> [String]
-  /// Kinds of lines that the service writes to the journal, each with its text for the catalog. Services of one protocol may
-  /// share some.
+  /// The service's journal messages, each with its text for the catalog. Services of one protocol may share some.
   nonisolated static var messages: [MessageID] { get }
 
-  /// Describes the objects that the service puts on the bus, for files and documentation. Services of one protocol may share
-  /// interfaces.
+  /// Describes the service's bus objects, for interface files and documentation. Services of one protocol may share interfaces.
   ///
   /// - Parameters:
-  ///   - radio: any radio; nothing is done with it.
-  ///   - scheduler: any scheduler; nothing is done with it.
+  ///   - radio: any radio; it is not used.
+  ///   - scheduler: any scheduler; it is not used.
   static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject]
 
-  /// Makes the service from its settings; nil where they turn it off.
+  /// Creates the service from its settings; nil if they disable it.
   static func make(_ context: ServiceContext) -> Self?
 
-  /// Puts the service's objects on the bus.
+  /// Exports the service's objects.
   ///
   /// - Parameter manager: the path of the object manager that lists them.
-  /// - Returns: what keeps them there.
+  /// - Returns: objects that keep the exports alive.
   func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject]
 
-  /// Restores what an earlier run kept and does what the settings ask for without being called: the service's objects are on
-  /// the bus already.
+  /// Restores stored state and starts the configured activities. The service's objects are already exported.
   func begin()
 
-  /// Calls `then` once: when the service shows what an earlier run kept, after `limit` at the latest. The service has begun;
-  /// what a disk that hangs keeps back comes later.
+  /// Calls `then` once, when stored state is restored, at the latest after `limit`. The service has begun; state on an unresponsive disk is
+  /// restored later.
   func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void)
 
-  /// Takes on the settings that a reload changed. Those that need a restart are the old ones.
+  /// Applies settings that a reload changed. Settings that need a restart have their old values.
   func apply(_ configuration: Configuration)
 
-  /// What the service is doing and what is wrong with it, in short sentences for `systemctl status`; empty if there is nothing
-  /// to say. `ServiceContext.statusChanged` announces a new one.
+  /// The service's activity and problems, in short sentences for `systemctl status`; empty if there are none.
+  /// `ServiceContext.statusChanged` reports a change.
   var statusLine: String { get }
 
-  /// Leaves the radio; what is under way fails.
+  /// Stops using the radio; pending operations fail.
   func stop()
 
-  /// Brings what is being written or erased on the disk to an end. The service has been stopped.
+  /// Completes pending writes and deletions on the disk. The service has been stopped.
   ///
-  /// - Parameter then: called once, when that is done, after `limit` at the latest.
+  /// - Parameter then: called once, when that is done, at the latest after `limit`.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void)
 }
 
 extension Service {
-  /// A service that keeps nothing on the disk has nothing to restore.
+  /// By default there is nothing to restore.
   public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 
   public nonisolated static func linkShare(in configuration: Configuration) -> LinkShare { linkShare }
@@ -81,6 +77,6 @@ extension Service {
 
   public nonisolated static func problems(with configuration: Configuration) -> [String] { [] }
 
-  /// A service that keeps nothing on the disk is at rest as soon as it has stopped.
+  /// By default there is nothing to complete on the disk.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }

@@ -2,17 +2,17 @@ import Config
 import Loop
 import Radio
 
-/// What the host offers to a service. (Its bus objects are exported by `Service.export`; everybody logs to `Log.shared`.)
+/// The host's objects for a service. (`Service.export` exports its bus objects; all code logs to `Log.shared`.)
 @LoopActor
 public struct ServiceContext {
   /// The settings in force.
   public let configuration: Configuration
-  /// The service's radio, whatever stands behind it.
+  /// The service's radio, with any driver.
   public let radio: any Radio
   public let scheduler: any Scheduler
-  /// Makes a place away from the loop that does one piece of work at a time, for a disk.
+  /// Creates a worker for blocking operations, such as disk access. It executes them one at a time, away from the loop.
   public let makeWorker: @LoopActor () -> any Offloading
-  /// To be called after each change of `Service.statusLine`.
+  /// Must be called after each change of `Service.statusLine`.
   public let statusChanged: @LoopActor () -> Void
 
   public init(
@@ -26,6 +26,6 @@ public struct ServiceContext {
     self.statusChanged = statusChanged
   }
 
-  /// The directory for what must survive a restart; nil: `$STATE_DIRECTORY`.
+  /// The directory for persistent state; nil: `$STATE_DIRECTORY`.
   public var stateDirectory: String? { configuration[StoreSettings.self].directory }
 }

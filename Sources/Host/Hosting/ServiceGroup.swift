@@ -3,21 +3,21 @@ import DBus
 import Journal
 import Loop
 
-/// The services that are on, in the order of the list: begun in that order, stopped in the opposite one.
+/// The enabled services in the order of the list. They begin in that order and stop in reverse.
 @LoopActor
 public final class ServiceGroup {
-  /// A service that breaks its promise to rest in time has so much more before the end comes without it.
+  /// Additional time for a service that exceeds its time limit for `rest`.
   nonisolated static let grace = Duration.milliseconds(500)
 
   private let members: [(name: String, service: any Service)]
   private let scheduler: any Scheduler
   private var faces: [AnyObject] = []
 
-  /// Makes the services that their settings do not turn off.
+  /// Creates the enabled services.
   ///
   /// - Parameters:
-  ///   - kinds: the services there are.
-  ///   - context: makes what each of them is offered.
+  ///   - kinds: all services.
+  ///   - context: creates the context of each service.
   public init(
     _ kinds: [any Service.Type], scheduler: any Scheduler,
     context: @LoopActor (any Service.Type) -> ServiceContext
@@ -29,17 +29,17 @@ public final class ServiceGroup {
     }
   }
 
-  /// The names of the services that are on.
+  /// The names of the enabled services.
   public var names: [String] { members.map(\.name) }
 
-  /// Puts the objects of all services on the bus, for as long as the group lives.
+  /// Exports the objects of all services, for the lifetime of the group.
   public func export(on tree: ObjectTree, manager: ObjectPath) {
     faces += members.flatMap { $0.service.export(on: tree, manager: manager) }
   }
 
   /// Begins all services.
   ///
-  /// - Parameter then: called once, when all show what an earlier run kept, after `limit` and `grace` at the latest.
+  /// - Parameter then: called once, when all have restored their stored state, at the latest after `limit` and `grace`.
   public func begin(within limit: Duration = .zero, then: @escaping @LoopActor () -> Void = {}) {
     for member in members { member.service.begin() }
     let wait = ServiceWait(members.map(\.name), "Not restored yet, and not waited for any longer", then)
@@ -53,15 +53,15 @@ public final class ServiceGroup {
     for member in members { member.service.apply(configuration) }
   }
 
-  /// What the services have to say, one after the other.
+  /// The joined status lines of the services.
   public var statusLine: String {
     members.map(\.service.statusLine).filter { !$0.isEmpty }.joined(separator: " ")
   }
 
-  /// Stops all services, and lets them bring their disk's work to an end.
+  /// Stops all services, and lets them complete their disk operations.
   ///
-  /// - Parameter then: called once, when all are at rest. One that is not at rest after `limit` and `grace` is named in the
-  ///   journal and waited for no longer.
+  /// - Parameter then: called once, when all have completed. A service that needs more than `limit` and `grace` is named in the journal and
+  ///   not waited for.
   public func stop(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     for member in members.reversed() { member.service.stop() }
     let wait = ServiceWait(members.map(\.name), "Not waited for any longer", then)

@@ -1,7 +1,7 @@
 import Journal
 import Loop
 
-/// The wait for all services, until each has done what it was asked for. It ends once.
+/// Waits until all services have completed an operation. It ends once.
 @LoopActor
 final class ServiceWait {
   private var missing: [Int: String]
@@ -10,14 +10,14 @@ final class ServiceWait {
 
   private let complaint: String
 
-  /// - Parameter complaint: what the journal says of those that take too long, before their names.
+  /// - Parameter complaint: the journal's text about services that take too long, before their names.
   init(_ names: [String], _ complaint: String, _ then: @escaping @LoopActor () -> Void) {
     self.complaint = complaint
     missing = Dictionary(uniqueKeysWithValues: names.enumerated().map { ($0.offset, $0.element) })
     self.then = then
   }
 
-  /// Waits from now on; ends at once where no service is missing.
+  /// Starts the wait; ends immediately if no service is pending.
   func begin(_ scheduler: any Scheduler, atMost limit: Duration) {
     guard !missing.isEmpty else { return end() }
     timer = scheduler.schedule(after: limit) {
@@ -29,7 +29,7 @@ final class ServiceWait {
 
   func isOver(_ index: Int) {
     missing[index] = nil
-    // Before `begin` others have not been asked yet.
+    // Before `begin` other services may not have been called yet.
     if missing.isEmpty, timer != nil { end() }
   }
 

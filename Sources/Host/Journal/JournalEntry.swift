@@ -1,7 +1,6 @@
-/// A log record in the form that the journal reads from its socket (systemd's "Native Journal Protocol"): fields one after the
-/// other, each in one of two forms.
+/// A log record in systemd's "Native Journal Protocol": a sequence of fields, each in one of two forms.
 ///
-/// | a value without line breaks | any other value |
+/// | a value without line breaks | another value |
 /// | --- | --- |
 /// | `NAME=value`, line feed | `NAME`, line feed, its length as 8 bytes (little endian), the value, line feed |
 struct JournalEntry {

@@ -2,26 +2,26 @@ import Common
 import Glibc
 import MemoryFiles
 
-/// A socket to the journal that never waits: while the journal does not read, lines are lost and counted. When the journal
-/// reads again, one line before the next says how many were lost.
+/// A non-blocking socket to the journal: while the journal does not read, lines are dropped and counted. When it reads again, an additional
+/// line reports the number of dropped lines.
 ///
-/// (`sd_journal_sendv` waits for the journal, for as long as that takes.)
+/// (`sd_journal_sendv` blocks while the journal does not read.)
 public final class JournalSocket: Sendable {
   /// The journal of this machine.
   public static let shared = JournalSocket(path: "/run/systemd/journal/socket")
 
   private struct State {
     var descriptor: Int32 = -1
-    /// Lines that were lost and not reported yet.
+    /// Number of dropped lines that are not reported yet.
     var lost: UInt64 = 0
-    /// The name under which the last line was sent.
+    /// The identifier of the last line.
     var identifier = ""
   }
 
   private let path: String
   private let state = Locked(State())
 
-  /// - Parameter path: of the socket that the journal reads; at most 107 bytes.
+  /// - Parameter path: the path of the journal's socket; at most 107 bytes.
   public init(path: String) {
     self.path = path
   }
@@ -30,10 +30,10 @@ public final class JournalSocket: Sendable {
     state.withLock { if $0.descriptor >= 0 { close($0.descriptor) } }
   }
 
-  /// How many lines were lost and not reported yet.
+  /// Number of dropped lines that are not reported yet.
   public var lost: UInt64 { state.withLock { $0.lost } }
 
-  /// Sends a line, or counts it.
+  /// Sends a line, or counts it as dropped.
   func send(_ record: LogRecord, identifier: String) {
     state.withLock { state in
       state.identifier = identifier
@@ -42,12 +42,12 @@ public final class JournalSocket: Sendable {
     }
   }
 
-  /// Reports how many lines were lost, where some were and the journal reads again.
+  /// Reports the number of dropped lines, if there are any and the journal reads again.
   public func reportLost() {
     state.withLock { _ = report(&$0) }
   }
 
-  /// - Returns: whether nothing is left to report.
+  /// - Returns: whether all dropped lines are reported.
   private func report(_ state: inout State) -> Bool {
     guard state.lost > 0 else { return true }
     let record = LogRecord(
@@ -59,7 +59,7 @@ public final class JournalSocket: Sendable {
     return true
   }
 
-  /// - Returns: false where the journal does not take it now.
+  /// - Returns: false if the journal does not accept it now.
   private func send(_ bytes: [UInt8], _ state: inout State) -> Bool {
     if state.descriptor < 0 {
       state.descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -70,7 +70,7 @@ public final class JournalSocket: Sendable {
       return false
     }
     defer { close(file) }
-    // A line that is too large for a datagram goes as a memory file that nobody can change any more.
+    // A line that is too large for a datagram is passed in a sealed memory file.
     return address.send([], passing: file, over: state.descriptor)
   }
 }
@@ -79,7 +79,7 @@ public final class JournalSocket: Sendable {
 private struct UnixAddress {
   private var address = sockaddr_un()
 
-  /// - Returns: nil where the path is too long.
+  /// - Returns: nil if the path is too long.
   init?(_ path: String) {
     address.sun_family = sa_family_t(AF_UNIX)
     let bytes = Array(path.utf8)
@@ -87,7 +87,7 @@ private struct UnixAddress {
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
   }
 
-  /// Sends one datagram, with a descriptor beside it where there is one, without waiting.
+  /// Sends one datagram, and optionally a descriptor, without blocking.
   ///
   /// - Returns: false with the reason in `errno`.
   func send(_ bytes: [UInt8], passing descriptor: Int32?, over socket: Int32) -> Bool {
@@ -114,8 +114,8 @@ private struct UnixAddress {
     }
   }
 
-  /// A message that carries one descriptor (cmsg(3)): 8 bytes of length, 4 each of level (SOL_SOCKET), kind (SCM_RIGHTS) and
-  /// descriptor, filled up to a whole word.
+  /// A control message with one descriptor (cmsg(3)): 8 bytes of length, 4 each of level (SOL_SOCKET), type (SCM_RIGHTS) and descriptor,
+  /// padded to a whole word.
   private static func rights(_ descriptor: Int32) -> [UInt8] {
     var bytes: [UInt8] = []
     withUnsafeBytes(of: UInt64(20)) { bytes += $0 }

@@ -1,7 +1,7 @@
 import Common
 import Synchronization
 
-/// The way to the log. Any thread may use it; a line below the level costs one atomic load, its text is not built.
+/// A log, usable from any thread. A line below the level costs one atomic load, and its text is not created.
 ///
 /// ```swift
 /// Log.shared.notice("The radio \(name) is back", id: .radioReady, .adapter(name))
@@ -12,34 +12,34 @@ public struct Log: Sendable {
 
   private let core: Core
 
-  /// A log of its own, for tests.
+  /// A separate log, for tests.
   public init(destination: LogDestination, level: LogLevel) {
     core = Core(destination: destination, level: level)
   }
 
-  /// Says where the lines of ``shared`` go, and which; called once at start.
+  /// Sets the destination and level of ``shared``; called once at start.
   public static func configure(destination: LogDestination, level: LogLevel) {
     shared.core.destination.withLock { $0 = destination }
     shared.level = level
   }
 
-  /// Tells the journal how many lines of ``shared`` were left out because it did not read, where some were and it reads again.
+  /// Reports the number of lines of ``shared`` that were dropped because the journal did not read, if there are any and it reads again.
   public static func reportLost() {
     if case .journal(_, let socket) = shared.core.destination.withLock({ $0 }) { socket.reportLost() }
   }
 
-  /// Lines that matter less than this are not written; it may change at any time.
+  /// The least important level that is written; it may change at any time.
   public var level: LogLevel {
     get { LogLevel(rawValue: core.level.load(ordering: .relaxed)) ?? .info }
     nonmutating set { core.level.store(newValue.rawValue, ordering: .relaxed) }
   }
 
-  /// True if a line of this level would be written.
+  /// Whether a line of this level would be written.
   public func writes(_ level: LogLevel) -> Bool {
     level.rawValue <= core.level.load(ordering: .relaxed)
   }
 
-  /// Something failed and will not mend itself.
+  /// Logs a failure that is permanent without intervention.
   public func error(
     _ text: @autoclosure () -> LogText, id: MessageID? = nil, _ fields: LogField...,
     file: StaticString = #fileID, function: StaticString = #function, line: Int = #line
@@ -47,7 +47,7 @@ public struct Log: Sendable {
     write(.error, text, id, fields, file, function, line)
   }
 
-  /// Something is wrong, and the service goes on.
+  /// Logs a problem; the service continues.
   public func warning(
     _ text: @autoclosure () -> LogText, id: MessageID? = nil, _ fields: LogField...,
     file: StaticString = #fileID, function: StaticString = #function, line: Int = #line
@@ -55,7 +55,7 @@ public struct Log: Sendable {
     write(.warning, text, id, fields, file, function, line)
   }
 
-  /// Worth knowing although nothing is wrong.
+  /// Logs a significant event that is not a problem.
   public func notice(
     _ text: @autoclosure () -> LogText, id: MessageID? = nil, _ fields: LogField...,
     file: StaticString = #fileID, function: StaticString = #function, line: Int = #line
@@ -63,7 +63,7 @@ public struct Log: Sendable {
     write(.notice, text, id, fields, file, function, line)
   }
 
-  /// What happens, in the order it happens.
+  /// Logs an ordinary event.
   public func info(
     _ text: @autoclosure () -> LogText, id: MessageID? = nil, _ fields: LogField...,
     file: StaticString = #fileID, function: StaticString = #function, line: Int = #line
@@ -71,7 +71,7 @@ public struct Log: Sendable {
     write(.info, text, id, fields, file, function, line)
   }
 
-  /// What a developer wants to see.
+  /// Logs details for developers.
   public func debug(
     _ text: @autoclosure () -> LogText, id: MessageID? = nil, _ fields: LogField...,
     file: StaticString = #fileID, function: StaticString = #function, line: Int = #line
@@ -87,7 +87,8 @@ public struct Log: Sendable {
     let record = LogRecord(
       level: level, text: text().text, id: id, fields: fields,
       file: file.description, function: function.description, line: line)
-    // Written outside the lock: a capture closure may log, and a slow terminal must not hold up a change of destination.
+    // The line is written outside the lock: a capture closure may log, and a slow terminal must not delay a change of
+    // destination.
     core.destination.withLock { $0 }.write(record)
   }
 

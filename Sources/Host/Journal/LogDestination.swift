@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where log lines go.
+/// The destination of log lines.
 public enum LogDestination: Sendable {
   /// The journal, with all fields, under this SYSLOG_IDENTIFIER.
   case journal(identifier: String, JournalSocket = .shared)
@@ -9,8 +9,8 @@ public enum LogDestination: Sendable {
   /// A closure, for tests; it is called on the thread that logs.
   case capture(@Sendable (LogRecord) -> Void)
 
-  /// The journal if it is what standard error is connected to, else the terminal, in colour if it is one and
-  /// `NO_COLOR` is not set.
+  /// The journal if standard error is connected to it; otherwise the terminal, in colour if it is one and `NO_COLOR` is
+  /// not set.
   public static func automatic(identifier: String) -> LogDestination {
     var status = stat()
     let known = fstat(STDERR_FILENO, &status) == 0
@@ -20,8 +20,8 @@ public enum LogDestination: Sendable {
   }
 
   /// - Parameters:
-  ///   - journalStream: `$JOURNAL_STREAM`, `device:inode` of the stream that systemd made (systemd.exec(5)). A child of
-  ///     the service inherits the variable though its output was sent elsewhere, hence the comparison.
+  ///   - journalStream: `$JOURNAL_STREAM`, `device:inode` of the stream that systemd created (systemd.exec(5)). A child
+  ///     of the service inherits the variable even if its output is redirected, so the values are compared.
   ///   - standardError: `device:inode` of standard error.
   static func choose(
     identifier: String, journalStream: String?, noColor: String?, standardError: String?, isTerminal: Bool

@@ -1,13 +1,12 @@
 import Common
 
-/// A field of our own beside the sentence, by which the journal can be searched:
-/// `journalctl -u earshotd EARSHOT_TRANSFER=7`.
+/// A structured field of a log line, which journal searches can match: `journalctl -u earshotd EARSHOT_TRANSFER=7`.
 public enum LogField: Sendable, Equatable {
   /// The number of a transfer, as on D-Bus.
   case transfer(String)
-  /// A short label of a peer or a hash of its key: never a key itself.
+  /// A short label of a peer or a hash of its key, never a key itself.
   case peer(String)
-  /// The name of the protocol that is spoken, in lower case.
+  /// The name of the protocol, in lower case.
   case protocolName(String)
   /// The protocol's dialect: `0.5`.
   case dialect(String)
@@ -15,7 +14,7 @@ public enum LogField: Sendable, Equatable {
   case error(String)
   /// The adapter: `hci0`.
   case adapter(String)
-  /// A connection.
+  /// A link.
   case link(LinkID)
   /// The unique bus name of a program: `:1.42`.
   case client(String)
@@ -40,12 +39,12 @@ public enum LogField: Sendable, Equatable {
     }
   }
 
-  /// The name as a terminal shows it: `transfer`.
+  /// The name for terminals: `transfer`.
   public var shortName: String {
     name.dropFirst("EARSHOT_".count).lowercased()
   }
 
-  /// The value, cleaned and cut.
+  /// The value, made printable and limited in length.
   public var value: String {
     switch self {
     case .transfer(let text), .peer(let text), .protocolName(let text), .dialect(let text), .error(let text),

@@ -1,17 +1,17 @@
-/// How much a log line matters; the raw value is the syslog priority, so a smaller one matters more.
+/// The importance of a log line. The raw value is the syslog priority: a smaller value is more important.
 public enum LogLevel: Int, Sendable, CaseIterable, Comparable {
-  /// Something failed and will not mend itself.
+  /// A failure that is permanent without intervention.
   case error = 3
-  /// Something is wrong, and the service goes on.
+  /// A problem; the service continues.
   case warning = 4
-  /// Worth knowing although nothing is wrong: the service is ready, the radio is back.
+  /// A significant event that is not a problem: the service is ready, the radio is back.
   case notice = 5
-  /// What happens, in the order it happens.
+  /// An ordinary event.
   case info = 6
-  /// What a developer wants to see; off in ordinary life.
+  /// Details for developers; normally disabled.
   case debug = 7
 
-  /// The name as it stands in the configuration file: `error`, `warning`, `notice`, `info`, `debug`.
+  /// The name in the configuration file: `error`, `warning`, `notice`, `info`, `debug`.
   public var name: String {
     switch self {
     case .error: "error"
@@ -22,14 +22,14 @@ public enum LogLevel: Int, Sendable, CaseIterable, Comparable {
     }
   }
 
-  /// The level with this name, in any case of letters.
+  /// The level with this name, ignoring case.
   public init?(name: String) {
     let wanted = name.lowercased()
     guard let level = Self.allCases.first(where: { $0.name == wanted }) else { return nil }
     self = level
   }
 
-  /// True if `left` matters less than `right`: `debug < error`.
+  /// Whether `left` is less important than `right`: `debug < error`.
   public static func < (left: LogLevel, right: LogLevel) -> Bool {
     left.rawValue > right.rawValue
   }

@@ -2,11 +2,11 @@ import Common
 
 /// The sentence of a log line.
 ///
-/// It is written as a string literal, and only harmless things can be interpolated: numbers, truth values, durations,
-/// strings (cleaned and cut by ``PrintableText``), coded errors and ``Loggable`` types. Bytes, keys and whatever else
-/// could carry a secret or a payload do not compile, because there is deliberately no overload for just any type.
+/// It is written as a string literal. Only harmless values can be interpolated: numbers, Booleans, durations, strings
+/// (made printable by ``PrintableText``), coded errors and ``Loggable`` types. There is deliberately no generic
+/// overload: bytes, keys and other values that may contain secrets or payloads do not compile.
 public struct LogText: ExpressibleByStringInterpolation, Sendable, Equatable {
-  /// The finished sentence: one line, no control characters.
+  /// The complete sentence: one line without control characters.
   public let text: String
 
   public init(stringLiteral value: StaticString) {
@@ -40,12 +40,12 @@ public struct LogText: ExpressibleByStringInterpolation, Sendable, Equatable {
       text += PrintableText.clean(value)
     }
 
-    /// `1.5 s`, `40 ms`, `250 µs`.
+    /// Formats `1.5 s`, `40 ms`, `250 µs`.
     public mutating func appendInterpolation(_ value: Duration) {
       text += value.logText
     }
 
-    /// The sentence, with the code behind it in brackets.
+    /// The sentence, followed by the code in brackets.
     public mutating func appendInterpolation(_ error: any CodedError) {
       text += "\(PrintableText.clean(error.sentence)) [\(PrintableText.clean(error.code))]"
     }
@@ -57,7 +57,7 @@ public struct LogText: ExpressibleByStringInterpolation, Sendable, Equatable {
 }
 
 extension Duration {
-  /// The duration in the unit a person would choose, with at most one digit after the point.
+  /// The duration with a suitable unit, and at most one decimal.
   var logText: String {
     let nanoseconds = wholeNanoseconds
     let size = nanoseconds.magnitude

@@ -1,8 +1,8 @@
 import Common
 
-/// A type that may appear in a log line. Conforming is a promise that `logText` holds no secret and no payload.
+/// A type that may appear in a log line. A conforming type guarantees that `logText` contains no secret and no payload.
 public protocol Loggable {
-  /// What the log shows; it is cleaned and cut like any foreign string.
+  /// The text in the log; it is made printable and limited in length like any untrusted string.
   var logText: String { get }
 }
 

@@ -1,6 +1,6 @@
-/// The catalog of messages, which `journalctl --catalog` shows with each line, written from the ids themselves.
+/// The catalog of messages, which `journalctl --catalog` shows with each line. It is generated from the message IDs.
 public enum MessageCatalog {
-  /// The catalog as a file for `/usr/lib/systemd/catalog`: an entry for each id, once, in the order given.
+  /// The catalog as a file for `/usr/lib/systemd/catalog`: one entry for each ID, in the given order.
   public static func text(_ ids: [MessageID]) -> String {
     var written: Set<String> = []
     let entries = ids.filter { written.insert($0.hex).inserted }.map { id in

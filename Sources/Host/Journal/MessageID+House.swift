@@ -1,19 +1,19 @@
 extension MessageID {
-  /// The service is up and its bus name is owned.
+  /// The service has started and owns its bus name.
   public static let started = MessageID(
     "Started", "26fe3d04de69688b21438e9761cf28cc", "earshotd is ready",
     """
     The service owns its name on the bus and can be called.
     """)
 
-  /// The service was asked to stop and is cleaning up.
+  /// The service is stopping.
   public static let stopping = MessageID(
     "Stopping", "6f06adf93711db516f827cc99ceab8b4", "earshotd is stopping",
     """
     The service was asked to stop. What its services have under way ends.
     """)
 
-  /// The radio can be used.
+  /// The radio is usable.
   public static let radioReady = MessageID(
     "RadioReady", "34542aa0e85927cb49e6182f38439483", "The radio can be used",
     """
@@ -22,7 +22,7 @@ extension MessageID {
     it; it says for how long and why.
     """)
 
-  /// There is no radio to use yet; the service waits for one.
+  /// No radio is usable yet; the service waits for one.
   public static let radioWaiting = MessageID(
     "RadioWaiting", "5d727c0e1976376af0102f83095fa440", "There is no radio to use yet",
     """
@@ -30,7 +30,7 @@ extension MessageID {
     the command to run. Nothing else has to be done: the service continues by itself when the missing part is there.
     """)
 
-  /// The radio was there and is gone.
+  /// The radio was usable and is gone.
   public static let radioLost = MessageID(
     "RadioLost", "23468551b981d066f47188de8ace057a", "The radio is gone",
     """
@@ -39,7 +39,7 @@ extension MessageID {
     by itself when the missing part is back.
     """)
 
-  /// The radio works in part.
+  /// The radio works partially.
   public static let radioDegraded = MessageID(
     "RadioDegraded", "10f9b8258aa2bc47605f0f3c3c8c489a", "The radio works in part",
     """
@@ -60,7 +60,7 @@ extension MessageID {
     restarts. If it grows although devices are in range, check the controller and its firmware (journalctl -k).
     """)
 
-  /// bluetoothd asks phones to pair.
+  /// bluetoothd causes pairing requests on phones.
   public static let pairingAsked = MessageID(
     "PairingAsked", "8249b41ee23044cc9062732d2736e2cf", "Phones are asked to pair",
     """
@@ -71,7 +71,7 @@ extension MessageID {
     the command. docs/bluez.md has the details.
     """)
 
-  /// The kernel does not let links be as fast as they could be.
+  /// The kernel limits the speed of links.
   public static let linksSlow = MessageID(
     "LinksSlow", "6c1c9bfbf4624136bc1c33455047a71c", "Links are slower than they could be",
     """
@@ -88,14 +88,14 @@ extension MessageID {
     those that exist; an empty value takes the first one.
     """)
 
-  /// A key or a value in the configuration cannot be used; its default is in force.
+  /// A key or a value in the configuration is invalid; its default is in force.
   public static let configurationProblem = MessageID(
     "ConfigurationProblem", "b25b9efb4ce0942e999afd6ee0231b65", "Something in the configuration cannot be used",
     """
     The message names file and line, and what is in force instead. earshotd --check-config shows all such places.
     """)
 
-  /// The configuration was read again.
+  /// The configuration was reloaded.
   public static let configurationReloaded = MessageID(
     "ConfigurationReloaded", "2d29e4169664e9b9587001e6020bf9df", "The configuration was read again",
     """
@@ -103,7 +103,7 @@ extension MessageID {
     systemctl status earshotd names the latter until the restart.
     """)
 
-  /// Keys may reach the disk: the kernel does not lock or hide this process's memory.
+  /// Keys may be written to the disk: the kernel does not lock or protect this process's memory.
   public static let memoryExposed = MessageID(
     "MemoryExposed", "aa9bffcaff3f3cb664015ba1d46c6cad", "Keys may reach the disk",
     """
@@ -111,7 +111,7 @@ extension MessageID {
     LimitMEMLOCK=16M and LimitCORE=0; a drop-in that takes these away, or a container, brings this about.
     """)
 
-  /// Lines are missing from the journal, because it did not read.
+  /// Lines are missing from the journal because it did not read them.
   public static let linesLost = MessageID(
     "LinesLost", "35ba25f5dccd406ea3545e3d78870917", "Lines are missing from the journal",
     """
@@ -133,7 +133,7 @@ extension MessageID {
     Local programs can reach the service again.
     """)
 
-  /// Every id of the house itself.
+  /// All common message IDs.
   public static let house: [MessageID] = [
     .started, .stopping, .radioReady, .radioWaiting, .radioLost, .radioDegraded, .pairingAsked, .scanRestarted,
     .linksSlow, .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost,

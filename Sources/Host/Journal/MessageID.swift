@@ -1,15 +1,15 @@
-/// What kind of event a log line reports: the journal's MESSAGE_ID, with the text under which the catalog explains it.
+/// The type of a log line's event: the journal's MESSAGE_ID, with its explanation for the catalog.
 ///
-/// An id is fixed for ever. The house's own stand in `MessageID+House.swift`, those of a service with the service.
+/// An ID never changes. Common IDs are in `MessageID+House.swift`, those of a service in the service.
 public struct MessageID: Hashable, Sendable {
-  /// The name in prose and in tests: `RadioReady`.
+  /// The name in documentation and tests: `RadioReady`.
   public let name: String
-  /// 32 lower-case hexadecimal digits, as the journal and the catalog write it.
+  /// 32 lower-case hexadecimal digits, the form in the journal and the catalog.
   public let hex: String
-  /// What has happened, one line of the catalog.
+  /// The event, one line of the catalog.
   public let subject: String
-  /// What it means and what to do about it: the catalog's text, in lines as they are printed. `@EARSHOT_ADAPTER@` stands for
-  /// the value of that field.
+  /// The meaning of the event and what to do: the catalog's text, with its line breaks. `@EARSHOT_ADAPTER@` is replaced by the value of
+  /// that field.
   public let explanation: String
 
   public init(_ name: StaticString, _ hex: StaticString, _ subject: StaticString, _ explanation: StaticString) {

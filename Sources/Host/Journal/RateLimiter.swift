@@ -1,16 +1,17 @@
 import Common
 
-/// Keeps a hostile peer from filling the log: so many lines per key and minute, and a bounded table of keys.
+/// Prevents a hostile peer from filling the log: a maximum number of lines per key and minute, and a bounded table of
+/// keys.
 ///
-/// A key's minute begins with its first line. When the table is full, all keys that are not in it share one allowance,
-/// so a peer that changes its address with every attempt gains nothing: at most `(capacity + 1) * perMinute` lines
-/// come through in any minute that begins with a line.
+/// A key's minute begins with its first line. When the table is full, all other keys share one allowance, so a peer
+/// that changes its address with every attempt has no advantage. At most `(capacity + 1) * perMinute` lines are
+/// permitted in any minute that begins with a line.
 public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
-  /// How many lines were refused since `takeSuppressed()` was last called.
+  /// Number of lines that were refused since the last call of `takeSuppressed()`.
   public private(set) var suppressed: UInt64 = 0
-  /// How many lines were refused in all.
+  /// Total number of refused lines.
   public private(set) var total: UInt64 = 0
-  /// Lines allowed for each key in a minute.
+  /// Maximum lines for each key in a minute.
   public var perMinute: Int
 
   private let capacity: Int
@@ -25,14 +26,14 @@ public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
   }
 
   /// - Parameters:
-  ///   - perMinute: lines allowed for each key in a minute.
-  ///   - capacity: keys remembered at once.
+  ///   - perMinute: maximum lines for each key in a minute.
+  ///   - capacity: maximum keys in the table.
   public init(perMinute: Int, capacity: Int = 64) {
     self.perMinute = perMinute
     self.capacity = capacity
   }
 
-  /// True if a line about `key` may be written now; it is counted either way.
+  /// Whether a line about `key` may be written now; it is counted in either case.
   public mutating func allow(_ key: Key, at now: Instant) -> Bool {
     if windows[key] == nil, windows.count >= capacity {
       windows = windows.filter { !$0.value.isOver(at: now) }
@@ -57,7 +58,7 @@ public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     return window.map { $0.isOver(at: now) || $0.lines < perMinute } ?? true
   }
 
-  /// How many lines were refused since this was last asked.
+  /// Returns the number of lines that were refused since the last call.
   public mutating func takeSuppressed() -> UInt64 {
     defer { suppressed = 0 }
     return suppressed

@@ -1,11 +1,11 @@
 import Calendar
 import Glibc
 
-/// A log record as a line for a person: `21:08:31.250 warning  The radio is gone.  adapter=hci0`.
+/// A log record formatted for a person: `21:08:31.250 warning  The radio is gone.  adapter=hci0`.
 struct TerminalLine {
   let text: String
 
-  /// - Parameter time: the wall-clock time of the line; it is shown in local time.
+  /// - Parameter time: the wall-clock time of the line, which is shown in local time.
   init(_ record: LogRecord, time: timespec, colour: Bool) {
     var line = Style.dim.around(Self.clock(time), if: colour)
     let level = record.level.name + String(repeating: " ", count: 7 - record.level.name.utf8.count)
@@ -17,7 +17,7 @@ struct TerminalLine {
     text = line + "\n"
   }
 
-  /// Writes the line to a file descriptor, with as many writes as it takes; what cannot be written is lost.
+  /// Writes the line to a file descriptor, with several calls if necessary; on an error the rest is lost.
   func write(to descriptor: Int32) {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {
@@ -30,7 +30,7 @@ struct TerminalLine {
     }
   }
 
-  /// `HH:MM:SS.mmm`
+  /// Formats `HH:MM:SS.mmm`.
   private static func clock(_ time: timespec) -> String {
     let milliseconds = Int64(time.tv_nsec / 1_000_000)
     let clock = LocalTime.clock(UInt64(max(0, Int64(time.tv_sec)) * 1000 + milliseconds))
@@ -42,7 +42,7 @@ struct TerminalLine {
     return String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits
   }
 
-  /// The few ways a log line is coloured.
+  /// The colours and attributes of a log line.
   private enum Style: String {
     case plain = ""
     case dim = "\u{1B}[2m"

@@ -1,38 +1,40 @@
 import Loop
 
-/// What happens on a connection to a program on this machine.
+/// An event of a connection to a program on this machine.
 public enum LocalStreamEvent: Sendable, Equatable {
   /// The program sent these bytes, at least one.
   case received([UInt8])
-  /// The program sends no more, or is gone.
+  /// The program has ended its output or the connection.
   case ended
-  /// There is no connection.
+  /// The connection failed.
   case failed(LocalStreamError)
 }
 
-/// Why there is no connection to a program on this machine.
+/// The reason why a connection to a program on this machine failed.
 public enum LocalStreamError: Error, Hashable, Sendable {
-  /// Nothing listens at the path.
+  /// No program listens at the path.
   case missing
-  /// This process may not connect.
+  /// This process lacks permission to connect.
   case denied
-  /// The program accepts no more connections at the moment.
+  /// The program accepts no further connections now.
   case busy
-  /// The system's words for any other reason.
+  /// A different reason, as the system's text.
   case other(String)
 }
 
-/// Connects to programs on this machine that answer one request per connection. It is a port: tests have a program in virtual time.
+/// Connects to programs on this machine that answer one request per connection. It is a port: tests use a simulated program in virtual
+/// time.
 @LoopActor
 public protocol LocalConnector: Sendable {
-  /// Connects to the Unix stream socket at `path`, sends `request`, and shuts down the sending side. It never blocks.
+  /// Connects to the Unix stream socket at `path`, sends `request`, and shuts down the sending direction. It never
+  /// blocks.
   ///
   /// - Parameter onEvent: called on the loop, never from within this call. The last event is `ended` or `failed`.
-  /// - Returns: the connection, which lasts as long as the registration.
+  /// - Returns: the connection, which ends with the registration.
   func connect(
     to path: String, sending request: [UInt8], onEvent: @escaping @LoopActor (LocalStreamEvent) -> Void
   ) -> Registration
 
-  /// Whether there is a socket at `path`; a program may or may not listen on it.
+  /// Whether a socket exists at `path`; a program may or may not listen on it.
   func hasSocket(at path: String) -> Bool
 }

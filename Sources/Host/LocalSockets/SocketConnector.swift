@@ -1,7 +1,7 @@
 import Glibc
 import Loop
 
-/// Connects to Unix stream sockets through the process's event loop.
+/// Connects to Unix stream sockets on the process's event loop.
 @LoopActor
 public struct SocketConnector: LocalConnector {
   public nonisolated init() {}
@@ -16,7 +16,7 @@ public struct SocketConnector: LocalConnector {
 
   public func hasSocket(at path: String) -> Bool { Self.isSocket(path) }
 
-  /// Whether there is a socket at `path`; a program may or may not listen on it.
+  /// Whether a socket exists at `path`; a program may or may not listen on it.
   public nonisolated static func isSocket(_ path: String) -> Bool {
     var status = stat()
     return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
@@ -26,13 +26,13 @@ public struct SocketConnector: LocalConnector {
 /// One connection. It owns its descriptor.
 @LoopActor
 private final class SocketConnection {
-  /// Bytes that are read or written in one turn of the loop.
+  /// Maximum bytes that are read or written in one loop iteration.
   private static let slice = 64 << 10
 
   private var unsent: ArraySlice<UInt8>
   private var onEvent: (@LoopActor (LocalStreamEvent) -> Void)?
   private var descriptor: Int32 = -1
-  /// The one watch of the descriptor: sd-event takes no second one.
+  /// The watch of the descriptor: sd-event accepts only one.
   private var watch: Registration?
 
   init(_ request: [UInt8], _ onEvent: @escaping @LoopActor (LocalStreamEvent) -> Void) {
@@ -50,7 +50,7 @@ private final class SocketConnection {
     guard descriptor >= 0 else { return endSoon(.failed(Self.reason(errno))) }
     address.sun_family = sa_family_t(AF_UNIX)
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-    // A Unix socket is connected at once, or not at all.
+    // Connecting a Unix socket succeeds or fails immediately.
     let result = withUnsafePointer(to: &address) { pointer in
       pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
         Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
@@ -79,7 +79,7 @@ private final class SocketConnection {
       if count < 0, errno == EINTR { continue }
       if count < 0, errno == EAGAIN { return }
       guard count > 0 else {
-        // The program reads no more. It may have answered all the same.
+        // The program no longer reads. It may still have answered.
         unsent = []
         break
       }
@@ -105,7 +105,7 @@ private final class SocketConnection {
       }
     } while received < 0 && errno == EINTR
     if received < 0, errno == EAGAIN { return }
-    // A reset comes after everything that was sent before it.
+    // A reset follows all data that was sent before it.
     end(.ended)
   }
 

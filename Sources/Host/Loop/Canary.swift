@@ -1,7 +1,6 @@
 import Common
 
-/// A piece of work that does nothing, sent through a worker again and again: whether it comes back says whether the worker
-/// still works.
+/// Detects a blocked worker: it repeatedly sends an empty piece of work through the worker, and checks whether it completes.
 @LoopActor
 public final class Canary {
   private let worker: any Offloading
@@ -10,17 +9,17 @@ public final class Canary {
   private var sent: Instant?
 
   /// - Parameters:
-  ///   - worker: what is watched.
-  ///   - limit: how long a canary may be away before the worker counts as hanging.
+  ///   - worker: the worker to check.
+  ///   - limit: time without completion after which the worker counts as blocked.
   public init(through worker: any Offloading, _ scheduler: any Scheduler, limit: Duration) {
     self.worker = worker
     self.scheduler = scheduler
     self.limit = limit
   }
 
-  /// Sends a canary, where none is on its way.
+  /// Sends a canary if none is pending.
   ///
-  /// - Returns: whether the worker works, as far as is known: none has been on its way for the limit.
+  /// - Returns: false if a canary has been pending for `limit` or longer.
   public func isBack() -> Bool {
     if let sent { return sent.duration(to: scheduler.now) < limit }
     sent = scheduler.now

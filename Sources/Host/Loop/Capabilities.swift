@@ -1,7 +1,7 @@
 import CLinux
 
-/// Capabilities of a thread. A thread that it starts later has the same ones, and a thread that runs already keeps its own:
-/// a program gives capabilities up before it starts its first thread.
+/// Capabilities of a thread. A new thread inherits them, and existing threads are not changed: a program gives up capabilities before it
+/// starts its first thread.
 public struct Capabilities: OptionSet, Hashable, Sendable {
   public let rawValue: UInt64
 
@@ -9,21 +9,21 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
     self.rawValue = rawValue
   }
 
-  /// Administration of networks, Bluetooth's among them.
+  /// Administration of networks, including Bluetooth.
   public static let netAdmin = Capabilities(rawValue: 1 << 12)
-  /// Raw packets.
+  /// Sending and receiving raw packets.
   public static let netRaw = Capabilities(rawValue: 1 << 13)
 
-  /// The capabilities in effect on this thread.
+  /// The effective capabilities of this thread.
   public static var effective: Capabilities { sets.effective }
 
-  /// The capabilities that this thread has in effect or can put into effect.
+  /// The capabilities that this thread may make effective.
   public static var permitted: Capabilities { sets.permitted }
 
-  /// Gives `lost` up for good and puts `kept` away: `using` alone puts them into effect again. Other capabilities stay as
-  /// they are. Programs that this one starts get neither.
+  /// Removes `lost` permanently and makes `kept` ineffective: only `using` makes them effective again. Other
+  /// capabilities are not changed. Child processes inherit neither set.
   ///
-  /// - Returns: whether the kernel agreed.
+  /// - Returns: whether the kernel accepted the change.
   @discardableResult
   public static func give(up lost: Capabilities, keepingAside kept: Capabilities = []) -> Bool {
     let old = sets
@@ -31,12 +31,12 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
     let new = Sets(
       effective: old.effective.subtracting(both), permitted: old.permitted.subtracting(lost),
       inheritable: old.inheritable.subtracting(both))
-    // Where nothing changes the kernel is not asked: a sandbox may forbid the call.
+    // Without a change the kernel is not called, because a sandbox may forbid the call.
     guard new != old else { return true }
     return earshot_clear_ambient_capabilities() == 0 && set(new)
   }
 
-  /// Calls `body` with `wanted` in effect, as far as it is permitted, and puts it away again.
+  /// Calls `body` with `wanted` effective, as far as permitted, and makes them ineffective again.
   public static func using<Value, Failure: Error>(
     _ wanted: Capabilities, _ body: () throws(Failure) -> Value
   ) throws(Failure) -> Value {

@@ -1,7 +1,7 @@
 import Common
 
-/// One moving deadline. Moving it back costs a comparison, because the timer below is set anew only when it fires early.
-/// Without a deadline there is no timer either: nobody is woken for nothing.
+/// A deadline that may move. Postponing it costs one comparison, because the underlying timer is reset only when it
+/// fires early. Without a deadline there is no timer.
 @LoopActor
 public final class Deadline {
   private let scheduler: any Scheduler
@@ -9,13 +9,13 @@ public final class Deadline {
   private var wanted: Instant?
   private var armed: (at: Instant, timer: Registration)?
 
-  /// - Parameter body: called on the loop when the deadline has come; the deadline is then unset.
+  /// - Parameter body: called on the loop at the deadline, which is then unset.
   public init(_ scheduler: any Scheduler, _ body: @escaping @LoopActor () -> Void) {
     self.scheduler = scheduler
     self.body = body
   }
 
-  /// Moves the deadline to `instant`; nil takes it away.
+  /// Moves the deadline to `instant`; nil removes it.
   public func set(_ instant: Instant?) {
     wanted = instant
     guard let instant else {

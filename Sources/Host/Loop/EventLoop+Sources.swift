@@ -2,7 +2,7 @@ import CSystemdEvent
 import Common
 import Glibc
 
-/// What a descriptor is ready for, or is watched for.
+/// The state of a descriptor, or the states to watch for.
 public struct Readiness: OptionSet, Sendable {
   public let rawValue: UInt32
 
@@ -33,7 +33,7 @@ extension EventLoop: Scheduler {
       })
   }
 
-  /// Work that computes, and waits for nothing: one thread does it, piece by piece. What may hang has a worker of its own.
+  /// Runs a computation on a thread that executes one at a time. It must not block: operations that may block need a separate worker.
   @LoopActor
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
@@ -41,9 +41,9 @@ extension EventLoop: Scheduler {
     computing.offload(work, then: then)
   }
 
-  /// Calls `body` whenever `descriptor` is ready for one of `events`, for as long as the registration lives.
+  /// Calls `body` whenever `descriptor` is ready for one of `events`, for the lifetime of the registration.
   ///
-  /// The descriptor stays the caller's: the caller cancels the registration before it closes the descriptor.
+  /// The caller owns the descriptor, and must cancel the registration before it closes the descriptor.
   @LoopActor
   public func watch(
     _ descriptor: Int32, for events: Readiness, _ body: @escaping @LoopActor (Readiness) -> Void
@@ -55,8 +55,8 @@ extension EventLoop: Scheduler {
       })
   }
 
-  /// Calls `body` on the loop for each `signal`, which is blocked from now on. A program calls this before it starts a
-  /// thread: a thread that does not block the signal would take it.
+  /// Calls `body` on the loop for each `signal`, which this call blocks. Call it before starting threads: a thread that
+  /// does not block the signal would receive it.
   @LoopActor
   public func on(signal: Int32, _ body: @escaping @LoopActor () -> Void) -> Registration {
     var set = sigset_t()
@@ -81,8 +81,8 @@ extension EventLoop: Scheduler {
   }
 }
 
-// What sd-event calls. A closure in one of the functions above would be the actor's, and the runtime would check that at length each
-// time, before `assumeIsolated` does.
+// Callbacks of sd-event. A closure in one of the functions above would be isolated to the actor, and the runtime would perform its slow
+// check before `assumeIsolated` does.
 
 private func timeHasCome(_: OpaquePointer?, _: UInt64, _ box: UnsafeMutableRawPointer?) -> Int32 { Source.call(box) }
 
@@ -94,7 +94,7 @@ private func signalCame(
   _: OpaquePointer?, _: UnsafePointer<signalfd_siginfo>?, _ box: UnsafeMutableRawPointer?
 ) -> Int32 { Source.call(box) }
 
-/// An sd-event source with the closure it calls.
+/// An sd-event source with its closure.
 @LoopActor
 private final class Source {
   private let body: @LoopActor (UInt32) -> Void
@@ -115,7 +115,7 @@ private final class Source {
     Unmanaged.passUnretained(self).release()
   }
 
-  /// Called by sd-event on the loop's thread. The box outlives the call, though the body may close the source.
+  /// Called by sd-event on the loop's thread. The box outlives the call, although the body may close the source.
   nonisolated static func call(_ box: UnsafeMutableRawPointer?, _ events: UInt32 = 0) -> Int32 {
     guard let box else { return 0 }
     let source = Unmanaged<Source>.fromOpaque(box).takeUnretainedValue()

@@ -3,10 +3,10 @@ import CSystemdEvent
 import Common
 import Glibc
 
-/// The process's one event loop (sd-event), as a Swift executor: jobs that are isolated to `LoopActor` run here, in the
-/// order in which they were enqueued.
+/// The process's event loop (sd-event), as a Swift executor: jobs that are isolated to `LoopActor` run here, in the
+/// order of `enqueue`.
 ///
-/// `@unchecked Sendable`: `event` is used by the loop's thread alone; everything else is behind `inbox`'s lock.
+/// `@unchecked Sendable`: only the loop's thread uses `event`; everything else is protected by the lock of `inbox`.
 public final class EventLoop: SerialExecutor, @unchecked Sendable {
   public static let shared = EventLoop()
 
@@ -31,7 +31,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     var event: OpaquePointer?
     let made = sd_event_new(&event)
     let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
-    // Without these two there is no loop and so no program; no input can bring this about.
+    // Without these two the program cannot work. No input can cause this.
     guard let event, made >= 0, descriptor >= 0 else { preconditionFailure("no event loop: the kernel refused one") }
     self.event = event
     self.wakeDescriptor = descriptor
@@ -42,7 +42,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Runs the loop on this thread until `stop()`.
   ///
-  /// - Returns: false if the kernel refused to go on before that.
+  /// - Returns: false if the kernel reported an error before that.
   @discardableResult
   public func run() -> Bool {
     inbox.withLock {
@@ -60,8 +60,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
   }
 
-  /// Starts a thread that runs the loop for as long as the process lives. It is for tests, and does nothing the second
-  /// time.
+  /// Starts a thread that runs the loop until the process ends. It is for tests; a second call has no effect.
   public func runInBackground() {
     _ = Self.background
   }
@@ -71,13 +70,13 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     pthread_create(
       &thread, nil,
       { _ in
-        // All that waits for the loop would wait for ever, and nobody would know why.
+        // Otherwise all code that waits for the loop would block forever, without an error.
         guard EventLoop.shared.run() else { preconditionFailure("the kernel ended the event loop") }
         return nil
       }, nil)
   }()
 
-  /// Ends `run()` once the entries before this one have run.
+  /// Ends `run()` after the entries that are already queued.
   public func stop() {
     inbox.withLock { $0.stopped = true }
     wake()
@@ -102,7 +101,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     return inbox.withLock { !$0.stopped || !$0.entries.isEmpty }
   }
 
-  // MARK: Entering
+  // MARK: Queueing
 
   public func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
@@ -117,7 +116,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     precondition(isCurrent, "not on the event loop's thread")
   }
 
-  /// Calls `body` on the loop, after everything that was entered before it. Any thread may call this.
+  /// Calls `body` on the loop, after all entries that are already queued. Any thread may call this.
   public func soon(_ body: @escaping @LoopActor () -> Void) {
     enter(.closure(body))
   }
@@ -138,15 +137,14 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   fileprivate func takeWakeup() {
-    // The descriptor is drained before the flag is cleared. In the other order a wakeup that is sent between the two would
-    // be drained and still count as sent, and no other would follow. An entry that comes between them without a wakeup runs
-    // in this turn.
+    // The descriptor is drained before the flag is cleared. In the reverse order, a wakeup between the two would be drained but still count
+    // as sent, and no other would follow. An entry between the two without a wakeup runs in this iteration.
     var count: UInt64 = 0
     _ = read(wakeDescriptor, &count, 8)
     inbox.withLock { $0.wakeSent = false }
   }
 
-  /// The sd-event handle, for the sources in this room.
+  /// The sd-event handle, for the sources in this target.
   @LoopActor var handle: OpaquePointer { event }
 }
 

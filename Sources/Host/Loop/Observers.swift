@@ -1,7 +1,7 @@
-/// The closures to call when something happens or changes, in the order in which they were added.
+/// Closures that are called on an event or a change, in the order in which they were added.
 ///
-/// An observer may cancel any registration, add another observer or bring about the next call while it is called: one
-/// that is cancelled is not called any more, and one that is added is called from the next time on.
+/// During a call an observer may cancel any registration, add an observer or cause the next call. A cancelled observer
+/// is not called any more, and a new one is called from the next time on.
 @LoopActor
 public final class Observers<Value> {
   public typealias Observer = @LoopActor (Value) -> Void
@@ -18,10 +18,10 @@ public final class Observers<Value> {
 
   public nonisolated init() {}
 
-  /// Whether a call would reach no observer.
+  /// Whether there are no observers.
   public var isEmpty: Bool { entries.isEmpty }
 
-  /// Calls `observer` with each value from now on, for as long as the registration lives.
+  /// Calls `observer` with each value from now on, for the lifetime of the registration.
   public func add(_ observer: @escaping Observer) -> Registration {
     let entry = Entry(observer)
     entries.append(entry)
@@ -31,15 +31,15 @@ public final class Observers<Value> {
     }
   }
 
-  /// Calls `observer` with each value from now on, for as long as there are calls.
+  /// Calls `observer` with each value from now on, permanently.
   public func addForGood(_ observer: @escaping Observer) {
     entries.append(Entry(observer))
   }
 
   /// Calls each observer with `value`.
   ///
-  /// - Parameter isCurrent: asked before each observer: where an observer brings about the next value, and every observer
-  ///   has heard of that one, the others need not hear of this one after it.
+  /// - Parameter isCurrent: checked before each observer. If an observer causes the next value, all observers have
+  ///   received that one first, and the present value is then outdated.
   public func call(_ value: Value, while isCurrent: @LoopActor () -> Bool = { true }) {
     for entry in entries {
       guard isCurrent() else { return }
@@ -47,7 +47,7 @@ public final class Observers<Value> {
     }
   }
 
-  /// Drops all observers; their registrations have nothing to take down any more.
+  /// Removes all observers; their registrations have no further effect.
   public func removeAll() {
     for entry in entries { entry.observer = nil }
     entries = []

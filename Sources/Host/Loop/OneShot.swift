@@ -1,6 +1,6 @@
 import Common
 
-/// A closure that can be taken out once.
+/// A closure that can be taken only once.
 final class OneShot: Sendable {
   private let body: Locked<(@LoopActor () -> Void)?>
 

@@ -2,27 +2,27 @@ import CLinux
 import CWipe
 import Glibc
 
-/// The memory of this process, and the ways in which other processes could read it.
+/// The memory of this process, and its protection against other processes.
 public enum ProcessMemory {
-  /// Turns core dumps off and keeps other processes of the same user from reading the memory.
+  /// Disables core dumps, and prevents other processes of this user from reading the memory.
   ///
-  /// - Returns: whether the kernel agreed to both.
+  /// - Returns: whether the kernel accepted both.
   public static func hide() -> Bool {
     earshot_hide_memory() == 0
   }
 
-  /// Whether memory that is given back is overwritten first, in the whole process: arrays, texts, and what the C libraries
-  /// allocate. It is so unless a sanitizer or a preloaded library brings an allocator of its own.
+  /// Whether freed memory is overwritten, in the whole process: arrays, texts, and allocations of C libraries. False only if a sanitizer or
+  /// a preloaded library replaces the allocator.
   public static var wipesWhatIsFreed: Bool { earshot_free_wipes() != 0 }
 
-  /// Has freed memory go back to the kernel: a block of 128 KiB and more at once, smaller ones where so much is free at the
-  /// end. Otherwise as much as was ever needed would be kept.
+  /// Makes the allocator return freed memory to the kernel: blocks of at least 128 KiB immediately, smaller ones when that much is free at
+  /// the end of the heap. Otherwise the process would keep its peak memory.
   public static func giveBackFreed() { earshot_give_back_blocks() }
 
-  /// Gives the pages of code back that only the start needed. What is still needed comes back from the file's pages in the
-  /// kernel's memory, as it is called.
+  /// Releases pages of code that only the start of the process needed. Pages that are still needed are mapped again from the page cache
+  /// when they are executed.
   ///
-  /// - Returns: how many bytes of code are mapped; 0 where the kernel does not say.
+  /// - Returns: bytes of mapped code; 0 if the kernel does not report them.
   @discardableResult
   public static func giveBackCode() -> Int {
     guard let file = fopen("/proc/self/maps", "r") else { return 0 }
@@ -31,7 +31,7 @@ public enum ProcessMemory {
     var line = [CChar](repeating: 0, count: 4096)
     while fgets(&line, Int32(line.count), file) != nil {
       let text = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-      // Address, permissions, offset, device, inode, path.
+      // The fields of a line: address, permissions, offset, device, inode, path.
       let words = text.split(separator: " ")
       let ends = words.first?.split(separator: "-").compactMap { UInt($0, radix: 16) } ?? []
       guard words.count > 5, words[1] == "r-xp", words[5].hasPrefix("/"), ends.count == 2, ends[0] < ends[1],
@@ -42,7 +42,7 @@ public enum ProcessMemory {
     return given
   }
 
-  /// Overwrites what calls that have returned left on the stack of this thread, to a depth of 64 KiB. To be called after
-  /// something private was computed or copied.
+  /// Overwrites remains of returned calls on this thread's stack, to a depth of 64 KiB. Call it after computing or
+  /// copying private data.
   public static func wipeStack() { earshot_wipe_stack() }
 }

@@ -1,5 +1,5 @@
-/// A handle on what was set up: a timer, a watched descriptor, an advertisement, a bus object. `cancel()` takes that down,
-/// and so does dropping the last reference; it happens once, however often it is asked for.
+/// A handle of a timer, a watched descriptor, an advertisement, a bus object or similar. `cancel()`, or releasing the last reference,
+/// removes it; further calls have no effect.
 public final class Registration: Sendable {
   private let takeDown: OneShot
 

@@ -1,15 +1,15 @@
 import Common
 
-/// Time and work, as a service sees them: the event loop in a program, virtual time in a test.
+/// Time and work for a service: the event loop in a program, virtual time in a test.
 @LoopActor
 public protocol Scheduler: Offloading {
-  /// The present moment. It never goes back, whatever the wall clock does.
+  /// The present moment. It never goes backwards, regardless of the wall clock.
   var now: Instant { get }
 
-  /// Calls `body` once on the loop, at `instant` or as soon after it as possible, and never from within this call.
+  /// Calls `body` once on the loop, at `instant` or as soon as possible afterwards, never from within this call.
   func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration
 
-  /// Calls `body` on the loop, once, after all that is due before it; never from within this call.
+  /// Calls `body` once on the loop, after everything that is already due; never from within this call.
   func soon(_ body: @escaping @LoopActor () -> Void)
 }
 

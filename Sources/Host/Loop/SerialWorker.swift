@@ -2,19 +2,19 @@ import CLinux
 import Common
 import Glibc
 
-/// A thread for work that may hang, on a disk for example: only other work for the same worker waits for it. It does one
-/// piece of work after the other, in the order in which they came.
+/// A thread for work that may block, for example on a disk: only other work for the same worker waits for it. It executes the work in the
+/// order of submission.
 ///
-/// The thread starts with the first piece and ends with its owner: it still does the pieces that it was given before that,
-/// and the loop does not wait for them. It is a thread of our own: those of libdispatch, on which Swift's tasks run, write a
-/// line to the journal about each thread whose priority a sandbox keeps them from setting. What a piece of work leaves on its
-/// stack is overwritten: parts of keys and of what was decrypted lie there.
+/// The thread starts with the first piece of work and ends with its owner: work that was already submitted is still executed, and the loop
+/// does not wait for it. It is not a thread of libdispatch, which runs Swift's tasks: libdispatch logs a line for each thread whose
+/// priority a sandbox forbids to set. After each piece of work the stack is overwritten, because it may contain parts of keys and of
+/// decrypted data.
 @LoopActor
 public final class SerialWorker: Offloading {
   private let queue: WorkQueue
   private var isStarted = false
 
-  /// - Parameter name: what the thread is called in `ps -L`, at most 15 bytes of it.
+  /// - Parameter name: the thread's name in `ps -L`, truncated to 15 bytes.
   public nonisolated init(_ name: String = "worker") {
     queue = WorkQueue(name)
   }
@@ -30,14 +30,14 @@ public final class SerialWorker: Offloading {
       let value = work()
       EventLoop.shared.soon { then(value) }
     }
-    // Where the kernel starts no more threads, the work waits until it does: each further piece, a canary's too, asks again.
+    // If the kernel cannot start a thread, the work waits: each further piece, including a canary, tries again.
     if !isStarted { isStarted = queue.startThread() }
   }
 }
 
-/// The work that waits for the thread of a worker.
+/// The queue of a worker's thread.
 ///
-/// `@unchecked Sendable`: `available` is a semaphore, made for several threads; everything else is behind a lock.
+/// `@unchecked Sendable`: `available` is a semaphore, which is thread-safe; everything else is protected by a lock.
 private final class WorkQueue: @unchecked Sendable {
   private let entries = Locked<[(@Sendable () -> Void)?]>([])
   private let available: UnsafeMutablePointer<sem_t>
@@ -55,13 +55,13 @@ private final class WorkQueue: @unchecked Sendable {
     available.deallocate()
   }
 
-  /// - Parameter work: a piece of work; nil ends the thread when the thread comes to it.
+  /// - Parameter work: a piece of work; nil ends the thread after the earlier ones.
   func put(_ work: (@Sendable () -> Void)?) {
     entries.withLock { $0.append(work) }
     sem_post(available)
   }
 
-  /// - Returns: false if the kernel starts no more threads.
+  /// - Returns: false if the kernel cannot start a thread.
   func startThread() -> Bool {
     let box = Unmanaged.passRetained(self)
     var thread = pthread_t()

@@ -2,34 +2,34 @@ import CSystemdEvent
 import Common
 import Glibc
 
-/// The service manager (systemd), as far as the process talks to it: readiness, status, watchdog. Without
-/// `$NOTIFY_SOCKET` each call does nothing.
+/// Notifications to the service manager (systemd): readiness, status, watchdog. Without `$NOTIFY_SOCKET` the calls have
+/// no effect.
 @LoopActor
 public enum ServiceManager {
-  /// Says, once, that the service is ready.
+  /// Reports once that the service is ready.
   public static func ready() { notify("READY=1") }
 
-  /// Says that the service reads its configuration again; `ready()` says that it is done.
+  /// Reports that the service reloads its configuration; `ready()` reports the end.
   public static func reloading(now: Instant) {
     notify("RELOADING=1\nMONOTONIC_USEC=\(now.nanoseconds / 1000)")
   }
 
   public static func stopping() { notify("STOPPING=1") }
 
-  /// One sentence on what the service is doing, for `systemctl status`. Line breaks are taken out.
+  /// Reports one sentence about the service's activity, for `systemctl status`. Line breaks are replaced by spaces.
   public static func status(_ sentence: String) {
     notify("STATUS=" + String(sentence.map { $0.isNewline ? " " : $0 }))
   }
 
-  /// How often the service manager wants a sign of life; nil when it wants none.
+  /// The watchdog interval of the service manager; nil if the watchdog is disabled.
   public static var watchdogInterval: Duration? {
     var microseconds: UInt64 = 0
     guard sd_watchdog_enabled(0, &microseconds) > 0 else { return nil }
     return .microseconds(Int64(clamping: microseconds))
   }
 
-  /// Sends signs of life at half the interval that the service manager wants, as long as `isHealthy` says so; nil when
-  /// it wants none.
+  /// Sends watchdog notifications at half the required interval, while `isHealthy` returns true; nil if the watchdog is
+  /// disabled.
   public static func startWatchdog(
     on scheduler: any Scheduler, isHealthy: @escaping @LoopActor () -> Bool
   ) -> Registration? {

@@ -2,26 +2,25 @@ import CLinux
 import Common
 import Glibc
 
-/// The clock that tells the date. An administrator or a time service may set it.
+/// The wall clock, which an administrator or a time service may set.
 @LoopActor
 public protocol WallClock: AnyObject, Sendable {
-  /// Milliseconds since 1970.
+  /// Milliseconds since 1970-01-01 UTC.
   var milliseconds: Int64 { get }
 
-  /// Whether a time service has set the clock, as the kernel says.
+  /// Whether a time service has synchronised the clock, according to the kernel.
   var isSynchronised: Bool { get }
 
-  /// Calls `body` as soon as the clock is set, and perhaps a few times more than that, for as long as the registration
-  /// lives.
+  /// Calls `body` when the clock is set, and possibly on other occasions, for the lifetime of the registration.
   func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration
 }
 
 extension WallClock {
-  /// Seconds since 1970.
+  /// Seconds since 1970-01-01 UTC.
   public var seconds: Int64 { milliseconds / 1000 }
 }
 
-/// The machine's own clock.
+/// The machine's clock.
 @LoopActor
 public final class SystemWallClock: WallClock {
   public nonisolated init() {}
@@ -34,17 +33,17 @@ public final class SystemWallClock: WallClock {
 
   public var isSynchronised: Bool { earshot_is_clock_synchronised() == 1 }
 
-  /// Sets a timer that is never due: the kernel cancels it when the clock is set.
+  /// Creates a timer that never fires: the kernel cancels it when the clock is set.
   public func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration {
     let timer = timerfd_create(CLOCK_REALTIME, Int32(TFD_CLOEXEC) | Int32(TFD_NONBLOCK))
     guard timer >= 0, earshot_watch_clock(timer) == 0 else {
       if timer >= 0 { close(timer) }
-      // A caller that reads the time now and then will notice as well.
+      // Callers also detect a change when they read the time.
       return Registration {}
     }
     let watch = EventLoop.shared.watch(timer, for: .readable) { _ in
       var count: UInt64 = 0
-      // The read fails with ECANCELED. The timer is set again either way.
+      // The read fails with ECANCELED. The timer is armed again in any case.
       _ = read(timer, &count, 8)
       _ = earshot_watch_clock(timer)
       body()

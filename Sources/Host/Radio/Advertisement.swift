@@ -1,10 +1,10 @@
-/// A legacy advertisement: what is on the air, and how often.
+/// A legacy advertisement: its data and its interval.
 public struct Advertisement: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// A peer may connect by it. A scanner is answered with the scan response, or not at all where that is empty.
+    /// Peers can connect. A scanner receives the scan response, if it is not empty.
     case connectable(scanResponse: AdvertisingData)
-    /// No peer may connect, and a scanner gets no answer. It comes from a random address of its own, which is the same for as
-    /// long as the set is on the air, also when the data is exchanged.
+    /// Peers cannot connect, and scanners receive no response. It is sent from a separate random address, which does not change while the
+    /// set is active, even if the data is replaced.
     case nonConnectable(AdvertisingSetID)
   }
 
@@ -13,7 +13,7 @@ public struct Advertisement: Hashable, Sendable {
   /// Time between two advertising events.
   public var interval: Duration
 
-  /// An advertisement by which peers may connect.
+  /// A connectable advertisement.
   public init(
     data: AdvertisingData, scanResponse: AdvertisingData = AdvertisingData(), interval: Duration = .milliseconds(100)
   ) {
@@ -26,27 +26,27 @@ public struct Advertisement: Hashable, Sendable {
     self.interval = interval
   }
 
-  /// What a scanner is answered with; empty if it is answered with nothing.
+  /// The scan response; empty if there is none.
   public var scanResponse: AdvertisingData {
     if case .connectable(let scanResponse) = kind { scanResponse } else { AdvertisingData() }
   }
 
-  /// Whether a peer may connect by it.
+  /// Whether peers can connect.
   public var isConnectable: Bool { setID == nil }
 
-  /// The set that it belongs to; nil for one by which peers may connect.
+  /// The set of the advertisement; nil for a connectable one.
   public var setID: AdvertisingSetID? {
     if case .nonConnectable(let set) = kind { set } else { nil }
   }
 
-  /// - Throws: `RadioError.advertisementTooLong` if either payload has over 31 bytes.
+  /// - Throws: `RadioError.advertisementTooLong` if a payload has more than 31 bytes.
   public func checkLengths() throws(RadioError) {
     _ = try data.encoded()
     _ = try scanResponse.encoded()
   }
 }
 
-/// Advertisements that are to come from one address.
+/// Identifies advertisements that use one address.
 public struct AdvertisingSetID: Hashable, Sendable {
   public let number: Int
 

@@ -1,8 +1,8 @@
 import Common
 
 extension AdvertisingData {
-  /// Reads the AD structures in `bytes`, as a receiver does: it ends where the bytes end, where a length is 0, or where a
-  /// structure is cut off (Core 5.4 Vol 3 Part C 11). A structure that is too short for its type is passed over.
+  /// Decodes the AD structures in `bytes` as a receiver does: up to the end of the bytes, a length of 0, or a truncated
+  /// structure (Core 5.4 Vol 3 Part C 11). A structure that is too short for its type is ignored.
   public init(decoding bytes: some Collection<UInt8>) {
     self.init([])
     var remaining = ArraySlice(Array(bytes))

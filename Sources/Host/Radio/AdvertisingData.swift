@@ -1,8 +1,8 @@
 import Common
 
-/// One of the two payloads of a legacy advertisement, as its AD structures in the order in which they go on the air.
+/// One of the two payloads of a legacy advertisement, as its AD structures in order of transmission.
 public struct AdvertisingData: Hashable, Sendable {
-  /// What a legacy advertising PDU and its scan response hold, each.
+  /// Maximum bytes of a legacy advertising PDU, and of its scan response.
   public static let limit = 31
 
   public var structures: [AdvertisingStructure]
@@ -18,7 +18,7 @@ public struct AdvertisingData: Hashable, Sendable {
   }
 
   public struct ManufacturerData: Hashable, Sendable {
-    /// The company identifier of the Assigned Numbers.
+    /// The company identifier from the Assigned Numbers.
     public var company: UInt16
     public var bytes: [UInt8]
 
@@ -32,8 +32,8 @@ public struct AdvertisingData: Hashable, Sendable {
     self.structures = structures
   }
 
-  /// The payload in the usual order: flags, UUID lists (16-bit forms first), service data, name. What is nil or empty is
-  /// left out.
+  /// The payload in the usual order: flags, UUID lists (16-bit forms first), service data, name. Nil and empty parts
+  /// are omitted.
   public init(
     flags: UInt8? = nil, serviceUUIDs: [BluetoothUUID] = [], serviceData: [ServiceData] = [], localName: String? = nil
   ) {
@@ -51,7 +51,7 @@ public struct AdvertisingData: Hashable, Sendable {
     structures.lazy.compactMap { if case .flags(let flags) = $0 { flags } else { nil } }.first
   }
 
-  /// The service UUIDs of all lists.
+  /// The service UUIDs of all lists in the payload.
   public var serviceUUIDs: [BluetoothUUID] {
     structures.flatMap { if case .serviceUUIDs(let uuids) = $0 { uuids } else { [BluetoothUUID]() } }
   }
@@ -84,9 +84,9 @@ public struct AdvertisingData: Hashable, Sendable {
     return (names.first(where: \.isWhole) ?? names.first)?.name
   }
 
-  /// The bytes on the air: each structure as its length, its type and its payload.
+  /// The encoded payload: each structure as its length, its type and its payload.
   ///
-  /// - Throws: `RadioError.advertisementTooLong` over 31 bytes.
+  /// - Throws: `RadioError.advertisementTooLong` above 31 bytes.
   public func encoded() throws(RadioError) -> [UInt8] {
     let bytes = structures.flatMap { structure in
       let payload = structure.payload

@@ -1,15 +1,15 @@
 import Common
 
-/// A single packet of an advertiser, as the radio received it.
+/// A single received packet of an advertiser.
 public struct AdvertisingPacket: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// An advertisement by which a peer may connect.
+    /// A connectable advertisement.
     case connectable
-    /// An advertisement by which no peer may connect.
+    /// An advertisement that is not connectable.
     case nonConnectable
-    /// The answer to a scanner.
+    /// A scan response.
     case scanResponse
-    /// An advertisement with its scan response behind it, or one of them: the radio does not say which.
+    /// An advertisement followed by its scan response, or only one of them: the radio does not report which.
     case unknown
   }
 
@@ -21,11 +21,11 @@ public struct AdvertisingPacket: Hashable, Sendable {
   public var address: BluetoothAddress
   public var addressKind: AddressKind
   public var kind: Kind
-  /// Received signal strength in dBm; nil where the radio does not know.
+  /// The received signal strength in dBm; nil if unknown.
   public var rssi: Int?
-  /// When it was received.
+  /// The time of reception.
   public var time: Instant
-  /// The AD structures, byte by byte as on the air.
+  /// The AD structures, exactly as received.
   public var data: [UInt8]
 
   public init(

@@ -1,14 +1,14 @@
-/// What a packet must hold to be listened to: bytes at an offset within an AD structure of a type, as the kernel's
-/// advertisement monitor takes it (Add Advertisement Patterns Monitor).
+/// A filter for packets: bytes at an offset within an AD structure of a type, as in the kernel's advertisement monitor
+/// (Add Advertisement Patterns Monitor).
 public struct AdvertisingPattern: Hashable, Sendable {
   /// The AD type.
   public let type: UInt8
-  /// Of the bytes, from the first one behind the type.
+  /// The offset of the bytes, from the first byte after the type.
   public let offset: UInt8
-  /// 1 to 31 bytes; with the offset 31 at most.
+  /// 1 to 31 bytes; offset and length together are at most 31.
   public let bytes: [UInt8]
 
-  /// How many patterns a radio listens for at one time, all services together (the kernel's limit).
+  /// Maximum patterns of a radio at one time, for all services together (the kernel's limit).
   public static let limit = 16
 
   /// - Precondition: `isValid`.
@@ -19,13 +19,13 @@ public struct AdvertisingPattern: Hashable, Sendable {
     self.bytes = bytes
   }
 
-  /// Whether a legacy advertisement can hold so many bytes at the offset.
+  /// Whether a legacy advertisement can contain `count` bytes at the offset.
   public static func isValid(offset: UInt8, count: Int) -> Bool {
     count >= 1 && Int(offset) + count <= AdvertisingData.limit
   }
 
-  /// Whether one of the AD structures in `data` holds the bytes. A structure that is cut off holds nothing, nor does what is
-  /// behind it. Nothing is allocated.
+  /// Whether an AD structure in `data` contains the bytes. A truncated structure, and everything after it, does not match. Nothing is
+  /// allocated.
   public func matches(_ data: ArraySlice<UInt8>) -> Bool {
     var start = data.startIndex
     while start < data.endIndex {

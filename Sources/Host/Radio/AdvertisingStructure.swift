@@ -14,10 +14,10 @@ public enum AdvertisingStructure: Hashable, Sendable {
   case localName(String)
   /// A shortened local name (type 0x08), in UTF-8.
   case shortenedName(String)
-  /// A structure of any other type, with its bytes behind the type.
+  /// A structure of another type, with its bytes after the type.
   case other(UInt8, [UInt8])
 
-  /// The AD type, the byte behind the length.
+  /// The AD type, the byte after the length.
   public var type: UInt8 {
     switch self {
     case .flags: 0x01
@@ -30,7 +30,7 @@ public enum AdvertisingStructure: Hashable, Sendable {
     }
   }
 
-  /// The bytes behind the type, little endian where they are numbers.
+  /// The bytes after the type; numbers are little endian.
   public var payload: [UInt8] {
     switch self {
     case .flags(let flags): [flags]

@@ -1,10 +1,10 @@
-/// What a service asks of the plan of advertisements, where there are fewer places on the air than advertisements.
+/// A service's requirements for its advertisements, for the case that slots are scarce.
 public struct AdvertisingTerms: Hashable, Sendable {
-  /// Of two advertisements the one of higher priority goes on the air.
+  /// If slots are scarce, advertisements of higher priority are sent.
   public var priority: AdvertisingPriority
-  /// Once it is on the air it stays this long without interruption, unless its owner takes it off; 4 s at most.
+  /// Minimum uninterrupted time of an active advertisement, unless its owner removes it; at most 4 s.
   public var leastTime: Duration
-  /// What a set says is refused if it is not on the air after this time. An advertisement waits for as long as it is wanted.
+  /// Data of a set is refused if it is not broadcast within this time. An advertisement waits as long as it is requested.
   public var longestWait: Duration
 
   public init(
@@ -16,20 +16,20 @@ public struct AdvertisingTerms: Hashable, Sendable {
   }
 }
 
-/// Who goes before whom where places on the air lack, the first one before all.
+/// Priorities for scarce slots, the highest first.
 public enum AdvertisingPriority: Int, CaseIterable, Hashable, Sendable, Comparable {
-  /// A person stands before the machine and waits.
+  /// A person who waits at the machine.
   case person = 1
-  /// A node by which others find a network.
+  /// A node through which peers find a network.
   case network = 2
-  /// That somebody is here.
+  /// The presence of this machine.
   case presence = 3
-  /// A message to all who are near.
+  /// A public message.
   case broadcast = 4
-  /// A call that may come late.
+  /// A notification that may be late.
   case notify = 5
 
-  /// Lower is less.
+  /// Lower priority is less.
   public static func < (left: AdvertisingPriority, right: AdvertisingPriority) -> Bool {
     left.rawValue > right.rawValue
   }

@@ -1,12 +1,12 @@
 /// The use of the advertising slots.
 public struct AdvertisingUse: Hashable, Sendable {
-  /// Slots that are used, those of other programs' advertisements included.
+  /// Used slots, including those of other programs' advertisements.
   public var used: Int
-  /// All slots that there are.
+  /// All slots.
   public var places: Int
-  /// The service of each slot that is on the air: one that uses several slots is named several times.
+  /// The service of each active slot; a service with several slots is listed several times.
   public var onAir: [String]
-  /// The services that wait for a slot, each once, the one that has waited longest first.
+  /// The services that wait for a slot, each once, in descending order of waiting time.
   public var waiting: [String]
 
   public init(used: Int, places: Int, onAir: [String], waiting: [String]) {

@@ -1,7 +1,7 @@
-/// How much of what goes over a link may wait in the system on its way, where nothing that is sent later can overtake it.
+/// The limit of data on a link that waits in the system, and that later data cannot overtake.
 public enum Backlog: Hashable, Sendable {
-  /// Little: what is sent next may be urgent.
+  /// A small limit, because the next data may be urgent.
   case short
-  /// More: the programs on the way take many values at a time, which costs each value less.
+  /// A larger limit: the programs handle many values at a time, which costs less for each value.
   case long
 }

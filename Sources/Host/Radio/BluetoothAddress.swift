@@ -1,4 +1,4 @@
-/// A device address: six bytes, most significant first, as it is printed.
+/// A device address: six bytes, most significant first, as in its text form.
 public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible {
   /// The address as a number; the upper 16 bits are zero.
   public let value: UInt64
@@ -7,7 +7,7 @@ public struct BluetoothAddress: Hashable, Sendable, CustomStringConvertible {
     self.value = value & 0xFFFF_FFFF_FFFF
   }
 
-  /// `00:AA:01:00:00:23`, in either case; nil for anything else.
+  /// Parses `00:AA:01:00:00:23`, ignoring case; nil for anything else.
   public init?(_ text: some StringProtocol) {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     guard parts.count == 6 else { return nil }

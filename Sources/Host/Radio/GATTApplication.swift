@@ -1,10 +1,9 @@
 import Common
 
-/// The services that a peripheral serves, as values.
+/// The services of a GATT server, as values.
 public struct GATTApplication: Hashable, Sendable {
   public var services: [GATTService]
-  /// Whether peers that connect stand and wait while something goes over their links: a radio then asks for links that are
-  /// fast, at the cost of power. It is no more than a wish.
+  /// Whether the persons at connected peers wait for transfers: a radio may then request fast links, at the cost of power.
   public var wantsFastLinks: Bool
 
   public init(services: [GATTService], wantsFastLinks: Bool = false) {
@@ -12,7 +11,7 @@ public struct GATTApplication: Hashable, Sendable {
     self.wantsFastLinks = wantsFastLinks
   }
 
-  /// The characteristics by where they are; of two with one name in a service, the first.
+  /// The characteristics by ID; of duplicates in a service the first.
   public var characteristics: [CharacteristicID: GATTCharacteristic] {
     var found: [CharacteristicID: GATTCharacteristic] = [:]
     for service in services {
@@ -28,8 +27,8 @@ public struct GATTApplication: Hashable, Sendable {
 public struct GATTService: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var characteristics: [GATTCharacteristic]
-  /// Where it is among the handles that a radio gives the services of this program, counted from the first; nil for anywhere. No two
-  /// services have handles in common (docs/bluez.md, "Handles").
+  /// The offset of the service in the block of handles that a radio assigns to this program's services, from 0; nil for no fixed position.
+  /// Services must not overlap (docs/bluez.md, "Handles").
   public var handleOffset: UInt16?
 
   public init(uuid: BluetoothUUID, characteristics: [GATTCharacteristic], handleOffset: UInt16? = nil) {
@@ -38,8 +37,8 @@ public struct GATTService: Hashable, Sendable {
     self.handleOffset = handleOffset
   }
 
-  /// The attributes that it consists of: itself, and a declaration, a value and, with values for subscribers, a Client
-  /// Characteristic Configuration for each characteristic.
+  /// Number of its attributes: one for the service. Each characteristic adds a declaration, a value and, if clients can
+  /// subscribe, a Client Characteristic Configuration.
   public var handleCount: Int {
     1 + characteristics.reduce(0) { $0 + ($1.properties.isDisjoint(with: [.notify, .indicate]) ? 2 : 3) }
   }
@@ -49,16 +48,15 @@ public struct GATTCharacteristic: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var properties: Properties
   public var reach: Reach
-  /// Whether no write is ever refused, so that a radio may take writes in a way that knows no refusal, and is faster.
+  /// Whether no write is ever refused. A radio may then use a faster path for writes that cannot report errors.
   public var takesAllWrites: Bool
 
-  /// Which clients a value of the characteristic must and may reach.
+  /// The clients that a value of the characteristic must and may reach.
   public enum Reach: Hashable, Sendable {
-    /// A value reaches clients that subscribed. Where the radio cannot tell them apart, other subscribers of the
-    /// characteristic hear it, too.
+    /// A value reaches subscribed clients. If the radio cannot distinguish clients, other subscribers receive it, too.
     case subscribers
-    /// A value reaches the clients that it is meant for, subscribed or not, and no other client. A radio that cannot do
-    /// that says so in its status.
+    /// A value reaches exactly the intended clients, subscribed or not. A radio that cannot do that reports it in its
+    /// status.
     case exact
   }
 
@@ -69,7 +67,7 @@ public struct GATTCharacteristic: Hashable, Sendable {
       self.rawValue = rawValue
     }
 
-    // The bits of the characteristic declaration, Core 5.4 Vol 3 Part G 3.3.1.1.
+    // The bits of the characteristic declaration (Core 5.4 Vol 3 Part G 3.3.1.1).
     public static let read = Properties(rawValue: 0x02)
     public static let writeWithoutResponse = Properties(rawValue: 0x04)
     public static let write = Properties(rawValue: 0x08)
@@ -86,14 +84,14 @@ public struct GATTCharacteristic: Hashable, Sendable {
     self.takesAllWrites = takesAllWrites
   }
 
-  /// Whether clients can subscribe to it.
+  /// Whether clients can subscribe.
   public var canNotify: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
 
-  /// Whether clients can write it, in either way.
+  /// Whether clients can write it, with or without response.
   public var canBeWritten: Bool { !properties.isDisjoint(with: [.write, .writeWithoutResponse]) }
 }
 
-/// Where a value belongs: the same characteristic UUID may stand in several services.
+/// Identifies a characteristic: the same characteristic UUID may occur in several services.
 public struct CharacteristicID: Hashable, Sendable {
   public var service: BluetoothUUID
   public var characteristic: BluetoothUUID

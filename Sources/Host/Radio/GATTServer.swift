@@ -1,29 +1,30 @@
 import Common
 import Loop
 
-/// A GATT application that is being served; dropping the server closes it.
+/// A GATT application that is being served; releasing the server closes it.
 @LoopActor
 public protocol GATTServer: AnyObject {
-  /// Sends `value` to the clients of `recipients`: to a client that subscribed to indications by indication, else by
-  /// notification. It never calls the delegate from within.
+  /// Sends `value` to the clients of `recipients`, as an indication if a client subscribed to indications, otherwise as
+  /// a notification. It never calls the delegate from within this call.
   ///
-  /// - Returns: what became of the value, for each link that it was meant for.
+  /// - Returns: the result for each intended link.
   @discardableResult
   func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery
 
-  /// A client writes its first values one at a time, each answered before the next goes, and many later: what it writes to
-  /// characteristics that take all writes may come in a way that is faster, and loses what a client writes as that way begins.
+  /// Announces that a client writes its first values one at a time, each after the answer to the last, and many values later. Its writes to
+  /// characteristics that accept all writes may then use a faster path. Values that the client writes while that path is being set up are
+  /// lost.
   func expectStream(from link: LinkID)
 
-  /// The service is done with the link. The link is cut when no other service uses it; `linkClosed` comes in any case,
-  /// never from within this call.
+  /// The service no longer uses the link. The link is ended if no other service uses it; `linkClosed` follows in any
+  /// case, never from within this call.
   func disconnect(_ link: LinkID)
 
-  /// Stops serving. No delegate call comes after it, and the service is done with all its links.
+  /// Stops serving. The delegate is not called afterwards, and the service no longer uses the links.
   func close()
 }
 
-/// The clients that a value is meant for.
+/// The recipients of a value.
 public enum Recipients: Hashable, Sendable {
   case link(LinkID)
   case links([LinkID])
@@ -31,16 +32,16 @@ public enum Recipients: Hashable, Sendable {
   case subscribers
 }
 
-/// What became of a value, by links. A link that was meant stands in exactly one of the first three lists.
+/// The result of sending a value, by links. Each intended link is in exactly one of the first three lists.
 public struct Delivery: Hashable, Sendable {
-  /// The radio has taken the value for these links.
+  /// Links whose value the radio has accepted.
   public var accepted: [LinkID]
-  /// These links have no room; `hasRoom` tells when they have. The value is not kept for them.
+  /// Links without capacity; `hasRoom` reports when they have some. The value is not stored for them.
   public var full: [LinkID]
-  /// These links are gone, or their clients cannot be reached: they did not subscribe.
+  /// Links that have ended, or whose clients are not subscribed and cannot be reached.
   public var unreachable: [LinkID]
-  /// The value was not meant for these links, and goes to them as well if they have subscribed: on a radio that does not keep its
-  /// clients apart, for values that others may hear.
+  /// Unintended links that also receive the value if they are subscribed. This happens on a radio that cannot distinguish clients, for
+  /// characteristics whose reach permits it.
   public var overheard: [LinkID]
 
   public init(
@@ -53,8 +54,7 @@ public struct Delivery: Hashable, Sendable {
   }
 }
 
-/// The service that answers for a GATT application. It is told of the links whose peers use the application, and of no
-/// others.
+/// The service of a GATT application. It is notified of the links whose peers use the application, and of no others.
 @LoopActor
 public protocol GATTServerDelegate: AnyObject {
   /// A peer uses the application for the first time: it has written, read or subscribed.
@@ -65,19 +65,20 @@ public protocol GATTServerDelegate: AnyObject {
   /// The ATT MTU of a link is known or has changed.
   func linkChanged(_ link: LinkID, mtu: Int)
 
-  /// A client has subscribed to a characteristic, or no longer is subscribed. A radio that cannot tell one client from
-  /// another does not say so.
+  /// A client has subscribed to a characteristic, or unsubscribed. A radio that cannot distinguish clients does not
+  /// report it.
   func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool)
 
-  /// A client has written. `linkOpened` and, where the radio knows it, `linkChanged` came before.
+  /// A client has written. `linkOpened` was called before, and `linkChanged` if the radio knows the MTU.
   ///
-  /// - Throws: what a write request is answered with; a write command is never answered.
+  /// - Throws: the error for the answer to a write request; a write command has no answer.
   func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError)
 
-  /// A link that `notify` found full has room again.
+  /// A link that `notify` reported as full has capacity again.
   func hasRoom(_ link: LinkID)
 
-  /// The link is gone, or the service is done with it. If its peer uses the application again, it is opened anew.
+  /// The link has ended, or the service no longer uses it. If its peer uses the application again, `linkOpened` is
+  /// called again.
   func linkClosed(_ link: LinkID)
 }
 

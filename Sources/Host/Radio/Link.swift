@@ -1,68 +1,67 @@
 import Common
 import Loop
 
-/// A link on which we are the GATT client.
+/// A link on which this machine is the GATT client.
 ///
-/// Calls return at once; their outcome comes as a `LinkEvent`. Writes are carried out in the order of the calls. Between two
-/// machines there may be one physical link for both directions, whichever of them made it: then the peer is a client of
-/// ours on a link of the same `id`.
+/// Calls return immediately; their results arrive as a `LinkEvent`. Writes are executed in the order of the calls. Two machines may have
+/// one physical link for both roles, made by either of them: the peer is then also our client, on a link with the same `id`.
 @LoopActor
 public protocol Link: AnyObject {
   var id: LinkID { get }
 
-  /// Finds the services and characteristics of the peer: `discovered`.
+  /// Discovers the services and characteristics of the peer; the result is `discovered`.
   func discover()
 
-  /// Asks for an ATT MTU: `mtuChanged`, with what was agreed on.
+  /// Requests an ATT MTU; the result is `mtuChanged`, with the negotiated value.
   func exchangeMTU(_ mtu: Int)
 
-  /// Has values of `characteristic` delivered: `subscribed`. A peer without a CCCD is no error.
+  /// Subscribes to values of `characteristic`; the result is `subscribed`. A peer without a CCCD is not an error.
   func subscribe(to characteristic: CharacteristicID)
 
-  /// Writes `value`: `written`. With `.request` after the peer's answer; with `.command` and `.stream` as soon as the radio
-  /// has room for another, which is no word on whether it arrived.
+  /// Writes `value`; the result is `written`. With `.request` it follows the peer's answer. With `.command` and `.stream` it follows as
+  /// soon as the radio has capacity for another value, without confirming the arrival.
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind)
 
-  /// Streams `value` if the radio takes it within this call, and tells nothing more of it: of many values in a row, each
-  /// `written` would cost as much as its value.
+  /// Streams `value` if the radio accepts it within this call, without an event: for many consecutive values, each
+  /// `written` would cost as much as the value.
   ///
-  /// - Returns: whether it was taken. Where not, `write` as `.stream` waits until the radio can take it.
+  /// - Returns: whether it was accepted. If not, use `write` with `.stream`, which waits for capacity.
   func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool
 
-  /// Bytes of the longest value that is written whole, however large the MTU. It is known when the services are discovered.
+  /// Maximum bytes of a value that can be written completely, regardless of the MTU. It is known after `discovered`.
   var writeLimit: Int { get }
 
-  /// The service is done with the link, or gives up connecting: `disconnected` comes in any case. The link is cut when no
-  /// other service uses it.
+  /// The service no longer uses the link, or cancels the attempt: `disconnected` follows in any case. The link is ended
+  /// if no other service uses it.
   func disconnect()
 }
 
 public enum WriteKind: Hashable, Sendable {
-  /// With response.
+  /// Write Request.
   case request
-  /// Without response.
+  /// Write Command.
   case command
-  /// Without response, in the fastest way there is; with response where the radio knows that values without one may be lost on
-  /// their way. A characteristic that is written so is written in no other way on that link.
+  /// Write Command on the fastest path; Write Request if commands may be lost on this link. On one link, a characteristic that is written
+  /// with `.stream` must not be written otherwise.
   case stream
 }
 
 extension Link {
   public var writeLimit: Int { ATT.valueLimit }
 
-  /// Of a radio that tells of every write.
+  /// The default, for a radio that reports every write.
   public func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool { false }
 }
 
-/// What happens on a `Link`.
+/// An event of a `Link`.
 public enum LinkEvent: Hashable, Sendable {
   case connected
   case discovered([GATTService])
   case mtuChanged(Int)
   case subscribed(CharacteristicID)
-  /// In the order of the writes. `error` is the peer's refusal, or nil.
+  /// The result of a write, in the order of the writes. `error` is the peer's refusal, or nil.
   case written(CharacteristicID, error: ATTError?)
   case notified(CharacteristicID, [UInt8])
-  /// Last of all events; also when connecting failed.
+  /// The last event; also sent if connecting failed.
   case disconnected(reason: String)
 }

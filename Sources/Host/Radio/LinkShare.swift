@@ -1,16 +1,15 @@
-/// What a service asks of the budget of links.
+/// A service's requirements for links.
 public struct LinkShare: Hashable, Sendable {
-  /// Links that the service always finds room for while it serves or connects: others give way.
+  /// Minimum links that are available to the service while it serves or connects: other services release links for it.
   public var needs: Int
-  /// Of the links that it needs and does not have, as many find a place free at one time: one for a service whose peers come
-  /// one after the other.
+  /// Maximum number of its missing minimum links that are kept free at one time: one for a service whose peers connect one after the other.
   public var spare: Int
-  /// Links that the service may have at one time.
+  /// Maximum links of the service.
   public var may: Int
-  /// Of two services that have more than they need, the one of lower priority gives a link up first.
+  /// If several services exceed their minimum, the one of lowest priority releases a link first.
   public var priority: Int
 
-  /// The share of those who only look at the radio.
+  /// The share of tenants that only read the radio's state.
   public static let nothing = LinkShare(needs: 0, may: 0, priority: 0)
 
   public init(needs: Int, spare: Int = .max, may: Int, priority: Int) {

@@ -1,88 +1,86 @@
 import Common
 import Loop
 
-/// The port: what a service asks of a radio that it shares with other services.
+/// The port through which a service uses a radio that it shares with other services.
 ///
-/// Events come as calls on the loop, in the order in which they happened on the air; none comes from within a call to
-/// the radio. What is set up lives as long as its handle, also across the loss and return of the adapter.
+/// Events are delivered as calls on the loop, in the order of their occurrence, never from within a call to the radio.
+/// Everything that is set up lasts as long as its handle, including losses and returns of the adapter.
 @LoopActor
 public protocol Radio: AnyObject {
   var status: RadioStatus { get }
 
-  /// What others did to the radio, in numbers since the start.
+  /// Counts of actions by peers and other programs, since the start.
   var tallies: [Tally] { get }
 
-  /// Calls `handler` at every change of `status` from now on.
+  /// Calls `handler` on every change of `status` from now on.
   func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration
 
-  /// Has an advertisement on the air for as long as the registration lives, also after a peer has connected, as far as
-  /// `terms` and those of other advertisements let it.
+  /// Broadcasts an advertisement for the lifetime of the registration, also after a peer has connected, subject to its
+  /// `terms` and those of other advertisements.
   ///
-  /// - Parameter server: the application that a peer who connects looks for: the advertisement waits until it is served.
-  /// - Throws: `RadioError.advertisementTooLong`; what goes wrong later shows in `status`.
+  /// - Parameter server: the application that connecting peers use: the advertisement waits until it is served.
+  /// - Throws: `RadioError.advertisementTooLong`; later errors are in `status`.
   func advertise(
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for server: (any GATTServer)?
   ) throws(RadioError) -> Registration
 
-  /// The use of the advertising slots by all services together.
+  /// The use of the advertising slots by all services.
   var advertisingUse: AdvertisingUse { get }
 
-  /// An advertiser of messages that are on the air for a stated time each.
+  /// An advertiser of messages that are each broadcast for a given time.
   ///
   /// - Parameters:
-  ///   - terms: for each message. Between two of them the set gives way to any other advertisement.
-  ///   - resting: what it says between two messages; nil: nothing, and each message comes from an address of its own.
+  ///   - terms: apply to each message. Between two messages any other advertisement may take the set's slot.
+  ///   - resting: the data between two messages; nil: none, and each message uses a new address.
   /// - Throws: `RadioError.advertisementTooLong`.
   func advertisingSet(
     _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?
   ) throws(RadioError) -> any AdvertisingSet
 
-  /// Serves `application` until the server is closed. The delegate is held weakly.
+  /// Serves `application` until the server is closed. The delegate is referenced weakly.
   func serve(_ application: GATTApplication, delegate: any GATTServerDelegate) -> any GATTServer
 
-  /// Scans actively for advertisers of one of `services`; with an empty list, for every advertiser.
+  /// Scans actively for advertisers of one of `services`; an empty list means every advertiser.
   func scan(
     for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Calls `handler` with every single packet that one of `patterns` matches, advertisers and repetitions alike; none is put
-  /// together with another. The radio scans passively, unless a service scans besides.
+  /// Calls `handler` with every packet that matches one of `patterns`, including repetitions; packets are not combined. The radio scans
+  /// passively, unless another service scans actively.
   ///
-  /// - Parameter patterns: an empty list stands for every packet, for which the radio scans actively.
-  /// - Throws: `RadioError.notReady` where the radio cannot tell of packets, with what to do; `RadioError.notSupported` for more
-  ///   than 16 patterns of all services together.
+  /// - Parameter patterns: an empty list means every packet, with active scanning.
+  /// - Throws: `RadioError.notReady`, with instructions, if the radio cannot report packets; `RadioError.notSupported` for more than 16
+  ///   patterns of all services together.
   func listen(
     for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Connects to an advertiser that was sighted, when it is this attempt's turn. Everything more comes as events; the last
-  /// one is `disconnected`.
+  /// Connects to an advertiser that was reported, as soon as this attempt may begin. All results are events; the last one is
+  /// `disconnected`.
   ///
   /// - Throws: `RadioError.notReady` without an adapter.
   func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
 
-  /// How much of what goes over a link of this service's may wait on its way from now on; at first it is little. Of several services
-  /// with the same link the last one decides.
+  /// Sets the limit of data that waits in the system on a link of this service; initially it is small. If several services use the link,
+  /// the last call applies.
   func allow(_ backlog: Backlog, on link: LinkID)
 
-  /// Calls `handler` when the radio needs a place and takes one of this service's links: with those that it may take. The
-  /// link that the handler returns is given up; with nil the radio chooses.
+  /// Calls `handler` when the radio needs to release one of this service's links, with the links to choose from. The
+  /// link that the handler returns is ended; with nil the radio chooses.
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?)
 
-  /// Asks the services of lower priority for quiet, for as long as the registration lives: somebody is being served, and they
-  /// neither scan nor connect meanwhile.
+  /// Inhibits scanning and connecting of lower-priority services for the lifetime of the registration, while this service serves a peer.
   func askForQuiet() -> Registration
 
-  /// Whether a service of higher priority asks for quiet.
+  /// Whether a service of higher priority inhibits scanning and connecting.
   var isQuietWanted: Bool { get }
 
-  /// Whether a service of higher priority has an advertisement for a person who is to come. A radio that connects may advertise nothing
-  /// meanwhile.
+  /// Whether a service of higher priority advertises for a person. A radio may be unable to advertise while it connects.
   var isPersonAwaited: Bool { get }
 
-  /// Calls `handler` with each change of `isQuietWanted`.
+  /// Calls `handler` on each change of `isQuietWanted`.
   func onQuiet(_ handler: @escaping @LoopActor (Bool) -> Void) -> Registration
 }
 
@@ -92,25 +90,25 @@ extension Radio {
   }
 }
 
-/// What a radio is doing.
+/// The state of a radio.
 public struct RadioStatus: Hashable, Sendable {
   public enum State: String, Hashable, Sendable {
-    /// There is something to wait for, and no need to do anything: an adapter, the Bluetooth service.
+    /// The radio waits for an adapter or the Bluetooth service; no action is required.
     case waiting
-    /// It works.
+    /// The radio works.
     case ready
-    /// It works in part; `reason` says what is missing and what to do.
+    /// The radio works partially; `reason` states what is missing and what to do.
     case degraded
   }
 
   public var state: State
   /// A sentence for a person; empty when ready.
   public var reason: String
-  /// Names of the adapters there are, the one in use first: `hci0`.
+  /// Names of the available adapters, the one in use first: `hci0`.
   public var adapters: [String]
-  /// What is behind it, with its version: `BlueZ 5.66`; empty where that says nothing.
+  /// The implementation and its version: `BlueZ 5.66`; may be empty.
   public var stack: String
-  /// Consequences of the version and configuration, and what to do about them, as sentences for a person.
+  /// Consequences of the version and configuration, with what to do, as sentences for a person.
   public var limits: [String]
   public var traits: RadioTraits
 

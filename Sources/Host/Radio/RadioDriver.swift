@@ -1,50 +1,50 @@
 import Common
 import Loop
 
-/// What stands behind the shared radio: BlueZ, or the simulated air. A driver does what it is told and tells all that
-/// happens; who may do what is decided above it.
+/// The implementation of the shared radio: BlueZ, or the simulated radio. A driver executes requests and reports all events; the layer
+/// above decides which service may do what.
 ///
-/// Nothing that a driver is told to do calls its delegate from within. What it was told holds across the loss and return of
-/// the adapter: advertisements, applications and scans come back by themselves. Links do not: each ends with `linkDown`.
+/// Requests never call the delegate from within. They persist across losses and returns of the adapter: advertisements, applications and
+/// scans are restored. Links are not: each ends with `linkDown`.
 @LoopActor
 public protocol RadioDriver: AnyObject {
   var status: RadioStatus { get }
-  /// What others did to the radio, in numbers since the start.
+  /// Counts of actions by peers and other programs, since the start.
   var tallies: [Tally] { get }
-  /// Who hears what happens. Held weakly.
+  /// The receiver of events, referenced weakly.
   var delegate: (any RadioDriverDelegate)? { get set }
 
-  /// How many advertisements can be on the air at one time, at least 1. Changes are told by `advertisingSlotsChanged`.
+  /// Maximum advertisements at one time, at least 1. `advertisingSlotsChanged` reports changes.
   var advertisingSlots: Int { get }
 
-  /// How many advertisements of other programs have places besides.
+  /// Number of other programs' active advertisements.
   var foreignAdvertisements: Int { get }
 
-  /// Puts an advertisement on the air in a slot, in place of what was there; nil empties the slot. Its payloads have 31
-  /// bytes at most. `onAir` tells when it is there; what goes wrong shows in `status`.
+  /// Sets the advertisement of a slot; nil empties the slot. Each payload has at most 31 bytes. `onAir` reports when it
+  /// is active; errors are in `status`.
   ///
-  /// Where both belong to one advertising set the data is exchanged, and the address stays.
+  /// If the old and the new advertisement belong to one set, the data is replaced and the address does not change.
   ///
-  /// - Parameter slot: from 0; those beyond `advertisingSlots` are only ever emptied.
+  /// - Parameter slot: from 0; slots beyond `advertisingSlots` are only emptied.
   func advertise(_ advertisement: Advertisement?, in slot: Int)
 
-  /// Serves an application under a number that is not in use, until `stopServing`. `applicationChanged` tells when peers
-  /// can find it.
+  /// Serves an application under an unused number until `stopServing`. `applicationChanged` reports when peers can
+  /// discover it.
   func serve(_ application: GATTApplication, as number: ApplicationID)
 
   func stopServing(_ number: ApplicationID)
 
-  /// Whether peers can find the application now.
+  /// Whether peers can discover the application now.
   func isServed(_ number: ApplicationID) -> Bool
 
-  /// Scans for as long as this is not nil.
+  /// Scans with this filter; nil stops scanning.
   func listen(_ listening: Listening?)
 
-  /// Why the driver cannot tell of single packets, and what to do, in sentences for a person; nil where it can.
+  /// Why the driver cannot report single packets, and what to do, in sentences for a person; nil if it can.
   var deafness: String? { get }
 
-  /// Connects at once; `linkUp` comes before the event `connected`, for a link that was there already, too. The link has
-  /// the identity of the served link where both are one.
+  /// Connects immediately; `linkUp` precedes the event `connected`, also for an existing link. A link that serves and
+  /// connects has one identity.
   ///
   /// - Throws: `RadioError.notReady`.
   func connect(
@@ -56,38 +56,38 @@ public protocol RadioDriver: AnyObject {
     _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
   ) -> Delivery
 
-  /// A service says that a client writes its first values one at a time, and many later.
+  /// Announces that a client writes its first values one at a time, and many later.
   func expectStream(from link: LinkID, in application: ApplicationID)
 
-  /// How much of what goes over a link may wait on its way from now on; at first it is little.
+  /// Sets the limit of data that waits in the system on a link; initially it is small.
   func allow(_ backlog: Backlog, on link: LinkID)
 
-  /// Who made a link, as far as the driver can tell by now.
+  /// Which end made a link, as far as the driver knows.
   func origin(of link: LinkID) -> LinkOrigin
 
-  /// Cuts a link, whoever made it; `linkDown` follows. Does nothing for a link that is gone.
+  /// Ends a link, in either role; `linkDown` follows. No effect on a link that has ended.
   func cut(_ link: LinkID)
 
-  /// The program ends, and serves nothing any more: the driver gives back what it changed for other programs as well.
+  /// Restores settings that the driver changed for other programs, too. The program is about to exit, and no longer serves.
   ///
-  /// - Parameter then: called once, when that is done; at the latest after `limit`, or when links that are being cut have had their time.
+  /// - Parameter then: called once, when that is done; at the latest after `limit`, or after the time limit of links that are being ended.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void)
 }
 
 extension RadioDriver {
-  /// Whether the driver tells of single packets.
+  /// Whether the driver reports single packets.
   public var seesPackets: Bool { deafness == nil }
 
-  /// A driver that no other program shares.
+  /// The default, for a driver without other programs.
   public var foreignAdvertisements: Int { 0 }
 
-  /// A driver that takes all writes in one way.
+  /// The default, for a driver with only one path for writes.
   public func expectStream(from link: LinkID, in application: ApplicationID) {}
 
-  /// A driver in which the same always waits.
+  /// The default, for a driver with a fixed limit.
   public func allow(_ backlog: Backlog, on link: LinkID) {}
 
-  /// A driver that changes nothing for others has nothing to give back.
+  /// The default, for a driver that has nothing to restore.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }
 
@@ -102,12 +102,11 @@ public struct ApplicationID: Hashable, Sendable, CustomStringConvertible {
   public var description: String { "application \(number)" }
 }
 
-/// What a scan is for.
+/// The filter of a scan.
 public struct Listening: Hashable, Sendable {
-  /// Whether the delegate wants `heard(_: Sighting)`: an advertiser that names one of these services. Empty: every
-  /// advertiser. Nil: no sightings.
+  /// The services whose advertisers are reported by `heard(_: Sighting)`. Empty: every advertiser. Nil: none.
   public var services: Set<BluetoothUUID>?
-  /// Whether the delegate wants `heard(_: AdvertisingPacket)`: what one of these matches. Empty: every packet. Nil: no packets.
+  /// The patterns whose packets are reported by `heard(_: AdvertisingPacket)`. Empty: every packet. Nil: none.
   public var patterns: Set<AdvertisingPattern>?
 
   public init(services: Set<BluetoothUUID>? = nil, patterns: Set<AdvertisingPattern>? = nil) {
@@ -115,18 +114,18 @@ public struct Listening: Hashable, Sendable {
     self.patterns = patterns
   }
 
-  /// Whether the delegate wants a packet with this data.
+  /// Whether the filter accepts a packet with this data.
   public func wants(_ data: ArraySlice<UInt8>) -> Bool {
     guard let patterns else { return false }
     return patterns.isEmpty || patterns.contains { $0.matches(data) }
   }
 }
 
-/// A link as a driver tells of it.
+/// A link in a driver's report.
 public struct DriverLink: Hashable, Sendable {
   public var id: LinkID
   public var address: BluetoothAddress
-  /// When it came up.
+  /// When the link came up.
   public var since: Instant
 
   public init(id: LinkID, address: BluetoothAddress, since: Instant) {
@@ -136,51 +135,51 @@ public struct DriverLink: Hashable, Sendable {
   }
 }
 
-/// Who made a link.
+/// The end that made a link.
 public enum LinkOrigin: Hashable, Sendable {
-  /// The peer connected to us.
+  /// The peer connected to this machine.
   case peer
-  /// We connected to the peer: this service, or another program.
+  /// This machine connected to the peer: this service, or another program.
   case here
-  /// The driver cannot tell; the link may belong to another program.
+  /// Unknown; the link may belong to another program.
   case unknown
 }
 
-/// The use that a client makes of an application, apart from writing.
+/// A client's use of an application, except writing.
 public enum Use: Hashable, Sendable {
   case read(CharacteristicID)
   case subscribed(CharacteristicID)
   case unsubscribed(CharacteristicID)
 }
 
-/// Who hears what happens at a driver. Calls come on the loop, never from within a call to the driver.
+/// The receiver of a driver's events. Calls come on the loop, never from within a call to the driver.
 @LoopActor
 public protocol RadioDriverDelegate: AnyObject {
   func statusChanged(_ status: RadioStatus)
   func advertisingSlotsChanged()
-  /// What is in a slot has changed: the advertisement that is on the air there now, as far as the driver can tell; nil when none is.
+  /// The content of a slot has changed: the advertisement that is active there now, as far as known; nil if none is.
   func onAir(_ advertisement: Advertisement?, in slot: Int)
-  /// An application can be found by peers, or no longer.
+  /// Peers can discover the application, or no longer can.
   func applicationChanged(_ application: ApplicationID, isServed: Bool)
 
-  /// A link is up. Comes once for each, before all else that is told of it.
+  /// A link is up. Called once for each link, before all other calls about it.
   func linkUp(_ link: DriverLink)
   func linkChanged(_ link: LinkID, mtu: Int)
-  /// The link is gone. Nothing more is told of it, and its identity is never used again.
+  /// The link has ended. It is not reported again, and its identity is never reused.
   func linkDown(_ link: LinkID)
 
   func used(_ application: ApplicationID, by link: LinkID, _ use: Use)
-  /// - Throws: what a write request is answered with.
+  /// - Throws: the error for the answer to a write request.
   func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError)
-  /// A link that `notify` found full has room again.
+  /// A link that `notify` reported as full has capacity again.
   func hasRoom(_ link: LinkID)
 
-  /// An advertiser was heard: what is known of it, put together. It may come for every packet.
+  /// An advertiser was received, with its combined data. It may be called for every packet.
   func heard(_ sighting: Sighting)
-  /// A single packet of an advertiser came, where a scan asks for packets (`Listening.patterns`).
+  /// A single packet of an advertiser was received, if the scan requests packets (`Listening.patterns`).
   func heard(_ packet: AdvertisingPacket)
-  /// The driver knows an advertiser no more: until it is heard again, no attempt to connect to it can succeed.
+  /// The driver has removed an advertiser: connecting to it fails until it is received again.
   func forgot(_ address: BluetoothAddress)
 }

@@ -1,18 +1,18 @@
 import Common
 
-/// What a radio could not do for us.
+/// An error of a radio.
 public enum RadioError: CodedError, Equatable {
   case advertisementTooLong(bytes: Int, limit: Int)
-  /// The radio has no way to do this at all.
+  /// The radio does not support the operation.
   case notSupported(String)
-  /// No adapter, no Bluetooth service, powered off: the sentence says which.
+  /// There is no adapter or no Bluetooth service, or the adapter is off; the sentence states which.
   case notReady(String)
-  /// The peer went out of range, cut the link, or never answered.
+  /// The peer went out of range, disconnected, or did not answer.
   case peerLost(String)
-  /// The Bluetooth service refused; its own words are behind it.
+  /// The Bluetooth service refused; its message is appended.
   case refused(String)
   case timedOut(String)
-  /// Other advertisements had all places on the air for this time.
+  /// Other advertisements occupied all slots for this time.
   case noSlot(after: Duration)
 
   public var code: String {
@@ -40,7 +40,7 @@ public enum RadioError: CodedError, Equatable {
   }
 }
 
-/// What a GATT server answers to a request it does not carry out; the raw value is the ATT error code.
+/// The answer of a GATT server to a request that it refuses; the raw value is the ATT error code.
 public enum ATTError: UInt8, Error, Sendable {
   case invalidOffset = 0x07
   case invalidLength = 0x0D

@@ -1,19 +1,18 @@
-/// How a radio differs from what services wish for, where they can do something about it.
+/// Limitations of a radio that services can take into account.
 public struct RadioTraits: Hashable, Sendable {
-  /// Whether a value for one client reaches that client alone, and is as long as that client's MTU lets it be. Without it all
-  /// subscribers hear it, each cut to its own MTU.
+  /// Whether a value for one client reaches only that client, limited only by that client's MTU. Otherwise all subscribers receive it, each
+  /// cut to its own MTU.
   public var keepsClientsApart = true
-  /// Bytes of the longest value that arrives when a client writes it without response.
+  /// Maximum bytes of a write without response that arrives completely.
   public var longestWrite = ATT.valueLimit
-  /// Whether all advertisements of the service that asks have places of their own on the air, and have had them for half a minute:
-  /// where a controller has few places they take turns with those of others.
+  /// Whether all advertisements of this service have had their own slots for half a minute: if a controller has few slots, services share
+  /// them in turns.
   public var advertisesAll = true
-  /// What is missing where single packets are told of but not as they came, with what to do about it, in a sentence for a person;
-  /// nil where nothing is.
+  /// Limitation of single-packet reports that are altered, with what to do, in a sentence for a person; nil if there is none.
   public var packetShortfall: String?
-  /// Why no single packet is told of for now although somebody listens, with what to do about it; nil where they are.
+  /// Why requested single packets are not reported now, with what to do; nil if they are.
   public var deafness: String?
-  /// What this machine tells everybody near by itself, with what to do about it, in sentences for a person.
+  /// Information that this machine reveals to everybody in range, with what to do, in sentences for a person.
   public var disclosures: [String] = []
 
   public init() {}

@@ -1,13 +1,13 @@
 import Common
 
-/// An advertiser as a scanner sees it: what its advertisement and its scan response hold, put together.
+/// A scan result: the combined data of an advertisement and its scan response.
 public struct Sighting: Hashable, Sendable {
   public var address: BluetoothAddress
   public var serviceUUIDs: [BluetoothUUID]
   public var serviceData: [AdvertisingData.ServiceData]
   public var manufacturerData: [AdvertisingData.ManufacturerData]
   public var localName: String?
-  /// Received signal strength in dBm; nil where the radio does not know.
+  /// The received signal strength in dBm; nil if unknown.
   public var rssi: Int?
 
   public init(
@@ -26,15 +26,15 @@ public struct Sighting: Hashable, Sendable {
     serviceData.first { $0.service == service }?.bytes
   }
 
-  /// The services that the advertiser names, in lists or by their data.
+  /// The services in the advertiser's UUID lists and service data.
   public var services: Set<BluetoothUUID> { Set(serviceUUIDs).union(serviceData.map(\.service)) }
 }
 
-/// What a scan tells.
+/// An event of a scan.
 public enum ScanEvent: Hashable, Sendable {
-  /// An advertiser was heard: when it is first heard, when its data changes, and once a second at most while it is heard.
+  /// An advertiser was received: on its first packet, when its data changes, and at most once a second while it
+  /// continues.
   case sighted(Sighting)
-  /// An advertiser that was sighted has not been heard for half a minute, had to give way to others, or is not known to the
-  /// driver any more; or the radio is gone.
+  /// An advertiser was not received for half a minute, was displaced by others, or was removed by the driver; or the radio is gone.
   case lost(BluetoothAddress)
 }

@@ -1,10 +1,9 @@
 import Common
 import Radio
 
-/// Who is next, and where.
+/// The choice of the next request and its slot.
 extension AdvertisingPlan {
-  /// When `Event.timer` is due: the moment from which another request may go on the air, or is refused; nil while there is
-  /// none.
+  /// When `Event.timer` is due: the time at which another request may begin or is refused; nil if there is none.
   func deadline(after now: Instant) -> Instant? {
     let waiting = entries.filter(\.isWaiting)
     guard !waiting.isEmpty else {
@@ -36,8 +35,7 @@ extension AdvertisingPlan {
     return actions
   }
 
-  /// Since when each priority waits as a whole: that one of its requests is refused and the next one comes makes it no more
-  /// patient.
+  /// Records since when each priority as a whole has waited. The refusal of one of its requests does not restart the time.
   private mutating func noteWaits(at now: Instant) {
     let waiting = Set(candidates.map { entries[$0].priority })
     let shown = Set(entries.filter { $0.isShown }.map(\.priority))
@@ -66,7 +64,7 @@ extension AdvertisingPlan {
     return nil
   }
 
-  /// Those that may begin, by priority, and among equals the one that has waited longest first.
+  /// Requests that may begin, by priority, then by descending waiting time.
   private var candidates: [Int] {
     entries.indices.filter { entries[$0].isWaiting && mayBegin(entries[$0]) }.sorted { left, right in
       let (one, other) = (entries[left], entries[right])
@@ -82,14 +80,13 @@ extension AdvertisingPlan {
     return (0..<slots).first { !taken.contains($0) }
   }
 
-  /// Of a set that has nothing to say, or else of one that has, and whose priority is lower.
+  /// The slot of a resting set without data to send, or else of a resting set of lower priority.
   private func slotAtRest(for entry: Entry) -> Int? {
     let resting = entries.filter { if case .resting = $0.place { true } else { false } }
     return (resting.first { !$0.isWaiting } ?? resting.first { $0.priority < entry.priority })?.slot
   }
 
-  /// The slot that a request may take from another by its priority: of the lowest priority, then the one that has been on the
-  /// air longest.
+  /// The slot that a request may take because of priority: that of the lowest priority, then of the longest active time.
   private func slot(below entry: Entry, at now: Instant) -> Int? {
     entries.filter { other in
       guard let slotIsKept = other.priority < entry.priority ? other.uninterruptedUntil : other.turnUntil else {
@@ -99,10 +96,10 @@ extension AdvertisingPlan {
     }.min { $0.isBefore($1) }?.slot
   }
 
-  // MARK: Turns in place of a higher priority
+  // MARK: Turns instead of a higher priority
 
-  /// A request whose priority has been patient, and the slot that it may take from a higher one; one at a time, and of those that
-  /// are overdue the priority whose last turn was longest ago.
+  /// An overdue request, and the slot that it may take from a higher priority. Only one such turn is active at a time; of several overdue
+  /// priorities, the one whose last turn was longest ago is first.
   private func turn(_ candidates: [Int], at now: Instant) -> (entry: Int, slot: Int)? {
     guard !entries.contains(where: \.isTurn), lastTurnEnd.map({ $0.advanced(by: Self.pause) <= now }) ?? true
     else { return nil }
@@ -113,7 +110,7 @@ extension AdvertisingPlan {
       return one == other ? left.key > right.key : one < other
     }
     for (priority, index) in overdue {
-      // No other turn is in the way of a broadcast that is about to have its own.
+      // A turn must not delay a broadcast whose own turn is imminent.
       if priority != .broadcast, heads[.broadcast] != nil, let next = nextBroadcast, next > now,
         now.duration(to: next) < Self.longestUninterrupted + Self.pause
       {
@@ -135,14 +132,14 @@ extension AdvertisingPlan {
     return priority != .broadcast || nextBroadcast.map { $0 <= now } ?? true
   }
 
-  /// When broadcasts may have another turn; nil where a turn of theirs costs nobody much, for there are more slots, or
-  /// no person waits.
+  /// When broadcasts may have another turn. Nil if a turn needs no delay, because there are several slots or no
+  /// advertisement for a person.
   private var nextBroadcast: Instant? {
     guard slots == 1, entries.contains(where: { $0.isReady && $0.priority == .person }) else { return nil }
     return turns[.broadcast]?.advanced(by: Self.broadcastPeriod)
   }
 
-  /// A turn that is over and in which no request took the slot back is a turn no longer.
+  /// Ends turns whose time is over, so that a request that keeps its slot no longer counts as having a turn.
   private mutating func endTurns(at now: Instant) {
     for index in entries.indices {
       if let until = entries[index].uninterruptedUntil, until <= now { endTurn(index, at: now) }

@@ -5,19 +5,19 @@ extension AdvertisingPlan {
   struct Entry: Sendable {
     let id: ID
     var terms: AdvertisingTerms
-    /// Whether it is what a set says, which is refused after its longest wait.
+    /// Whether it is data of a set, which is refused after its longest wait.
     let isSet: Bool
     var isReady: Bool
     var place: Place
-    /// Since when it waited for the place that it has, until the driver has it on the air there.
+    /// When it began to wait for its present slot; nil once the driver has reported it as active.
     var waitedSince: Instant?
   }
 
   enum Place: Hashable, Sendable {
     case waiting(since: Instant)
-    /// `isTurn`: in place of a request of higher priority.
+    /// `isTurn`: instead of a request of higher priority.
     case onAir(slot: Int, since: Instant, isTurn: Bool)
-    /// A set that is on the air with nothing to say; or with something, for which it waits since then.
+    /// A set that keeps its slot without data to send, or with data that waits since then.
     case resting(slot: Int, waitsSince: Instant?)
   }
 }
@@ -32,7 +32,7 @@ extension AdvertisingPlan.Entry {
 
   var priority: AdvertisingPriority { terms.priority }
 
-  /// Since when it waits; nil while it does not.
+  /// When it began to wait; nil if it does not wait.
   private var wait: Instant? {
     switch place {
     case .waiting(let since): since
@@ -44,14 +44,14 @@ extension AdvertisingPlan.Entry {
   var isWaiting: Bool { isReady && wait != nil }
   var waitingSince: Instant { wait ?? .zero }
 
-  /// Until when nothing may displace it; nil while it is not on the air, or rests.
+  /// The end of its uninterrupted time; nil if it is not active, or rests.
   var uninterruptedUntil: Instant? {
     guard case .onAir(_, let since, let isTurn) = place else { return nil }
     let asked = min(terms.leastTime, AdvertisingPlan.longestUninterrupted)
     return since.advanced(by: isTurn ? max(asked, AdvertisingPlan.turn) : asked)
   }
 
-  /// Until when a request of its own priority lets it be.
+  /// When a request of the same priority may displace it.
   var turnUntil: Instant? {
     guard case .onAir(_, let since, _) = place, let until = uninterruptedUntil else { return nil }
     return max(until, since.advanced(by: AdvertisingPlan.turn))
@@ -62,14 +62,14 @@ extension AdvertisingPlan.Entry {
   /// When a set's request is refused.
   var due: Instant { waitingSince.advanced(by: terms.longestWait) }
 
-  /// Whether it is on the air, and does not merely rest there.
+  /// Whether it is active and does not rest.
   var isShown: Bool { if case .onAir = place { true } else { false } }
 
   var isTurn: Bool { if case .onAir(_, _, let isTurn) = place { isTurn } else { false } }
 
   private var onAirSince: Instant { if case .onAir(_, let since, _) = place { since } else { .zero } }
 
-  /// The order in which slots are taken from those that have them.
+  /// The order in which active requests lose their slots.
   func isBefore(_ other: Self) -> Bool {
     if priority != other.priority { return priority < other.priority }
     return (onAirSince, slot ?? 0) < (other.onAirSince, other.slot ?? 0)

@@ -1,62 +1,62 @@
 import Common
 import Radio
 
-/// Decides which advertisement is in which of the controller's slots. A value: events and time in, actions out.
+/// Assigns advertisements to the controller's slots. A value type: events and time are inputs, actions are outputs.
 ///
-/// A request that waits takes a free slot, or the slot of a set that rests; else it displaces a request of lower priority at
-/// once, or one of its own priority that has had its turn, but never out of an uninterrupted time. So that no priority down to
-/// broadcast waits for ever, each has a turn now and then in place of a higher one: `docs/sharing.md` has the rules.
+/// A waiting request takes a free slot, or the slot of a resting set. Otherwise it immediately displaces a request of lower priority, or
+/// one of its own priority whose turn is over, but never during an uninterrupted time. To prevent starvation, each priority down to
+/// broadcast sometimes has a turn instead of a higher one: `docs/sharing.md` describes the rules.
 struct AdvertisingPlan: Sendable {
   struct ID: Hashable, Sendable {
     let number: Int
   }
 
   enum Event: Sendable {
-    /// An advertisement that is to be on the air until it is removed. `isReady`: whether its application is served.
+    /// An advertisement, to be broadcast until it is removed. `isReady`: whether its application is served.
     case add(ID, AdvertisingTerms, isReady: Bool)
-    /// What a set says: refused after its longest wait. A set that is on the air already stays there.
+    /// Data of a set, which is refused after its longest wait. An active set keeps its slot.
     case say(ID, AdvertisingTerms)
-    /// The set needs to be on the air no longer, and stays until a request wants its place.
+    /// The set has no data to send, and keeps its slot until a request needs it.
     case rest(ID)
-    /// The driver has what the request shows on the air: its uninterrupted time begins.
+    /// The driver broadcasts the request's advertisement: its uninterrupted time begins.
     case began(ID)
-    /// Whether the application that the advertisement is for is served.
+    /// Whether the advertisement's application is served.
     case ready(ID, Bool)
     case remove(ID)
-    /// How many slots there are.
+    /// The number of slots.
     case slots(Int)
-    /// Whether a service serves somebody: nothing of a priority below `network` begins meanwhile.
+    /// Whether a service serves a peer: requests below the priority `network` do not begin meanwhile.
     case serving(Bool)
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
   enum Action: Hashable, Sendable {
-    /// Put the advertisement into the slot, in place of what is there, or show what its set says now.
+    /// Show the advertisement, or the present data of its set, in this slot, replacing its content.
     case show(ID, slot: Int)
     case clear(slot: Int)
-    /// The request has waited for its longest wait, and is forgotten.
+    /// The request has reached its longest wait, and is removed.
     case refuse(ID)
   }
 
-  /// The longest uninterrupted time, whatever the terms say.
+  /// Maximum uninterrupted time, regardless of the terms.
   static let longestUninterrupted = Duration.seconds(4)
-  /// By how long requests of one priority take turns, and how long a turn in place of a higher priority is at least.
+  /// Duration of turns among requests of one priority, and minimum duration of a turn instead of a higher priority.
   static let turn = Duration.seconds(2)
-  /// How long a priority waits before it has a turn in place of a higher one.
+  /// Waiting time after which a priority has a turn instead of a higher one.
   static let patience = Duration.seconds(8)
-  /// Between two turns in place of a higher priority.
+  /// Pause between two turns instead of a higher priority.
   static let pause = Duration.seconds(2)
-  /// Between the beginnings of two turns of broadcasts, where there is one slot and an advertisement of priority `person`.
+  /// Interval between the starts of two turns of broadcasts, with one slot and an advertisement of priority `person`.
   static let broadcastPeriod = Duration.seconds(30)
 
   var slots: Int
   var isServing = false
-  /// In the order in which they came.
+  /// The requests in order of arrival.
   var entries: [Entry] = []
-  /// Since when each priority has had requests that wait, and none on the air.
+  /// The time since which each priority has had waiting requests, and no active ones.
   var waits: [AdvertisingPriority: Instant] = [:]
-  /// When each priority last began a turn in place of a higher one.
+  /// When each priority last began a turn instead of a higher one.
   var turns: [AdvertisingPriority: Instant] = [:]
   /// When the last such turn ended.
   var lastTurnEnd: Instant?
@@ -65,27 +65,27 @@ struct AdvertisingPlan: Sendable {
     self.slots = max(1, slots)
   }
 
-  /// The advertisements on the air, by their slots.
+  /// The active requests by slot.
   var onAir: [Int: ID] {
     entries.reduce(into: [:]) { found, entry in if let slot = entry.slot { found[slot] = entry.id } }
   }
 
-  /// Those that wait for a place, in the order in which they began to.
+  /// The waiting requests, in the order in which they began to wait.
   var waiting: [ID] { entries.filter(\.isWaiting).sorted { $0.waitingSince < $1.waitingSince }.map(\.id) }
 
-  /// Whether what a request shows is in a slot, and not what its set says while it rests.
+  /// Whether a slot shows the request's advertisement, rather than its set's resting data.
   func shows(_ id: ID) -> Bool { shownSince(id) != nil }
 
-  /// Since when what a request shows is in a slot.
+  /// The time since which a slot has shown the request's advertisement.
   func shownSince(_ id: ID) -> Instant? {
     guard let index = index(of: id), case .onAir(_, let since, _) = entries[index].place else { return nil }
     return since
   }
 
-  /// Whether a set says something, or waits to.
+  /// Whether a set sends data, or waits to send it.
   func isSaying(_ id: ID) -> Bool { shows(id) || entries.contains { $0.id == id && $0.isWaiting } }
 
-  /// The advertisements that wait, or have a turn in place of a higher priority.
+  /// The advertisements that wait, or have a turn instead of a higher priority.
   var sharing: Set<ID> { Set(entries.filter { !$0.isSet && ($0.isWaiting || $0.isTurn) }.map(\.id)) }
 
   mutating func handle(_ event: Event, at now: Instant) -> [Action] {
@@ -153,8 +153,8 @@ struct AdvertisingPlan: Sendable {
     entries[index].waitedSince = nil
   }
 
-  /// Takes what is in a slot off the air. An advertisement waits, and so does a set that waited to say something, or that the
-  /// driver did not have on the air yet; of a set that was saying it, or rested, nothing more is to be done.
+  /// Empties a slot. An advertisement then waits, and so does a set whose data waited or was not yet reported as active. A set that was
+  /// sending its data, or rested, is removed.
   mutating func vacate(_ slot: Int, at now: Instant) {
     guard let index = entries.firstIndex(where: { $0.slot == slot }) else { return }
     endTurn(index, at: now)
@@ -167,7 +167,7 @@ struct AdvertisingPlan: Sendable {
     }
   }
 
-  /// Notes the end of a turn, if the request had one.
+  /// Records the end of a turn, if the request had one.
   mutating func endTurn(_ index: Int, at now: Instant) {
     guard case .onAir(let slot, let since, true) = entries[index].place else { return }
     entries[index].place = .onAir(slot: slot, since: since, isTurn: false)

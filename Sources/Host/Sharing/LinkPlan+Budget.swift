@@ -1,10 +1,10 @@
 import Common
 import Radio
 
-/// Room for those who need it: every service that is at work finds the links that it needs free, because services that have
-/// more than they need give some up, and links that no service uses are cut.
+/// The budget of links. The minimum links of every active service are kept free: services above their minimum release links, and links
+/// without users are ended.
 extension LinkPlan {
-  /// Makes room, if some is lacking.
+  /// Releases links until there is no shortage.
   mutating func balance(at now: Instant) -> [Action] {
     var actions: [Action] = []
     while shortage(at: now) > 0 {
@@ -20,14 +20,14 @@ extension LinkPlan {
     return actions
   }
 
-  /// How many places lack for what the services need. A link that has just come up may be what a service waits for: it
-  /// passes for that until `LinkLimits.arrivalTime` is over.
+  /// Number of missing free links for the services' minimums. A new link may be one that a service expects, and counts
+  /// as such for `LinkLimits.arrivalTime`.
   func shortage(at now: Instant) -> Int {
     let reserve = reserve
     return reserve - free - min(arrivals(at: now), reserve)
   }
 
-  /// Whether there will be a shortage when those who have just arrived turn out to be strangers.
+  /// Whether there will be a shortage if the new links turn out not to be expected.
   func dependsOnArrivals(at now: Instant) -> Bool { arrivals(at: now) > 0 && reserve - free > 0 }
 
   /// Whether a tenant may begin to connect now.
@@ -38,24 +38,24 @@ extension LinkPlan {
     return free - 1 >= reserve - min(arrivals(at: now), reserve)
   }
 
-  /// Places that are not taken, nor about to become free.
+  /// Number of links that are free, or about to become free.
   var free: Int {
     let taken = links.values.count { !$0.isEnding }
     return limits.links - taken - (isTrying ? 1 : 0) + asked.values.reduce(0, +)
   }
 
-  /// Places that services need and do not have, as many as have to be free now.
+  /// Number of missing minimum links that must be free now.
   var reserve: Int {
     shares.reduce(0) { $0 + min($1.value.spare, max(0, needs(of: $1.key) - held(by: $1.key))) }
   }
 
-  /// What a service needs: nothing while it neither serves nor connects.
+  /// The minimum links of a service: 0 while it neither serves nor connects.
   func needs(of tenant: TenantID) -> Int {
     let isAtWork = owners.values.contains(tenant) || connections.values.contains { $0.tenant == tenant }
     return isAtWork ? shares[tenant]?.needs ?? 0 : 0
   }
 
-  /// Links that a service uses, and the one that it is trying to make.
+  /// Number of links that a service uses, including its attempt under way.
   func held(by tenant: TenantID) -> Int {
     let used = links.values.count { entry in
       entry.condition == .used && entry.users.contains { owner(of: $0) == tenant }
@@ -64,7 +64,7 @@ extension LinkPlan {
     return used + (isTrying ? 1 : 0)
   }
 
-  /// The service that gives a link up next, with those that it alone uses.
+  /// The service that releases the next link, with the links that it alone uses.
   private var yielder: (TenantID, [LinkID])? {
     let candidates = shares.compactMap { tenant, share -> (tenant: TenantID, surplus: Int, links: [LinkID])? in
       let surplus = held(by: tenant) - needs(of: tenant) - (asked[tenant] ?? 0)

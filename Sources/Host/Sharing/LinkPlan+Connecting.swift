@@ -1,13 +1,13 @@
 import Common
 import Radio
 
-/// Outgoing connections: one attempt at a time, paced, the service of the highest priority first.
+/// Outgoing connections: one attempt at a time, with pauses, in the order of the services' priorities.
 extension LinkPlan {
   struct Connection: Sendable {
     enum State: Hashable, Sendable {
       case waiting(since: Instant)
       case trying
-      /// It gives way to an attempt of higher priority.
+      /// The attempt is cancelled for one of higher priority.
       case yielding
       case linked(LinkID)
     }
@@ -29,7 +29,7 @@ extension LinkPlan {
     }
     connections[id] = Connection(tenant: tenant, address: address, state: .waiting(since: now))
     if isLinked {
-      // No new link comes of it.
+      // The attempt uses an existing link.
       connections[id]?.state = .trying
       return [.attempt(id, address)]
     }
@@ -42,7 +42,7 @@ extension LinkPlan {
     return []
   }
 
-  /// Whether an attempt has succeeded whose link is there, and was not let go.
+  /// Whether an attempt has succeeded and still holds its link.
   func isLinked(_ id: ConnectionID) -> Bool {
     if case .linked(let link)? = connections[id]?.state { links[link] != nil } else { false }
   }
@@ -66,7 +66,7 @@ extension LinkPlan {
     }
   }
 
-  /// Begins what may begin, and refuses what has waited too long.
+  /// Begins the next attempt, and refuses those that have waited too long.
   mutating func beginAttempts(at now: Instant) -> [Action] {
     let late = queue.filter { waitingSince($0).map { $0.advanced(by: limits.queueTime) <= now } ?? true }
     queue.removeAll { late.contains($0) }
@@ -90,21 +90,22 @@ extension LinkPlan {
     return actions
   }
 
-  /// When an attempt may begin, or has waited too long; nil when none waits.
+  /// When an attempt may begin, or has waited too long; nil if none waits.
   var attemptDeadline: Instant? {
     let ends = queue.compactMap { waitingSince($0)?.advanced(by: limits.queueTime) }
     guard current == nil, nextAttempt > latest, nextInQueue(at: nextAttempt) != nil else { return ends.min() }
     return ends.min().map { min($0, nextAttempt) } ?? nextAttempt
   }
 
-  /// The first of the highest priority for which there is room.
+  /// The first attempt of the highest priority for which a link is free.
   private func nextInQueue(at now: Instant) -> ConnectionID? {
     queue.enumerated().filter { _, id in
       connections[id].map { hasPlace(for: $0.tenant, at: now) } ?? false
     }.min { (-rank(of: $0.element), $0.offset) < (-rank(of: $1.element), $1.offset) }?.element
   }
 
-  /// While an attempt is under way its place counts as free for the one that takes its turn.
+  /// Whether a link is free for an attempt. The link of the attempt under way counts as free, because the new attempt
+  /// replaces it.
   private func hasPlace(for tenant: TenantID, at now: Instant) -> Bool {
     guard current == nil else {
       var plan = self

@@ -1,7 +1,7 @@
 import Common
 import Radio
 
-/// Links that come and go, and the services that use them.
+/// Links that come up and end, and the services that use them.
 extension LinkPlan {
   mutating func up(_ link: DriverLink, at now: Instant) -> [Action] {
     guard links[link.id] == nil else { return [] }
@@ -14,7 +14,7 @@ extension LinkPlan {
     links[link.id] = entry
     let unused = unusedLinks
     guard unused.count > limits.unusedLinks, let oldest = unused.first else { return [] }
-    // Those who come in a row must not push out one who is about to use an application.
+    // A series of new peers must not displace one that is about to use an application.
     return [cutUnused(isArriving(oldest, at: now) ? link.id : oldest)]
   }
 
@@ -24,7 +24,7 @@ extension LinkPlan {
     return applications(of: link).map { .change($0, link, mtu: mtu) }
   }
 
-  /// Of a connection's end the driver tells, with the reason: `ended`.
+  /// Handles the end of a link. The driver reports the end of a connection separately, with the reason: `ended`.
   mutating func down(_ link: LinkID) -> [Action] {
     let users = links.removeValue(forKey: link)?.users ?? []
     return users.filter { if case .application = $0 { true } else { false } }.map { .close($0, link) }
@@ -37,7 +37,7 @@ extension LinkPlan {
     return [.open(application, link, entry.address, since: entry.since, mtu: entry.mtu)]
   }
 
-  /// The last service that is done with a link ends it, and hears of its end when it has come.
+  /// Handles a service's release of a link. The last user ends the link, and is notified when it has ended.
   mutating func release(_ link: LinkID, by user: User) -> [Action] {
     guard let entry = links[link], !entry.isEnding, entry.users.contains(user) else { return [] }
     guard entry.users.count > 1 else { return end(link) }
@@ -45,7 +45,7 @@ extension LinkPlan {
     return [.close(user, link)]
   }
 
-  /// Nothing is told to an application that has closed.
+  /// Removes an application from all links. A closed application is not notified.
   mutating func close(_ application: ApplicationID) -> [Action] {
     owners[application] = nil
     return sortedLinks.flatMap { link -> [Action] in
@@ -66,7 +66,7 @@ extension LinkPlan {
     return given.map { .close($0, link) } + (isLast ? end(link) : [])
   }
 
-  /// Cuts what no service has used for too long, looks again at what was spared, and cuts again what has not ended.
+  /// Ends links that were unused for too long, checks spared links again, and repeats unsuccessful ends.
   mutating func cutLate(at now: Instant) -> [Action] {
     let late = unusedLinks.filter { unusedSince($0).map { $0.advanced(by: limits.unusedTime) <= now } ?? false }
     let actions = late.map { cutUnused($0) }
@@ -78,7 +78,7 @@ extension LinkPlan {
     return actions + spared.map { .cutUnused($0) } + cutAgain(at: now)
   }
 
-  /// Cuts once more what has not ended: a cut may be refused.
+  /// Repeats unsuccessful ends, because the driver may have refused them.
   private mutating func cutAgain(at now: Instant) -> [Action] {
     sortedLinks.compactMap { link in
       guard case .ending(let since, let asUnused)? = links[link]?.condition, since.advanced(by: limits.cutTime) <= now
@@ -94,7 +94,8 @@ extension LinkPlan {
     return .cutUnused(link)
   }
 
-  /// A connection that has let its link go is of no account any more, though the link goes on for others.
+  /// Removes a user from a link. A connection that has released its link is removed, although the link may continue for
+  /// others.
   private mutating func remove(_ user: User, from link: LinkID) {
     links[link]?.users.removeAll { $0 == user }
     guard case .connection(let id) = user else { return }
@@ -107,9 +108,9 @@ extension LinkPlan {
     return [.cut(link)]
   }
 
-  // MARK: Asking
+  // MARK: Queries
 
-  /// Links without users that are not being cut, the longest unused first.
+  /// Links without users that are not being ended, in descending order of unused time.
   var unusedLinks: [LinkID] {
     links.compactMap { link, _ in unusedSince(link).map { (link, $0) } }
       .sorted { ($0.1, $0.0.number) < ($1.1, $1.0.number) }.map(\.0)

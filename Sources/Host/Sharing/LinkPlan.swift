@@ -1,11 +1,11 @@
 import Common
 import Radio
 
-/// Decides about the links of one adapter: which service uses which link, which link is cut, which attempt to connect
-/// begins. A value: events and time in, actions out.
+/// Decides about the links of one adapter: the services that use each link, links to end, and the next attempt to
+/// connect. A value type: events and time are inputs, actions are outputs.
 ///
-/// A link belongs to its users: the applications that its peer has written to, read or subscribed to, and the connection
-/// that made it. A link without users is cut after `LinkLimits.unusedTime`, if the peer made it.
+/// A link belongs to its users: the applications that its peer has used, and the connection that made it. A link
+/// without users is ended after `LinkLimits.unusedTime` if the peer made it.
 struct LinkPlan: Sendable {
   /// A service on the shared radio.
   struct TenantID: Hashable, Sendable, Comparable {
@@ -28,43 +28,43 @@ struct LinkPlan: Sendable {
     case linkUp(DriverLink)
     case linkChanged(LinkID, mtu: Int)
     case linkDown(LinkID)
-    /// The peer of a link wrote to, read or subscribed to something of an application.
+    /// The peer of a link wrote to an application, read from it or subscribed.
     case used(LinkID, ApplicationID)
-    /// A service is done with a link.
+    /// A service no longer uses a link.
     case released(LinkID, User)
-    /// The service chose this link to give up, as it was asked to.
+    /// The service has chosen this link to release, on request.
     case givenUp(LinkID, TenantID)
-    /// A link that was to be cut because no service uses it is not the radio's to cut: another program may use it.
+    /// An unused link may belong to another program, and was not ended.
     case spared(LinkID)
-    /// A link that no service uses is being cut.
+    /// An unused link is being ended.
     case cutting(LinkID)
     case applicationOpened(ApplicationID, TenantID)
     case applicationClosed(ApplicationID)
-    /// A service wants to connect.
+    /// A service requests a connection.
     case connect(ConnectionID, TenantID, BluetoothAddress)
-    /// The attempt succeeded; `linkUp` came before.
+    /// The attempt succeeded; `linkUp` preceded.
     case connected(ConnectionID, LinkID)
-    /// The attempt failed, was given up, or its link is gone.
+    /// The attempt failed or was cancelled, or its link has ended.
     case ended(ConnectionID)
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
   enum Action: Hashable, Sendable {
-    /// Tell an application of a link.
+    /// Notify an application of a link.
     case open(ApplicationID, LinkID, BluetoothAddress, since: Instant, mtu: Int?)
     case change(ApplicationID, LinkID, mtu: Int)
     case close(User, LinkID)
     case cut(LinkID)
-    /// Cut a link that no service uses, if the peer made it: `cutting` follows, or `spared`.
+    /// End an unused link if the peer made it: `cutting` or `spared` follows.
     case cutUnused(LinkID)
     /// Begin to connect.
     case attempt(ConnectionID, BluetoothAddress)
-    /// Give up an attempt that has begun; `ended` follows.
+    /// Cancel an attempt that has begun; `ended` follows.
     case giveUp(ConnectionID, reason: String)
-    /// An attempt does not begin. Nothing more comes for it.
+    /// Refuse an attempt that has not begun. No further events follow for it.
     case refuse(ConnectionID, reason: String)
-    /// Have a service choose one of these links and give it up: `givenUp`.
+    /// Ask a service to choose and release one of these links: `givenUp`.
     case ask(TenantID, [LinkID])
   }
 
@@ -80,24 +80,24 @@ struct LinkPlan: Sendable {
     func isUsed(by application: ApplicationID) -> Bool { users.contains(.application(application)) }
   }
 
-  /// How a link stands.
+  /// The state of a link.
   enum Condition: Hashable, Sendable {
     /// Services use it.
     case used
-    /// No service uses it, since then.
+    /// No service has used it since then.
     case unused(since: Instant)
-    /// No service uses it, and it was not the radio's to cut then.
+    /// No service uses it, and it was not ended then because it may belong to another program.
     case spared(since: Instant)
-    /// It is being cut, since then; as one that no service used, only if it is the radio's to cut.
+    /// The link is being ended since then; `asUnused`: only if the peer made it.
     case ending(since: Instant, asUnused: Bool)
   }
 
   struct Counters: Hashable, Sendable {
-    /// Links that were cut because their peers used no application in time, or there were too many of them.
+    /// Links that were ended because they were unused for too long, or exceeded the limit of unused links.
     var unusedLinks: UInt64 = 0
-    /// Links that a service gave up for another one.
+    /// Links that a service released for another one.
     var yieldedLinks: UInt64 = 0
-    /// Attempts to connect that did not begin.
+    /// Attempts to connect that were refused before they began.
     var refusedAttempts: UInt64 = 0
   }
 
@@ -107,12 +107,12 @@ struct LinkPlan: Sendable {
   var shares: [TenantID: LinkShare] = [:]
   var owners: [ApplicationID: TenantID] = [:]
   var connections: [ConnectionID: Connection] = [:]
-  /// Attempts that wait, the oldest first.
+  /// Waiting attempts, the oldest first.
   var queue: [ConnectionID] = []
   /// The attempt that is under way.
   var current: ConnectionID?
   var nextAttempt = Instant.zero
-  /// Services that were asked to give a link up and have not yet.
+  /// Number of requested releases that each service has not performed yet.
   var asked: [TenantID: Int] = [:]
 
   /// When the last event was handled.
@@ -124,7 +124,7 @@ struct LinkPlan: Sendable {
 
   subscript(link: LinkID) -> Entry? { links[link] }
 
-  /// When `Event.timer` is due; nil when nothing is timed.
+  /// When `Event.timer` is due; nil if nothing is timed.
   var deadline: Instant? {
     var moments = [attemptDeadline].compactMap(\.self)
     let dependsOnArrivals = dependsOnArrivals(at: latest)

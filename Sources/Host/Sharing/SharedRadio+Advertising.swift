@@ -2,17 +2,17 @@ import Common
 import Loop
 import Radio
 
-/// An advertisement of a tenant's.
+/// A tenant's advertisement.
 struct SharedAdvertisement {
   let advertisement: Advertisement
-  /// What a set says between two messages.
+  /// The set's data between two messages.
   var resting: Advertisement?
-  /// The application that it waits for; nil if it waits for none.
+  /// The application that the advertisement waits for; nil if there is none.
   let application: ApplicationID?
   let owner: LinkPlan.TenantID
 }
 
-/// Advertisements, as the plan puts them into the driver's slots.
+/// Advertisements: transfers the plan's decisions to the driver's slots.
 extension SharedRadio {
   func advertise(
     _ advertisement: Advertisement, _ terms: AdvertisingTerms, for application: ApplicationID?,
@@ -35,13 +35,13 @@ extension SharedRadio {
     for id in waiting.sorted(by: { $0.number < $1.number }) { plan(.ready(id, isServed)) }
   }
 
-  /// Has the plan decide. What changes within one turn is shown together: an advertisement that takes the place of one
-  /// that went is an exchange.
+  /// Passes an event to the plan. Changes within one loop iteration are applied together, so that a replaced
+  /// advertisement results in one exchange.
   func plan(_ event: AdvertisingPlan.Event) {
     let actions = advertisingPlan.handle(event, at: scheduler.now)
     advertisingTimer.set(advertisingPlan.deadline(after: scheduler.now))
     for case .refuse(let id) in actions {
-      // Nothing is told from within a call.
+      // Events are never sent from within a call.
       scheduler.soon { [weak self] in self?.sets[id]?.set?.refused() }
     }
     noteSharing()
@@ -63,14 +63,14 @@ extension SharedRadio {
     advertisingObservers.call()
   }
 
-  // MARK: Shares
+  // MARK: Use of slots
 
-  /// Whether all advertisements of a service have a place to themselves, and have had it for a while.
+  /// Whether all advertisements of a service have had their own slots for `sharingMemory`.
   func advertisesAll(of tenant: LinkPlan.TenantID) -> Bool {
     !advertisements.contains { id, entry in entry.owner == tenant && lastShared[id] != nil }
   }
 
-  /// Whether a service of higher priority has an advertisement for a person, on the air or about to be.
+  /// Whether a service of higher priority has an active or pending advertisement for a person.
   func isPersonAwaited(besides tenant: LinkPlan.TenantID) -> Bool {
     let own = plan.priority(of: tenant)
     return advertisingPlan.entries.contains { entry in
@@ -79,7 +79,7 @@ extension SharedRadio {
     }
   }
 
-  /// Remembers which advertisements wait, or take turns with those of a higher priority.
+  /// Records the advertisements that wait, or take turns with those of a higher priority.
   private func noteSharing() {
     let (now, sharing) = (scheduler.now, advertisingPlan.sharing)
     for id in sharing { lastShared[id] = now }
@@ -90,7 +90,7 @@ extension SharedRadio {
       lastShared.filter { !sharing.contains($0.key) }.values.min()?.advanced(by: Self.sharingMemory))
   }
 
-  /// A service that shares its place hears so once, and not at each turn.
+  /// Time without sharing after which a service counts as not sharing. It is therefore notified once, not at each turn.
   private static let sharingMemory = Duration.seconds(30)
 
   func sharingMayHaveEnded() {
@@ -98,7 +98,7 @@ extension SharedRadio {
     advertisingObservers.call()
   }
 
-  /// Who has the places on the air.
+  /// The services that use the slots.
   var advertisingUse: AdvertisingUse {
     let own = confirmed.keys.sorted().compactMap { advertisingPlan.onAir[$0] }
     return AdvertisingUse(
@@ -108,7 +108,7 @@ extension SharedRadio {
       waiting: names(advertisingPlan.waiting).reduce(into: []) { if !$0.contains($1) { $0.append($1) } })
   }
 
-  /// The service of each advertisement.
+  /// The names of the advertisements' services.
   private func names(_ ids: [AdvertisingPlan.ID]) -> [String] {
     ids.compactMap { id in advertisements[id].flatMap { tenants[$0.owner]?.name } }
   }

@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// Connections that services make, when it is their turn.
+/// Outgoing connections of services, in the order that the plan decides.
 extension SharedRadio {
   func connect(
     to address: BluetoothAddress, for tenant: LinkPlan.TenantID, _ handler: @escaping @LoopActor (LinkEvent) -> Void
@@ -38,30 +38,31 @@ extension SharedRadio {
     }
   }
 
-  /// The driver's link is gone, or there will be none.
+  /// The driver's link has ended, or the attempt has failed.
   func forget(_ id: LinkPlan.ConnectionID) {
     guard connections.removeValue(forKey: id) != nil else { return }
     decide(.ended(id))
   }
 
-  /// The service is done with a connection: with the attempt, or with the link.
+  /// The service no longer uses a connection: it cancels the attempt or releases the link.
   func release(_ connection: SharedLink) {
     guard connections[connection.id] != nil else { return }
     guard let link = connection.link else {
-      // It has not begun.
+      // The attempt has not begun.
       connection.end("Disconnected.", scheduler)
       return forget(connection.id)
     }
     if plan.isLinked(connection.id) {
       decide(.released(link.id, .connection(connection.id)))
     } else {
-      // Also where the peer has connected meanwhile, and the driver does not know yet whose the link is.
+      // This also applies if the peer has connected meanwhile, and the driver does not know yet which end made the
+      // link.
       link.disconnect()
     }
   }
 
-  /// A connection is done with, and its link goes on for others. The driver's is dropped: it would hold what it has of the link, and
-  /// a place among the driver's connections, until the link ends.
+  /// Ends a connection whose link continues for others. The driver's handle is released: otherwise it would keep the link's state and one
+  /// of the driver's connections until the link ends.
   func letGo(_ id: LinkPlan.ConnectionID) {
     guard let connection = connections.removeValue(forKey: id) else { return }
     connection.end("Disconnected.", scheduler)
@@ -69,22 +70,22 @@ extension SharedRadio {
   }
 }
 
-/// A connection from the call of `connect` to its end.
+/// A connection, from the call of `connect` to its end.
 @LoopActor
 final class SharedLink {
   let id: LinkPlan.ConnectionID
   private(set) var handler: (@LoopActor (LinkEvent) -> Void)?
-  /// The driver's link, from the moment the attempt begins. It is kept until it ends, or goes on for others alone: a driver may cut a
-  /// link whose handle is dropped.
+  /// The driver's handle, from the start of the attempt. It is stored until the link ends, or continues only for others: a driver may end a
+  /// link whose handle is released.
   private(set) var link: (any Link)?
-  /// The driver's link's, also when that is dropped; 0 until the attempt begins.
+  /// The driver's link number, also after the handle was released; 0 until the attempt begins.
   private(set) var linkID = LinkID(0)
-  /// What the service asked of the link before the attempt began.
+  /// The operations that the service requested before the attempt began.
   private var waiting: [@LoopActor (any Link) -> Void] = []
-  /// Operations that wait for an attempt.
+  /// Maximum operations that wait for an attempt.
   private static let waitingLimit = 64
   private weak var radio: SharedRadio?
-  /// Why the attempt is being given up.
+  /// Why the attempt is being cancelled.
   private var reason: String?
 
   init(_ id: LinkPlan.ConnectionID, _ handler: @escaping @LoopActor (LinkEvent) -> Void, _ radio: SharedRadio) {
@@ -102,7 +103,7 @@ final class SharedLink {
     for operation in operations { operation(link) }
   }
 
-  /// Asks something of the link, as soon as there is one.
+  /// Performs an operation on the link, as soon as it exists.
   func ask(_ operation: @escaping @LoopActor (any Link) -> Void) {
     if let link {
       operation(link)
@@ -113,7 +114,7 @@ final class SharedLink {
     }
   }
 
-  /// Gives up an attempt that has begun.
+  /// Cancels an attempt that has begun.
   func giveUp(_ reason: String) {
     self.reason = reason
     link?.disconnect()
@@ -121,7 +122,7 @@ final class SharedLink {
 
   func drop() { link = nil }
 
-  /// Tells the service at the next turn that the link has ended for it.
+  /// Notifies the service in the next loop iteration that the link has ended.
   func end(_ reason: String, _ scheduler: any Scheduler) {
     scheduler.soon { [self] in ended(reason) }
     if link == nil { scheduler.soon { [weak radio, id] in radio?.forget(id) } }
@@ -134,7 +135,8 @@ final class SharedLink {
   }
 }
 
-/// The service's handle on a connection; dropping it is the same as `disconnect`. Its `id` is 0 until the attempt begins.
+/// The service's handle of a connection; releasing it is equivalent to `disconnect`. Its `id` is 0 until the attempt
+/// begins.
 @LoopActor
 final class SharedLinkHandle: Link {
   private let state: SharedLink

@@ -1,7 +1,7 @@
 import Common
 import Radio
 
-/// Links as the driver tells of them, and what the plan wants done with them.
+/// Links: passes the driver's reports to the plan, and performs the plan's actions.
 extension SharedRadio {
   public func linkUp(_ link: DriverLink) { decide(.linkUp(link)) }
 
@@ -9,7 +9,7 @@ extension SharedRadio {
 
   public func linkDown(_ link: LinkID) { decide(.linkDown(link)) }
 
-  /// A service decides on the links that it uses, and on no others.
+  /// Sets the backlog of a link, if the service uses the link.
   func allow(_ backlog: Backlog, on link: LinkID, by tenant: LinkPlan.TenantID) {
     if plan.isUsed(link, by: tenant) { driver.allow(backlog, on: link) }
   }
@@ -30,7 +30,7 @@ extension SharedRadio {
     }
   }
 
-  /// Only a link that the peer made is the radio's to cut: any other may serve another program.
+  /// Ends an unused link that the peer made: any other link may belong to another program.
   private func cutUnused(_ link: LinkID) {
     guard driver.origin(of: link) == .peer else { return decide(.spared(link)) }
     decide(.cutting(link))

@@ -1,7 +1,7 @@
 import Loop
 import Radio
 
-/// Quiet: while a service serves somebody, those of lower priority neither scan nor connect, and little new is advertised.
+/// Radio inhibit: while a service serves a peer, services of lower priority neither scan nor connect, and few new advertisements begin.
 extension SharedRadio {
   func askForQuiet(for tenant: LinkPlan.TenantID) -> Registration {
     let id = nextNumber()
@@ -20,7 +20,7 @@ extension SharedRadio {
     return quiet.values.contains { $0 > own }
   }
 
-  /// Tells of changes alone, at the next turn: what a service does then is not done within another service's call.
+  /// Reports only changes, in the next loop iteration, so that a service does not act within another service's call.
   func onQuiet(of tenant: LinkPlan.TenantID, _ handler: @escaping @LoopActor (Bool) -> Void) -> Registration {
     var told = isQuietWanted(by: tenant)
     return quietObservers.add { [weak self] in

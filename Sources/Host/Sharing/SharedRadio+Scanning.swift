@@ -2,14 +2,14 @@ import Common
 import Loop
 import Radio
 
-/// One scan for all: the driver scans while any service wants something, with the widest filter.
+/// The scan for all services: the driver scans while any service requests it, with the combined filter.
 extension SharedRadio {
   func scan(
     for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) -> Registration {
     let id = SightingTable.ScanID(number: nextNumber())
     scanHandlers[id] = handler
-    // Nothing is told from within the call.
+    // Events are never sent from within the call.
     scheduler.soon { [weak self] in
       guard let self, scanHandlers[id] != nil else { return }
       tell(sightings.add(id, for: Set(services), at: scheduler.now))
@@ -42,7 +42,7 @@ extension SharedRadio {
     }
   }
 
-  /// What the driver is to listen for: with one service that wants every packet, every packet.
+  /// The combined patterns for the driver. If one service requests every packet, the list is empty.
   private var patterns: Set<AdvertisingPattern>? {
     guard !listeners.isEmpty else { return nil }
     return listeners.values.contains { $0.isEmpty } ? [] : Set(listeners.values.joined())

@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// Applications that are served: what clients write and read, and what they are sent.
+/// Served applications: writes and reads of clients, and values for clients.
 extension SharedRadio {
   func serve(
     _ application: GATTApplication, for tenant: LinkPlan.TenantID, delegate: any GATTServerDelegate
@@ -37,7 +37,7 @@ extension SharedRadio {
     guard let delegate = applications[application]?.delegate else { throw .unlikely }
     if !isUser(application, link) {
       takeUser(link, of: application)
-      // A link that is being cut gets no new user.
+      // A link that is being ended accepts no new user.
       guard isUser(application, link) else { throw .unlikely }
     }
     try delegate.written(value, to: characteristic, on: link)
@@ -52,7 +52,7 @@ extension SharedRadio {
   func notify(
     _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
   ) -> Delivery {
-    // A service reaches the links that it was told of, and is told of no others.
+    // A service can reach only the links that it was notified of, and receives results only for them.
     var delivery: Delivery
     switch recipients {
     case .subscribers: delivery = driver.notify(value, of: characteristic, in: application, to: .subscribers)
@@ -73,7 +73,8 @@ extension SharedRadio {
     if isUser(application, link) { driver.expectStream(from: link, in: application) }
   }
 
-  /// One that has closed may be on the air for a moment yet, and gets no more users.
+  /// Adds an application to the users of a link. A closed application may still be served briefly, but gets no new
+  /// links.
   private func takeUser(_ link: LinkID, of application: ApplicationID) {
     if applications[application] != nil, !isUser(application, link) { decide(.used(link, application)) }
   }
@@ -83,11 +84,11 @@ extension SharedRadio {
   }
 }
 
-/// An application on the shared radio, for as long as its service serves it.
+/// An application on the shared radio, while its service serves it.
 @LoopActor
 final class SharedApplication {
   private(set) weak var delegate: (any GATTServerDelegate)?
-  /// Links whose end the service hears of in a moment.
+  /// Links whose end the service will be notified of.
   private var ending: Set<LinkID> = []
 
   init(_ delegate: any GATTServerDelegate) {
@@ -95,13 +96,13 @@ final class SharedApplication {
   }
 
   func opened(_ link: LinkID, _ address: BluetoothAddress, since: Instant, mtu: Int?) {
-    // A driver may give the next link the number of one that has ended just now.
+    // A driver may reuse the number of a link that has just ended.
     tellEnd(of: link)
     delegate?.linkOpened(link, address: address, since: since)
     if let mtu { delegate?.linkChanged(link, mtu: mtu) }
   }
 
-  /// The service may be within a call of its own.
+  /// Reports the end in a later event, because the service may be within a call.
   func closed(_ link: LinkID, _ scheduler: any Scheduler) {
     ending.insert(link)
     scheduler.soon { [weak self] in self?.tellEnd(of: link) }
@@ -111,11 +112,11 @@ final class SharedApplication {
     if ending.remove(link) != nil { delegate?.linkClosed(link) }
   }
 
-  /// The service stops serving; nothing more is told to it.
+  /// The service stops serving and is not notified any more.
   func close() { delegate = nil }
 }
 
-/// The service's handle on an application; dropping it closes it.
+/// The service's handle of an application; releasing it closes the application.
 @LoopActor
 final class SharedServer: GATTServer {
   let id: ApplicationID

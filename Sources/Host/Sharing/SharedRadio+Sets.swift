@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// Advertising sets: what a service says for a stated time.
+/// Advertising sets: data that a service broadcasts for a given time.
 extension SharedRadio {
   func advertisingSet(
     _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?, of owner: LinkPlan.TenantID
@@ -14,7 +14,7 @@ extension SharedRadio {
     return set
   }
 
-  /// Has a set's data shown when it is its turn.
+  /// Requests a slot for a set's data.
   func say(_ advertisement: Advertisement, _ terms: AdvertisingTerms, for set: SharedSet) {
     advertisements[set.id] = SharedAdvertisement(
       advertisement: advertisement, resting: set.resting, application: nil, owner: set.owner)
@@ -31,18 +31,18 @@ extension SharedRadio {
     withdraw(id)
   }
 
-  /// The slot that the plan has given.
+  /// The slot that the plan has assigned.
   func slot(of id: AdvertisingPlan.ID) -> Int? { advertisingPlan.onAir.first { $0.value == id }?.key }
 
-  /// Why data was not on the air for its longest wait.
+  /// Why data was not broadcast within its longest wait.
   func refusal(of id: AdvertisingPlan.ID, after wait: Duration) -> RadioError {
     guard status.state != .waiting else { return .notReady(status.reason) }
     return advertisingPlan.shows(id) ? .timedOut("advertise") : .noSlot(after: wait)
   }
 
-  /// Tells the sets that the plan or the driver has changed what is on the air.
+  /// Notifies the sets that the plan or the driver has changed the slots.
   func tellSets() {
-    // Swift 6.0 reads nil through a key path that ends in a weak property.
+    // Swift 6.0 returns nil for a key path that ends in a weak property.
     for (_, held) in sets.sorted(by: { $0.key.number < $1.key.number }) { held.set?.airChanged() }
   }
 
@@ -53,14 +53,14 @@ extension SharedRadio {
   }
 }
 
-/// A set of a tenant's, and what becomes of its data.
+/// A tenant's set, and the state of its data.
 @LoopActor
 final class SharedSet: AdvertisingSet {
   @LoopActor
   private final class Airing {
     let advertisement: Advertisement
     let time: Duration
-    /// Nil once the service no longer wants to hear of it.
+    /// Nil once the service has cancelled its registration.
     var handler: (@LoopActor (AiringEvent) -> Void)?
 
     init(_ advertisement: Advertisement, _ time: Duration, _ handler: @escaping @LoopActor (AiringEvent) -> Void) {
@@ -71,23 +71,23 @@ final class SharedSet: AdvertisingSet {
   }
 
   private enum State {
-    /// It is neither on the air nor about to be.
+    /// The set is neither active nor about to be.
     case silent
-    /// Its resting data is on the air, or on the way there.
+    /// Its resting data is active, or about to be.
     case resting
     case waiting(Airing)
     case airing(Airing, since: Instant)
     case closed
   }
 
-  /// How long the driver may take to have something on the air.
+  /// Maximum time of the driver to start an advertisement.
   private static let driverLimit = Duration.seconds(10)
 
   let id: AdvertisingPlan.ID
   let owner: LinkPlan.TenantID
   private let terms: AdvertisingTerms
   private let interval: Duration
-  /// What it says between two messages.
+  /// The data between two messages.
   let resting: Advertisement?
   private weak var radio: SharedRadio?
   private let scheduler: any Scheduler
@@ -111,7 +111,7 @@ final class SharedSet: AdvertisingSet {
     registration = Registration { [weak radio] in radio?.forgetSet(id) }
   }
 
-  // MARK: What the service wants
+  // MARK: Requests of the service
 
   func air(
     _ data: AdvertisingData, for time: Duration, _ handler: @escaping @LoopActor (AiringEvent) -> Void
@@ -122,14 +122,14 @@ final class SharedSet: AdvertisingSet {
     if case .closed = state { throw .notReady("The set is closed.") }
     guard radio.status.state != .waiting else { throw .notReady(radio.status.reason) }
     if let (airing, event) = endOfPresent {
-      // Nothing is told from within this call.
+      // Events are never sent from within this call.
       scheduler.soon { airing.tell(event) }
     }
     let airing = Airing(advertisement, time, handler)
     state = .waiting(airing)
     timer.set(scheduler.now.advanced(by: terms.longestWait))
     radio.say(advertisement, terms, for: self)
-    // What is said keeps its set, whoever else has let go of that.
+    // The registration of data retains the set, even if its other owners have released it.
     return Registration {
       airing.handler = nil
       self.cancel(airing)
@@ -151,7 +151,7 @@ final class SharedSet: AdvertisingSet {
     }
   }
 
-  /// What is to be told of the data that goes now.
+  /// The final event of the present data, which is about to be replaced.
   private var endOfPresent: (Airing, AiringEvent)? {
     switch state {
     case .waiting(let airing): (airing, .refused(.refused("The set says something else.")))
@@ -160,9 +160,9 @@ final class SharedSet: AdvertisingSet {
     }
   }
 
-  // MARK: What happens
+  // MARK: Events
 
-  /// The plan or the driver has put something else on the air, or may have put the set there.
+  /// The plan or the driver has changed the slots.
   func airChanged() {
     guard let radio else { return }
     let shown = radio.slot(of: id).flatMap { radio.confirmed[$0] }
@@ -175,7 +175,7 @@ final class SharedSet: AdvertisingSet {
       airing.tell(.began(now))
     case .airing(let airing, let since) where shown != airing.advertisement:
       withdraw()
-      // Whoever wanted the place may be quicker than the timer when the time is over.
+      // A request for the slot may take it before the timer at the end of the time.
       let (now, time) = (scheduler.now, since.duration(to: scheduler.now))
       airing.tell(time < airing.time ? .cutShort(after: time) : .ended(now))
     case .resting where radio.slot(of: id) == nil: withdraw()
@@ -186,7 +186,7 @@ final class SharedSet: AdvertisingSet {
   private func timeIsOver() {
     switch state {
     case .waiting(let airing):
-      // What waits for a place is refused by the plan; what has one waits for the driver.
+      // The plan refuses data that waits for a slot; data with a slot waits for the driver.
       guard let shown = radio?.advertisingPlan.shownSince(id) else { return }
       let limit = shown.advanced(by: Self.driverLimit)
       guard limit <= scheduler.now else { return timer.set(limit) }
@@ -200,7 +200,7 @@ final class SharedSet: AdvertisingSet {
     }
   }
 
-  /// The plan has refused what the set was to say, unless it has been told something else since.
+  /// The plan has refused the set's data; ignored if the set has new data since.
   func refused() {
     guard case .waiting(let airing) = state, let radio, !radio.advertisingPlan.isSaying(id) else { return }
     timer.set(nil)

@@ -2,9 +2,10 @@ import Common
 import Loop
 import Radio
 
-/// One radio that several services share: it carries out what `LinkPlan`, `AdvertisingPlan` and `SightingTable` decide.
+/// A radio that several services share: it carries out the decisions of `LinkPlan`, `AdvertisingPlan` and
+/// `SightingTable`.
 ///
-/// Each service gets a radio of its own to look at, a `Tenant`.
+/// Each service has its own view of the radio, a `Tenant`.
 @LoopActor
 public final class SharedRadio {
   let driver: any RadioDriver
@@ -21,13 +22,13 @@ public final class SharedRadio {
   // Advertisements: SharedRadio+Advertising.
   var advertisingPlan: AdvertisingPlan
   var advertisements: [AdvertisingPlan.ID: SharedAdvertisement] = [:]
-  /// What the driver was told to show, by slots.
+  /// The advertisements that were passed to the driver, by slot.
   var shown: [Int: Advertisement] = [:]
   var isAdvertisingDue = false
-  /// What the driver says is on the air, by slots.
+  /// The advertisements that the driver reported as active, by slot.
   var confirmed: [Int: Advertisement] = [:]
   var sets: [AdvertisingPlan.ID: WeakSet] = [:]
-  /// When each advertisement last waited, or had a turn in place of a higher priority.
+  /// When each advertisement last waited, or had a turn instead of a higher priority.
   var lastShared: [AdvertisingPlan.ID: Instant] = [:]
   lazy var sharingTimer = Deadline(scheduler) { [weak self] in self?.sharingMayHaveEnded() }
   let advertisingObservers = Observers<Void>()
@@ -37,28 +38,28 @@ public final class SharedRadio {
   var sightings = SightingTable()
   var scanHandlers: [SightingTable.ScanID: @LoopActor (ScanEvent) -> Void] = [:]
   let packetObservers = Observers<AdvertisingPacket>()
-  /// The patterns of each service that listens.
+  /// The patterns of each scanning service.
   var listeners: [Int: [AdvertisingPattern]] = [:]
   lazy var sightingTimer = Deadline(scheduler) { [weak self] in self?.expireSightings() }
 
-  // Quiet: SharedRadio+Quiet. The priorities of those who asked for it.
+  // Radio inhibit: SharedRadio+Quiet. The priorities of the services that requested it.
   var quiet: [Int: Int] = [:]
   let quietObservers = Observers<Void>()
 
   private var lastNumber = 0
 
-  /// A tenant does not outlive the service that it was made for.
+  /// A weak reference, because a tenant must not outlive its service.
   struct WeakTenant {
     let name: String
     weak var tenant: Tenant?
   }
 
-  /// A set does not outlive the service's hold on it.
+  /// A weak reference, because a set must not outlive the service's handle.
   struct WeakSet {
     weak var set: SharedSet?
   }
 
-  /// - Parameter driver: a driver of which nobody else is the delegate.
+  /// - Parameter driver: a driver without another delegate.
   public init(driver: any RadioDriver, scheduler: any Scheduler, limits: LinkLimits = LinkLimits()) {
     self.driver = driver
     self.scheduler = scheduler
@@ -67,7 +68,7 @@ public final class SharedRadio {
     driver.delegate = self
   }
 
-  /// The radio as one service sees it.
+  /// Creates a service's view of the radio.
   public func tenant(_ name: String, share: LinkShare) -> Tenant {
     let id = LinkPlan.TenantID(number: nextNumber())
     plan.shares[id] = share
@@ -76,7 +77,7 @@ public final class SharedRadio {
     return tenant
   }
 
-  /// Takes new bounds over; links beyond them end as the services can spare them.
+  /// Applies new limits; excess links end as services release them.
   public func apply(_ limits: LinkLimits) {
     plan.limits = limits
     decide(.timer)
@@ -84,7 +85,7 @@ public final class SharedRadio {
 
   public var status: RadioStatus { driver.status }
 
-  /// What others did to the radio, in numbers since the start.
+  /// Counts of actions by peers and other programs, since the start.
   public var tallies: [Tally] {
     driver.tallies + [
       Tally("UnusedLinks", plan.counters.unusedLinks), Tally("YieldedLinks", plan.counters.yieldedLinks),
@@ -92,14 +93,14 @@ public final class SharedRadio {
     ]
   }
 
-  /// Calls `handler` at every change of `status` from now on.
+  /// Calls `handler` on every change of `status` from now on.
   public func onStatus(_ handler: @escaping @LoopActor (RadioStatus) -> Void) -> Registration {
     statusObservers.add(handler)
   }
 
-  /// Gives back what the radio changed for other programs as well; the services have stopped.
+  /// Restores settings that the radio changed for other programs, too. The services have stopped.
   ///
-  /// - Parameter then: called once, when that is done; at the latest after `limit`, or when links that are being cut have had their time.
+  /// - Parameter then: called once, when that is done; at the latest after `limit`, or after the time limit of links that are being ended.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     driver.rest(within: limit, then: then)
   }
@@ -111,7 +112,7 @@ public final class SharedRadio {
 
   // MARK: Links
 
-  /// Has the plan decide, and carries out what it decided, in order.
+  /// Passes an event to the plan, and performs its actions in order.
   func decide(_ event: LinkPlan.Event) {
     for action in plan.handle(event, at: scheduler.now) { perform(action) }
     linkTimer.set(plan.deadline)

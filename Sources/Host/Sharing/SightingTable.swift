@@ -1,7 +1,7 @@
 import Common
 import Radio
 
-/// The advertisers that are heard, and what each scan was told of them. A value.
+/// The received advertisers, and the reports to each scan. A value type.
 struct SightingTable: Sendable {
   struct ScanID: Hashable, Sendable, Comparable {
     let number: Int
@@ -9,7 +9,7 @@ struct SightingTable: Sendable {
     static func < (left: ScanID, right: ScanID) -> Bool { left.number < right.number }
   }
 
-  /// What a scan is to be told.
+  /// A report to a scan.
   struct Report: Hashable, Sendable {
     let scan: ScanID
     let event: ScanEvent
@@ -17,7 +17,7 @@ struct SightingTable: Sendable {
 
   private struct Scan: Sendable {
     let services: Set<BluetoothUUID>
-    /// When the scan was last told of each advertiser.
+    /// When the scan last received a report of each advertiser.
     var reported: [BluetoothAddress: Instant] = [:]
 
     func wants(_ sighting: Sighting) -> Bool { services.isEmpty || !services.isDisjoint(with: sighting.services) }
@@ -28,29 +28,29 @@ struct SightingTable: Sendable {
     var lastHeard: Instant
   }
 
-  /// Advertisers that are remembered; of more, the one that was not heard for longest is lost.
+  /// Maximum stored advertisers; beyond it the one with the oldest packet is lost.
   static let limit = 256
-  /// An advertiser that is heard no more is lost after this time.
+  /// Time without a packet after which an advertiser is lost.
   static let memory = Duration.seconds(30)
-  /// While an advertiser is heard, each scan is told of it this often at most.
+  /// Minimum time between two reports of an advertiser to a scan.
   static let interval = Duration.seconds(1)
 
   private var scans: [ScanID: Scan] = [:]
   private var advertisers: [BluetoothAddress: Advertiser] = [:]
 
-  /// The services that the scans are for: empty for every advertiser, nil if there is no scan.
+  /// The services of all scans: empty for every advertiser, nil if there is no scan.
   var services: Set<BluetoothUUID>? {
     guard !scans.isEmpty else { return nil }
     return scans.values.contains { $0.services.isEmpty }
       ? [] : scans.values.reduce(into: []) { $0.formUnion($1.services) }
   }
 
-  /// When the next advertiser may be lost; nil while there is none.
+  /// When the next advertiser may be lost; nil if there is none.
   var deadline: Instant? { advertisers.values.map { $0.lastHeard.advanced(by: Self.memory) }.min() }
 
   // MARK: Scans
 
-  /// - Returns: what the scan is told at once: the advertisers that are being heard.
+  /// - Returns: the initial reports: the advertisers that are present.
   mutating func add(_ id: ScanID, for services: Set<BluetoothUUID>, at now: Instant) -> [Report] {
     scans[id] = Scan(services: services)
     return advertisers.keys.sorted { $0.value < $1.value }.flatMap { report($0, to: [id], at: now) }
@@ -63,10 +63,10 @@ struct SightingTable: Sendable {
 
   // MARK: Advertisers
 
-  /// An advertiser was heard.
+  /// Handles a received advertiser.
   mutating func hear(_ sighting: Sighting, at now: Instant) -> [Report] {
     let known = advertisers[sighting.address]
-    // A crowd that no scan asked for must not displace those that one did.
+    // Many advertisers that no scan requested must not displace requested ones.
     guard known != nil || scans.values.contains(where: { $0.wants(sighting) }) else { return [] }
     var reports = known == nil ? makeRoom() : []
     advertisers[sighting.address] = Advertiser(sighting: sighting, lastHeard: now)
@@ -79,13 +79,13 @@ struct SightingTable: Sendable {
     return reports
   }
 
-  /// Loses the advertisers that were not heard for long enough.
+  /// Removes advertisers whose time without a packet is over.
   mutating func expire(at now: Instant) -> [Report] {
     let old = advertisers.filter { $0.value.lastHeard.advanced(by: Self.memory) <= now }
     return old.keys.sorted { $0.value < $1.value }.flatMap { lose($0) }
   }
 
-  /// The radio hears nothing any more.
+  /// The radio no longer receives.
   mutating func loseAll() -> [Report] { advertisers.keys.sorted { $0.value < $1.value }.flatMap { lose($0) } }
 
   private mutating func report(_ address: BluetoothAddress, to ids: [ScanID], at now: Instant) -> [Report] {
@@ -106,7 +106,7 @@ struct SightingTable: Sendable {
     return lose(oldest.key)
   }
 
-  /// Loses an advertiser: each scan that was told of it is told so.
+  /// Removes an advertiser, with a report to each scan that knows it.
   mutating func lose(_ address: BluetoothAddress) -> [Report] {
     advertisers[address] = nil
     return scans.keys.sorted().compactMap { id in
@@ -116,7 +116,7 @@ struct SightingTable: Sendable {
 }
 
 extension Sighting {
-  /// Whether two sightings differ in their signal strength at most.
+  /// Whether two scan results differ at most in signal strength.
   fileprivate func saysTheSame(as other: Sighting) -> Bool {
     var copy = other
     copy.rssi = rssi

@@ -2,10 +2,10 @@ import Common
 import Loop
 import Radio
 
-/// The shared radio as one service sees it.
+/// A service's view of the shared radio.
 @LoopActor
 public final class Tenant: Radio {
-  /// The service's name, for those who look at who uses the radio.
+  /// The service's name, for displays of the radio's use.
   public let name: String
   private let id: LinkPlan.TenantID
   private let radio: SharedRadio

@@ -1,7 +1,7 @@
 import Glibc
 
 extension [UInt8] {
-  /// Overwrites what was secret, as far as the array was not copied.
+  /// Overwrites the array's secret content. Copies are not changed.
   mutating func wipe() {
     withUnsafeMutableBytes { bytes in
       if let address = bytes.baseAddress { explicit_bzero(address, bytes.count) }

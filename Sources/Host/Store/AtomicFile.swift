@@ -3,18 +3,18 @@ import Common
 import Crypto
 import Glibc
 
-/// A small file that is always whole: as it was before the last write or as it is after it, whenever power is lost.
+/// A small file that is always complete: after a loss of power it has the content before or after the last write.
 ///
-/// The generation before is kept as `NAME.previous`, and read where the present one is damaged.
+/// The previous generation is stored as `NAME.previous`, and read if the present one is damaged.
 public struct AtomicFile: Sendable {
-  /// What was read, and from which generation.
+  /// The content that was read, and its generation.
   public struct Reading<Value: Sendable>: Sendable {
     public let value: Value
-    /// Why this is the previous generation: what is wrong with the present one. Nil when nothing is.
+    /// The damage of the present generation, if this is the previous one; nil otherwise.
     public let damage: StoreError?
   }
 
-  /// No content is longer than this unless its owner says so.
+  /// Default limit of the content, in bytes.
   public static let usualLimit = 1 << 20
 
   private let directory: any Directory
@@ -24,10 +24,10 @@ public struct AtomicFile: Sendable {
   private let envelope: Envelope
 
   /// - Parameters:
-  ///   - version: of the content as it is written now; a later one is not read.
-  ///   - limit: the longest content, in bytes.
-  ///   - key: authenticates the file: only who has the key can make one that is read. Without a key a checksum finds
-  ///     accidents only.
+  ///   - version: the version of the content that is written; content of a later version is not read.
+  ///   - limit: maximum content, in bytes.
+  ///   - key: authenticates the file, so that only owners of the key can create valid files. Without a key, a checksum
+  ///     detects accidental damage only.
   public init(
     _ name: String, in directory: any Directory, version: UInt16, limit: Int = usualLimit, key: SecretBytes? = nil
   ) {
@@ -40,9 +40,9 @@ public struct AtomicFile: Sendable {
 
   /// Reads the file; nil if it was never written.
   ///
-  /// - Parameter body: takes the content apart, given the version it was written in; what it throws as `damaged` counts
-  ///   as damage. The content is overwritten afterwards.
-  /// - Throws: `damaged` if neither generation is whole, `tooNew`, or what the disk says.
+  /// - Parameter body: parses the content, given its version. An error `damaged` of it counts as damage. The content is
+  ///   overwritten afterwards.
+  /// - Throws: `damaged` if neither generation is valid, `tooNew`, or an error of the disk.
   public func read<Value: Sendable>(
     _ body: (UInt16, ArraySlice<UInt8>) throws(StoreError) -> Value
   ) throws(StoreError) -> Reading<Value>? {
@@ -64,7 +64,7 @@ public struct AtomicFile: Sendable {
     throw damage
   }
 
-  /// The content alone, in the present version or an earlier one; nil if it was never written.
+  /// The unparsed content, in the present version or an earlier one; nil if it was never written.
   public func read() throws(StoreError) -> Reading<[UInt8]>? {
     try read { (_, content) throws(StoreError) in Array(content) }
   }
@@ -84,7 +84,7 @@ public struct AtomicFile: Sendable {
 
   private var previous: String { "\(name).previous" }
 
-  /// A damaged file must not take the place of a whole previous one.
+  /// Whether the present file is valid: a damaged one must not replace a valid previous one.
   private func isWhole() -> Bool {
     do throws(StoreError) {
       return try read(name) { (_, _) throws(StoreError) in true } ?? false

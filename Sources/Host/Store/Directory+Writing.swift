@@ -1,10 +1,10 @@
 extension Directory {
-  /// Puts the bytes into the file `name` such that after a loss of power it is as before or as it shall be, never
-  /// between.
+  /// Writes the bytes to the file `name` atomically: after a loss of power it has either the old or the new content.
   ///
   /// - Parameters:
-  ///   - temporary: the name of the file until it is whole; a file of that name from an interrupted write is removed.
-  ///   - beforeRename: what else has to change its name in the same step.
+  ///   - temporary: the name of the file until it is complete; a file of that name from an interrupted write is
+  ///     removed.
+  ///   - beforeRename: performs other renames that belong to the same step.
   func replace(
     _ name: String, with bytes: [UInt8], temporary: String,
     beforeRename: () throws(StoreError) -> Void = { () throws(StoreError) in }
@@ -23,9 +23,9 @@ extension Directory {
     try sync()
   }
 
-  /// Overwrites the file's content with zeros, all the way to the disk, and removes the file. The directory is not synced.
+  /// Overwrites the file's content with zeros, synchronises it to the disk, and removes the file. The directory is not synchronised.
   ///
-  /// A file that cannot be overwritten is removed all the same (a full disk may refuse to overwrite), and the reason is thrown.
+  /// A file that cannot be overwritten, for example on a full disk, is still removed, and the error is thrown.
   func erase(_ name: String) throws(StoreError) {
     do throws(StoreError) {
       try openForOverwriting(name).overwrite()
@@ -36,7 +36,7 @@ extension Directory {
     try unlink(name)
   }
 
-  /// The whole file, nil if there is none; `tooLarge` if it has more than `limit` bytes.
+  /// The whole file; nil if it does not exist; `tooLarge` if it has more than `limit` bytes.
   func contents(of name: String, limit: Int) throws(StoreError) -> [UInt8]? {
     guard let status = try status(of: name) else { return nil }
     let isLarge = status.kind == .file && status.size > limit
@@ -47,13 +47,13 @@ extension Directory {
     return bytes
   }
 
-  /// Opens a directory in this one, which is made if it is not there.
+  /// Opens a directory in this one, and creates it if necessary.
   func openDirectory(making name: String) throws(StoreError) -> any Directory {
     if try status(of: name) == nil {
       do throws(StoreError) {
         try makeDirectory(name)
       } catch {
-        // Another part of the service, which starts at the same time, may have made it meanwhile.
+        // A part of the service that starts at the same time may have created it.
         guard error.reason == .exists else { throw error }
       }
       try sync()
@@ -63,7 +63,7 @@ extension Directory {
 }
 
 extension OpenFile {
-  /// Writes zeros over all of it, all the way to the disk.
+  /// Overwrites the whole file with zeros and synchronises it to the disk.
   func overwrite() throws(StoreError) {
     let size = try status().size
     let portion = 1 << 20

@@ -1,14 +1,14 @@
 import Bytes
 import Crypto
 
-/// What stands before the content of a file, so that damage is found before the content is believed.
+/// The header of a file, which detects damage before the content is parsed.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 8 | `EARSHOT1` |
 /// | 2 | version of the content, big endian |
 /// | 4 | length of the content, big endian |
-/// | 32 | SHA-256, or HMAC-SHA-256 where there is a key, of the fields above, the file's name and the content |
+/// | 32 | SHA-256, or HMAC-SHA-256 with a key, of the fields above, the file's name and the content |
 /// | rest | content |
 struct Envelope {
   static let magic = Array("EARSHOT1".utf8)
@@ -28,7 +28,7 @@ struct Envelope {
     return writer.bytes
   }
 
-  /// Version and content of what `seal` returned.
+  /// Returns version and content of the output of `seal`.
   func open(_ bytes: [UInt8]) throws(WireError) -> (version: UInt16, content: ArraySlice<UInt8>) {
     var reader = ByteReader(bytes)
     guard try reader.bytes(Self.magic.count).elementsEqual(Self.magic) else { throw .badValue("magic") }
@@ -43,7 +43,7 @@ struct Envelope {
   }
 
   private func code(_ head: ArraySlice<UInt8>, _ content: some Collection<UInt8>) -> [UInt8] {
-    // The name has a length of its own, so that no other split into name and content gives the same bytes.
+    // The name is preceded by its length, so that no other split into name and content gives the same bytes.
     let name = Array(self.name.utf8)
     guard let key else {
       var hash = SHA256()

@@ -1,14 +1,14 @@
-/// What is known of a file or a directory without reading it.
+/// The metadata of a file or a directory.
 public struct FileStatus: Hashable, Sendable {
   public enum Kind: Sendable { case file, directory, other }
 
   public var kind: Kind
-  /// The twelve bits that `chmod` sets.
+  /// The twelve permission bits of `chmod`.
   public var mode: UInt32
   public var owner: UInt32
-  /// In bytes.
+  /// The size in bytes.
   public var size: Int
-  /// When the content was changed last, in seconds since 1970 by the wall clock.
+  /// The time of the last change of the content, in seconds since 1970-01-01 UTC, by the wall clock.
   public var modified: Int64
 
   public init(kind: Kind, mode: UInt32, owner: UInt32, size: Int, modified: Int64) {
@@ -19,7 +19,7 @@ public struct FileStatus: Hashable, Sendable {
     self.modified = modified
   }
 
-  /// Throws `wrongOwner` or `wrongMode` unless it is the user's, and the user's alone.
+  /// Throws `wrongOwner` or `wrongMode` unless the entry belongs to `user` and no other user has access.
   func requirePrivate(to user: UInt32, _ path: String) throws(StoreError) {
     guard owner == user else {
       throw StoreError(

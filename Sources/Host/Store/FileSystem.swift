@@ -1,8 +1,8 @@
-/// The system calls of this room, so that a test can stand in for the disk and let any single one fail.
+/// The file system calls of this target, so that a test can replace the disk and let any call fail.
 public protocol FileSystem: Sendable {
-  /// The user that this process acts as.
+  /// The effective user of this process.
   var user: UInt32 { get }
 
-  /// Opens a directory; links on the way to it are followed.
+  /// Opens a directory; symbolic links in its path are followed.
   func openDirectory(_ path: String) throws(StoreError) -> any Directory
 }

@@ -1,10 +1,10 @@
-/// An open file; it is closed when the last reference goes.
+/// An open file, which is closed when the last reference is released.
 public protocol OpenFile: Sendable {
   func status() throws(StoreError) -> FileStatus
-  /// The first bytes, all of them if there are no more than `count`.
+  /// The first `count` bytes, or all if there are fewer.
   func read(atMost count: Int) throws(StoreError) -> [UInt8]
   /// Writes all of the bytes, beginning at `offset`.
   func write(_ bytes: [UInt8], at offset: Int) throws(StoreError)
-  /// Returns when the content as it is now would survive a loss of power.
+  /// Synchronises the file: its present content then survives a loss of power.
   func sync() throws(StoreError)
 }

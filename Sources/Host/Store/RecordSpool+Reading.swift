@@ -2,16 +2,15 @@ import Bytes
 import Common
 
 extension RecordSpool {
-  /// Reads and decrypts the records, the earliest first. A file that cannot be read keeps no other from being read: it is
-  /// named among the problems and, if it is damaged for good, renamed.
+  /// Reads and decrypts the records, the earliest first. An unreadable file does not prevent others from being read: it is listed among the
+  /// problems and, if it is permanently damaged, renamed.
   ///
   /// - Parameters:
-  ///   - known: these records are not read.
-  ///   - room: no more records are read than this count, and no more than have so many bytes of files; all after the first
-  ///     that does not fit stay unread.
-  ///   - decode: takes a record apart. What it throws means that the file is damaged; `badValue("version")`, that another
-  ///     release wrote it.
-  /// - Throws: what the disk says when even the names cannot be read.
+  ///   - known: records to skip.
+  ///   - room: maximum number of records to read, and maximum bytes of their files; all records after the first one beyond a limit are not
+  ///     read.
+  ///   - decode: parses a record. An error means that the file is damaged; `badValue("version")` means that another release wrote it.
+  /// - Throws: the error of the disk if the names cannot be listed.
   public func list<Value: Sendable>(
     except known: Set<SpoolID> = [], room: (count: Int, bytes: Int) = (.max, .max),
     decode: (SpoolRecord) throws(WireError) -> Value
@@ -21,12 +20,12 @@ extension RecordSpool {
       var room = room
       for id in try survey(&state) where !known.contains(id) {
         guard let held = state.held[id] else { continue }
-        // A file of another key or of another release does not become readable by a second attempt.
+        // A file with another key or of another release does not become readable by another attempt.
         if let error = held.problem, !SpoolProblem(name: held.name.text, error: error).isPassing {
           contents.problems.append(SpoolProblem(name: held.name.text, error: error))
           continue
         }
-        // A file that is too large for any room is a problem, and is found to be one without being read.
+        // A file larger than the spool's limit is a problem, which is detected without reading it.
         let fits = held.size <= room.bytes || held.size > limits.maximumBytes
         guard contents.withoutRoom == 0, room.count > 0, fits else {
           contents.withoutRoom += 1
@@ -53,7 +52,7 @@ extension RecordSpool {
     }
   }
 
-  /// Finds the files, and forgets those that are there no more.
+  /// Lists the files, and forgets files that no longer exist.
   ///
   /// - Returns: the records, the earliest first.
   private func survey(_ state: inout State) throws(StoreError) -> [SpoolID] {
@@ -65,16 +64,16 @@ extension RecordSpool {
     return state.held.sorted { ($0.value.received, $0.key) < ($1.value.received, $1.key) }.map(\.key)
   }
 
-  /// The files that hold records. Where there are two of one record, the one with the greater mark counts.
+  /// The files with records. If two files belong to one record, the one with the greater mark counts.
   private func recordFiles(among names: [String]) -> [SpoolID: SpoolFileName] {
     let names = names.compactMap(SpoolFileName.init).filter(\.holdsRecord)
     return Dictionary(names.map { ($0.id, $0) }, uniquingKeysWith: { $0.text > $1.text ? $0 : $1 })
   }
 
-  /// A loss of power after a failure of the disk may leave two files of one record, with different marks. The one with the
-  /// greatest mark that is whole stays: a mark is only given to a record that is there.
+  /// Erases duplicates. A loss of power after a disk failure may leave two files of one record with different marks. The complete file with
+  /// the greatest mark stays, because only an existing record is marked.
   ///
-  /// - Returns: whether there were any.
+  /// - Returns: whether there were duplicates.
   private func eraseDoubles(among names: [String]) -> Bool {
     let records = names.compactMap(SpoolFileName.init).filter { if case .record = $0 { true } else { false } }
     let doubles = Dictionary(grouping: records, by: \.id).values.filter { $0.count > 1 }
@@ -82,7 +81,7 @@ extension RecordSpool {
       let files = files.sorted { $0.mark > $1.mark }
       let kept = files.first { (try? read($0)) != nil } ?? files[0]
       for file in files where file != kept {
-        // What cannot be erased now is erased with the record, or at the next start.
+        // A file that cannot be erased now is erased with the record, or at the next start.
         try? directory.rename(file.text, to: file.whileErased.text)
         try? directory.sync()
         try? directory.erase(file.whileErased.text)
@@ -103,7 +102,7 @@ extension RecordSpool {
     }
   }
 
-  /// Says of a file that cannot be opened what an administrator can do about it.
+  /// Opens a file, and converts a failure to an error with instructions for an administrator.
   private func open<Value>(
     _ name: SpoolFileName, _ body: () throws(SpoolFile.Failure) -> Value
   ) throws(StoreError) -> Value {
@@ -128,14 +127,14 @@ extension RecordSpool {
     return StoreError(.otherRelease, "\(path) was written by another release. Install that one, or remove the file.")
   }
 
-  /// Finishes what was begun before the start, and finds the records.
+  /// Completes operations that were interrupted before the start, and lists the records.
   func scan() throws(StoreError) {
     var hasUnfinished = false
     var names = try directory.names()
     for name in names.compactMap(SpoolFileName.init) {
       switch name {
       case .new, .erased:
-        // A file that cannot be erased now is erased at the next start; nothing waits for that.
+        // A file that cannot be erased now is erased at the next start; no operation depends on it.
         try? directory.erase(name.text)
         hasUnfinished = true
       case .record, .damaged, .otherRelease: break
@@ -150,8 +149,8 @@ extension RecordSpool {
     state.withLock { $0.held = found }
   }
 
-  /// What a file takes, without reading all of it. Its date is the one in the file or, where that cannot be read, the one
-  /// on the disk.
+  /// The size and date of a file, without reading all of it. The date is the one in the file or, if that cannot be
+  /// read, the modification time.
   private func held(_ name: SpoolFileName) -> Held {
     var held = Held(name: name, size: 0, received: .max)
     if case .otherRelease = name { held.problem = otherRelease(name) }
@@ -173,9 +172,9 @@ extension RecordSpool {
     return true
   }
 
-  /// Erases the damaged files that are too many, and those whose time of writing `isOld`.
+  /// Erases damaged files beyond the limit, and those for whose modification time `isOld` returns true.
   ///
-  /// - Returns: how many damaged files there are afterwards.
+  /// - Returns: number of damaged files afterwards.
   @discardableResult
   func eraseDamaged(where isOld: (Int64) -> Bool) -> Int {
     guard let names = try? directory.names() else { return 0 }

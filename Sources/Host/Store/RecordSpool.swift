@@ -2,42 +2,43 @@ import Bytes
 import Common
 import Crypto
 
-/// Records that outlive a restart and a loss of power, one encrypted file for each. What is in a record, and what its mark
-/// means, only its owner knows.
+/// Records that survive a restart and a loss of power, in one encrypted file each. Only their owner knows the format of a record and the
+/// meaning of its mark.
 ///
-/// The files are in the directory `spool` of the state directory; `SpoolFileName` says how they are named. Every call may
-/// wait for the disk, and calls from several threads wait for each other: call it away from the loop.
+/// The files are in the directory `spool` of the state directory; `SpoolFileName` describes their names. Every call may block on the disk,
+/// and calls from several threads are serialised: call it away from the loop.
 public final class RecordSpool: Sendable {
   public struct Limits: Hashable, Sendable {
-    /// Records that are kept, those that cannot be read not included.
+    /// Maximum records, not counting unreadable ones.
     public var maximumCount = 64
-    /// The size of all their files together, in bytes. Each is 74 bytes larger than the record's content.
+    /// Maximum total size of their files, in bytes. Each file is 74 bytes larger than the record's content.
     public var maximumBytes = 64 << 20
-    /// Damaged files that are kept; the oldest is erased first.
+    /// Maximum damaged files; the oldest is erased first.
     public var keptDamaged = 8
 
     public init() {}
   }
 
   public static let directoryName = "spool"
-  /// The name of the note's file, beside the directory.
+  /// The name of the file with the owner's note, beside the directory.
   public static let noteName = "spool.note"
 
   public let key: SpoolKey
   let directory: any Directory
   let limits: Limits
   let state: Locked<State>
-  /// The lock of this directory keeps other processes out for as long as the spool is there.
+  /// The locked state directory, which excludes other processes for the lifetime of the spool.
   private let stateDirectory: StateDirectory
   private let noteFile: AtomicFile
 
   struct State {
     var held: [SpoolID: Held] = [:]
     var random: any RandomSource & Sendable
-    /// Names have changed, and the disk may not know: what is said to be there, or gone, has to be synchronized first.
+    /// Whether names have changed without a synchronisation. Before a record is reported as stored or removed, the
+    /// directory must be synchronised.
     var isUnsynced = true
 
-    /// The records that take up room: a file that cannot be read must not keep others from being put.
+    /// The records that count towards the limits: an unreadable file must not prevent storing others.
     var readable: [Held] { held.values.filter { $0.problem == nil } }
   }
 
@@ -45,11 +46,11 @@ public final class RecordSpool: Sendable {
     var name: SpoolFileName
     var size: Int
     var received: Int64
-    /// Why the file could not be read at the last attempt.
+    /// Why the file could not be read at the last attempt; nil if it could.
     var problem: StoreError?
   }
 
-  /// Opens the spool, and finishes what a loss of power interrupted.
+  /// Opens the spool, and completes operations that a loss of power interrupted.
   public init(
     in stateDirectory: StateDirectory, key: SpoolKey, limits: Limits = Limits(),
     random: any RandomSource & Sendable = SystemRandom()
@@ -63,23 +64,23 @@ public final class RecordSpool: Sendable {
     try scan()
   }
 
-  /// How many records there are, readable or not.
+  /// Number of records, including unreadable ones.
   public var count: Int { state.withLock { $0.held.count } }
 
-  /// What the file of a content with so many bytes takes of `Limits.maximumBytes`.
+  /// The size of a file with `count` bytes of content, for `Limits.maximumBytes`.
   public static func size(ofContent count: Int) -> Int { SpoolFile.size(ofContent: count) }
 
-  /// Keeps a record. When this returns, the record survives a loss of power. When it throws, nothing is kept, unless the
-  /// disk fails in the removal too: a second `put` or a `remove` of the same id mends that.
+  /// Stores a record. When this returns, the record survives a loss of power. After an error nothing is stored, unless
+  /// the removal fails, too: another `put` or a `remove` with the same ID corrects that.
   ///
-  /// - Parameter id: the name of the record; nil draws one.
-  /// - Throws: `spoolFull` at a limit, `tooLarge` for a content of 4 GiB and more, or what the disk says.
+  /// - Parameter id: the ID of the record; nil draws one.
+  /// - Throws: `spoolFull` at a limit, `tooLarge` for a content of 4 GiB and more, or an error of the disk.
   @discardableResult
   public func put(_ record: SpoolRecord, as id: SpoolID? = nil) throws(StoreError) -> SpoolID {
     try state.withLock { (state) throws(StoreError) in
       let size = SpoolFile.size(ofContent: record.content.count)
       try checkRoom(for: size, in: state)
-      // An earlier attempt may have left a file with another mark in its name: there must not be two.
+      // An earlier attempt may have left a file with another mark in its name; duplicates are not allowed.
       if let id { try discard(id, &state) }
       let id = id ?? SpoolID(randomFrom: &state.random)
       let bytes = try SpoolFile.seal(record, id: id, nonce: state.random.bytes(ChaChaPoly.nonceSize), key: key)
@@ -87,7 +88,7 @@ public final class RecordSpool: Sendable {
       do throws(StoreError) {
         try directory.replace(name.text, with: bytes, temporary: SpoolFileName.new(id).text)
       } catch {
-        // The file may have its name already, and then it would come back after a restart.
+        // The file may already have its final name, and would then reappear after a restart.
         state.isUnsynced = true
         try? discard(id, &state)
         throw error
@@ -109,8 +110,7 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Gives a record another mark, which comes back with it after a restart. When this returns, the mark survives a loss of
-  /// power. Nothing happens if there is no such record.
+  /// Changes the mark of a record. When this returns, the mark survives a loss of power. No effect if the record does not exist.
   public func mark(_ id: SpoolID, as mark: UInt8) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       guard case .record? = state.held[id]?.name else { return }
@@ -119,29 +119,29 @@ public final class RecordSpool: Sendable {
         state.isUnsynced = true
         try directory.rename(present.text, to: name.text)
       }
-      // Where an earlier call failed here, the name is new already.
+      // If an earlier call failed at this point, the file already has its new name.
       if state.isUnsynced { try sync(&state) }
       state.held[id]?.name = name
     }
   }
 
-  /// Erases a record: its file is overwritten and removed. Nothing happens if there is no such record.
+  /// Erases a record: its file is overwritten and removed. No effect if the record does not exist.
   ///
-  /// On a disk that moves what it writes (flash, btrfs) the old bytes may outlive the overwriting; they stay encrypted.
+  /// On storage that relocates writes (flash, btrfs) the old bytes may persist; they are encrypted.
   ///
-  /// - Throws: what the disk says; the record may come back after a restart, unless the call is repeated.
+  /// - Throws: an error of the disk; the record may reappear after a restart, unless the call is repeated.
   public func remove(_ id: SpoolID) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in try remove(id, in: &state) }
   }
 
   /// Erases every record that was received more than `age` (in whole seconds) before `now`, and every damaged file that
-  /// was written before that. A date in the future is no age at all.
+  /// was written before that. A date in the future has no age.
   ///
   /// - Parameters:
-  ///   - now: seconds since 1970 by the wall clock.
-  ///   - epoch: a date before this one comes from a clock that was not set, and is no age either.
-  ///   - others: these are kept, whatever their dates.
-  /// - Returns: the records that were erased, and why others could not be.
+  ///   - now: seconds since 1970-01-01 UTC, by the wall clock.
+  ///   - epoch: earlier dates come from a clock that was not set, and have no age.
+  ///   - others: records to preserve, regardless of their dates.
+  /// - Returns: the erased records, and the problems with others.
   public func removeAll(
     olderThan age: Duration, now: Int64, epoch: Int64 = .min, except others: Set<SpoolID> = []
   ) -> (removed: [SpoolID], problems: [SpoolProblem]) {
@@ -163,8 +163,8 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Gives a record another date, as if it had been received then. Its file is written anew; after a loss of power it is
-  /// the old file or the new one. Nothing happens if there is no such record.
+  /// Changes a record's date of receipt. Its file is rewritten atomically with regard to a loss of power. No effect if
+  /// the record does not exist.
   public func redate(_ id: SpoolID, received: Int64) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       guard case .record? = state.held[id]?.name, let name = try present(id) else { return }
@@ -174,11 +174,10 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Writes a record's file with another content; after a loss of power it is the old file or the new one. Nothing happens if there
-  /// is no such record.
+  /// Replaces a record's content. Its file is rewritten atomically with regard to a loss of power. No effect if the record does not exist.
   ///
-  /// - Parameter change: makes the new content from the present one. What it throws means that the file is damaged.
-  /// - Throws: `spoolFull` if the new content does not fit, or what the disk says.
+  /// - Parameter change: returns the new content for the present one. An error of it means that the file is damaged.
+  /// - Throws: `spoolFull` if the new content does not fit, or an error of the disk.
   public func rewrite(
     _ id: SpoolID, _ change: ([UInt8]) throws(WireError) -> [UInt8]
   ) throws(StoreError) {
@@ -200,7 +199,7 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Replaces a record's file with one that holds `record`.
+  /// Replaces a record's file with one that contains `record`.
   private func replace(
     _ name: SpoolFileName, with record: SpoolRecord, _ id: SpoolID, _ state: inout State
   ) throws(StoreError) {
@@ -211,27 +210,27 @@ public final class RecordSpool: Sendable {
     state.isUnsynced = false
     state.held[id]?.size = SpoolFile.size(ofContent: record.content.count)
     state.held[id]?.received = record.received
-    // The old file has no name any more. Where this fails, what remains of it is encrypted.
+    // The old file has no name any more. If overwriting fails, its remains are encrypted.
     try? old.overwrite()
   }
 
-  /// Also removes a record that is forgotten already: an earlier removal may have failed halfway.
+  /// Removes a record, even one that is already forgotten: an earlier removal may have failed halfway.
   private func remove(_ id: SpoolID, in state: inout State) throws(StoreError) {
     try discard(id, &state, isForgotten: { $0.held[id] = nil })
   }
 
-  /// The name goes first: were the content overwritten first, a loss of power between would leave a damaged record.
+  /// The file is renamed first: otherwise a loss of power after overwriting would leave a damaged record.
   private func discard(
     _ id: SpoolID, _ state: inout State, isForgotten: (inout State) -> Void = { _ in }
   ) throws(StoreError) {
-    // An attempt to put or to remove it may have left more than the record.
+    // An interrupted `put` or `remove` may have left several files.
     let names = try files(of: id)
     let records = names.filter(\.holdsRecord)
     for name in records {
       state.isUnsynced = true
       try directory.rename(name.text, to: name.whileErased.text)
     }
-    // Where an earlier call failed here, there is no record any more, and the disk may not know.
+    // If an earlier call failed at this point, the record's files may be removed without synchronisation.
     if state.isUnsynced { try sync(&state) }
     isForgotten(&state)
     let unfinished = names.filter { !$0.holdsRecord } + records.map(\.whileErased)
@@ -241,21 +240,21 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Makes all names as they are now survive a loss of power.
+  /// Synchronises the directory, so that its present names survive a loss of power.
   private func sync(_ state: inout State) throws(StoreError) {
     try directory.sync()
     state.isUnsynced = false
   }
 
-  /// The owner's own note, which outlives a restart as the records do; nil if none was written.
+  /// The owner's note, which survives a restart like the records; nil if none was written.
   ///
-  /// - Returns: the note as it was written last or, where that is damaged, the time before.
-  /// - Throws: `damaged` if neither is whole, or what the disk says.
+  /// - Returns: the last written note or, if that is damaged, the one before.
+  /// - Throws: `damaged` if neither is valid, or an error of the disk.
   public func note() throws(StoreError) -> AtomicFile.Reading<[UInt8]>? {
     try state.withLock { (_) throws(StoreError) in try noteFile.read() }
   }
 
-  /// Keeps the owner's note, of 1 MiB at most, in place of the one before. When this returns, it survives a loss of power.
+  /// Stores the owner's note, of at most 1 MiB, and replaces the former one. When this returns, it survives a loss of power.
   public func write(note: [UInt8]) throws(StoreError) {
     try state.withLock { (_) throws(StoreError) in try noteFile.write(note) }
   }
@@ -267,7 +266,7 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// The name that a record's file has on the disk. Where there are two, the one with the greater mark counts.
+  /// The present name of a record's file. Of duplicates the one with the greater mark counts.
   private func present(_ id: SpoolID) throws(StoreError) -> SpoolFileName? {
     try files(of: id).last { if case .record = $0 { true } else { false } }
   }

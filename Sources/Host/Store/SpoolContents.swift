@@ -1,13 +1,12 @@
-/// What a look into the spool found: the records that could be read, as their owner decodes them, and the files that
-/// could not.
+/// The result of listing the spool: the readable records, decoded by their owner, and the problems with other files.
 public struct SpoolContents<Value: Sendable>: Sendable {
   public struct Entry: Sendable {
     public let id: SpoolID
-    /// When the content was received, in seconds since 1970 by the wall clock of that time.
+    /// The date of receipt, in seconds since 1970-01-01 UTC, by the wall clock of that time.
     public let received: Int64
     public let mark: UInt8
     public let value: Value
-    /// What the file takes of `RecordSpool.Limits.maximumBytes`.
+    /// The size of the file, for `RecordSpool.Limits.maximumBytes`.
     public let size: Int
 
     public init(id: SpoolID, received: Int64, mark: UInt8, value: Value, size: Int) {
@@ -19,12 +18,12 @@ public struct SpoolContents<Value: Sendable>: Sendable {
     }
   }
 
-  /// The earliest first, by the dates in their files.
+  /// The records in ascending order of the dates in their files.
   public var entries: [Entry] = []
   public var problems: [SpoolProblem] = []
-  /// How many files were not read because there was no room for their records.
+  /// Number of files that were not read because a limit was reached.
   public var withoutRoom = 0
-  /// How many damaged files are kept, whether this look found them damaged or an earlier one.
+  /// Number of stored damaged files, found by this or an earlier listing.
   public var damaged = 0
 
   public init() {}

@@ -5,20 +5,20 @@ import Crypto
 /// derived for this file. The header is the seal's additional data.
 enum SpoolFile {
   enum Failure: Error, Hashable {
-    /// The file is not what was written; the payload says where.
+    /// The file's content is invalid; the payload describes the error.
     case damaged(String)
-    /// The file may be whole, but another key sealed it.
+    /// The file may be valid, but was sealed with another key.
     case otherKey
-    /// Another release wrote the file.
+    /// The file is of a different release.
     case otherVersion
 
-    /// What is wrong with a structure in the file. One of another version is whole.
+    /// Converts a decoding error. A structure of another version is not damaged.
     init(_ error: WireError) {
       self = error == .badValue("version") ? .otherVersion : .damaged("\(error)")
     }
   }
 
-  /// The size of the file of a content with so many bytes.
+  /// The size of a file with `count` bytes of content.
   static func size(ofContent count: Int) -> Int { SpoolHeader.size + count + ChaChaPoly.tagSize }
 
   /// - Throws: `tooLarge` for a content of 4 GiB and more.
@@ -35,7 +35,7 @@ enum SpoolFile {
     }
   }
 
-  /// - Parameter mark: from the file's name.
+  /// - Parameter mark: the mark from the file's name.
   static func open(
     _ bytes: [UInt8], id: SpoolID, mark: UInt8 = 0, key: SpoolKey
   ) throws(Failure) -> SpoolRecord {

@@ -1,14 +1,14 @@
-/// The name of a file in the spool. Every name begins with the record's id and a dot:
+/// The name of a file in the spool. Every name begins with the record's ID and a dot:
 ///
 /// | name | the file |
 /// |---|---|
-/// | `ID.MM.record` | a record, a `SpoolFile`; MM is its mark, two hex digits in lower case |
+/// | `ID.MM.record` | a record, a `SpoolFile`; MM is its mark, two lower-case hex digits |
 /// | `ID.new` | a record that is being written; `put` or `redate` has not returned |
-/// | `NAME.erased` | a record, of whatever NAME, that is being erased; `remove` has begun |
-/// | `NAME.damaged` | a file, of whatever NAME, that could not be read; it is kept for an administrator |
-/// | `ID.WORD` | a file of another release; WORD is letters in lower case |
+/// | `NAME.erased` | a record, with any NAME, that is being erased; `remove` has begun |
+/// | `NAME.damaged` | a file, with any NAME, that could not be read; it is preserved for an administrator |
+/// | `ID.WORD` | a file of another release; WORD consists of lower-case letters |
 ///
-/// A file with any other name is not the spool's, and is not touched.
+/// A file with any other name does not belong to the spool, and is not changed.
 enum SpoolFileName: Hashable {
   case record(SpoolID, mark: UInt8)
   case new(SpoolID)
@@ -20,7 +20,7 @@ enum SpoolFileName: Hashable {
   private static let erasedEnding = ".erased"
   private static let damagedEnding = ".damaged"
 
-  /// Nil for a name that is not the spool's.
+  /// Parses a name; nil if the file does not belong to the spool.
   init?(_ name: String) {
     guard let dot = name.firstIndex(of: "."), let id = SpoolID(name[..<dot]) else { return nil }
     let ending = name[dot...]
@@ -39,7 +39,7 @@ enum SpoolFileName: Hashable {
     }
   }
 
-  /// The mark in `.MM.record`; nil if the text is anything else.
+  /// The mark in `.MM.record`; nil for any other text.
   private static func mark(_ ending: Substring) -> UInt8? {
     guard ending.hasSuffix(recordEnding) else { return nil }
     let digits = ending.dropLast(recordEnding.count).dropFirst()
@@ -55,7 +55,7 @@ enum SpoolFileName: Hashable {
     }
   }
 
-  /// The name as it stands in the directory.
+  /// The name in the directory.
   var text: String {
     switch self {
     case .record(let id, let mark): "\(id).\(Self.hex(mark))\(Self.recordEnding)"
@@ -64,13 +64,13 @@ enum SpoolFileName: Hashable {
     }
   }
 
-  /// The name that this file has while it is being erased.
+  /// The file's name while it is being erased.
   var whileErased: SpoolFileName { .erased(id, text + Self.erasedEnding) }
 
-  /// The name that this file gets when it is found to be damaged.
+  /// The file's name after it was found to be damaged.
   var whenDamaged: SpoolFileName { .damaged(id, text + Self.damagedEnding) }
 
-  /// Whether the file holds a record that counts: neither one on its way, nor a damaged one.
+  /// Whether the file contains a complete record that is not known to be damaged.
   var holdsRecord: Bool {
     switch self {
     case .record, .otherRelease: true

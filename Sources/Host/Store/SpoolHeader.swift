@@ -1,15 +1,15 @@
 import Bytes
 import Crypto
 
-/// The beginning of a record's file, in the clear. All of it is bound to the sealed part that follows.
+/// The header of a record's file, in clear text. It is authenticated together with the sealed part that follows.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 8 | `EARSPOOL` |
 /// | 2 | version, 2, big endian |
-/// | 8 | id of the key |
-/// | 16 | id of the record, as in the file's name |
-/// | 8 | date of receipt: seconds since 1970, big endian, signed |
+/// | 8 | ID of the key |
+/// | 16 | ID of the record, as in the file's name |
+/// | 8 | date of receipt: seconds since 1970-01-01 UTC, big endian, signed |
 /// | 12 | nonce |
 /// | 4 | length of the sealed part, big endian |
 struct SpoolHeader: Hashable {

@@ -1,13 +1,13 @@
 import Bytes
 import Crypto
 
-/// The name of a record in the spool: 16 random bytes, never used again.
+/// The ID of a record in the spool: 16 random bytes, never reused.
 public struct SpoolID: Hashable, Sendable, Comparable, CustomStringConvertible {
   static let size = 16
 
   let bytes: [UInt8]
 
-  /// Draws a name that was not used before.
+  /// Draws a new ID.
   public init(randomFrom random: inout some RandomSource) {
     bytes = random.bytes(Self.size)
   }
@@ -16,13 +16,13 @@ public struct SpoolID: Hashable, Sendable, Comparable, CustomStringConvertible {
     bytes = Array(try reader.bytes(Self.size))
   }
 
-  /// Reads a `description`; nil for any other text.
+  /// Parses a `description`; nil for any other text.
   public init?(_ text: some StringProtocol) {
     guard let bytes = try? Hex.decode(text), bytes.count == Self.size, Hex.encode(bytes) == text else { return nil }
     self.bytes = bytes
   }
 
-  /// 32 hex digits in lower case.
+  /// 32 lower-case hex digits.
   public var description: String { Hex.encode(bytes) }
 
   public static func < (left: SpoolID, right: SpoolID) -> Bool {

@@ -1,16 +1,16 @@
 import Crypto
 
-/// The key under which records are kept at rest: from systemd's credentials where the unit has
-/// `LoadCredentialEncrypted=earshot-spool:…`, otherwise made at random and kept in the state directory.
+/// The key that encrypts stored records: from systemd's credentials if the unit has
+/// `LoadCredentialEncrypted=earshot-spool:…`, otherwise drawn at random and stored in the state directory.
 public struct SpoolKey: Sendable, CustomStringConvertible {
   public typealias Origin = StoreKey.Origin
 
   public static let size = StoreKey.size
-  /// The name of systemd's credential in the unit.
+  /// The name of the systemd credential in the unit.
   public static let credentialName = name.credential
   /// The name of the key's file in the state directory.
   public static let fileName = name.file
-  /// Where an administrator puts a key.
+  /// The places in which an administrator can provide a key.
   static let places = name.places
   static let idSize = StoreKey.idSize
   private static let name = StoreKey.Name("spool")
@@ -18,12 +18,12 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
   private let key: StoreKey
 
   public var origin: Origin { key.origin }
-  /// Whether systemd has credentials for this run, and the spool's key is not among them.
+  /// Whether systemd provides credentials for this run, but not the spool's key.
   public var isMissingFromCredentials: Bool { key.isMissingFromCredentials }
-  /// A name for the key that tells nothing about its bytes.
+  /// An identifier of the key that reveals nothing about its bytes.
   var id: [UInt8] { key.id }
 
-  /// Finds the key, or makes one; throws as `StoreKey.load` does.
+  /// Loads the key, or creates one; throws like `StoreKey.load`.
   public static func load(
     from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment

@@ -1,9 +1,9 @@
-/// A file of the spool that could not be read or erased, and why.
+/// A file of the spool that could not be read or erased, and the reason.
 public struct SpoolProblem: Sendable, Hashable {
-  /// The file's name. A file whose error is `damaged` was given the ending `.damaged`; any other was not touched.
+  /// The file's name. A file with the error `damaged` was renamed to end in `.damaged`; other files were not changed.
   public let name: String
   public let error: StoreError
-  /// Whether the next attempt may succeed without an administrator's help.
+  /// Whether another attempt may succeed without an administrator's help.
   public let isPassing: Bool
 
   public init(name: String, error: StoreError) {

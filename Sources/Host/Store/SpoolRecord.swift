@@ -1,10 +1,11 @@
-/// A record as the spool keeps it: bytes that only their owner understands, a date and a mark. It is never printed.
+/// A record of the spool: content in its owner's format, a date and a mark. It is never printed.
 public struct SpoolRecord: Hashable, Sendable {
-  /// When the content was received, in seconds since 1970 by the wall clock. It stands in the file in the clear.
+  /// The date of receipt, in seconds since 1970-01-01 UTC, by the wall clock. It is stored in clear text in the file.
   public var received: Int64
-  /// What the owner notes about the record without writing it anew: 0...255. It stands in the file's name in the clear.
+  /// The owner's mark, 0...255, which can be changed without rewriting the record. It is stored in clear text in the
+  /// file's name.
   public var mark: UInt8
-  /// What is sealed, coded by the owner.
+  /// The content to seal, encoded by the owner.
   public var content: [UInt8]
 
   public init(received: Int64, mark: UInt8 = 0, content: [UInt8]) {
@@ -13,7 +14,7 @@ public struct SpoolRecord: Hashable, Sendable {
     self.content = content
   }
 
-  /// Seconds from `time` to `now`, both in seconds since 1970. A time in the future has no age: 0.
+  /// Seconds from `time` to `now`, both since 1970-01-01 UTC. The age of a future time is 0.
   static func age(_ time: Int64, _ now: Int64) -> Int64 {
     let (age, overflow) = now.subtractingReportingOverflow(time)
     return overflow ? (now > time ? .max : 0) : Swift.max(0, age)

@@ -1,19 +1,19 @@
 import Glibc
 
-/// The directory where the service keeps what shall survive it: closed to everybody else, and used by one process.
+/// The directory of the service's persistent state: inaccessible to other users, and used by one process.
 public final class StateDirectory: Sendable {
   public let directory: any Directory
-  /// The user that everything in it belongs to.
+  /// The owner of the directory and its content.
   let user: UInt32
 
-  /// Opens and locks the directory; its last part is made if it is not there.
+  /// Opens and locks the directory; its last path component is created if necessary.
   ///
   /// - Parameters:
-  ///   - path: nil means the one that systemd made: the first of `$STATE_DIRECTORY`.
-  ///   - folder: means the folder of this name in it, which is made if it is not there, and is locked in its place: each part of the
-  ///     service that keeps something may have one, and none keeps another out.
-  ///   - environment: looks a variable up.
-  /// - Throws: `missing` if there is neither, `wrongMode`, `wrongOwner`, `inUse`, or what the disk says.
+  ///   - path: nil means the first directory of `$STATE_DIRECTORY`, which systemd created.
+  ///   - folder: a subdirectory to open and lock instead, which is created if necessary. Each part of the service may have its own
+  ///     subdirectory, so that their locks do not conflict.
+  ///   - environment: returns the value of an environment variable.
+  /// - Throws: `missing` if neither is given, `wrongMode`, `wrongOwner`, `inUse`, or an error of the disk.
   public init(
     path: String? = nil, folder: String? = nil, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment
@@ -35,22 +35,21 @@ public final class StateDirectory: Sendable {
     try directory.lock()
   }
 
-  /// The path that `init` takes for these arguments; nil or empty if there is no state directory.
+  /// The path that `init` uses for these arguments; nil or empty if there is no state directory.
   public static func path(
     _ path: String?, environment: (String) -> String? = StateDirectory.environment
   ) -> String? {
     path ?? environment("STATE_DIRECTORY")?.split(separator: ":").first.map(String.init)
   }
 
-  /// Throws `wrongMode` or `wrongOwner` for an entry that others than this service's user may read or write, and nothing where
-  /// there is no such entry.
+  /// Throws `wrongMode` or `wrongOwner` if other users can read or write the entry. No effect if it does not exist.
   public func requirePrivate(_ name: String) throws(StoreError) {
     try directory.status(of: name)?.requirePrivate(to: user, directory.path(of: name))
   }
 
-  /// Overwrites and removes those of the files that there are; they are gone after a loss of power when this returns.
+  /// Overwrites and removes the existing files among `names`. When this returns, they remain removed after a loss of power.
   ///
-  /// A file that cannot be overwritten is removed, and the others are erased all the same; the first reason is thrown at the end.
+  /// A file that cannot be overwritten is removed, and the other files are still erased; the first error is thrown at the end.
   public func erase(_ names: [String]) throws(StoreError) {
     var failure: StoreError?
     for name in names {
@@ -78,14 +77,14 @@ public final class StateDirectory: Sendable {
     }
   }
 
-  /// A directory in this one, as private as this one; it is made if it is not there.
+  /// Opens a subdirectory with the same access checks; it is created if necessary.
   func open(_ name: String) throws(StoreError) -> any Directory {
     let inner = try directory.openDirectory(making: name)
     try inner.status().requirePrivate(to: user, inner.path)
     return inner
   }
 
-  /// A variable of this process's environment.
+  /// An environment variable of this process.
   public static func environment(_ name: String) -> String? {
     getenv(name).map { String(cString: $0) }
   }

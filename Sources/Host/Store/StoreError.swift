@@ -1,7 +1,7 @@
 import Common
 import Glibc
 
-/// Why something could not be stored, read or erased, and what an administrator can do about it.
+/// The reason why data could not be stored, read or erased, with what an administrator can do.
 public struct StoreError: CodedError, Hashable, CustomStringConvertible {
   public enum Reason: String, CaseIterable, Sendable {
     case diskFull = "DiskFull"
@@ -9,27 +9,27 @@ public struct StoreError: CodedError, Hashable, CustomStringConvertible {
     case notPermitted = "NotPermitted"
     case missing = "Missing"
     case exists = "Exists"
-    /// Another process uses it.
+    /// The directory is in use by another process.
     case inUse = "InUse"
-    /// Users other than the service's may read or write it.
+    /// Other users than the service's can read or write the entry.
     case wrongMode = "WrongMode"
     case wrongOwner = "WrongOwner"
-    /// It is a link, a pipe or a directory where a file belongs, or the other way round.
+    /// The entry is a symbolic link, a pipe or a directory instead of a file, or vice versa.
     case wrongKind = "WrongKind"
     case tooLarge = "TooLarge"
-    /// What was read is not what was written.
+    /// The content is invalid.
     case damaged = "Damaged"
-    /// It was written by a later release.
+    /// A later release wrote the file.
     case tooNew = "TooNew"
-    /// Another release wrote it, an earlier or a later one, and this one cannot read it.
+    /// An earlier or later release wrote the file, and this release cannot read it.
     case otherRelease = "OtherRelease"
-    /// It was sealed with a key that is not at hand.
+    /// The file was sealed with a key that is not available.
     case keyMissing = "KeyMissing"
-    /// A record does not fit into the spool beside those that it holds.
+    /// A record does not fit into the limits of the spool.
     case spoolFull = "SpoolFull"
-    /// The disk itself reports an error.
+    /// The disk reports an error.
     case diskFailed = "DiskFailed"
-    /// The disk does not answer.
+    /// The disk does not respond.
     case diskStalled = "DiskStalled"
     case failed = "Failed"
   }
@@ -47,11 +47,11 @@ public struct StoreError: CodedError, Hashable, CustomStringConvertible {
 }
 
 extension StoreError {
-  /// Says what a system call's error number means for the administrator.
+  /// Describes `errno` of a system call for the administrator.
   ///
   /// - Parameters:
   ///   - doing: completes "cannot be …": `written`.
-  ///   - path: what it was done to.
+  ///   - path: the path of the file or directory.
   public init(errno number: Int32, _ doing: String, _ path: String) {
     let path = PrintableText.clean(path)
     switch number {

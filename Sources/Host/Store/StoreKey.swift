@@ -1,21 +1,21 @@
 import Common
 import Crypto
 
-/// A key under which something is kept at rest: from systemd's credentials where the unit has
-/// `LoadCredentialEncrypted=earshot-NAME:…`, otherwise made at random and kept in the state directory as `NAME.key`.
+/// A key that encrypts stored data: from systemd's credentials if the unit has
+/// `LoadCredentialEncrypted=earshot-NAME:…`, otherwise drawn at random and stored in the state directory as `NAME.key`.
 public struct StoreKey: Sendable, CustomStringConvertible {
   public enum Origin: Sendable {
-    /// systemd decrypted it for this run.
+    /// systemd has decrypted the key for this run.
     case systemCredential
-    /// It is in the state directory: who can read what is sealed can read it.
+    /// The key is in the state directory: a reader of the sealed data can read it as well.
     case stateDirectory
-    /// It is in the state directory and was made just now.
+    /// The key is in the state directory and was created in this run.
     case made
   }
 
-  /// What a key is for, and so where it is: nothing else follows from it.
+  /// The purpose of a key, which determines only its location.
   public struct Name: Sendable {
-    /// The name of systemd's credential in the unit.
+    /// The name of the systemd credential in the unit.
     public let credential: String
     /// The name of the key's file in the state directory.
     public let file: String
@@ -25,32 +25,32 @@ public struct StoreKey: Sendable, CustomStringConvertible {
       file = "\(name).key"
     }
 
-    /// Where an administrator puts a key.
+    /// The places in which an administrator can provide a key.
     public var places: String { "\(file) in the state directory, or the unit's credential \(credential)" }
 
-    /// The files that a key may be in, the present one first.
+    /// The files that may contain the key, the present one first.
     public var files: [String] { [file, "\(file).previous", "\(file).new"] }
   }
 
   public static let size = 32
 
   public let origin: Origin
-  /// Whether systemd has credentials for this run, and this key is not among them.
+  /// Whether systemd provides credentials for this run, but not this key.
   public let isMissingFromCredentials: Bool
-  /// A name for the key that tells nothing about its bytes: 8 bytes.
+  /// An identifier of the key, 8 bytes, that reveals nothing about its bytes.
   public let id: [UInt8]
   private let secret: SecretBytes
   private let salt: [UInt8]
 
   static let idSize = 8
   private static let version: UInt16 = 1
-  /// No more of a credential is read, to say how long it is.
+  /// Maximum bytes of a credential that are read to report its length.
   private static let credentialLimit = 4096
 
-  /// Finds the key, or makes one.
+  /// Loads the key, or creates one.
   ///
-  /// - Throws: `wrongMode` or `wrongOwner` for a key file that others could read, `damaged` for one that is not as it
-  ///   was written or a credential that has not 32 bytes, or what the disk says.
+  /// - Throws: `wrongMode` or `wrongOwner` for a key file that others can access, `damaged` for an invalid key file or
+  ///   a credential that is not 32 bytes long, or an error of the disk.
   public static func load(
     _ name: Name, from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment
@@ -62,7 +62,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     return try StoreKey(name, secret, .made, isMissing: environment("CREDENTIALS_DIRECTORY") != nil)
   }
 
-  /// Finds the key; nil if there is none, neither among systemd's credentials nor in the state directory. Throws as `load` does.
+  /// Loads the key; nil if neither systemd's credentials nor the state directory contain it. Throws like `load`.
   public static func find(
     _ name: Name, from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment
@@ -78,10 +78,10 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     return try StoreKey(name, secret, .stateDirectory, isMissing: credentials != nil)
   }
 
-  /// Destroys the key's files: each is overwritten, removed, and gone after a loss of power when this returns. What is sealed with
-  /// the key cannot be read by anybody then, except who has a copy of the key; systemd's credentials are not touched.
+  /// Destroys the key's files: each is overwritten and removed. When this returns, they remain removed after a loss of power. Data that is
+  /// sealed with the key is then unreadable, except with a copy of the key. systemd's credentials are not changed.
   ///
-  /// A file that cannot be overwritten is removed, and the others are destroyed all the same; the first reason is thrown at the end.
+  /// A file that cannot be overwritten is removed, and the other files are still destroyed; the first error is thrown at the end.
   public static func destroy(_ name: Name, in state: StateDirectory) throws(StoreError) {
     try state.erase(name.files)
   }
@@ -102,7 +102,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     }
   }
 
-  /// The key that systemd decrypted; nil if the unit asks for none. systemd decides on its mode.
+  /// The key that systemd decrypted; nil if the unit requests none. systemd sets its file mode, which is not checked.
   private static func systemCredential(
     _ name: Name, in directory: any Directory
   ) throws(StoreError) -> StoreKey? {

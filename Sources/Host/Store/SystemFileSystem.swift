@@ -1,6 +1,6 @@
 import Glibc
 
-/// The real file system, by system calls.
+/// The real file system, through system calls.
 public struct SystemFileSystem: FileSystem {
   public init() {}
 
@@ -40,7 +40,8 @@ private final class SystemDirectory: Directory {
   }
 
   func names() throws(StoreError) -> [String] {
-    // A stream takes its descriptor over and shares its position with duplicates, so it gets one of its own.
+    // A stream takes ownership of its descriptor and shares its position with duplicates, so it gets a separate
+    // descriptor.
     let own = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard own >= 0 else { throw StoreError(errno: errno, "listed", path) }
     guard let stream = fdopendir(own) else {
@@ -74,7 +75,7 @@ private final class SystemDirectory: Directory {
   }
 
   private func open(_ name: String, _ flags: Int32, _ doing: String) throws(StoreError) -> any OpenFile {
-    // Without O_NONBLOCK a pipe of that name would stop the service here.
+    // Without O_NONBLOCK, opening a pipe of that name would block the service.
     let file = openat(descriptor, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, 0o600)
     guard file >= 0 else { throw StoreError(errno: errno, doing, path(of: name)) }
     let opened = SystemFile(file, path(of: name))
@@ -140,7 +141,7 @@ private final class SystemFile: OpenFile {
       }
       if part < 0, errno == EINTR { continue }
       guard part >= 0 else { throw StoreError(errno: errno, "read", path) }
-      // It became shorter meanwhile.
+      // The file was truncated meanwhile.
       guard part > 0 else { return Array(bytes.prefix(done)) }
       done += part
     }

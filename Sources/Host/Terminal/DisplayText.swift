@@ -2,15 +2,15 @@ import CColumns
 import Common
 import Glibc
 
-/// Text measured in the columns of a terminal.
+/// Measures and cuts text in terminal columns.
 public enum DisplayText {
-  /// The columns a text takes.
+  /// Number of columns of a text.
   public static func width(_ text: String) -> Int {
     text.reduce(0) { $0 + width(of: $1) }
   }
 
-  /// The columns of a character: 2 for the wide ones of East Asia and for emoji, 0 for what only joins or combines, else 1;
-  /// of scripts whose letters stand beside each other in one character, the sum.
+  /// Number of columns of a character: 2 for wide East Asian characters and emoji, 0 for joiners and combining marks, otherwise 1. If the
+  /// code points of a character have separate columns, their sum.
   public static func width(of character: Character) -> Int {
     let scalars = character.unicodeScalars
     guard let first = scalars.first else { return 0 }
@@ -22,7 +22,7 @@ public enum DisplayText {
     return isDrawnAsOne && first.properties.isEmoji ? 2 : scalars.reduce(0) { $0 + max(0, columns($1)) }
   }
 
-  /// The text if it fits, else its beginning with an ellipsis, in at most `width` columns.
+  /// The text if it fits, otherwise its beginning with an ellipsis, in at most `width` columns.
   public static func cut(_ text: String, to width: Int) -> String {
     guard self.width(text) > width else { return text }
     guard width > 0 else { return "" }
@@ -36,7 +36,7 @@ public enum DisplayText {
     return result + "…"
   }
 
-  /// The text in lines of at most `width` columns, broken between words, and inside a word that is wider than a line.
+  /// The text in lines of at most `width` columns, broken between words, or inside a word that is wider than a line.
   public static func wrap(_ text: String, to width: Int) -> [String] {
     guard width > 0 else { return [] }
     var lines: [String] = []
@@ -65,11 +65,11 @@ public enum DisplayText {
     return lines
   }
 
-  /// The text as every terminal shows it in the same columns, for a screen whose columns must not move.
+  /// The text in a form that all terminals show with equal width, for screens with fixed columns.
   ///
-  /// Terminals do not agree on emoji that are put together: some draw one picture, some a picture for each part. Here the first
-  /// part stands for all, and in the text's form where its emoji form is only asked for. A mark without a letter below it, and
-  /// what the machine has no width for, is U+FFFD; of more than three marks on one letter, three are shown.
+  /// Terminals differ in showing composed emoji: as one glyph, or as one glyph for each part. Here only the first part is shown, in text
+  /// form if an emoji form is merely requested. A mark without a base letter, and a code point of unknown width, becomes U+FFFD. At most
+  /// three marks per letter are shown.
   public static func settled(_ text: String) -> String {
     var result = ""
     for character in text { result += settled(character) }
@@ -99,7 +99,7 @@ public enum DisplayText {
   private static let emojiForm: Unicode.Scalar = "\u{FE0F}"
   private static let textForm: Unicode.Scalar = "\u{FE0E}"
 
-  /// What has no picture, and does not join a mark to a letter.
+  /// Whether the code point is invisible, and does not join a mark to a letter.
   private static func isIgnorable(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isDefaultIgnorableCodePoint }
 
   private static func isTag(_ scalar: Unicode.Scalar) -> Bool { (0xE0020...0xE007F).contains(scalar.value) }
@@ -110,14 +110,14 @@ public enum DisplayText {
     scalars.contains(joiner) && scalars.contains { $0 != scalars.first && $0.properties.isEmojiPresentation }
   }
 
-  /// As the C library says, because what draws on the terminal counts with it as well; -1 for what it has no width for.
+  /// The width according to the C library, which ncurses uses as well; -1 if it is unknown.
   private static func columns(_ scalar: Unicode.Scalar) -> Int {
     if (0x20..<0x7F).contains(scalar.value) { return 1 }
     guard isUTF8 else { return 1 }
     return Int(earshot_columns(scalar.value))
   }
 
-  /// Whether the C library knows what characters are. It does not before it has a locale of UTF-8, if only for them.
+  /// Whether the C library uses UTF-8. It needs a UTF-8 locale for character types, which this property sets.
   public static let isUTF8: Bool = {
     setlocale(LC_CTYPE, "")
     func isSet() -> Bool { String(cString: nl_langinfo(nl_item(CODESET))) == "UTF-8" }

@@ -1,17 +1,17 @@
 import Common
 
-/// One line that says how far a transfer is. It only makes the text: whoever prints it goes back to the line's start.
+/// A one-line progress display. It only creates the text: the caller returns the cursor to the start of the line.
 ///
 /// ```
 /// Receiving  ██████████▍░░░░░░░░░   52%  110 KiB of 210 KiB  35 KiB/s
 /// ```
 public struct ProgressBar: Sendable, Equatable {
   public var label: String
-  /// Bytes that are there.
+  /// Transferred bytes.
   public var done: Int
-  /// Bytes that there will be, if known.
+  /// Total bytes, if known.
   public var total: Int?
-  /// Bytes in a second, if known.
+  /// Bytes per second, if known.
   public var rate: Int?
 
   public init(label: String, done: Int = 0, total: Int? = nil, rate: Int? = nil) {
@@ -21,12 +21,13 @@ public struct ProgressBar: Sendable, Equatable {
     self.rate = rate
   }
 
-  /// From 0 to 1; nil if the total is not known. Nothing of nothing is all of it.
+  /// The fraction from 0 to 1; nil if the total is unknown, and 1 if the total is 0.
   public var fraction: Double? {
     total.map { $0 > 0 ? min(1, max(0, Double(done) / Double($0))) : 1 }
   }
 
-  /// The line, at most `width` columns: first the rate, then the amounts, then the bar give way to the label.
+  /// The line with at most `width` columns. If space is short, the rate is omitted first, then the amounts, then the
+  /// bar.
   public func line(width: Int) -> String {
     let amounts = humanBytes(max(0, done)) + (total.map { " of " + humanBytes($0) } ?? "")
     var details = [fraction.map { Self.padded(Self.percent($0)) }, amounts, rate.map { humanBytes($0) + "/s" }]
@@ -43,13 +44,13 @@ public struct ProgressBar: Sendable, Equatable {
     return DisplayText.cut((parts + details).joined(separator: "  "), to: width)
   }
 
-  /// A shorter bar says nothing.
+  /// Minimum width of a useful bar.
   private static let narrowest = 8
 
-  /// Cut, not rounded: 100% means all of it.
+  /// The percentage, rounded down: 100% means complete.
   private static func percent(_ fraction: Double) -> String { "\(Int(fraction * 100))%" }
 
-  /// Always four columns, so that the bar keeps its length.
+  /// Padded to four columns, so that the bar's length is constant.
   private static func padded(_ percent: String) -> String {
     String(repeating: " ", count: max(0, 4 - percent.utf8.count)) + percent
   }

@@ -1,11 +1,11 @@
 extension QRCode {
-  /// The code as text, two modules to a character, a newline behind each line.
+  /// The code as text, two modules per character, with a newline after each line.
   ///
-  /// With `colour` the modules are black on white whatever the terminal looks like. Without it nobody knows: the drawing
-  /// is right on a dark terminal, and `inverted` right on a light one.
-  /// - Parameter quietZone: light modules on each side; the standard asks for 4, readers are content with 2.
+  /// With `colour` the modules are black on white on any terminal. Without it the drawing is correct on a dark
+  /// terminal, and `inverted` is correct on a light one.
+  /// - Parameter quietZone: light modules on each side; the standard requires 4, readers accept 2.
   public func halfBlocks(quietZone: Int = 4, inverted: Bool = false, colour: Bool = false) -> String {
-    // The glyph is what stands in the foreground: dark modules if that is black or the terminal is light.
+    // Glyphs have the foreground colour: they are dark modules if that is black or the terminal is light.
     let glyphIsDark = colour || inverted
     let (begin, end) = colour ? (inverted ? Self.whiteOnBlack : Self.blackOnWhite, Self.plain) : ("", "")
     var text = ""
@@ -13,7 +13,7 @@ extension QRCode {
       text += begin
       for column in -quietZone..<size + quietZone {
         let upper = isDark(column: column, row: row) == glyphIsDark
-        // The height is odd: below the last row there is nothing, which is the background.
+        // The height is odd: there is only background below the last row.
         let lower = row + 1 < size + quietZone && isDark(column: column, row: row + 1) == glyphIsDark
         text += Self.block(upper: upper, lower: lower)
       }
@@ -22,7 +22,7 @@ extension QRCode {
     return text
   }
 
-  /// The same with two columns to a module, a line to each row of them: four times the area, for a large terminal.
+  /// The code as text, with two columns and one line per module: four times the area, for a large terminal.
   public func fullBlocks(quietZone: Int = 4, inverted: Bool = false) -> String {
     (-quietZone..<size + quietZone).map { row in
       let modules = (-quietZone..<size + quietZone).map { isDark(column: $0, row: row) == inverted ? "██" : "  " }
@@ -30,16 +30,16 @@ extension QRCode {
     }.joined()
   }
 
-  /// A row of an `inverted` drawing without colour, black on white.
+  /// A row of an `inverted` drawing without colour, shown black on white.
   static func coloured(_ row: String) -> String { blackOnWhite + row + plain }
 
-  /// The drawing that suits a terminal of this width, with the widest quiet zone that fits; nil if the code does not fit at all.
+  /// The drawing for a terminal of this width, with the widest quiet zone that fits; nil if the code does not fit.
   public func drawing(on terminal: TerminalInfo) -> String? {
     guard let quietZone = [4, 2].first(where: { size + 2 * $0 <= terminal.width }) else { return nil }
     return halfBlocks(quietZone: quietZone, colour: terminal.hasColour)
   }
 
-  // Numbers from the 256-colour table, because a theme may show the plain colours as something else.
+  // Colours from the 256-colour table, because themes may redefine the basic colours.
   private static let blackOnWhite = "\u{1B}[38;5;16;48;5;231m"
   private static let whiteOnBlack = "\u{1B}[38;5;231;48;5;16m"
   private static let plain = "\u{1B}[0m"

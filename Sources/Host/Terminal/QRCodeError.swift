@@ -1,6 +1,6 @@
 import Common
 
-/// Why a text cannot be a QR code.
+/// The reason why a text cannot be encoded as a QR code.
 public struct QRCodeError: CodedError, Equatable {
   enum Reason: String, Sendable {
     case empty, containsNUL, tooLong, outOfMemory
@@ -15,7 +15,7 @@ public struct QRCodeError: CodedError, Equatable {
   /// The stable name.
   public var code: String { reason.rawValue }
 
-  /// What went wrong, for a person.
+  /// The cause, for a person.
   public var sentence: String {
     switch reason {
     case .empty: "An empty text has no QR code."

@@ -5,13 +5,13 @@ public struct Screen: Sendable, Equatable {
   /// The appearance of a text.
   public enum Look: Sendable, Equatable {
     case plain, bold, dim, good, bad
-    /// The line of the list that keys act on.
+    /// The selected line of the list.
     case selected
     /// A row of the QR code: the foreground is black and the background white.
     case code
   }
 
-  /// A text in one look.
+  /// A text with one appearance.
   public struct Piece: Sendable, Equatable {
     public var text: String
     public var look: Look
@@ -25,38 +25,38 @@ public struct Screen: Sendable, Equatable {
   /// A paragraph, or a line of the list.
   public typealias Line = Piece
 
-  /// The code; nil where nothing is to be scanned.
+  /// The QR code; nil if there is none.
   public var code: QRCode?
-  /// The instruction that belongs to the code, above the heading. It is shown only where the code is drawn.
+  /// The instruction for the code, above the heading. It is shown only with the code.
   public var invitation = ""
-  /// What stands at the top, a paragraph each. Paragraphs, news and the note may hold text of a peer as it is.
+  /// Paragraphs at the top. Paragraphs, news and the note may contain unfiltered text of a peer.
   public var heading: [String] = []
-  /// What is under way.
+  /// Progress bars.
   public var bars: [ProgressBar] = []
-  /// The lines that a user can select from. A line that is too long is cut. If not all lines fit, those around the
-  /// selected one are shown.
+  /// Lines that a user can select. A line that is too long is cut. If not all fit, those around the selected one are
+  /// shown.
   public var list: [Line] = []
   /// Details of the selected line, shown below the list.
   public var detail = ""
-  /// What happened, the latest last; the oldest are left out where there is no room.
+  /// Recent events, the latest last; the oldest are omitted if space is short.
   public var news: [Line] = []
-  /// What stands at the bottom, always: an instruction.
+  /// The text at the bottom, which is always shown: an instruction.
   public var note = ""
-  /// The last row of the terminal: the keys.
+  /// The last row of the terminal, which lists the keys.
   public var footer = Line("")
 
   public init() {}
 
-  /// The screen as text: at most one row fewer than the terminal has, so that the cursor has a row of its own. The footer is left out.
+  /// The screen as text: at most one row less than the terminal, so that the cursor has its own row. The footer is omitted.
   ///
-  /// Where the code does not fit, a sentence with the size that it needs stands in the place of the code and its instruction.
+  /// If the code does not fit, a sentence with the required size replaces the code and its instruction.
   public func lines(on terminal: TerminalInfo) -> [String] {
     body(Size(columns: terminal.width, rows: max(1, terminal.height - 1)), terminal, terminal.hasColour).map { row in
       row.map { $0.look == .code && terminal.hasColour ? QRCode.coloured($0.text) : $0.text }.joined()
     }
   }
 
-  /// The screen as rows of pieces, the last row of the terminal with the footer.
+  /// The screen as rows of pieces; the last row of the terminal is the footer.
   public func rows(on terminal: TerminalInfo) -> [[Piece]] {
     let room = Size(columns: terminal.width, rows: max(1, terminal.height - 1))
     let body = body(room, terminal, terminal.hasColour)
@@ -79,7 +79,7 @@ public struct Screen: Sendable, Equatable {
   }
 
   private static func tooSmall(_ code: QRCode, _ terminal: TerminalInfo) -> String {
-    // With text beside it, and a row for the cursor.
+    // The size includes text beside the code, and a row for the cursor.
     let least = Place.size(code, quietZone: 2)
     let columns = least.columns + Place.narrowest + Place.gap
     return "The QR code does not fit: it needs \(columns) columns and \(least.rows + 1) rows, this terminal has "
@@ -88,7 +88,7 @@ public struct Screen: Sendable, Equatable {
 
   // MARK: Text
 
-  /// The note has its rows first, then what is under way, then the heading and the list; the news have the rest.
+  /// Lays out the text: the note gets its rows first, then the bars, the heading and the list; news gets the rest.
   private func text(_ heading: [String], _ room: Size) -> [Piece] {
     func wrapped(_ lines: [Line]) -> [Piece] {
       lines.flatMap { line in
@@ -134,14 +134,14 @@ public struct Screen: Sendable, Equatable {
     return Array(lines[first..<first + shown]) + (limit > 1 ? [more] : [])
   }
 
-  // MARK: Places
+  // MARK: Layout
 
   private struct Size {
     var columns: Int
     var rows: Int
   }
 
-  /// A way to put the code on a screen.
+  /// A position and size of the code on a screen.
   private struct Place {
     let size: Size
     let quietZone: Int
@@ -149,12 +149,12 @@ public struct Screen: Sendable, Equatable {
     let isBeside: Bool
 
     static let gap = 2
-    /// Narrower text beside the code cannot be read.
+    /// Minimum columns of readable text beside the code.
     static let narrowest = 12
-    /// Rows of text below a code that has none beside it.
+    /// Minimum rows of text below a code without text beside it.
     static let fewest = 3
 
-    /// From the one that is read from furthest away to the one that needs least.
+    /// Candidates from the largest drawing to the smallest.
     static func candidates(_ code: QRCode) -> [Place] {
       let large = Size(columns: 2 * (code.size + 8), rows: code.size + 8)
       return [Place(size: large, quietZone: 4, isLarge: true, isBeside: true)]
@@ -177,14 +177,14 @@ public struct Screen: Sendable, Equatable {
         : size.columns <= room.columns && rest.rows >= Self.fewest
     }
 
-    /// What is left for the text.
+    /// The area that remains for the text.
     func rest(_ room: Size) -> Size {
       isBeside
         ? Size(columns: room.columns - size.columns - Self.gap, rows: size.rows)
         : Size(columns: room.columns, rows: room.rows - size.rows)
     }
 
-    /// The rows of the code, for a terminal that shows them black on white (`colour`), or for a dark one.
+    /// The rows of the code, for a terminal that shows them black on white (`colour`), or for a dark terminal.
     func drawing(_ code: QRCode, colour: Bool) -> [String] {
       let text =
         isLarge

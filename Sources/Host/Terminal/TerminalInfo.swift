@@ -1,25 +1,25 @@
 import Glibc
 
-/// What is known about the terminal that is written to.
+/// Properties of the output terminal.
 public struct TerminalInfo: Sendable, Equatable {
   /// False if the output is a file or a pipe.
   public let isTerminal: Bool
-  /// Columns.
+  /// Number of columns.
   public let width: Int
-  /// Rows.
+  /// Number of rows.
   public let height: Int
-  /// True if colours are welcome: a terminal that is not dumb, and no `NO_COLOR`.
+  /// Whether to use colours: the terminal is not dumb, and `NO_COLOR` is not set.
   public let hasColour: Bool
-  /// True if the cursor can be sent back to the first row: a terminal that is not dumb.
+  /// Whether the cursor can return to the first row: the terminal is not dumb.
   public let canRedraw: Bool
 
-  /// A terminal on which a program draws the full screen.
+  /// A terminal for full-screen drawing.
   public init(columns: Int, rows: Int, hasColour: Bool) {
     (width, height, self.hasColour) = (columns, rows, hasColour)
     (isTerminal, canRedraw) = (true, true)
   }
 
-  /// Asks the terminal behind a file descriptor, standard output's unless told otherwise.
+  /// Queries the terminal of a file descriptor, by default standard output.
   public static func current(_ descriptor: Int32 = STDOUT_FILENO) -> TerminalInfo {
     var size = winsize()
     let known = ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0
@@ -29,8 +29,8 @@ public struct TerminalInfo: Sendable, Equatable {
   }
 
   /// - Parameters:
-  ///   - columns: what the terminal says, 0 if it does not know; then `$COLUMNS` counts, and at last 80.
-  ///   - rows: the same; then `$LINES`, and at last 24.
+  ///   - columns: the terminal's report, 0 if unknown; then `$COLUMNS` applies, or else 80.
+  ///   - rows: the terminal's report, 0 if unknown; then `$LINES` applies, or else 24.
   init(isTerminal: Bool, columns: Int, rows: Int = 0, environment: (String) -> String?) {
     func size(_ said: Int, _ variable: String, _ usual: Int) -> Int {
       [said, environment(variable).flatMap { Int($0) } ?? 0].first { (1...10_000).contains($0) } ?? usual

@@ -1,6 +1,6 @@
 import Common
 
-/// Rows with aligned columns, two spaces between them, no lines.
+/// A table with aligned columns, separated by two spaces, without lines.
 public struct TextTable: Sendable, Equatable {
   public struct Column: Sendable, Equatable {
     public enum Alignment: Sendable { case left, right }
@@ -15,8 +15,8 @@ public struct TextTable: Sendable, Equatable {
   }
 
   public let columns: [Column]
-  /// What stands in the rows; a row may be shorter than the header, what is beyond it is left out. Text of a peer may
-  /// stand here as it is.
+  /// The cells; a row may be shorter than the header, and cells beyond the header are ignored. Cells may contain
+  /// unfiltered text of a peer.
   public private(set) var rows: [[String]] = []
 
   public init(_ columns: [Column]) {
@@ -27,9 +27,9 @@ public struct TextTable: Sendable, Equatable {
     rows.append(row)
   }
 
-  /// The table, a newline behind each line and no space at their ends.
+  /// The table, with a newline after each line and without trailing spaces.
   /// - Parameters:
-  ///   - width: a wider line is cut with an ellipsis; nil cuts nothing, for output into a file.
+  ///   - width: a wider line is cut with an ellipsis; nil means no limit, for output to a file.
   ///   - colour: whether the header is bold.
   public func text(width: Int? = nil, colour: Bool = false) -> String {
     let cells = rows.map { row in

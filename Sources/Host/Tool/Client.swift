@@ -3,17 +3,17 @@ import Common
 import DBus
 import Loop
 
-/// The service as the tool sees it: its objects on the bus.
+/// The tool's access to the service's objects on the bus.
 @LoopActor
 public final class Client {
-  /// Interfaces and their properties, by name.
+  /// Properties of an object, by interface and name.
   public typealias Properties = [String: [String: DBusValue]]
 
   public nonisolated static let manager: ObjectPath = "/org/earshot"
   public nonisolated static let managerInterface = "org.earshot.Manager1"
 
   public let bus: BusConnection
-  /// The service's name on the bus.
+  /// The service's bus name.
   public let service: String
   let timeout: Duration
 
@@ -38,7 +38,7 @@ public final class Client {
     return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
   }
 
-  /// - Parameter feature: what has the object, where it may be off.
+  /// - Parameter feature: the feature that provides the object, if the configuration can switch it off.
   @discardableResult
   public func call(
     _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [], of feature: Feature? = nil
@@ -51,7 +51,7 @@ public final class Client {
     }
   }
 
-  /// - Parameter feature: as for `call`.
+  /// - Parameter feature: as in `call`.
   public func property(
     _ path: ObjectPath, _ interface: String, _ name: String, of feature: Feature? = nil
   ) async throws(Failure) -> DBusValue {
@@ -60,9 +60,9 @@ public final class Client {
     return values.first?.unwrapped ?? .string("")
   }
 
-  /// The properties of an interface that this program may see.
+  /// The properties of an interface that this program may read.
   ///
-  /// - Parameter feature: as for `call`.
+  /// - Parameter feature: as in `call`.
   public func properties(
     _ path: ObjectPath, _ interface: String, of feature: Feature? = nil
   ) async throws(Failure) -> [String: DBusValue] {
@@ -71,11 +71,11 @@ public final class Client {
     return values.first?.asDictionary ?? [:]
   }
 
-  /// Every object of the service that this program may see, by path.
+  /// All objects of the service that this program may read, by path.
   public func objects() async throws(Failure) -> [String: Properties] {
     let values = try await call(Self.manager, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     var objects = Self.objects(values)
-    // A manager lists the objects below it, and not its own.
+    // A manager lists the objects below it, but not its own.
     objects[Self.manager.string] = [Self.managerInterface: try await properties(Self.manager, Self.managerInterface)]
     return objects
   }
@@ -97,10 +97,10 @@ public final class Client {
     }
   }
 
-  /// Reads every object, as `objects` does.
+  /// Reads all objects, like `objects`.
   ///
   /// - Parameter then: called with the list, before any signal that the service sent after it. A program that handles
-  ///   both misses nothing.
+  ///   both misses no change.
   public func readObjects(then: @escaping @LoopActor (Result<[String: Properties], Failure>) -> Void) {
     let service = service
     func call(
@@ -137,14 +137,14 @@ public final class Client {
     }
   }
 
-  /// Every signal of the service from its object manager down, in order.
+  /// Calls `body` with every signal of the service from its object manager's path down, in order.
   public func onSignal(_ body: @escaping @LoopActor (Message) -> Void) -> Registration {
     bus.subscribe(SignalMatch(sender: service, pathNamespace: Self.manager), body)
   }
 }
 
 extension Message {
-  /// What a PropertiesChanged signal says: the interface, and the new values.
+  /// The content of a `PropertiesChanged` signal: the interface, and the new values.
   public var changedProperties: (interface: String, values: [String: DBusValue])? {
     guard member == "PropertiesChanged", arguments.count == 3, let interface = arguments[0].asString,
       let values = arguments[1].asDictionary

@@ -12,8 +12,8 @@ public struct CounterMeanings: Sendable {
   private let others: String
 
   /// - Parameters:
-  ///   - meanings: what each counter counts, by its name.
-  ///   - others: the meaning of every counter that `meanings` does not contain.
+  ///   - meanings: the meaning of each counter, by its name.
+  ///   - others: the meaning of every counter that is not in `meanings`.
   public init(
     _ title: String, _ path: ObjectPath, _ interface: String, _ meanings: [String: String], others: String = ""
   ) {
@@ -38,7 +38,7 @@ public struct CounterMeanings: Sendable {
     }
   }
 
-  /// The counters with their meanings, a paragraph each in three columns, below the title; empty where all are 0.
+  /// The non-zero counters with their meanings, a paragraph each in three columns, below the title; empty if all are 0.
   ///
   /// - Parameter width: the columns of the terminal.
   func text(_ objects: ToolPart.Objects, width: Int) -> String {
@@ -47,7 +47,7 @@ public struct CounterMeanings: Sendable {
     let digits = counters.map { String($0.count).count }.max() ?? 0
     let letters = counters.map(\.name.count).max() ?? 0
     let indent = 2 + digits + 2 + letters + 2
-    // Swift 6.0.3 takes the other `flatMap` unless the type of the whole is given.
+    // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
     let lines: [String] = counters.flatMap { name, count -> [String] in
       let number = String(count)
       let head =

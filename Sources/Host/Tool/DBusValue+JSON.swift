@@ -2,7 +2,7 @@ import CommandLine
 import DBus
 
 extension DBusValue {
-  /// The value as JSON has it; bytes become an array of numbers, descriptors null.
+  /// The value as JSON; bytes become an array of numbers, descriptors null.
   public var json: JSONValue {
     switch self {
     case .byte(let value): .int(Int64(value))
@@ -25,7 +25,7 @@ extension DBusValue {
     }
   }
 
-  /// The value as a person reads it.
+  /// The value formatted for a person.
   public var text: String {
     switch unwrapped {
     case .string(let text): text
@@ -39,7 +39,7 @@ extension DBusValue {
 }
 
 extension JSONValue {
-  /// An object with its members in the order of their names.
+  /// An object with its members sorted by name.
   public static func sorted(_ values: [String: JSONValue]) -> JSONValue {
     .object(values.sorted { $0.key < $1.key }.map { .init($0.key, $0.value) })
   }

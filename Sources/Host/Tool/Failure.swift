@@ -1,14 +1,14 @@
 import CommandLine
 import DBus
 
-/// Why a command failed, with what to do about it.
+/// The reason why a command failed, with what to do.
 public struct Failure: Error {
-  /// What the bus answers with where systemd does not start a service for it: NoSuchUnit where it is not enabled, UnitMasked.
+  /// Prefix of the bus's errors if systemd does not start a service for it: NoSuchUnit if it is not enabled, UnitMasked.
   private static let systemdErrors = "org.freedesktop.systemd1."
 
   public let code: ExitCode
   public let text: String
-  /// Whether the service is at a limit now: the same call may succeed later.
+  /// Whether a limit of the service is reached: the same call may succeed later.
   public var isOfLimit = false
 
   public init(_ code: ExitCode, _ text: String) {
@@ -16,7 +16,7 @@ public struct Failure: Error {
     self.text = text
   }
 
-  /// - Parameter service: the service's name on the bus.
+  /// - Parameter service: the service's bus name.
   public init(_ error: DBusError, service: String) {
     if error.name.hasPrefix(Self.systemdErrors) {
       self.init(
@@ -28,7 +28,7 @@ public struct Failure: Error {
       self.init(.notRunning, "\(service) is not running. Try: systemctl start earshotd")
     case .disconnected?:
       self.init(.notRunning, "\(error.message) Is the bus running? --bus names another.")
-    // The sentence of the bus is about match rules of its policy.
+    // The bus's message is about match rules of its policy, which does not help the user.
     case .denied?, .accessDenied?: self = .outsider
     case .timeout?, .noReply?:
       self.init(.timeout, "\(error.message) Try again with --timeout, or look: journalctl -u earshotd")

@@ -1,8 +1,8 @@
 import CommandLine
 
-/// A part of the service that the configuration switches on. Where it is off, it has no object on the bus.
+/// A part of the service that the configuration can switch off. It then has no object on the bus.
 public struct Feature: Sendable {
-  /// As it is called in "The … is off".
+  /// The name in "The … is off".
   public let name: String
   /// Its section of the configuration.
   public let section: String
@@ -12,7 +12,7 @@ public struct Feature: Sendable {
     self.section = section
   }
 
-  /// Why its commands fail where it is off.
+  /// The error of its commands if it is off.
   public var isOff: Failure {
     Failure(
       .failed,

@@ -2,12 +2,12 @@ import CommandLine
 import DBus
 import Glibc
 
-/// Files that the tool reads for its user, and what is said where one fails.
+/// Reading files for the user, and errors about files.
 public enum FileOutput {
-  /// Larger than any limit of the service's; it says what its own is.
+  /// Maximum bytes to read, larger than all limits of the service, which reports its own limit.
   private static let readLimit = 128 << 20
 
-  /// Reads what comes until it ends, a pipe's slow writer included.
+  /// Reads to the end; blocks while the writer of a pipe is slow.
   public static func readToEnd(_ file: FileDescriptor, _ path: String) throws(Failure) -> [UInt8] {
     var bytes: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 1 << 16)

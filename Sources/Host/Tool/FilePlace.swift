@@ -1,18 +1,19 @@
 import CommandLine
 import Glibc
 
-/// Where a command keeps what it receives: in one file, or in a file for each thing.
+/// The destination of received data: one file, or one file for each item.
 ///
-/// A file is there as a whole, on the disk, and for its owner alone (0600, whatever stood there), or not at all.
+/// A file is written completely, synchronised to the disk, and accessible only to its owner (0600, regardless of an
+/// existing file), or not written at all.
 public enum FilePlace: Sendable, Equatable {
-  /// One file, which takes the place of an older one.
+  /// One file, which replaces an existing one.
   case one(String)
-  /// A file for each, with the thing's name between the two; it takes the place of nothing.
+  /// One file for each item, with the item's name between the two parts; it replaces no existing file.
   case each(before: String, after: String)
 
-  /// As a person says it: a file; a folder; or a path with `{}` in its last part, which stands for the thing's name.
+  /// Parses a path: a file; a folder; or a path with `{}` in its last component, which stands for the item's name.
   ///
-  /// - Throws: `usage` for a path that cannot be one; `notWritten` where the folder is not there, or may not be written to.
+  /// - Throws: `usage` for an invalid path; `notWritten` if the folder does not exist or is not writable.
   public init(_ path: String) throws(Failure) {
     var status = stat()
     let isFolder = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
@@ -32,16 +33,16 @@ public enum FilePlace: Sendable, Equatable {
     guard access(folder, W_OK | X_OK) == 0 else { throw FileOutput.failure(folder, "written to", .notWritten) }
   }
 
-  /// Whether a second thing has a place as well.
+  /// Whether it can store more than one item.
   public var isForMany: Bool {
     if case .each = self { true } else { false }
   }
 
-  /// Writes the bytes, and returns when the disk has them.
+  /// Writes the bytes, and returns when they are synchronised to the disk.
   ///
-  /// - Parameter name: of the thing. Where a file of that name is there, the next free of `name-2`, `name-3`, … is taken.
+  /// - Parameter name: the item's name. If a file of that name exists, the next free of `name-2`, `name-3`, … is used.
   /// - Returns: the path of the file.
-  /// - Throws: `notWritten`; then there is no new file.
+  /// - Throws: `notWritten`; there is then no new file.
   public func keep(_ bytes: [UInt8], as name: String) throws(Failure) -> String {
     switch self {
     case .one(let path):
@@ -50,7 +51,7 @@ public enum FilePlace: Sendable, Equatable {
     case .each(let before, let after):
       for number in 1...Self.mostOfOneName {
         let path = before + name + (number == 1 ? "" : "-\(number)") + after
-        // The name is taken first, and by one program only: renaming would write over another's.
+        // The name is reserved first, exclusively: renaming would replace another program's file.
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0, errno == EEXIST { continue }
         guard descriptor >= 0 else { throw FileOutput.failure(path, "written", .notWritten) }
@@ -88,7 +89,8 @@ public enum FilePlace: Sendable, Equatable {
 
   // MARK: Writing
 
-  /// What is no file, a pipe for instance, is written into; a link is followed, so that what it points at is replaced.
+  /// Replaces a file. An entry that is not a regular file, such as a pipe, is written to; of a symbolic link the target
+  /// is replaced.
   private static func replace(_ path: String, _ bytes: [UInt8]) throws(Failure) {
     var status = stat()
     guard stat(path, &status) == 0 else { return try FilePlace.one(path).put(bytes, at: path) }
@@ -104,11 +106,11 @@ public enum FilePlace: Sendable, Equatable {
     try FilePlace.one(target).put(bytes, at: target)
   }
 
-  /// Into a file of its own first, which then takes the name.
+  /// Writes to a temporary file first, and renames it.
   private func put(_ bytes: [UInt8], at path: String) throws(Failure) {
     let folder = folder
     var template = Array("\(folder)/.earshot-XXXXXX".utf8CString)
-    // Created by O_EXCL, 0600.
+    // mkstemp creates the file with O_EXCL and mode 0600.
     let descriptor = mkstemp(&template)
     guard descriptor >= 0 else { throw FileOutput.failure(path, "written", .notWritten) }
     defer { close(descriptor) }

@@ -7,16 +7,16 @@ import Loop
 public enum Need: Sendable {
   /// None: the command does not use the service.
   case nothing
-  /// The command shows what every program on the bus may see.
+  /// The command shows data that every program on the bus may read.
   case look
-  /// The command does what only root and the group may do, or shows what only they may see.
+  /// The command needs the permissions of root and the group, or shows data that only they may read.
   case group
 }
 
 extension Client {
-  /// Fails if this program's user may not use the service. Tests it with a method call that has no effect.
+  /// Throws if this program's user may not use the service. The check is a method call without an effect.
   ///
-  /// Does not fail without a bus or a service: the command reports that itself, or waits for the service.
+  /// Does not throw without a bus or a service: the command reports that itself, or waits for the service.
   func checkGroup() async throws(Failure) {
     bus.connect()
     do throws(DBusError) {
@@ -34,13 +34,13 @@ extension Client {
 extension Failure {
   static let group = "earshot"
 
-  /// The failure of a user who is not in the group.
+  /// The error for a user who is not in the group.
   static var outsider: Failure {
     let user = getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(getuid())"
     return Failure(.denied, outsider(user, members: members(of: group)))
   }
 
-  /// - Parameter members: the users that the group has now; nil where the machine has no such group.
+  /// - Parameter members: the present users of the group; nil if the machine has no such group.
   static func outsider(_ user: String, members: [String]?) -> String {
     guard let members else {
       return "This machine has no group \(group): run `sudo groupadd --system \(group)` and "

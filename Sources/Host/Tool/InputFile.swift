@@ -2,17 +2,17 @@ import CommandLine
 import DBus
 import Glibc
 
-/// A file that a command hands over to the service.
+/// A file that a command passes to the service.
 public struct InputFile {
-  /// A regular file, or a sealed memory file with what a pipe brought.
+  /// A regular file, or a sealed memory file with the content of a pipe.
   public let descriptor: FileDescriptor
-  /// In bytes.
+  /// The size in bytes.
   public let size: Int
 
-  /// Opens it; `-` is standard input.
+  /// Opens the file; `-` is standard input.
   ///
-  /// - Parameter name: of the memory file, where there is to be one.
-  /// - Throws: `usage` for a folder; `failed` for what cannot be read.
+  /// - Parameter name: the name of the memory file, if one is needed.
+  /// - Throws: `usage` for a folder; `failed` if the file cannot be read.
   public init(_ path: String, name: String) throws(Failure) {
     let opened = path == "-" ? dup(STDIN_FILENO) : Glibc.open(path, O_RDONLY | O_CLOEXEC)
     guard opened >= 0 else { throw FileOutput.failure(path, "read") }
@@ -24,7 +24,7 @@ public struct InputFile {
       (descriptor, size) = (file, Int(status.st_size))
       return
     }
-    // The service does not wait for whoever writes into a pipe: it is read to its end here.
+    // The service does not wait for the writer of a pipe, so the pipe is read to its end here.
     let content = try FileOutput.readToEnd(file, path)
     do throws(DBusError) {
       (descriptor, size) = (try FileDescriptor.sealed(content, name: name), content.count)

@@ -27,7 +27,7 @@ final class MonitorCommand {
       signals.cancel()
       watch.cancel()
     }
-    // Until the program is interrupted: nothing ends this.
+    // The command runs until the program is interrupted.
     await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
     return .ok
   }
@@ -61,7 +61,7 @@ final class MonitorCommand {
     return event.plainText
   }
 
-  /// Events of the service as a whole.
+  /// Events of the whole service.
   private static func radio(_ event: ServiceEvent) -> String? {
     guard case .changed(_, Client.managerInterface, let values, _, let known) = event else { return nil }
     guard values["RadioState"] != nil || values["RadioReason"] != nil, let state = known["RadioState"]?.text else {

@@ -2,12 +2,12 @@ import CommandLine
 import Glibc
 import Terminal
 
-/// Standard output and standard error, unbuffered: what is said is said at once.
+/// Standard output and standard error, unbuffered.
 ///
-/// Where standard output cannot be written, the program ends at once with its own exit status: nobody is to believe that he
-/// was told what he was not.
+/// If standard output cannot be written, the program exits immediately with a separate exit status, so that missing output is not taken for
+/// success.
 public enum Output {
-  /// As it is now: a window changes its size.
+  /// The terminal's present properties: a window may change its size.
   public static var terminal: TerminalInfo { TerminalInfo.current() }
 
   public static func write(_ text: String) {
@@ -18,7 +18,7 @@ public enum Output {
     put(text + "\n", STDOUT_FILENO)
   }
 
-  /// The bytes as they are.
+  /// Writes bytes unchanged.
   public static func write(_ bytes: [UInt8]) {
     put(bytes, STDOUT_FILENO)
   }
@@ -31,9 +31,9 @@ public enum Output {
     put(text + "\n", STDERR_FILENO)
   }
 
-  /// Fills the terminal with a screen, in the place of the one before.
+  /// Shows a screen, replacing the previous one.
   ///
-  /// - Parameter isFirst: what stands on the terminal goes up, and is not written over.
+  /// - Parameter isFirst: scrolls the existing content up instead of overwriting it.
   public static func screen(_ screen: Screen, isFirst: Bool) {
     let terminal = terminal
     let lines = screen.lines(on: terminal).map { $0 + "\u{1B}[K\r\n" }
@@ -41,7 +41,7 @@ public enum Output {
     write(room + "\u{1B}[H" + lines.joined() + "\u{1B}[J")
   }
 
-  /// A line that the next one replaces; nothing where there is no terminal.
+  /// Shows a line that the next one replaces; no effect without a terminal.
   public static func progress(_ text: String) {
     if terminal.isTerminal { put("\r\u{1B}[2K" + text, STDOUT_FILENO) }
   }
@@ -63,7 +63,7 @@ public enum Output {
     }
   }
 
-  /// Whoever closed a pipe knows, and needs no sentence.
+  /// Exits. A closed pipe needs no error message.
   private static func end(_ error: Int32) -> Never {
     if error != EPIPE { complain("Standard output cannot be written: \(String(cString: strerror(error)))") }
     exit(ExitCode.notWritten.rawValue)

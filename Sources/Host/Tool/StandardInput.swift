@@ -4,10 +4,9 @@ import Glibc
 
 /// The text that a command sends, from its arguments or from standard input.
 public enum StandardInput {
-  /// The words with blanks between them; for a single `-` what standard input says, without the line ends at its end. White space is kept as
-  /// it was written.
+  /// The words joined by blanks; for a single `-` the standard input, without trailing line ends. White space is otherwise preserved.
   ///
-  /// - Throws: `usage` if the text has nothing but white space.
+  /// - Throws: `usage` if the text contains only white space.
   public static func text(or words: [String]) throws(Failure) -> String {
     let text = words == ["-"] ? try all() : words.joined(separator: " ")
     guard !PastedText.trimmed(text).isEmpty else {
@@ -17,7 +16,7 @@ public enum StandardInput {
     return String(text[...last])
   }
 
-  /// Standard input as text, without the blanks and line ends around it.
+  /// Standard input as text, without surrounding blanks and line ends.
   public static func text() throws(Failure) -> String { PastedText.trimmed(try all()) }
 
   private static func all() throws(Failure) -> String {

@@ -4,7 +4,7 @@ import DBus
 import Loop
 import Terminal
 
-/// `earshot status`: everything public about the house, then what each service has to say.
+/// `earshot status`: the public state of the service, followed by the lines of each part.
 @LoopActor
 struct StatusCommand {
   private let client: Client
@@ -34,7 +34,7 @@ struct StatusCommand {
     return .ok
   }
 
-  /// Until somebody owns the name, or the time is up.
+  /// Waits until a program owns the name, or the time limit is reached.
   private func waitForService(_ limit: Duration) async throws(Failure) {
     let bus = client.bus
     let service = client.service
@@ -48,7 +48,7 @@ struct StatusCommand {
     }
   }
 
-  /// What is shown of the objects on the bus.
+  /// The status text for the objects on the bus.
   static func text(_ objects: ToolPart.Objects, _ services: [ToolPart]) -> String {
     house(objects) + services.map { $0.status(objects) }.joined()
   }
@@ -108,7 +108,7 @@ struct StatusCommand {
   }
 }
 
-/// One wait that ends once, by what was waited for or by time.
+/// A wait that ends once, by the event or by the time limit.
 @LoopActor
 private final class Wait {
   var watch: Registration?

@@ -1,14 +1,14 @@
 import CommandLine
 import Loop
 
-/// The command-line tool put together: the commands of the house and those of its services.
+/// The complete command-line tool: the common commands and those of the services.
 public struct ToolProgram: Sendable {
-  /// Everything that can be typed behind the tool's name.
+  /// The grammar of all commands.
   public let grammar: Command
   private let verbs: [Verb]
   private let version: String
 
-  /// - Parameter services: in the order in which `status` shows them.
+  /// - Parameter services: in the order of their lines in `status`.
   public init(_ services: [ToolPart], version: String) {
     self.version = version
     let status = Verb(
@@ -44,9 +44,9 @@ public struct ToolProgram: Sendable {
     "completion", "Write the completion file for a shell.",
     arguments: [Argument(.choice("SHELL", Shell.allCases.map(\.rawValue)), "bash, zsh or fish.")])
 
-  /// Does what a command line says, and writes what comes of it to standard output and standard error.
+  /// Executes a command line, with its output on standard output and standard error.
   ///
-  /// - Parameter words: those behind the program's name.
+  /// - Parameter words: the words after the program's name.
   @LoopActor
   public func run(_ words: [String]) async -> ExitCode {
     let line: ParsedCommand
@@ -78,7 +78,7 @@ public struct ToolProgram: Sendable {
     for verb in verbs {
       if let action = verb.action(at: line.path) { return try await action.run(line) }
     }
-    // The grammar is made of the verbs: whatever it parses is the path of one.
+    // The grammar consists of the verbs: every parsed path leads to one.
     throw Failure(.usage, "\(line.path.joined(separator: " ")) does nothing.")
   }
 

@@ -1,9 +1,9 @@
 import CommandLine
 import Loop
 
-/// A command of the tool: its grammar, and what it does. It has either verbs below it or something to do.
+/// A command of the tool: its grammar and its action. It has either verbs below it or an action.
 public struct Verb: Sendable {
-  /// What a command does with the service and the line that called it.
+  /// The action of a command, given the service and the command line.
   public typealias Body = @LoopActor @Sendable (Client, ParsedCommand) async throws(Failure) -> ExitCode
 
   public let grammar: Command
@@ -33,7 +33,7 @@ public struct Verb: Sendable {
     bodies = [[]: Action(need: need, body: body)]
   }
 
-  /// - Parameter defaultVerb: the name of the one of `verbs` that is meant when none is given.
+  /// - Parameter defaultVerb: the name of the default verb among `verbs`.
   public init(_ name: String, _ summary: String, verbs: [Verb], defaultVerb: String? = nil) {
     grammar = Command(name, summary, commands: verbs.map(\.grammar), defaultCommand: defaultVerb)
     bodies = verbs.reduce(into: [:]) { bodies, verb in
@@ -41,7 +41,7 @@ public struct Verb: Sendable {
     }
   }
 
-  /// - Parameter path: the words of the line, this verb's name first.
+  /// - Parameter path: the words of the command line, this verb's name first.
   func action(at path: [String]) -> Action? {
     path.first == grammar.name ? bodies[Array(path.dropFirst())] : nil
   }

@@ -3,9 +3,9 @@ import CommandLine
 import Common
 import Radio
 
-/// The options of the program, as values.
+/// The parsed options of the program.
 struct AirOptions {
-  /// A value that an option cannot have.
+  /// An invalid value of an option.
   struct Mistake: Error {
     let sentence: String
   }
@@ -17,11 +17,11 @@ struct AirOptions {
   let controller: AirController
   let field: Field?
 
-  /// Where nodes stand, by the last two bytes of their addresses, and how far they hear.
+  /// The positions of nodes on a grid, derived from the last two bytes of their addresses, and their range.
   struct Field {
-    /// Places of a row; all nodes stand in a line where there are more than nodes.
+    /// Columns of the grid; if there are more than nodes, all nodes are in one row.
     let columns: Int
-    /// How many places away, in each direction, a node is heard.
+    /// The range of a node in each direction, in grid positions.
     let reach: Int
 
     func isInRange(_ one: BluetoothAddress, _ other: BluetoothAddress) -> Bool {
@@ -75,7 +75,7 @@ struct AirOptions {
       fallsSilent: options.flag("falls-silent"), reachesEverySubscriber: options.flag("every-subscriber"))
   }
 
-  /// `5`, `7.5`, `5ms`: at most ten seconds.
+  /// Parses `5`, `7.5`, `5ms`: at most ten seconds.
   private static func latency(_ text: String) throws(Mistake) -> Duration {
     guard let number = number(text, unit: "ms"), number <= 10_000 else {
       throw Mistake(sentence: "--latency: \(text) is not a time in ms from 0 to 10000.")
@@ -83,9 +83,9 @@ struct AirOptions {
     return .nanoseconds(Int64(number * 1_000_000))
   }
 
-  /// `10`, `2.5`, `10%`.
+  /// Parses `10`, `2.5`, `10%`.
   ///
-  /// - Parameter option: whose value it is.
+  /// - Parameter option: the name of the option.
   private static func share(_ text: String, _ option: String) throws(Mistake) -> Double {
     guard let number = number(text, unit: "%"), number <= 100 else {
       throw Mistake(sentence: "--\(option): \(text) is not a percentage from 0 to 100.")

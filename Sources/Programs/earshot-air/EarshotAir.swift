@@ -5,7 +5,7 @@ import Glibc
 import Journal
 import Loop
 
-/// The hub of the simulated air: programs that connect to its socket are nodes that hear each other.
+/// The hub of the simulated radio: programs that connect to its socket are nodes in range of each other.
 @main
 struct EarshotAir {
   static func main() {
@@ -55,7 +55,7 @@ struct EarshotAir {
     return outcome.code
   }
 
-  /// Unbuffered: a line is to be seen when it is said, whoever reads.
+  /// Writes a line without buffering, so that it appears immediately.
   private static func say(_ text: String, to descriptor: Int32 = STDOUT_FILENO) {
     let bytes = Array("\(text)\n".utf8)
     _ = write(descriptor, bytes, bytes.count)
@@ -66,8 +66,8 @@ struct EarshotAir {
   }
 }
 
-/// What the run has and comes to. Only the loop's thread touches it, before and while it runs; `main` reads the code
-/// after the end.
+/// The state and the result of the run. Only the loop's thread accesses it, before and during the run; `main` reads the
+/// code after the end.
 private final class Outcome: @unchecked Sendable {
   var code = ExitCode.ok
   var hub: AirHub?

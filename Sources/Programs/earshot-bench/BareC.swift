@@ -1,13 +1,13 @@
 import Glibc
 import Tuvali
 
-/// The same work in C and without any of our own code: `scripts/bench/unseal.c`, a program that stands beside this one.
+/// Measures the same work in C without any of our code: `scripts/bench/unseal.c`, a program beside this one.
 struct BareC {
-  /// Chunks a second, read, checked and put in their places; CRC-16 by slicing-by-eight.
+  /// Chunks per second that are read, checked and stored at their positions; CRC-16 by slicing-by-eight.
   var chunks = 0.0
-  /// The same with a CRC-16 that takes one byte after the other.
+  /// Chunks per second with a bytewise CRC-16.
   var chunksByteByByte = 0.0
-  /// Bytes of the frame a second, from the first chunk to the text.
+  /// Bytes of the frame per second, from the first chunk to the text.
   var bytes = 0.0
 
   private let file: String
@@ -30,7 +30,7 @@ struct BareC {
     }
   }
 
-  /// Runs it, and keeps what was better than before.
+  /// Runs the program, and stores results that are better than earlier ones.
   mutating func run(rounds: Int) {
     let own = Swift.CommandLine.arguments.first ?? ""
     let directory = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."

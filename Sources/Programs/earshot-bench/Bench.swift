@@ -2,14 +2,14 @@ import Glibc
 import Journal
 import Loop
 
-/// Measures, prints, and writes `bench.json`. Meant for a release build; nothing here passes or fails. Words on the command line choose parts:
-/// engine, noise, mesh, feed, visitors, check, service, field.
+/// Measures, prints, and writes `bench.json`. It is meant for a release build and has no pass criteria. Words on the command line select
+/// parts: engine, noise, mesh, feed, visitors, check, service, field.
 @main
 struct Bench {
   static func main() {
     signal(SIGPIPE, SIG_IGN)
     Log.shared.level = .error
-    // As in the service.
+    // The service does the same.
     ProcessMemory.giveBackFreed()
     EventLoop.shared.soon {
       Task { @LoopActor in

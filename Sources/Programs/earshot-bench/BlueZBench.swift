@@ -5,7 +5,7 @@ import Glibc
 import Loop
 import Tuvali
 
-/// What a chunk costs on its way from bluetoothd into the service. This program is bluetoothd, with an adapter that takes
+/// The cost of a chunk from bluetoothd to the service. This program acts as bluetoothd, with an adapter that accepts
 /// everything and a phone that writes as fast as it is answered.
 @LoopActor
 final class BlueZBench {
@@ -17,14 +17,14 @@ final class BlueZBench {
 
   private static let adapter: ObjectPath = "/org/bluez/hci0"
   private static let device = adapter.child("dev_00_AA_02_00_00_01")
-  /// As many calls as bluetoothd has under way when a phone sends all that a connection event takes.
+  /// Number of concurrent calls, as of bluetoothd when a phone fills a connection event.
   private static let window = 16
 
   init(_ address: BusAddress) {
     bluez = BusConnection(address: address)
   }
 
-  /// Comes to life before the service that is measured.
+  /// Starts before the measured service.
   func start() async throws {
     bluez.objects.exportManager(.root)
     let path = Argument("object", "o")
@@ -75,15 +75,15 @@ final class BlueZBench {
     bluez.close()
   }
 
-  /// Whether the service has registered what a phone writes to.
+  /// Whether the service has registered the characteristics that a phone writes.
   var isReady: Bool {
     let needed: [Characteristic] = [.identify, .responseSize, .submitResponse]
     return needed.allSatisfy { characteristics[Dialect.v05.uuid(of: $0).description] != nil }
   }
 
-  /// Writes a frame of random bytes, and leaves it there.
+  /// Writes a frame of random bytes, without completing the transfer.
   ///
-  /// - Parameter name: the service's on the bus.
+  /// - Parameter name: the service's bus name.
   func measure(_ service: Process, _ name: String) async throws -> [Figure] {
     let dialect = Dialect.v05
     var random = SystemRandom()
@@ -111,7 +111,7 @@ final class BlueZBench {
     ]
   }
 
-  // MARK: What the service calls
+  // MARK: Calls of the service
 
   private func register(_ call: MethodCall) {
     owner = call.sender
@@ -130,7 +130,7 @@ final class BlueZBench {
     }
   }
 
-  // MARK: What the phone does
+  // MARK: Writes of the phone
 
   private func write(_ values: [[UInt8]], to characteristic: Characteristic) async throws {
     guard let path = characteristics[Dialect.v05.uuid(of: characteristic).description] else {
@@ -149,7 +149,7 @@ final class BlueZBench {
   }
 }
 
-/// Values on their way, one for each that was answered.
+/// Values in transit; each answer starts the next one.
 @LoopActor
 private final class Writing {
   typealias Answer = @LoopActor (Result<[DBusValue], DBusError>) -> Void

@@ -11,9 +11,9 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// How fast credentials are checked, through a socket and with a process for each, as the units do it but without their sandbox: verdicts
-/// of each format in a second, and the time from the end of a transfer to the verdict. It is left out where Python has not what the
-/// checker needs.
+/// Measures the check of credentials through a socket and with one process for each, like the units but without their sandbox. The results
+/// are verdicts per second for each format, and the time from the end of a transfer to the verdict. The part is skipped if Python lacks the
+/// checker's dependencies.
 @LoopActor
 final class CheckBench {
   private static let formats = [
@@ -47,7 +47,7 @@ final class CheckBench {
     var template = Array("/tmp/earshot-check.XXXXXX".utf8CString)
     guard let made = mkdtemp(&template) else { return nil }
     folder = String(cString: made)
-    // A trust folder that others can write is not used, and a checkout may be such a folder.
+    // The checker refuses a trust folder that other users can write, and a checkout may be such a folder.
     let prepare = "cp -r Tests/Check/samples/trust \(folder)/trust && chmod -R go-w \(folder)/trust"
     guard (try? Process("/bin/sh", ["-c", prepare]))?.wait() != nil,
       access("\(folder)/trust", R_OK) == 0,
@@ -69,7 +69,7 @@ final class CheckBench {
     return Array(bytes.prefix(count))
   }
 
-  /// Verdicts in a second; nil if one of the checks failed.
+  /// Verdicts per second; nil if a check failed.
   private func rate(of name: String) async -> Double? {
     guard let credential = sample(name) else { return nil }
     let queue = CheckQueue(checker)
@@ -88,7 +88,7 @@ final class CheckBench {
     return failed == 0 ? Double(Self.checks) / seconds : nil
   }
 
-  /// The median of some transfers on the simulated radio, in milliseconds.
+  /// The median time of several transfers on the simulated radio, in milliseconds.
   private func timeAfterTransfer() async -> Double? {
     guard let credential = sample(Self.formats[0].1) else { return nil }
     let air = AirSpace(scheduler: EventLoop.shared, seed: 1, conditions: AirConditions(latency: .zero))

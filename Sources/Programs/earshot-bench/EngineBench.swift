@@ -4,15 +4,15 @@ import Crypto
 import Loop
 import Tuvali
 
-/// The verifier's engine alone, on one core: what a chunk and what a credential cost, beside the same in C. The two take turns,
-/// and the best of each counts.
+/// The verifier's engine on one core: the cost of a chunk and of a credential, compared with C. The two alternate, and the best result of
+/// each counts.
 @LoopActor
 enum EngineBench {
   private static let turns = 5
   private static let roundsPerTurn = 3
 
   static func run() -> [Figure] {
-    // It compresses to three quarters.
+    // The text compresses to three quarters of its size.
     let text = SystemRandomBytes.text(4 << 20)
     let (key, nonce) = (SystemRandomBytes.make(AESGCM.keySize), SystemRandomBytes.make(AESGCM.nonceSize))
     guard let zipped = try? Gzip.compress(text),
@@ -47,7 +47,7 @@ enum EngineBench {
     return chunker.sequences.compactMap { chunker.chunk($0) }
   }
 
-  /// Chunks through `VerifierEngine.write`: decoded, checked, put in their place.
+  /// Chunks per second through `VerifierEngine.write`: decoded, checked, and stored.
   private static func chunksPerSecond(_ chunks: [[UInt8]], _ size: Int) -> Double {
     var session = Session(limit: 8 << 20)
     session.announce(size)
@@ -56,7 +56,7 @@ enum EngineBench {
     return Double(chunks.count) / (processorTime() - begin)
   }
 
-  /// A credential, from its first chunk to its text.
+  /// Bytes of a credential per second, from its first chunk to its text.
   private static func bytesPerSecond(_ text: [UInt8]) -> Double {
     var session = Session(limit: 8 << 20)
     guard let frame = session.seal(text), let chunks = chunks(of: frame) else { return 0 }
@@ -68,7 +68,7 @@ enum EngineBench {
   }
 }
 
-/// A verifier's engine with a wallet that has just said who it is.
+/// A verifier's engine with a wallet that has just sent Identify.
 private struct Session {
   private let link = LinkID(1)
   private let now = Instant.zero.advanced(by: .seconds(1))
@@ -102,9 +102,9 @@ private struct Session {
     keys.flatMap { try? Sealing(text: text, keys: $0).run().get() }
   }
 
-  /// Asks for the report, and carries out the unsealing that follows.
+  /// Requests the transfer report, and performs the unsealing that follows.
   ///
-  /// - Returns: the bytes of the credential.
+  /// - Returns: number of bytes of the credential.
   mutating func finish() -> Int {
     for action in write(.transferReportRequest, [1]) {
       if case .unseal(_, let job) = action { return (try? job.run().get().count) ?? 0 }
@@ -119,7 +119,7 @@ enum SystemRandomBytes {
     return random.bytes(count)
   }
 
-  /// Text of 64 different letters: it compresses to three quarters, as base64 does.
+  /// Text of 64 different letters, which compresses to three quarters of its size, like base64.
   static func text(_ count: Int) -> [UInt8] {
     make(count).map { 0x30 + $0 % 64 }
   }

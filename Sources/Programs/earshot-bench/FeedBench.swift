@@ -9,7 +9,7 @@ import PBLEC
 import Radio
 import Sharing
 
-/// Reports of advertisers through the feed's engine on one core: processor time, the best of some turns.
+/// Reports of advertisers through the feed's engine on one core: processor time, the best of several runs.
 @LoopActor
 enum FeedBench {
   private static let turns = 5
@@ -32,7 +32,7 @@ enum FeedBench {
     ]
   }
 
-  /// 200 senders at full rate, 1,333 reports a second: 40 of each message, in turns, with a text of 24 bytes.
+  /// 200 senders at full rate, 1,333 reports per second: 40 of each message, interleaved, with a text of 24 bytes.
   private static func crowd() -> Double {
     var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var now = Instant.zero
@@ -55,8 +55,8 @@ enum FeedBench {
     return heard > 0 ? Double(rounds * senders * 40) / seconds : 0
   }
 
-  /// The same reports from a socket on which they come as the kernel sends them, through the radio's port and the service; 200 senders
-  /// at their pace in virtual time.
+  /// Sends equal reports in the kernel's format through a socket, the radio's port and the service; 200 senders at their rate in virtual
+  /// time.
   private static func service() -> Double {
     let time = VirtualTime()
     let radio = SharedRadio(driver: AirSpace(scheduler: time, seed: 1).addNode(), scheduler: time)
@@ -85,7 +85,7 @@ enum FeedBench {
     return service.state == .listening ? Double(count) / seconds : 0
   }
 
-  /// What else is on the air: names, services, and beacons of others.
+  /// Other advertisements: names, services, and beacons of other applications.
   private static func strangers() -> Double {
     var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var beacon = NotifyBeacon(major: 1, minor: 2).bytes
@@ -106,7 +106,7 @@ enum FeedBench {
     return heard == 0 ? Double(reports) / seconds : 0
   }
 
-  /// A new address for each report, while as many peers as there may be are there.
+  /// Reports with a new address each, while the maximum number of peers is present.
   private static func spoofer() -> Double {
     var engine = BroadcastEngine(random: SystemRandom(), at: .zero)
     var now = Instant.zero
@@ -130,7 +130,7 @@ enum FeedBench {
     [2, 1, 6, UInt8(1 + name.utf8.count), MessagePacket.completeName] + Array(name.utf8)
   }
 
-  /// A socket on which reports come as the kernel tells of them on the management channel.
+  /// A socket with reports in the kernel's format of the management channel.
   private final class ReportedAir {
     private let socket: HCISocket
     private let kernel: HCISocket
@@ -147,7 +147,7 @@ enum FeedBench {
       for report in reports { try? kernel.send(report) }
     }
 
-    /// - Returns: how many there were.
+    /// - Returns: number of reports.
     func take(at now: Instant, _ heard: (AdvertisingPacket) -> Void) -> Int {
       var count = 0
       while case .packet(let length) = socket.receive(into: &buffer) {

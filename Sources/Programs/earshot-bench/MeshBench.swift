@@ -2,7 +2,7 @@ import Bitchat
 import Bytes
 import Crypto
 
-/// The mesh's packets on one core: processor time, the best of some turns. What has a bare library below it stands beside that.
+/// Packets of the mesh on one core: processor time, the best of several runs. Operations of a library are compared with direct calls of it.
 enum MeshBench {
   private static let turns = 5
   private static let packets = 20_000
@@ -36,7 +36,7 @@ enum MeshBench {
     ]
   }
 
-  /// Packets of 100 to 300 bytes without a signature, of 50 senders.
+  /// Packets of 100 to 300 bytes without a signature, from 50 senders.
   private static func frames(_ random: inout SystemRandom) throws(PacketError) -> [[UInt8]] {
     var frames: [[UInt8]] = []
     for number in 0..<packets {
@@ -63,7 +63,7 @@ enum MeshBench {
     return (frames, key.publicKey)
   }
 
-  /// Packets a second, decoded and put among those that were seen.
+  /// Packets per second that are decoded and added to the known packets.
   private static func remembered(_ frames: [[UInt8]], _ hash: KeyedHash) -> (rate: Double, keys: Set<WireKey>) {
     var keys = Set<WireKey>(minimumCapacity: frames.count)
     var ids = Set<PacketID>(minimumCapacity: frames.count)
@@ -102,7 +102,7 @@ enum MeshBench {
     return Double(count) / seconds
   }
 
-  /// `crypto_sign_verify_detached`, and the call to it.
+  /// Verifications per second with `crypto_sign_verify_detached` alone.
   private static func bareVerified(_ frames: [[UInt8]], _ key: Ed25519.PublicKey) -> Double {
     let signed = frames.compactMap { try? PacketView($0) }.map { ($0.signingPreimage, Array($0.signature ?? [])) }
     var count = 0
@@ -120,7 +120,7 @@ enum MeshBench {
     return values > 0 ? Double(filters) / seconds : 0
   }
 
-  /// Seconds that this thread computed for it.
+  /// Processor time of this thread for `body`, in seconds.
   private static func time(_ body: () -> Void) -> Double {
     let begin = processorTime()
     body()

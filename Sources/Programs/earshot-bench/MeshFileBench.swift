@@ -2,8 +2,8 @@ import Bitchat
 import Common
 import Crypto
 
-/// A public file of 1 MiB from one engine of the mesh to another, over a link of virtual time: processor time of each end, the best of
-/// some turns.
+/// A public file of 1 MiB between two engines of the mesh, over a link in virtual time: processor time of each end, the best of several
+/// runs.
 enum MeshFileBench {
   private static let turns = 5
   private static let link = LinkID(1)
@@ -22,7 +22,7 @@ enum MeshFileBench {
     ]
   }
 
-  /// Two nodes that are neighbours.
+  /// Two neighbouring nodes.
   private struct Pair {
     private var engines: [MeshEngine] = []
     private var waiting: [[[UInt8]]] = [[], []]
@@ -49,7 +49,7 @@ enum MeshFileBench {
       guard engines[0].peer(engines[1].identity.id)?.isEarshot == true else { return nil }
     }
 
-    /// - Returns: the seconds that each end has computed; nil if the file did not arrive.
+    /// - Returns: the processor time of each end, in seconds; nil if the file did not arrive.
     mutating func carry(bytes: Int) -> (sender: Double, receiver: Double)? {
       var random = SystemRandom()
       guard let file = try? SharedFile(name: "a.bin", mime: nil, content: random.bytes(bytes)) else { return nil }
@@ -79,7 +79,7 @@ enum MeshFileBench {
       }
     }
 
-    /// What was sent arrives five milliseconds later, and then there is room again.
+    /// Sent data arrives five milliseconds later, and frees capacity.
     private mutating func pass(_ duration: Duration) {
       let end = now.advanced(by: duration)
       while now < end, files == 0 {

@@ -2,13 +2,14 @@ import Crypto
 import Glibc
 import Noise
 
-/// What a handshake, a sealed message and a signature cost beside the same primitives in C without any of our own code:
-/// `scripts/bench/primitives.c`, a program that stands beside this one. The two take turns, and the best of each counts.
+/// The cost of a handshake, a sealed message and a signature, compared with the same primitives in C without any of our
+/// code: `scripts/bench/primitives.c`, a program beside this one. The two alternate, and the best result of each
+/// counts.
 enum NoiseBench {
   private static let turns = 5
   private static let roundsPerTurn = 3
 
-  /// Microseconds for one of each.
+  /// Microseconds per operation.
   private struct Costs {
     var handshake = Double.infinity
     var seal = Double.infinity
@@ -58,7 +59,7 @@ enum NoiseBench {
     let text = [UInt8](repeating: 7, count: 512)
     var last: [UInt8] = []
     costs.seal = microseconds(5000) { last = (try? one.seal(text)) ?? [] }
-    // A hundred at a time: a message that is opened has just come, and so lies in the processor's cache.
+    // A hundred at a time: a message that is opened has just been received, so it is in the processor's cache.
     var opening = 0.0
     for _ in 0..<50 {
       let messages = (0..<100).map { _ in (try? one.seal(text)) ?? [] }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A program that was started here, and ends with this one.
+/// A child process, which ends with this one.
 final class Process {
   let pid: pid_t
 
@@ -9,8 +9,8 @@ final class Process {
   }
 
   /// - Parameters:
-  ///   - output: the file that its standard output goes to; nil for this program's.
-  ///   - environment: added to this program's own.
+  ///   - output: the file for its standard output; nil for this program's.
+  ///   - environment: variables in addition to this program's.
   init(
     _ path: String, _ arguments: [String], output: String? = nil, environment: [String: String] = [:]
   ) throws(NotStarted) {
@@ -40,12 +40,12 @@ final class Process {
     wait()
   }
 
-  /// Waits until it ends by itself.
+  /// Waits until it exits.
   func wait() {
     waitpid(pid, nil, 0)
   }
 
-  /// Seconds that it has computed so far, in all its threads that still live.
+  /// Processor time of its living threads, in seconds.
   var processorTime: Double {
     guard let threads = opendir("/proc/\(pid)/task") else { return 0 }
     defer { closedir(threads) }
@@ -61,7 +61,7 @@ final class Process {
     return Double(nanoseconds) / 1e9
   }
 
-  /// A number of `/proc/PID/status`: `VmRSS`, in its unit.
+  /// A number of `/proc/PID/status`, for example `VmRSS`, in the unit of that file.
   func status(_ key: String) -> Int {
     guard let file = fopen("/proc/\(pid)/status", "r") else { return 0 }
     defer { fclose(file) }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Seconds that this thread has computed: on a machine with other work the clock on the wall says how much of that there is.
+/// Processor time of this thread, in seconds. Unlike wall-clock time it does not depend on other load of the machine.
 func processorTime() -> Double {
   var time = timespec()
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)

@@ -7,16 +7,16 @@ struct Figure {
   let name: String
   let value: Double
   let unit: String
-  /// What we aim at; nil where the number stands for comparison.
+  /// The target; nil if the number is only for comparison.
   let goal: Double?
   let better: Better
 
-  /// A number of which more is better.
+  /// A number whose higher values are better.
   static func more(_ name: String, _ value: Double, _ unit: String, goal: Double? = nil) -> Figure {
     Figure(name: name, value: value, unit: unit, goal: goal, better: .higher)
   }
 
-  /// A number of which less is better.
+  /// A number whose lower values are better.
   static func less(_ name: String, _ value: Double, _ unit: String, goal: Double? = nil) -> Figure {
     Figure(name: name, value: value, unit: unit, goal: goal, better: .lower)
   }

@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// A service that listens to the public feed, and one that says something in it while a credential comes.
+/// A service that receives the public feed, and one that sends in it during a transfer.
 extension ServiceBench {
   func runFeed() async throws -> [Figure] {
     defer { cleanUp() }
@@ -38,7 +38,7 @@ extension ServiceBench {
     guard state.first?.asString == "listening" else { throw Trouble(description: "the feed does not listen") }
   }
 
-  /// The same credential to a kiosk whose feed is off, and to one that says a message after the other, in turns.
+  /// Transfers a credential to a kiosk without the feed, and to one that sends messages continuously, alternating.
   private func beside(_ bus: BusConnection) async throws -> Figure {
     let radio = try await startAir("kiosk-air")
     let (plain, talking, visitor) = ("org.earshot.plain", "org.earshot.talking", "org.earshot.guest")
@@ -51,7 +51,7 @@ extension ServiceBench {
     var (without, with): ([Duration], [Duration]) = ([], [])
     for turn in 0..<25 {
       without.append(try await transfer(credential, bus, to: plain, from: visitor))
-      // The queue is full most of the time, which is as it should be.
+      // The queue is full most of the time, as intended.
       _ = try? await bus.call(
         talking, "/org/earshot/broadcast", "org.earshot.Broadcast1", "Send", [.string("message \(turn)")])
       with.append(try await transfer(credential, bus, to: talking, from: visitor))

@@ -1,9 +1,9 @@
 import DBus
 import Loop
 
-/// A node of the mesh that is at work but has nothing to say: what it costs over the verifier alone.
+/// A mesh node without messages: its cost in addition to the verifier alone.
 extension ServiceBench {
-  /// Services stand in eleven rows of eleven. The one in the middle, which is measured, has eight around it, and announces come from all.
+  /// Services on a grid of eleven by eleven. The measured one in the middle has eight neighbours, and receives announces of all.
   private static var columns: Int { 11 }
   private static var nodes: Int { columns * columns }
   private static var middle: Int { nodes / 2 }
@@ -37,7 +37,7 @@ extension ServiceBench {
       try await pause(.seconds(5))
       known = try await look(bus, name)
     }
-    // What the meeting of so many brought has passed by then.
+    // The load of the initial meeting is over by then.
     try await pause(.seconds(120))
 
     let seconds = 60.0
@@ -68,7 +68,7 @@ extension ServiceBench {
       mesh: "[Mesh]\nEnabled=yes\nTrustClock=yes\nNickname=node\(place)", arguments: ["--bus-name", Self.name(place)])
   }
 
-  /// Links that it has, and peers that are near.
+  /// Number of its links, and of nearby peers.
   private func look(_ bus: BusConnection, _ name: String) async throws -> (links: Int, peers: Int) {
     let answer = try await bus.call(
       name, "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")

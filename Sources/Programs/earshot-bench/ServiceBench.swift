@@ -3,7 +3,7 @@ import DBus
 import Glibc
 import Loop
 
-/// The service as it runs: its own process, a bus, and the simulated air without delay.
+/// The complete service: its own process, a bus, and the simulated radio without latency.
 @LoopActor
 final class ServiceBench {
   let directory: String
@@ -74,13 +74,13 @@ final class ServiceBench {
       return times.sorted()[times.count / 2]
     }
     return (
-      // Not everybody may call it: the service looks at the caller. It waits for wallets already, and returns the URI.
+      // The service checks the caller of this method. It already waits for wallets, so the method only returns the URI.
       try await median("org.earshot", "/org/earshot/verifier", "org.earshot.Verifier1", "Start"),
       try await median("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Peer", "Ping")
     )
   }
 
-  /// What the bus costs with nothing of ours on it.
+  /// The round-trip time of the bus without our code.
   private func bareRoundTrip() async throws -> Double {
     let (program, address) = ("\(programs)/libdbus-roundtrip", "unix:path=\(directory)/bus")
     let (said, figure) = ("\(directory)/ready", "\(directory)/figure")
@@ -108,7 +108,7 @@ final class ServiceBench {
     throw Trouble(description: "\(path) says nothing")
   }
 
-  /// From the call of `SendFile` to the credential in this program's hands.
+  /// Time from the call of `SendFile` until this program has the credential.
   func transfer(
     _ credential: [UInt8], _ bus: BusConnection, to name: String = "org.earshot",
     from visitor: String = "org.earshot.visitor"
@@ -123,7 +123,7 @@ final class ServiceBench {
       SignalMatch(sender: name, interface: "org.earshot.Verifier1", member: "CredentialReceived")
     ) { received.give($0.arguments.first?.asObjectPath) }
     defer { watch.cancel() }
-    // Until the bus has answered this, the match rule may not be in force.
+    // The match rule may not be in force until the bus has answered this.
     _ = try await bus.call(name, verifier, "org.freedesktop.DBus.Peer", "Ping")
     let file = try FileDescriptor.sealed(credential, name: "bench")
     let begin = EventLoop.shared.now
@@ -150,7 +150,7 @@ final class ServiceBench {
     return try await bluez.measure(service, name)
   }
 
-  // MARK: The surroundings
+  // MARK: Environment
 
   func startBus() async throws -> (bus: BusConnection, address: BusAddress) {
     mkdir(directory, 0o700)
@@ -222,7 +222,7 @@ final class ServiceBench {
   }
 }
 
-/// Something that comes once, waited for with a limit.
+/// A single event, awaited with a time limit.
 @LoopActor
 private final class Arrival {
   private var path: ObjectPath?

@@ -8,16 +8,16 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// How many visitors a kiosk serves while a line stands before it that never ends. In virtual time, on the simulated air at a
-/// phone's pace: what is counted is what the rules of the service allow, and no processor's speed.
+/// Number of wallets that a kiosk serves while there is always a queue. It runs in virtual time, on the simulated radio at a phone's rate:
+/// the result depends on the rules of the service, not on the processor's speed.
 @LoopActor
 final class VisitorsBench {
-  /// Some 8 kB a second, with chunks of 505 bytes.
+  /// About 8 kB per second, with chunks of 505 bytes.
   private static let pace = AirConditions(latency: .milliseconds(62), maximumMTU: 517)
   private static let credentialBytes = 100_000
-  /// From a look at the screen to the moment when the phone has read the code and sends.
+  /// Time from looking at the screen until the phone has read the code and sends.
   private static let scanTime = Duration.seconds(1)
-  /// From a failure to the next look at the screen.
+  /// Time from a failure to the next look at the screen.
   private static let pause = Duration.seconds(2)
   private static let minutes = 20
 
@@ -35,7 +35,7 @@ final class VisitorsBench {
   private let time = VirtualTime()
   private let radio: SharedRadio
   private let verifier: VerifierService
-  /// One more phone than there are places, so that the first of the line always has one.
+  /// One phone more than session slots, so that the first of the queue always has one.
   private var phones: [(radio: SharedRadio, wallet: WalletService)] = []
   private var served = 0
   private var timer: Registration?
@@ -62,7 +62,7 @@ final class VisitorsBench {
     _ = verifier.start()
   }
 
-  /// The first of the line looks at the screen.
+  /// The first person in the queue looks at the screen.
   private func next() {
     let code = verifier.connectionURI
     timer = time.schedule(after: Self.scanTime) { [weak self] in self?.send(code) }
@@ -79,7 +79,7 @@ final class VisitorsBench {
     var isFirst = true
     transfer.onChange { [weak self] transfer in
       guard let self else { return }
-      // The verifier took it in: the next one looks at the screen.
+      // The verifier has accepted the wallet: the next person looks at the screen.
       if isFirst, transfer.state == .transferring {
         isFirst = false
         next()

@@ -1,14 +1,14 @@
 import CommandLine
 import Glibc
 
-/// What a simulation took of this machine: another time it is something else.
+/// The resources that a simulation used; they vary between runs.
 struct Cost {
-  /// What this process has taken so far.
+  /// The resources that this process has used so far.
   struct Moment {
-    /// Seconds.
+    /// Wall-clock time in seconds.
     let wall: Double
     let processor: Double
-    /// The most memory so far, in KiB.
+    /// Peak memory so far, in KiB.
     let memory: Int
 
     static func now() -> Moment {
@@ -38,9 +38,9 @@ struct Cost {
       + "\(signatures.asked) signatures asked for, \(signatures.computed) computed"
   }
 
-  /// The most memory is this process's so far, and so that of all simulations up to this one.
+  /// The peak memory is that of the process, and therefore the maximum of all simulations so far.
   ///
-  /// - Parameter name: of the simulation; empty where there is one alone.
+  /// - Parameter name: the name of the simulation; empty if there is only one.
   func json(_ name: String) -> JSONValue {
     [
       "name": .string(name), "wallSeconds": .double(wall), "processorSeconds": .double(processor),

@@ -2,7 +2,7 @@ import CommandLine
 import Glibc
 import MeshField
 
-/// Simulates a field of nodes, and tells what came of it.
+/// Simulates a field of nodes, and prints the results.
 @main
 struct EarshotSim {
   static func main() async {
@@ -63,11 +63,11 @@ struct EarshotSim {
     return isReached ? .ok : .failed
   }
 
-  /// Tells which aims of the scenario were missed.
+  /// Prints the scenario's targets that were missed.
   ///
   /// - Returns: whether all were reached.
   private static func judge(_ results: [(name: String, results: FieldResults)]) -> Bool {
-    // Of two the second may be the one to compare with: without those who flood, or without couriers.
+    // The second of two results may be the baseline: without flooding nodes, or without couriers.
     let other = results.count == 2 ? results[1].results : nil
     var isReached = true
     for (name, results) in results {

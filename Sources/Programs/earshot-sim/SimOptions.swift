@@ -1,7 +1,7 @@
 import CommandLine
 import MeshField
 
-/// The options of the program, as values.
+/// The parsed options of the program.
 struct SimOptions {
   struct Mistake: Error {
     let sentence: String
@@ -11,7 +11,8 @@ struct SimOptions {
   let seed: UInt64
   let parts: Int
   let output: String?
-  /// Percent of mains among apps, one simulation for each; empty for one as the scenario has it.
+  /// Percentages of mains-powered nodes among apps, one simulation for each; empty for one simulation with the
+  /// scenario's value.
   let mains: [Int]
   let comparesFlood: Bool
   let comparesCouriers: Bool

@@ -5,12 +5,12 @@ import Listing
 import Loop
 import Tool
 
-/// The command-line tool: a client of the service like any other, with nothing behind it but D-Bus.
+/// The command-line tool, which uses the service only through D-Bus, like any other program.
 @main
 struct Earshot {
   static func main() {
     signal(SIGPIPE, SIG_IGN)
-    // What goes wrong is this command's failure, said once.
+    // The command reports an error itself, once.
     Log.shared.level = .error
     let words = Array(Swift.CommandLine.arguments.dropFirst())
     let tool = ToolProgram(ServiceList.all.toolParts, version: ServiceList.version)
@@ -26,7 +26,8 @@ struct Earshot {
   }
 }
 
-/// What the run comes to. The loop's thread writes it while it runs; `main`, the same thread, reads it after the end.
+/// The result of the run. The loop's thread writes it during the run; `main`, on the same thread, reads it after the
+/// end.
 private final class Outcome: @unchecked Sendable {
   var code = ExitCode.failed
 }

@@ -12,26 +12,25 @@ import Loop
 import Radio
 import Sharing
 
-/// The house put together: one bus, one radio, the services on them, and the signals from outside.
+/// The complete service: one bus, one radio, the services on them, and signals.
 @LoopActor
 final class Daemon {
   nonisolated static let busName = "org.earshot"
-  /// Services may take so long to bring their disk's work to an end.
+  /// Time limit for the services to complete their disk operations.
   private nonisolated static let restLimit = Duration.seconds(2)
-  /// So long the name waits for what an earlier run kept.
+  /// Maximum delay of the bus name while stored state is restored.
   private nonisolated static let restoreLimit = Duration.seconds(5)
-  /// What is computed away from the loop takes no longer. Where it does, the watchdog hears nothing more. (A disk or a caller's
-  /// file that hangs is no reason for a restart: what is in memory would be lost with it. The store says that it hangs, and
-  /// files have their time.)
+  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. A disk or a caller's file that
+  /// does not respond causes no restart, which would lose the state in memory: the store reports the disk, and files have a time limit.
   private nonisolated static let canaryLimit = Duration.seconds(10)
-  /// So long after it is ready the service has done what it does once.
+  /// Time after readiness at which one-time work of the start is complete.
   private nonisolated static let startTime = Duration.seconds(1)
 
   private let list: ServiceList
   private var configuration: Configuration
   private let files: ConfigurationFiles
   private let bus: BusConnection
-  /// bluetoothd's calls come by a connection of their own: what other programs ask for does not stand before a phone's write.
+  /// The connection for bluetoothd, separate from that for other programs: their calls must not delay a phone's writes.
   private let radioBus: BusConnection
   private let name: String
   private let radio: SharedRadio
@@ -48,15 +47,15 @@ final class Daemon {
   private var isReloadDue = false
 
   /// - Parameters:
-  ///   - list: the services there are.
-  ///   - configuration: as it was loaded from `files`.
-  ///   - address: of the bus.
-  ///   - name: the name to own on the bus.
+  ///   - list: all services.
+  ///   - configuration: the configuration from `files`.
+  ///   - address: the address of the bus.
+  ///   - name: the bus name to own.
   init(
     _ list: ServiceList, _ configuration: Configuration, files: ConfigurationFiles, address: BusAddress, name: String,
     privileges: Privileges
   ) {
-    // Before any key is in it.
+    // This precedes the first key in memory.
     Self.guardMemory()
     self.list = list
     self.configuration = configuration
@@ -96,14 +95,14 @@ final class Daemon {
     LinkPreferences(intervals: settings.linkInterval, selects2M: settings.selects2M)
   }
 
-  /// What a service is offered.
+  /// Creates the context of a service.
   private func context(of kind: any Service.Type) -> ServiceContext {
     ServiceContext(
       configuration: configuration, radio: radio(of: kind), scheduler: EventLoop.shared,
       makeWorker: { SerialWorker("disk") }, statusChanged: { [weak self] in self?.showStatus() })
   }
 
-  /// The radio as a service sees it.
+  /// A service's view of the radio.
   private func radio(of kind: any Service.Type) -> any Radio {
     radio.tenant(kind.name, share: kind.linkShare(in: configuration))
   }
@@ -127,7 +126,7 @@ final class Daemon {
       return canary.isBack()
     }
     if let watchdog { registrations.append(watchdog) }
-    // A program that finds the name finds what an earlier run kept, too; a disk that hangs holds the name up no longer than this.
+    // When the name appears on the bus, stored state is restored; an unresponsive disk delays the name only up to this limit.
     services.begin(within: Self.restoreLimit) { [weak self] in
       guard let self, self.onEnd != nil else { return }
       bus.connect(name: name)
@@ -135,7 +134,7 @@ final class Daemon {
     if configuration[RadioSettings.self].backend == .bluez { radioBus.connect() }
   }
 
-  /// Keys live in this memory.
+  /// Protects the memory, which contains keys.
   private static func guardMemory() {
     ProcessMemory.giveBackFreed()
     if !ProcessMemory.hide() {
@@ -160,7 +159,7 @@ final class Daemon {
     services.stop(within: Self.restLimit) { [bus, radio, radioBus] in
       radio.rest(within: Self.restLimit) {
         onEnd(code)
-        // What was said to the radio and the bus in this turn is sent before the loop ends.
+        // Messages of this loop iteration to the radio and the bus are sent before the loop ends.
         EventLoop.shared.soon {
           bus.close()
           radioBus.close()
@@ -170,9 +169,9 @@ final class Daemon {
     }
   }
 
-  // MARK: What changes outside
+  // MARK: External events
 
-  /// Loss and return of the bus are in the journal already.
+  /// The journal already contains loss and return of the bus.
   private func busChanged(_ state: BusState) {
     switch state {
     case .connected where !isReady:
@@ -182,16 +181,16 @@ final class Daemon {
       Log.shared.notice("Ready as \(name), version \(ManagerFace.version)", id: .started)
     case .nameUnavailable(let error):
       Log.shared.error("The bus name \(name) is not available. \(error.sentence)", .error(error))
-      // At start another service is running; later the name was taken from us, and is asked for again.
+      // At the start another service is running; later another program took the name, and it is requested again.
       if !isReady { return stop(.failed) }
     case .connected, .lost, .connecting, .closed: break
     }
     showStatus()
   }
 
-  /// One sentence for `systemctl status`.
+  /// Reports one sentence for `systemctl status`.
   private func showStatus() {
-    // A service may call for it while the services are being made.
+    // A service may call this during its creation.
     guard manager != nil else { return }
     let restart = pendingRestart.isEmpty ? "" : "A restart is needed for \(pendingRestart.joined(separator: ", "))."
     let sentences = [radio.status.reason, services.statusLine, restart]
@@ -200,7 +199,7 @@ final class Daemon {
 
   // MARK: The configuration
 
-  /// The files are read away from the loop. What is asked for meanwhile is read afterwards.
+  /// Reads the files away from the loop. A request during the read causes another read.
   private func reload() {
     ServiceManager.reloading(now: EventLoop.shared.now)
     isReloadDue = isReading

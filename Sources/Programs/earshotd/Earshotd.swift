@@ -8,14 +8,15 @@ import Journal
 import Listing
 import Loop
 
-/// The service: reads its options, and either does one small job and ends, or runs until it is told to stop.
+/// The service: parses its options, and either performs one task and exits, or runs until it is stopped.
 @main
 struct Earshotd {
   private static let list = ServiceList.all
 
   static func main() {
     let code = run(Array(Swift.CommandLine.arguments.dropFirst()))
-    // The disk's thread may still be at work, for nobody waits for a slow disk. `exit` would take libcrypto's tables away under it.
+    // The disk's thread may still be running, because the exit does not wait for a slow disk. `exit` would free libcrypto's tables while it
+    // uses them.
     fflush(nil)
     _exit(code.rawValue)
   }
@@ -70,7 +71,7 @@ struct Earshotd {
     for complaint in loaded.complaints {
       Log.shared.warning("\(complaint.description)", id: .configurationProblem)
     }
-    // Before there are other threads, which would keep what this one gives up.
+    // This precedes other threads, which would keep the capabilities that this thread gives up.
     let privileges = Privileges(loaded.configuration[RadioSettings.self])
     let directory = options.value("write-interfaces")
     let address = BusAddress(words: options.value("bus") ?? "system")
@@ -94,7 +95,7 @@ struct Earshotd {
     return outcome.code
   }
 
-  /// What is wrong, on standard error.
+  /// Writes an error to standard error.
   static func complain(_ text: String) {
     let bytes = Array("\(text)\n".utf8)
     _ = write(STDERR_FILENO, bytes, bytes.count)
@@ -115,7 +116,8 @@ struct Earshotd {
     ])
 }
 
-/// What the run comes to. Only the loop's thread touches it, before and while it runs; `main` reads it after the end.
+/// The state and the result of the run. Only the loop's thread accesses it, before and during the run; `main` reads it
+/// after the end.
 private final class Outcome: @unchecked Sendable {
   var code = ExitCode.ok
   var daemon: Daemon?

@@ -4,11 +4,10 @@ import Listing
 import Loop
 import Sharing
 
-/// The D-Bus interfaces as files for `/usr/share/dbus-1/interfaces`, written from the descriptions that the objects are
-/// made of.
+/// The D-Bus interfaces as files for `/usr/share/dbus-1/interfaces`, generated from the descriptions of the objects.
 @LoopActor
 enum InterfaceFiles {
-  /// - Returns: whether all could be written; what could not is said on standard error.
+  /// - Returns: whether all could be written; errors are reported on standard error.
   static func write(_ list: ServiceList, to directory: String) -> Bool {
     let time = VirtualTime()
     let driver = AirSpace(scheduler: time, seed: 0).addNode()

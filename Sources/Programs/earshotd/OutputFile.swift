@@ -2,9 +2,9 @@ import Glibc
 
 /// Files that the program writes for the installation.
 enum OutputFile {
-  /// Writes a file that everybody may read.
+  /// Writes a file that all users can read.
   ///
-  /// - Returns: whether it could be written; if not, the reason is said on standard error.
+  /// - Returns: whether it was written; otherwise the reason is reported on standard error.
   static func write(_ text: String, to path: String) -> Bool {
     let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     let isWritten = descriptor >= 0 && write(Array(text.utf8), to: descriptor)

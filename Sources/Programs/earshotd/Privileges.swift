@@ -3,10 +3,10 @@ import HCI
 import Hosting
 import Loop
 
-/// What the service does with its capabilities: it opens the management socket with CAP_NET_ADMIN and gives that up, and
-/// puts CAP_NET_RAW aside for the moments in which it sends, and in which it says what it listens to.
+/// The use of the service's capabilities: it opens the management socket with CAP_NET_ADMIN and gives that capability
+/// up. CAP_NET_RAW is effective only while it sends, and while it sets a filter.
 ///
-/// To be made before there is another thread.
+/// Create it before other threads start.
 struct Privileges: Sendable {
   private let management: Result<HCISocket, HCIError>?
   private let wantsRaw: Bool
@@ -29,7 +29,7 @@ struct Privileges: Sendable {
     }
   }
 
-  /// The ways into the kernel, as they stand.
+  /// The kernel channels in their present state.
   @LoopActor var doors: KernelDoors {
     var doors = KernelDoors()
     switch management {

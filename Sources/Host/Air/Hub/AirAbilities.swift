@@ -1,10 +1,10 @@
 import Bytes
 
-/// What a program must know of its node at the hub, for it has to answer before the hub can be asked.
+/// Capabilities of a node that its program stores, because it must answer before it can ask the hub.
 struct AirAbilities: Hashable, Sendable {
   var advertisingSlots: UInt8
   var seesPackets: Bool
-  /// Whether values reach clients that did not subscribe, where the characteristic asks for that.
+  /// Whether values reach clients that did not subscribe, for characteristics that request it.
   var hasRawHCI: Bool
 
   init(advertisingSlots: UInt8, seesPackets: Bool, hasRawHCI: Bool) {
@@ -20,12 +20,12 @@ struct AirAbilities: Hashable, Sendable {
   }
 }
 
-/// What a program must know of a link to the same end.
+/// Properties of a link that a program stores, because it must answer before it can ask the hub.
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 1 | bit 0: this node made the link; bit 1: the peer hears what it did not subscribe to |
-/// | 2 | how many values may be on their way to the peer; 0: any number |
+/// | 1 | bit 0: this node made the link; bit 1: the peer receives values that it did not subscribe to |
+/// | 2 | maximum values in transit to the peer; 0: no limit |
 struct AirLinkTraits: Hashable, Sendable {
   var isOurs: Bool
   var hearsUnsubscribed: Bool

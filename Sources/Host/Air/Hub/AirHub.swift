@@ -4,10 +4,10 @@ import Journal
 import Loop
 import Radio
 
-/// An air that programs share: it listens on a Unix socket, and each connection is a node.
+/// A simulated radio that several programs share: the hub listens on a Unix socket, and each connection is a node.
 ///
-/// The socket is its owner's alone (mode 0600). A node that sends what no frame may hold is dropped, with a line in the
-/// log; the other nodes notice nothing. The air must be scheduled on `EventLoop.shared`.
+/// Only the owner can use the socket (mode 0600). The hub drops a node that sends an invalid frame, and logs it; other
+/// nodes are not affected. The simulated radio must be scheduled on `EventLoop.shared`.
 @LoopActor
 public final class AirHub {
   public let path: String
@@ -18,9 +18,9 @@ public final class AirHub {
   private var listening: Registration?
   private var nodes: [HubNode] = []
 
-  /// Begins to listen. The socket of a hub that died is replaced.
+  /// Begins to listen. The socket of a hub that no longer runs is replaced.
   ///
-  /// - Throws: also when another hub listens there.
+  /// - Throws: `AirHubError`, also when another hub listens at this path.
   public init(path: String, air: AirSpace, log: Log = .shared) throws(AirHubError) {
     self.path = path
     self.air = air
@@ -34,7 +34,7 @@ public final class AirHub {
     }
   }
 
-  /// Ends all connections, and removes the socket unless it belongs to another hub by now.
+  /// Ends all connections, and removes the socket unless another hub has replaced it.
   public func close() {
     guard listening != nil else { return }
     listening = nil
@@ -43,7 +43,7 @@ public final class AirHub {
     if identity != nil, UnixSocket.identity(of: path) == identity { unlink(path) }
   }
 
-  /// How many nodes are connected.
+  /// Number of connected nodes.
   public var nodeCount: Int { nodes.count }
 
   private func accept(_ descriptor: Int32) {
@@ -61,7 +61,7 @@ public final class AirHub {
     balance()
   }
 
-  /// Reads only from nodes whose peers keep up with what the hub sends to them.
+  /// Pauses reading from nodes whose peers do not read fast enough.
   func balance() {
     let congested = Set(nodes.filter(\.isCongested).compactMap { $0.radio.map(ObjectIdentifier.init) })
     for node in nodes { node.holdBack(congested) }

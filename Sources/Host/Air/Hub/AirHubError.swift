@@ -1,8 +1,8 @@
 import Common
 
-/// Why a hub cannot listen.
+/// The reason why a hub cannot listen.
 public enum AirHubError: CodedError, Equatable {
-  /// Empty, or longer than the `limit` of bytes that the name of a socket may have.
+  /// The path is empty, or longer than `limit`, the maximum bytes of a socket name.
   case badPath(path: String, limit: Int)
   case alreadyRunning(path: String)
   case notASocket(path: String)

@@ -3,28 +3,27 @@ import Common
 import Glibc
 import Loop
 
-/// The object that a socket works for; the socket holds it weakly.
+/// The object that uses a socket; the socket references it weakly.
 @LoopActor
 protocol AirSocketOwner: AnyObject {
-  /// Takes the body of a frame. When it throws, the connection ends.
+  /// Handles the body of a frame. An error ends the connection.
   func receive(_ reader: inout ByteReader) throws(WireError)
 
-  /// The connection has ended without a call of `close`; never from within `send`. The reason is half a sentence about the
-  /// other end.
+  /// The connection has ended without a call of `close`. It is never called from within `send`. The reason is a clause about the other end.
   func ended(_ reason: String)
 
-  /// Bytes went out after they could not for a while.
+  /// Bytes were sent after the socket had been blocked.
   func drained()
 }
 
-/// One end of a connection between a node and the hub: frames in, frames out, in batches.
+/// One end of a connection between a node and the hub. It sends and receives frames in batches.
 @LoopActor
 final class AirSocket {
-  /// The connection ends when the other end does not read and so many bytes wait for it.
+  /// Maximum bytes that wait for the other end. Beyond it the connection ends.
   static let unsentLimit = 16 << 20
-  /// The reason when the other end has closed the connection, which is its right.
+  /// The reason when the other end has closed the connection, which is not an error.
   static let hasGone = "it has gone"
-  /// How many bytes are read before other work gets its turn.
+  /// Maximum bytes that are read in one loop iteration.
   private static let readBudget = 256 << 10
   private static let readSize = 64 << 10
 
@@ -32,24 +31,24 @@ final class AirSocket {
   private let descriptor: Int32
   private weak var owner: (any AirSocketOwner)?
   private let watch: Watch
-  /// Takes the watch down, then closes the descriptor.
+  /// Ends the watch, then closes the descriptor.
   private let ending: Registration
   private var isOpen = true
   private var isFlushing = false
   private var incoming: [UInt8] = []
-  /// What a read goes to; kept, for memory that is freed is overwritten first. The loop's thread alone uses it.
+  /// The buffer for reads. It is reused, because freed memory is overwritten first. Only the loop's thread uses it.
   private nonisolated(unsafe) let room: UnsafeMutableRawBufferPointer
   private var outgoing: [UInt8] = []
   private var sent = 0
 
-  /// The loop takes one watch per descriptor: it is replaced when it is to be for something else.
+  /// The loop accepts one watch per descriptor, which is replaced when its events change.
   @LoopActor
   private final class Watch {
     var events: Readiness = []
     var registration: Registration?
   }
 
-  /// - Parameter descriptor: of a connected socket that does not block; it is closed with this one.
+  /// - Parameter descriptor: a connected, non-blocking socket, which this object closes.
   init(_ descriptor: Int32, owner: any AirSocketOwner) {
     let watch = Watch()
     self.descriptor = descriptor
@@ -67,7 +66,7 @@ final class AirSocket {
     room.deallocate()
   }
 
-  /// Whether reading rests: what the other end sends waits in the kernel.
+  /// Whether reading is paused: data from the other end waits in the kernel.
   var isPaused = false {
     didSet {
       guard isPaused != oldValue, isOpen else { return }
@@ -76,7 +75,7 @@ final class AirSocket {
     }
   }
 
-  /// Whether the kernel has no room for what is to be sent.
+  /// Whether the kernel's send buffer is full.
   private var isBlocked = false {
     didSet {
       if isBlocked != oldValue { rewatch() }
@@ -98,11 +97,11 @@ final class AirSocket {
       flush()
       owner?.drained()
     }
-    // An end or an error shows when reading.
+    // Reading detects an end or an error.
     if isOpen, !isPaused, ready != .writable { read() }
   }
 
-  /// Bytes that the other end has not taken yet.
+  /// Number of bytes that are not sent yet.
   var unsent: Int { outgoing.count - sent }
 
   func close() {
@@ -116,9 +115,9 @@ final class AirSocket {
     owner?.ended(reason)
   }
 
-  // MARK: Out
+  // MARK: Sending
 
-  /// Sends a frame, together with all frames of this turn of the loop.
+  /// Sends a frame, together with all frames of this loop iteration.
   func send(_ write: (inout ByteWriter) -> Void) {
     guard isOpen, let frame = AirWire.frame(write) else { return }
     outgoing += frame
@@ -130,7 +129,7 @@ final class AirSocket {
     }
   }
 
-  /// Sends what waits, at once where possible.
+  /// Sends waiting bytes, immediately if possible.
   func flush() {
     guard isOpen else { return }
     while sent < outgoing.count {
@@ -156,7 +155,7 @@ final class AirSocket {
     isBlocked = unsent > 0
   }
 
-  // MARK: In
+  // MARK: Receiving
 
   private func read() {
     var budget = Self.readBudget

@@ -24,7 +24,7 @@ extension ByteWriter {
     append(value)
   }
 
-  /// Cut, if it is too long, where a character ends.
+  /// Writes a text. A text that is too long is cut at a character boundary.
   mutating func text(_ text: String) {
     var fitting = text[...]
     while fitting.utf8.count > AirWire.textLimit { fitting.removeLast() }
@@ -134,7 +134,7 @@ extension ByteWriter {
     guard let listening else { return }
     u8(listening.services == nil ? 0 : 1)
     if let services = listening.services {
-      // Each set has one form: a set has a different order in each run.
+      // Sets are sorted, so that equal sets have equal bytes: the order of a `Set` differs between runs.
       uuids(services.sorted { $0.isBefore($1) })
     }
     u8(listening.patterns == nil ? 0 : 1)

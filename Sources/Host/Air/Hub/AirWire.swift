@@ -2,9 +2,9 @@ import Bytes
 import Common
 import Radio
 
-/// What the frames of the hub have in common.
+/// Common definitions of the hub's frames.
 ///
-/// A frame is a `u32` length of what follows it, a tag byte, and the fields that the tag asks for, all little endian:
+/// A frame is a `u32` length of the rest, a tag byte, and the fields of that tag, all little endian:
 ///
 /// | field | bytes |
 /// |---|---|
@@ -13,32 +13,32 @@ import Radio
 /// | characteristic | 32: service, characteristic |
 /// | link | 8 |
 /// | flag | 1: 0 or 1 |
-/// | signal strength | 1: dBm, 127 where it is not known |
-/// | value | `u16` length, so many bytes |
-/// | text | `u16` length, so many bytes of UTF-8 |
-/// | list | `u8` or `u16` count, so many entries |
+/// | signal strength | 1: dBm, 127 if unknown |
+/// | value | `u16` length, then the bytes |
+/// | text | `u16` length, then UTF-8 |
+/// | list | `u8` or `u16` count, then the entries |
 enum AirWire {
   static let version: UInt8 = 3
-  /// The longest frame, without its length.
+  /// Maximum bytes of a frame, without its length field.
   static let frameLimit = 65536
-  /// The longest value. A link takes 512; a little more is let through to be refused where it belongs.
+  /// Maximum bytes of a value. A link accepts 512; a longer value passes so that the link can refuse it.
   static let valueLimit = 1024
   static let textLimit = 1024
-  /// How many services an application may have.
+  /// Maximum services of an application.
   static let serviceLimit = 64
-  /// What a service, and what a characteristic takes at least.
+  /// Minimum bytes of a service, and of a characteristic.
   static let serviceSize = 17
   static let characteristicSize = 18
-  /// How many services a peer may have.
+  /// Maximum services of a peer.
   static let discoveredLimit = frameLimit / serviceSize
   static let characteristicLimit = 64
   static let uuidLimit = 64
-  /// How many links one value may be sent to in a frame.
+  /// Maximum links that one frame sends a value to.
   static let linkLimit = 64
-  /// The byte for a signal strength that is not known, as in HCI.
+  /// The byte for an unknown signal strength, as in HCI.
   static let noSignalStrength: UInt8 = 127
 
-  /// A frame with its length in front; nil if it is too long to be sent.
+  /// Returns a frame with its length field; nil if it is longer than `frameLimit`.
   static func frame(_ write: (inout ByteWriter) -> Void) -> [UInt8]? {
     var body = ByteWriter(capacity: 64)
     write(&body)
@@ -49,7 +49,7 @@ enum AirWire {
     return whole.bytes
   }
 
-  /// A value as far as a frame takes it: one that is too long for a link stays so.
+  /// Cuts a value to `valueLimit` bytes: a value that is too long for a link remains so.
   static func capped(_ value: [UInt8]) -> [UInt8] {
     value.count <= valueLimit ? value : Array(value.prefix(valueLimit))
   }

@@ -2,29 +2,29 @@ import Bytes
 import Common
 import Radio
 
-/// What the hub says to a node. `LinkID`s are the hub's; applications and connections have the numbers that the node gave.
+/// A frame from the hub to a node. `LinkID`s are the hub's; the node numbered the applications and connections.
 enum HubFrame: Hashable, Sendable {
-  /// The node is in the air, at this address.
+  /// The node has joined the simulated radio, at this address.
   case welcome(BluetoothAddress, AirAbilities)
-  /// The node is not in the air, for this reason; the connection ends.
+  /// The node was refused, for this reason; the connection ends.
   case refused(String)
   case status(RadioStatus.State, reason: String)
   case abilities(AirAbilities)
   case addressChanged(BluetoothAddress)
-  /// Signal strength is nil where it is not known.
+  /// An advertiser was received. The signal strength is nil if unknown.
   case sighting(BluetoothAddress, rssi: Int8?, data: [UInt8], scanResponse: [UInt8])
-  /// Its data has 31 bytes at most.
+  /// A single advertising packet, with at most 31 bytes of data.
   case packet(AdvertisingPacket)
   case served(application: UInt32, Bool)
   case linkUp(LinkID, BluetoothAddress, since: Instant, AirLinkTraits)
   case linkChanged(LinkID, mtu: UInt16)
   case linkDown(LinkID)
   case used(application: UInt32, LinkID, Use)
-  /// `answer` is the number under which an answer is expected; 0 for a command.
+  /// `answer` is the number under which the hub expects an answer; 0 for a command.
   case written(application: UInt32, LinkID, CharacteristicID, answer: UInt32, [UInt8])
-  /// So many values that the node sent have gone out.
+  /// This many values of the node have been transmitted.
   case gone(LinkID, count: UInt16)
-  /// What happened on a connection that the node asked for.
+  /// An event of a connection that the node requested.
   case event(connection: UInt32, LinkEvent)
 
   init(reading reader: inout ByteReader) throws(WireError) {

@@ -3,14 +3,15 @@ import Common
 import Loop
 import Radio
 
-/// A node of the hub's air, and the connection to the program it belongs to.
+/// A node of the hub's simulated radio, and the connection to its program.
 @LoopActor
 final class HubNode: AirSocketOwner, AirNodeOwner {
-  /// While a node has more bytes waiting for it than this, its peers are held back.
+  /// Unsent bytes for a node beyond which its peers are throttled.
   static let congestion = 1 << 20
-  /// A node that has so many values under way which it did not wait for is held back itself.
+  /// Maximum values that a node has sent without waiting and that are still in transit; beyond it the node itself is
+  /// throttled.
   static let valueLimit = 4096
-  /// How many applications and connections a node may have, of each kind.
+  /// Maximum applications of a node, and maximum connections.
   static let setupLimit = 256
 
   private unowned let hub: AirHub
@@ -19,9 +20,9 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
   private var connections: [UInt32: Connection] = [:]
   private var answers: [LinkID: (number: UInt32, answer: AirAnswer)] = [:]
   private var lastAnswer: UInt32 = 0
-  /// Writes that are not reported written yet, and values for clients that have not gone out.
+  /// Number of writes that are not reported as written, and of values for clients that are not transmitted.
   private var underWay = 0
-  /// Values that found their link full.
+  /// Values that wait because their link was full.
   private var waiting: [LinkID: Fifo<Value>] = [:]
   private var congested: Set<ObjectIdentifier> = []
 
@@ -49,7 +50,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     if isCongested, !wasCongested { hub.balance() }
   }
 
-  // MARK: The end
+  // MARK: Closing
 
   func close() {
     socket?.close()
@@ -68,7 +69,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     hub.remove(self, reason: reason, isFault: reason != AirSocket.hasGone)
   }
 
-  // MARK: Flow
+  // MARK: Flow control
 
   var isCongested: Bool { (socket?.unsent ?? 0) > Self.congestion }
 
@@ -76,7 +77,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     if (socket?.unsent ?? 0) < Self.congestion / 2 { hub.balance() }
   }
 
-  /// - Parameter congested: the nodes that do not keep up with what they are sent.
+  /// - Parameter congested: the nodes that do not read fast enough.
   func holdBack(_ congested: Set<ObjectIdentifier>) {
     self.congested = congested
     pauseOrResume()
@@ -142,7 +143,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     case .stopServing(let number): radio.stopServing(ApplicationID(Int(number)))
     case .listen(let listening): radio.listen(listening)
     case .connect(let number, let address): try connect(number, to: address, radio)
-    // A link may have ended while the frame was on its way.
+    // The link may have ended while the frame was in transit.
     case .disconnect(let number): connections[number]?.link.disconnect()
     case .discover(let number): connections[number]?.link.discover()
     case .exchangeMTU(let number, let mtu): connections[number]?.link.exchangeMTU(Int(mtu))
@@ -184,14 +185,14 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
       connections[number]?.writes -= 1
       wentOut()
     case .disconnected:
-      // Writes that were overtaken by the end of the link are never reported.
+      // Writes that were pending when the link ended are never reported.
       underWay -= connections.removeValue(forKey: number)?.writes ?? 0
       pauseOrResume()
     default: break
     }
   }
 
-  /// A frame's worth of the services that a peer has: further ones are not reported.
+  /// Limits the services of a peer to one frame: further ones are not reported.
   private static func fitted(_ event: LinkEvent) -> LinkEvent {
     guard case .discovered(let services) = event else { return event }
     var room = AirWire.frameLimit - 64
@@ -204,8 +205,8 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
 
   // MARK: Values for clients
 
-  /// Sends a value where there is room, and keeps it where there is not: the program counts what has gone out, so that
-  /// little is kept.
+  /// Sends a value to links with capacity, and stores it for full links. The program counts transmitted values, so few
+  /// are stored.
   private func notify(_ value: Value, _ links: [LinkID], _ radio: AirRadio) throws(WireError) {
     let free = links.filter { waiting[$0] == nil }
     let delivery = send(value, to: free, radio)
@@ -230,7 +231,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     return delivery
   }
 
-  /// A value has gone out, or never will; programs count where there is a window.
+  /// Reports that a value was transmitted, or never will be; programs count values on links with a window.
   private func gone(_ link: LinkID) {
     if radio?.end(link)?.conditions.notifyWindow != nil { send(.gone(link, count: 1)) }
   }
@@ -244,7 +245,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     waiting[link] = nil
   }
 
-  // MARK: What happens at the node
+  // MARK: Events of the node
 
   func statusChanged(_ status: RadioStatus) { send(.status(status.state, reason: status.reason)) }
 
@@ -293,7 +294,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     send(.written(application: application, link, characteristic, answer: number, value))
   }
 
-  /// An advertisement was heard, with its payloads as they are on the air.
+  /// An advertisement was received, with its encoded payloads.
   func heard(_ advertisement: EncodedAdvertisement, of address: BluetoothAddress, rssi: Int?) {
     let rssi = rssi.map { Int8(clamping: $0) }
     send(.sighting(address, rssi: rssi, data: advertisement.data, scanResponse: advertisement.scanResponse))

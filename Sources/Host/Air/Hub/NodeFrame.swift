@@ -2,17 +2,17 @@ import Bytes
 import Common
 import Radio
 
-/// What a node says to the hub. Nodes number their applications and the connections that they ask for as they like; a number
-/// is in use once. `LinkID`s are the hub's.
+/// A frame from a node to the hub. The node chooses the numbers of its applications and connections; each number is unique while in use.
+/// `LinkID`s are the hub's.
 enum NodeFrame: Hashable, Sendable {
-  /// First of all; the address that the node would like to have, or nil for any.
+  /// The first frame: the address that the node requests, or nil for any.
   case hello(version: UInt8, address: BluetoothAddress?)
   case advertise(slot: UInt8, EncodedAdvertisement)
   /// Empties a slot.
   case silence(slot: UInt8)
   case serve(application: UInt32, GATTApplication)
   case stopServing(application: UInt32)
-  /// What the node listens for; nil: nothing.
+  /// The filter of the node's scan; nil stops scanning.
   case listen(Listening?)
   case connect(connection: UInt32, BluetoothAddress)
   case disconnect(connection: UInt32)
@@ -20,10 +20,10 @@ enum NodeFrame: Hashable, Sendable {
   case exchangeMTU(connection: UInt32, UInt16)
   case subscribe(connection: UInt32, CharacteristicID)
   case write(connection: UInt32, WriteKind, CharacteristicID, [UInt8])
-  /// `gone` tells when the value has gone out, for each of the links.
+  /// `gone` reports the transmission of the value, for each of the links.
   case notify(application: UInt32, [LinkID], CharacteristicID, [UInt8])
   case cut(LinkID)
-  /// The answer to a request that the hub handed over under this number.
+  /// The answer to a request that the hub sent under this number.
   case answer(UInt32, ATTError?)
 
   init(reading reader: inout ByteReader) throws(WireError) {

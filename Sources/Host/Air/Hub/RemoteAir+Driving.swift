@@ -9,7 +9,7 @@ extension RemoteAir {
 
   public func advertise(_ advertisement: Advertisement?, in slot: Int) {
     defer { updateStatus() }
-    // What another set says comes from another address.
+    // The advertisement of a different set is sent from a different address.
     let isOtherSet = advertisements[slot].map { $0.setID != advertisement?.setID } ?? false
     slots[slot] = nil
     slotErrors[slot] = nil
@@ -28,7 +28,7 @@ extension RemoteAir {
     }
   }
 
-  /// Tells the delegate at the end of this turn what is in the slots, as far as it does not know.
+  /// Reports the contents of the slots to the delegate at the end of this loop iteration, if they changed.
   func onAirMayHaveChanged() {
     loop.soon { [weak self] in
       guard let self else { return }
@@ -39,7 +39,7 @@ extension RemoteAir {
     }
   }
 
-  /// What the hub does not know yet is sent when it lets the node in.
+  /// Sends a frame if the node has joined. Otherwise its content is sent when the hub accepts the node.
   private func sendIfIn(_ frame: NodeFrame) {
     if isIn { send(frame) }
   }
@@ -54,7 +54,7 @@ extension RemoteAir {
     if isIn { sendListening() }
   }
 
-  /// More services than a frame holds are found among all.
+  /// Sends the scan filter. More services than a frame can contain are replaced by no filter.
   func sendListening() {
     var listening = listening
     if let services = listening?.services, services.count > AirWire.uuidLimit { listening?.services = [] }
@@ -140,14 +140,14 @@ extension RemoteAir {
       hubLinks.removeFirst(some.count)
       send(.notify(application: UInt32(truncatingIfNeeded: application.number), some, characteristic, value))
     }
-    // The bytes may all go out in this turn, and the socket then tells nothing.
+    // All bytes may be sent in this loop iteration; the socket then does not call `drained`.
     if isCongested, !delivery.full.isEmpty { loop.soon { [weak self] in self?.makeRoom() } }
     return delivery
   }
 
   private var isCongested: Bool { (socket?.unsent ?? 0) > Self.congestion }
 
-  /// The links that a value is meant for, each once.
+  /// The links that a value is sent to, without duplicates.
   private func links(
     of recipients: Recipients, _ characteristic: CharacteristicID, _ application: ApplicationID
   ) -> [LinkID] {
@@ -162,7 +162,7 @@ extension RemoteAir {
     }
   }
 
-  /// Tells of the links that were full and have room now.
+  /// Reports links that were full and have capacity now.
   func makeRoom() {
     guard !isCongested else { return }
     for link in peers.keys.sorted(by: { $0.number < $1.number }) {

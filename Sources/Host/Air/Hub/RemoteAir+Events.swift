@@ -3,7 +3,7 @@ import Loop
 import Radio
 
 extension RemoteAir {
-  /// Passes on to the delegate what happened at the node.
+  /// Passes an event of the node on to the delegate.
   func happened(_ frame: HubFrame) {
     switch frame {
     case .sighting(let address, let rssi, let data, let scanResponse):
@@ -45,7 +45,7 @@ extension RemoteAir {
 
   private func linkUp(_ link: LinkID, _ address: BluetoothAddress, _ since: Instant, _ traits: AirLinkTraits) {
     guard links[link] == nil else { return }
-    // A connection that this program asked for has the identity that it was given then.
+    // A connection that this program requested keeps the identity that it was given then.
     let asked = connections.sorted { $0.key < $1.key }.map(\.value).first {
       $0.target == address && !$0.isConnected && peers[$0.id] == nil
     }
@@ -58,7 +58,7 @@ extension RemoteAir {
   private func linkDown(_ link: LinkID) {
     guard let own = links.removeValue(forKey: link) else { return }
     peers[own] = nil
-    // The hub may have taken a connection that was to share this link for a new one.
+    // The hub may have treated a connection that was to share this link as a new one.
     for (number, connection) in connections.sorted(by: { $0.key < $1.key }) where connection.id == own {
       connections[number] = nil
       send(.disconnect(connection: number))

@@ -4,15 +4,15 @@ import Journal
 import Loop
 import Radio
 
-/// The radio driver on a node of a hub's air, over the hub's socket.
+/// The radio driver for a node of a hub's simulated radio, over the hub's socket.
 ///
-/// While the hub is away the driver waits and tries again; when it is back, advertisements, applications and the scan are set
-/// up anew. Links end with the connection to the hub.
+/// While the hub is not reachable the driver retries. After a reconnection it restores advertisements, applications and the scan. Links end
+/// with the connection to the hub.
 @LoopActor
 public final class RemoteAir: RadioDriver, AirSocketOwner {
-  /// The longest pause between two attempts to reach the hub.
+  /// Maximum pause between two attempts to reach the hub.
   static let longestPause = Duration.seconds(5)
-  /// With more bytes waiting for the hub than this, links have no room for values.
+  /// Unsent bytes for the hub beyond which links report that they are full.
   static let congestion = 1 << 20
 
   public let path: String
@@ -25,20 +25,20 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   private var pause: Duration
   private var retry: Registration?
   var abilities = AirAbilities(AirController())
-  /// What the hub says of the node; waiting without the hub.
+  /// The node's status as the hub reports it; waiting without the hub.
   private var nodeStatus: RadioStatus
   var slots: [Int: EncodedAdvertisement] = [:]
-  /// The same as they were given.
+  /// The advertisements of `slots` before encoding.
   var advertisements: [Int: Advertisement] = [:]
-  /// What the delegate knows to be on the air.
+  /// The advertisements that the delegate was notified of.
   var toldOnAir: [Int: Advertisement] = [:]
   var slotErrors: [Int: RadioError] = [:]
   var listening: Listening?
-  /// In the order in which they were served.
+  /// Applications in the order in which they were served.
   var applications: [RemoteApplication] = []
-  /// The links that are up, as this process numbers them.
+  /// The links that are up, by this process's numbers.
   var peers: [LinkID: RemotePeer] = [:]
-  /// The same by the hub's numbers.
+  /// This process's numbers of the links, by the hub's numbers.
   var links: [LinkID: LinkID] = [:]
   var connections: [UInt32: RemoteConnection] = [:]
   private var lastConnection: UInt32 = 0
@@ -50,7 +50,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     var isServed = false
   }
 
-  /// Numbers of links are given out once in a process, whatever becomes of a hub.
+  /// Link numbers are unique in a process, also across reconnections to the hub.
   private static var lastLink: UInt64 = 0
 
   static func newLinkID() -> LinkID {
@@ -59,8 +59,8 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   }
 
   /// - Parameters:
-  ///   - path: of the hub's socket.
-  ///   - address: what the node would like as its address; nil: what the hub gives it.
+  ///   - path: path of the hub's socket.
+  ///   - address: the address that the node requests; nil: the hub chooses one.
   ///   - pause: between the first two attempts to reach the hub; it doubles up to 5 s.
   public init(
     path: String, address: BluetoothAddress? = nil, pause: Duration = .milliseconds(100), log: Log = .shared
@@ -79,7 +79,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     "The simulated air at \(path) is not there; start earshot-air."
   }
 
-  /// The node's address, once the hub has let it in.
+  /// The node's address, once the hub has accepted the node.
   public private(set) var address: BluetoothAddress?
 
   public weak var delegate: (any RadioDriverDelegate)?
@@ -107,7 +107,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
   // MARK: The connection
 
-  /// Leaves the air for good.
+  /// Leaves the simulated radio permanently.
   public func close() {
     lose(Self.absence(path), mayReturn: false)
   }
@@ -124,7 +124,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     pause = min(pause * 2, Self.longestPause)
   }
 
-  /// Whether the hub has let the node in.
+  /// Whether the hub has accepted the node.
   var isIn: Bool { nodeStatus.state != .waiting }
 
   private func enter(_ address: BluetoothAddress, _ abilities: AirAbilities) {
@@ -178,7 +178,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     switch frame {
     case .welcome(let address, let abilities): enter(address, abilities)
     case .refused(let reason):
-      // Another program may have got the address that this one had before the hub was away.
+      // The hub may have given the former address to another program in the meantime.
       address = nil
       lose(reason)
     case .status(let state, let reason):
@@ -217,7 +217,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     return RemoteLink(air: self, number: number, connection)
   }
 
-  /// Gives up a connection before it is there, and leaves the link alone that it was to share.
+  /// Cancels a connection attempt without affecting the link that it was to share.
   func forget(_ number: UInt32) {
     guard let connection = connections.removeValue(forKey: number) else { return }
     loop.soon { connection.end(AirEnd.disconnected) }

@@ -2,14 +2,14 @@ import Common
 import Loop
 import Radio
 
-/// What a program knows of a connection that it asked for.
+/// The state of a connection that a program requested.
 @LoopActor
 final class RemoteConnection {
   /// The link's identity in this process.
   let id: LinkID
   let target: BluetoothAddress
   private var handler: (@LoopActor (LinkEvent) -> Void)?
-  /// Whether the link was there before.
+  /// Whether the link existed before the request.
   let isShared: Bool
   private(set) var isConnected = false
 
@@ -22,7 +22,7 @@ final class RemoteConnection {
     self.handler = handler
   }
 
-  /// Whether there may still be events.
+  /// Whether events may still follow.
   var isOpen: Bool { handler != nil }
 
   func happened(_ event: LinkEvent) {
@@ -40,8 +40,8 @@ final class RemoteConnection {
   }
 }
 
-/// The handle on a connection through the hub. `disconnect` cuts the link; dropping the handle gives up an attempt, and does
-/// nothing to a link that is there.
+/// The handle of a connection through the hub. `disconnect` ends the link. Releasing the handle cancels an attempt, but does not affect an
+/// existing link.
 @LoopActor
 final class RemoteLink: Link {
   let id: LinkID
@@ -71,7 +71,7 @@ final class RemoteLink: Link {
     send(.write(connection: number, kind, characteristic, value))
   }
 
-  /// Cuts the link or gives up the attempt. A link that this connection was about to share stays for its other users.
+  /// Ends the link or cancels the attempt. A link that this connection was to share stays up for its other users.
   func disconnect() {
     if connection.isShared, !connection.isConnected {
       air.forget(number)

@@ -1,17 +1,17 @@
 import Common
 import Radio
 
-/// What a program knows of a link that is up, so that it can say at once what becomes of a value.
+/// The state of a link that is up, so that a program can report the result of a value immediately.
 struct RemotePeer {
-  /// The link as the hub numbers it.
+  /// The hub's number of the link.
   let hubLink: LinkID
   let address: BluetoothAddress
   let traits: AirLinkTraits
-  /// What the peer has subscribed to, and in which application.
+  /// The peer's subscriptions, with the application of each.
   private var subscriptions: [CharacteristicID: ApplicationID] = [:]
-  /// Values that have not gone out, as far as this program knows.
+  /// Number of values that are not reported as transmitted.
   private var underWay = 0
-  /// Whether a value was refused because there was no room.
+  /// Whether a value was refused because the link was full.
   var wasFull = false
 
   init(_ hubLink: LinkID, _ address: BluetoothAddress, _ traits: AirLinkTraits) {
@@ -27,7 +27,7 @@ struct RemotePeer {
     subscriptions[characteristic] == application
   }
 
-  /// Whether a value can reach the peer at all.
+  /// Whether a value can reach the peer.
   func hears(
     _ characteristic: CharacteristicID, of application: ApplicationID, _ reach: GATTCharacteristic.Reach,
     hasRawHCI: Bool

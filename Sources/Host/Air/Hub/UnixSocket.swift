@@ -1,15 +1,16 @@
 import Common
 import Glibc
 
-/// The system's calls for Unix stream sockets, with errors that can be shown.
+/// System calls for Unix stream sockets.
 enum UnixSocket {
-  /// A socket that listens at `path`, for its owner only. The socket of a hub that died is removed first.
+  /// Creates a socket that listens at `path`, for its owner only. The socket of a hub that no longer runs is removed
+  /// first.
   ///
-  /// - Returns: a descriptor, which does not block.
+  /// - Returns: a non-blocking descriptor.
   static func listen(at path: String) throws(AirHubError) -> Int32 {
     try clear(path)
     let descriptor = try open(path)
-    // bind gives the file the mode of the socket: no other user can connect before the file has its own mode.
+    // `bind` gives the file the mode of the socket: other users cannot connect before `chmod`.
     fchmod(descriptor, 0o600)
     guard address(path, { bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, 64) == 0 else {
       let reason = String(cString: strerror(errno))
@@ -20,7 +21,7 @@ enum UnixSocket {
     return descriptor
   }
 
-  /// A connection to the program that listens at `path`; nil if there is no such program.
+  /// Connects to the program that listens at `path`; nil if there is none.
   static func connect(to path: String) -> Int32? {
     guard let descriptor = try? open(path) else { return nil }
     guard address(path, { Glibc.connect(descriptor, $0, $1) }) == 0 else {
@@ -30,7 +31,7 @@ enum UnixSocket {
     return descriptor
   }
 
-  /// The next connection that waits to be accepted; nil when there is no such connection.
+  /// Accepts the next waiting connection; nil if there is none.
   static func accept(_ descriptor: Int32) -> Int32? {
     let accepted = Glibc.accept(descriptor, nil, nil)
     guard accepted >= 0 else { return nil }
@@ -39,7 +40,7 @@ enum UnixSocket {
     return accepted
   }
 
-  /// Device and inode, which no two files have in common.
+  /// Device and inode, which together identify a file.
   static func identity(of path: String) -> [UInt64]? {
     var status = stat()
     guard lstat(path, &status) == 0 else { return nil }
@@ -54,7 +55,7 @@ enum UnixSocket {
       close(descriptor)
       throw .alreadyRunning(path: path)
     }
-    // A hub whose queue of waiting connections is full is alive, too.
+    // A hub whose queue of waiting connections is full still runs.
     guard errno == ECONNREFUSED else { throw .cannotListen(path: path, reason: String(cString: strerror(errno))) }
     unlink(path)
   }

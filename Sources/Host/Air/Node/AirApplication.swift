@@ -8,9 +8,9 @@ final class AirApplication {
   let number: ApplicationID
   let services: [GATTService]
   let characteristics: [CharacteristicID: GATTCharacteristic]
-  /// Whether peers find it.
+  /// Whether peers can discover it.
   var isServed = false
-  /// When peers will find it.
+  /// The pending registration, after which peers can discover the application.
   var registering: TimedQueue.Ticket?
 
   init(_ number: ApplicationID, _ application: GATTApplication) {
@@ -19,6 +19,6 @@ final class AirApplication {
     characteristics = application.characteristics
   }
 
-  /// Whether a value of it must reach single clients.
+  /// Whether a characteristic requires values to reach single clients only.
   var needsExactReach: Bool { characteristics.values.contains { $0.reach == .exact } }
 }

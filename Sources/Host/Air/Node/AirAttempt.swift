@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// An attempt of a node to connect to an address, until there is a link or the attempt has failed.
+/// A node's attempt to connect to an address, until the link is up or the attempt has failed.
 @LoopActor
 final class AirAttempt {
   let node: AirRadio
@@ -11,7 +11,7 @@ final class AirAttempt {
   let id: LinkID
   let client: AirClient
   var timeout: TimedQueue.Ticket?
-  /// When the link comes up, if all stays as it is.
+  /// The event at which the link comes up unless something changes.
   var moment: TimedQueue.Ticket?
 
   init(_ node: AirRadio, _ target: BluetoothAddress, _ id: LinkID, _ client: AirClient) {
@@ -21,7 +21,7 @@ final class AirAttempt {
     self.client = client
   }
 
-  /// The attempt has failed, or is given up.
+  /// Ends the attempt, which has failed or was cancelled.
   func end(_ reason: String) {
     node.air.stop(self)
     client.end(reason, in: node.air)

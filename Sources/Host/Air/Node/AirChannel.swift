@@ -1,16 +1,16 @@
 import Common
 import Radio
 
-/// One direction of a link: packets go one after the other.
+/// One direction of a link, which carries one packet at a time.
 struct AirChannel {
   private var freeAt = Instant.zero
   private var sent = 0
-  /// A packet that lets the next one pass.
+  /// A packet that the next one overtakes.
   private var held: AirPacket?
 
-  /// Takes the time that one more packet needs.
+  /// Reserves the time for one more packet.
   ///
-  /// - Returns: when it arrives.
+  /// - Returns: the time of arrival.
   mutating func reserve(from now: Instant, _ latency: Duration) -> Instant {
     freeAt = max(now, freeAt).advanced(by: latency)
     return freeAt
@@ -21,14 +21,14 @@ struct AirChannel {
     return sent
   }
 
-  /// Keeps a packet back, until another passes or it is released; false when one is kept already.
+  /// Delays a packet until another one overtakes it or it is released; false if a packet is already delayed.
   mutating func hold(_ packet: AirPacket) -> Bool {
     guard held == nil else { return false }
     held = packet
     return true
   }
 
-  /// Lets go of the packet that was held back; only if it is number `number`, where that is given.
+  /// Returns and removes the delayed packet; with `number`, only if it has that number.
   mutating func release(_ number: Int? = nil) -> AirPacket? {
     guard let packet = held, number == nil || packet.number == number else { return nil }
     held = nil

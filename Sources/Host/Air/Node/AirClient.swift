@@ -2,12 +2,12 @@ import Common
 import Loop
 import Radio
 
-/// One use of a link by the node that asked for it: its handler, and what it subscribed to.
+/// One use of a link by the node that requested it: its handler and its subscriptions.
 @LoopActor
 final class AirClient {
   enum State {
     case connecting(AirAttempt)
-    /// The link was there before; `connected` comes in the next event.
+    /// The link existed before; `connected` follows as the next event.
     case joining(AirEnd)
     case open(AirEnd)
     case over
@@ -16,7 +16,7 @@ final class AirClient {
   private(set) var state = State.over
   var subscriptions: Set<CharacteristicID> = []
   private var handler: (@LoopActor (LinkEvent) -> Void)?
-  /// What was asked for before there was a link.
+  /// Operations that were requested before the link was up.
   private var waiting: [AirEnd.Operation] = []
 
   init(_ handler: @escaping @LoopActor (LinkEvent) -> Void) {
@@ -27,7 +27,7 @@ final class AirClient {
     state = .connecting(attempt)
   }
 
-  /// Shares a link that is there.
+  /// Shares an existing link.
   func join(_ end: AirEnd) {
     state = .joining(end)
     end.clients.append(self)
@@ -38,7 +38,7 @@ final class AirClient {
     }
   }
 
-  /// There is a link; `begin` follows unless it ends before that.
+  /// Attaches to a new link; `begin` follows unless the link ends before.
   func attach(to end: AirEnd) {
     state = .open(end)
     end.clients.append(self)
@@ -60,7 +60,7 @@ final class AirClient {
     }
   }
 
-  /// Gives up the attempt, or cuts the link. A link that this client was about to share stays for its other users.
+  /// Cancels the attempt or ends the link. A link that this client was to share stays up for its other users.
   func disconnect() {
     switch state {
     case .connecting(let attempt): attempt.end(AirEnd.disconnected)
@@ -72,7 +72,7 @@ final class AirClient {
     }
   }
 
-  /// The service has dropped its handle. An attempt is given up; a link stays, for it may have other users.
+  /// The service has released its handle. An attempt is cancelled; a link stays up, because it may have other users.
   func drop() {
     switch state {
     case .connecting, .joining: disconnect()
@@ -80,7 +80,7 @@ final class AirClient {
     }
   }
 
-  /// `disconnected` comes in the next event.
+  /// Ends this use; `disconnected` follows as the next event.
   func end(_ reason: String, in air: AirSpace) {
     state = .over
     waiting = []
@@ -93,7 +93,7 @@ final class AirClient {
     waiting = []
   }
 
-  /// Whether events other than `disconnected` may come.
+  /// Whether events other than `disconnected` may follow.
   private var isOpen: Bool { if case .open = state { true } else { false } }
 
   func happened(_ event: LinkEvent) {

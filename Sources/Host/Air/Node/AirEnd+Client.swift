@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// What a node does on a link as the GATT client.
+/// The GATT client role of a node on a link.
 extension AirEnd {
   func submit(_ operation: Operation, for client: AirClient) {
     guard isOpen else { return }
@@ -10,7 +10,7 @@ extension AirEnd {
     sendNext()
   }
 
-  /// Sends what may go out. It calls no handler: this can be within a call from the client.
+  /// Sends the next operations. It calls no handler, because it may run within a call from the client.
   private func sendNext() {
     while isOpen, request == nil, let (operation, client) = operations.first {
       if case .command = operation, commands >= max(1, conditions.commandWindow) { return }
@@ -61,7 +61,7 @@ extension AirEnd {
     transmit(.request, value, characteristic) { [self, lastRequest] in startTimeout(lastRequest) }
   }
 
-  /// Sends a request that is carried out by `serve` at the other end, and answered with an event.
+  /// Sends a request that `serve` handles at the other end, and whose answer is an event.
   private func ask(for client: AirClient, _ serve: @escaping @LoopActor (AirEnd) -> LinkEvent) {
     lastRequest += 1
     let number = lastRequest
@@ -81,7 +81,7 @@ extension AirEnd {
     receiveAnswer(number, .written(characteristic, error: error))
   }
 
-  /// Has the answer of the peer come to this node, and be reported.
+  /// Schedules the arrival of the peer's answer at this node, and reports it.
   private func receiveAnswer(_ number: UInt64, _ event: LinkEvent) {
     guard let peer else { return }
     request?.application = nil
@@ -103,7 +103,7 @@ extension AirEnd {
     sendNext()
   }
 
-  /// The request has arrived or was lost, and is not answered so far.
+  /// Starts the timeout of a request that has arrived or was lost, and is not answered.
   private func startTimeout(_ number: UInt64) {
     guard isOpen, let request, request.number == number, request.characteristic != nil else { return }
     self.request?.timeout = air.agenda.at(now.advanced(by: conditions.requestTimeout)) { [self] in

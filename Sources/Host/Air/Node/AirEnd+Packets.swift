@@ -2,9 +2,10 @@ import Common
 import Loop
 import Radio
 
-/// How values go from one end of a link to the other.
+/// The transmission of values between the two ends of a link.
 extension AirEnd {
-  /// Sends a value past the filter and chance. `then` is called after its arrival, or when it would have arrived.
+  /// Sends a value, subject to the filter and to random loss. `then` is called at the arrival time, even if the value
+  /// is lost.
   func transmit(
     _ kind: AirPacket.Kind, _ value: [UInt8], _ characteristic: CharacteristicID, then: @escaping @LoopActor () -> Void
   ) {

@@ -2,15 +2,15 @@ import Common
 import Loop
 import Radio
 
-/// What a node does on a link as the GATT server.
+/// The GATT server role of a node on a link.
 extension AirEnd {
-  /// Both ends learn of an MTU, each at its own time.
+  /// Sets the negotiated MTU. Each end calls this at its own time.
   func agreed(on mtu: Int) {
     self.mtu = mtu
     node.delegate?.linkChanged(id, mtu: mtu)
   }
 
-  /// The peer writes the CCCD of a characteristic, if there is one.
+  /// The peer writes the CCCD of a characteristic, if it has one.
   func subscribe(to characteristic: CharacteristicID) {
     guard let application = node.application(with: characteristic),
       application.characteristics[characteristic]?.canNotify == true,
@@ -54,7 +54,7 @@ extension AirEnd {
     }
   }
 
-  /// An application is no longer served.
+  /// Removes the state of an application that is no longer served.
   func applicationEnded(_ application: ApplicationID) {
     subscriptions = subscriptions.filter { $0.value != application }
     if let client = peer, let request = client.request, request.application == application {
@@ -64,7 +64,7 @@ extension AirEnd {
 
   // MARK: Values to the peer
 
-  /// Whether a value of an application's characteristic can reach the peer at all.
+  /// Whether a value of an application's characteristic can reach the peer.
   func reaches(_ characteristic: CharacteristicID, of application: ApplicationID, _ reach: GATTCharacteristic.Reach)
     -> Bool
   {
@@ -72,14 +72,14 @@ extension AirEnd {
       || node.controller.hasRawHCI && (reach == .exact || conditions.deliverUnsubscribed)
   }
 
-  /// Whether one more value may be sent; if not, the delegate hears `hasRoom` when it may.
+  /// Whether one more value may be sent. If not, the delegate later receives `hasRoom`.
   func takesNotification() -> Bool {
     guard let window = conditions.notifyWindow, notifications >= max(1, window) else { return true }
     wasFull = true
     return false
   }
 
-  /// - Parameter gone: called when the value has gone out.
+  /// - Parameter gone: called when the value has been transmitted.
   func notify(
     _ value: [UInt8], of characteristic: CharacteristicID, _ properties: GATTCharacteristic.Properties,
     then gone: @escaping @LoopActor () -> Void
@@ -94,7 +94,7 @@ extension AirEnd {
       wasFull = false
       node.delegate?.hasRoom(id)
     }
-    // The confirmation has to come before the next one may go.
+    // The confirmation must arrive before the next value is sent.
     if isIndication { _ = outgoing.reserve(from: now, conditions.latency) }
   }
 }

@@ -2,44 +2,44 @@ import Common
 import Loop
 import Radio
 
-/// One node's end of a link. A link has two of them, and either is a GATT client and a GATT server to the other.
+/// One node's end of a link. Each of the two ends is both a GATT client and a GATT server.
 @LoopActor
 final class AirEnd {
   static let disconnected = "Disconnected."
   static let peerDisconnected = "The peer has disconnected."
 
   let node: AirRadio
-  /// The link as this node numbers it.
+  /// This node's number of the link.
   let id: LinkID
-  /// The link as its central numbers it.
+  /// The central's number of the link.
   let centralID: LinkID
   let origin: LinkOrigin
-  /// The addresses that the two nodes had when the link came up.
+  /// The addresses of the two nodes when the link came up.
   let address: BluetoothAddress
   let peerAddress: BluetoothAddress
   let since: Instant
   /// The other end; nil when the link has ended.
   private(set) var peer: AirEnd?
-  /// The ATT MTU as far as this node knows.
+  /// The ATT MTU that this node knows.
   var mtu = ATT.firstMTU
-  /// What goes from this node to the other one.
+  /// The direction from this node to the other.
   var outgoing = AirChannel()
 
-  // As a client of the peer.
+  // State of the GATT client role.
   var clients: [AirClient] = []
   var operations = Fifo<(operation: Operation, client: AirClient)>()
-  /// The request whose answer is awaited; nothing else goes out meanwhile.
+  /// The request whose answer is pending; nothing else is sent meanwhile.
   var request: Request?
   var lastRequest: UInt64 = 0
-  /// Commands that are on their way.
+  /// Number of commands in transit.
   var commands = 0
 
-  // As a server for the peer.
-  /// What the peer has subscribed to, and in which application.
+  // State of the GATT server role.
+  /// The peer's subscriptions, with the application of each.
   var subscriptions: [CharacteristicID: ApplicationID] = [:]
-  /// Values that are to reach the peer and have not gone out.
+  /// Number of values for the peer that are not transmitted yet.
   var notifications = 0
-  /// Whether a value was refused because there was no room.
+  /// Whether a value was refused because the link was full.
   var wasFull = false
 
   enum Operation {
@@ -54,7 +54,7 @@ final class AirEnd {
     var number: UInt64
     var client: AirClient
     var characteristic: CharacteristicID?
-    /// The application that is to answer, once the request has arrived.
+    /// The application that answers the request, once the request has arrived.
     var application: ApplicationID?
     var timeout: TimedQueue.Ticket?
   }
@@ -83,10 +83,11 @@ final class AirEnd {
     other.peer = self
   }
 
-  /// Ends the link at once; what is on its way is lost. This node hears of it in the next event, the other one a packet's
-  /// time later, or both at once.
+  /// Ends the link immediately; values in transit are lost. This node is notified in the next event, the other one
+  /// after the latency of a packet, or both at once (`atOnce`).
   ///
-  /// - Parameter reason: what the clients of this node hear; those of the other one hear `forPeer`, or else the same.
+  /// - Parameter reason: the reason for this node's clients. Clients of the other node receive `forPeer`, or else the
+  ///   same reason.
   func close(_ reason: String, forPeer peerReason: String? = nil, atOnce: Bool = false) {
     guard let peer else { return }
     let later = now.advanced(by: conditions.latency)

@@ -2,8 +2,8 @@ import Common
 import Loop
 import Radio
 
-/// The handle on a link on which a node is the GATT client. `disconnect` cuts the link, whoever else uses it; dropping the
-/// handle gives up an attempt, and does nothing to a link that is there.
+/// The handle of a link on which a node is the GATT client. `disconnect` ends the link for all its users. Releasing the handle cancels an
+/// attempt, but does not affect an existing link.
 @LoopActor
 final class AirLink: Link {
   let id: LinkID

@@ -5,7 +5,7 @@ import Radio
 extension AirRadio {
   public func advertise(_ advertisement: Advertisement?, in slot: Int) {
     guard let advertisement else { return advertise(encoded: nil, in: slot) }
-    // What another set says comes from another address.
+    // The advertisement of a different set is sent from a different address.
     if slots[slot]?.advertisement?.setID != advertisement.setID { advertise(encoded: nil, in: slot) }
     do throws(RadioError) {
       advertise(encoded: try EncodedAdvertisement(advertisement), advertisement, in: slot)
@@ -30,7 +30,7 @@ extension AirRadio {
     if let old, let id = old.onAir, old.content?.isConnectable == content.isConnectable,
       old.content?.interval == content.interval
     {
-      // The data of a running set can be exchanged without a gap.
+      // The data of a running set can be replaced without interruption.
       if old.content != content { air.change(id, to: content) }
       slots[slot]?.content = content
       slots[slot]?.advertisement = advertisement
@@ -41,7 +41,7 @@ extension AirRadio {
     }
   }
 
-  /// Tells the delegate what is in a slot, in the next event, unless it knows.
+  /// Notifies the delegate in the next event of a changed slot.
   private func onAirMayHaveChanged(_ slot: Int) {
     guard delegate != nil, onAirDue.insert(slot).inserted else { return }
     air.agenda.next { [weak self] in
@@ -59,7 +59,7 @@ extension AirRadio {
     air.agenda.next { [weak self] in self?.delegate?.advertisingSlotsChanged() }
   }
 
-  /// Puts what is in a slot on the air, unless it is there.
+  /// Starts to broadcast the content of a slot unless it is already broadcast.
   func show(_ slot: Int) {
     guard power, let content = slots[slot]?.content, slots[slot]?.onAir == nil else { return }
     let id = air.putOnAir(self, content)
@@ -77,7 +77,7 @@ extension AirRadio {
     slots[slot]?.silencedBy = nil
   }
 
-  /// A peer has connected by an advertisement.
+  /// A peer has connected by an advertisement, which ends it if `controller.fallsSilent`.
   func connected(by advertisement: UInt64, on link: LinkID) {
     guard controller.fallsSilent, let slot = slots.first(where: { $0.value.onAir == advertisement })?.key
     else { return }
@@ -89,7 +89,7 @@ extension AirRadio {
     }
   }
 
-  /// The next moment at which a peer can connect, and the advertisement by which it can; nil when there is none.
+  /// The next time at which a peer can connect, and the advertisement for it; nil if there is none.
   func nextConnectableEvent(from now: Instant) -> (at: Instant, advertisement: UInt64)? {
     slots.values.compactMap { slot -> (at: Instant, advertisement: UInt64)? in
       guard let id = slot.onAir, slot.content?.isConnectable == true, let onAir = air.onAir[id] else { return nil }

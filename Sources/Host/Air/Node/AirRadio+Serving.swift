@@ -24,12 +24,12 @@ extension AirRadio {
 
   func application(_ number: ApplicationID) -> AirApplication? { applications.first { $0.number == number } }
 
-  /// The first application that peers can find the characteristic in.
+  /// The first served application with the characteristic.
   func application(with characteristic: CharacteristicID) -> AirApplication? {
     applications.first { $0.isServed && $0.characteristics[characteristic] != nil }
   }
 
-  /// What a peer discovers. It does not see which clients a value may reach.
+  /// The services that a peer discovers, without the reach of their characteristics.
   var discoverableServices: [GATTService] {
     applications.filter(\.isServed).flatMap(\.services).map { service in
       GATTService(
@@ -53,7 +53,7 @@ extension AirRadio {
     guard application.isServed else { return }
     application.isServed = false
     air.agenda.next { [weak self] in
-      // In the meantime it may have gone, or be back.
+      // The application may have been removed, or registered again, meanwhile.
       guard let self, applications.contains(where: { $0 === application }), !application.isServed else { return }
       delegate?.applicationChanged(application.number, isServed: false)
     }
@@ -86,7 +86,7 @@ extension AirRadio {
     notify(value, of: characteristic, in: application, to: recipients, then: { _ in })
   }
 
-  /// - Parameter gone: called with each link that has taken the value, when the value has gone out.
+  /// - Parameter gone: called for each link that accepted the value, when the value has been transmitted.
   func notify(
     _ value: [UInt8], of characteristic: CharacteristicID, in number: ApplicationID, to recipients: Recipients,
     then gone: @escaping @LoopActor (LinkID) -> Void
@@ -121,7 +121,7 @@ extension AirRadio {
     return delivery
   }
 
-  /// The links that a value is meant for, each once.
+  /// The links that a value is sent to, without duplicates.
   private func links(
     of recipients: Recipients, _ characteristic: CharacteristicID, _ application: ApplicationID
   ) -> [LinkID] {

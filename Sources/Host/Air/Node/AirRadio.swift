@@ -2,29 +2,29 @@ import Common
 import Loop
 import Radio
 
-/// A node of an air: the radio driver, simulated.
+/// A node of a simulated radio; it implements the radio driver.
 @LoopActor
 public final class AirRadio: RadioDriver {
   static let noRoom = "The controller has no room for another link."
 
   public internal(set) var address: BluetoothAddress
-  /// A node that was given no other address has a public one; `changeAddress` makes it random.
+  /// Initially a public address; `changeAddress` makes it a random one.
   public internal(set) var addressKind = AdvertisingPacket.AddressKind.publicAddress
   let air: AirSpace
   private let adapter: String
 
   var isRemoved = false
   var slots: [Int: AirSlot] = [:]
-  /// What the delegate knows to be on the air.
+  /// The advertisements that the delegate was notified of.
   var toldOnAir: [Int: Advertisement] = [:]
-  /// Slots of which it is about to be told.
+  /// Slots with a pending notification of the delegate.
   var onAirDue: Set<Int> = []
   private var scan: AirScan?
-  /// The scan's number in the air, while it runs.
+  /// The scan's number in the simulated radio, while it runs.
   private var running: UInt64?
-  /// In the order in which they were served.
+  /// Applications in the order in which they were served.
   var applications: [AirApplication] = []
-  /// Its ends of the links that are up, in the order in which they came up.
+  /// This node's ends of links that are up, in the order in which they came up.
   private(set) var ends: [AirEnd] = []
   var attempts: [AirAttempt] = []
   private var reported: RadioStatus
@@ -52,14 +52,14 @@ public final class AirRadio: RadioDriver {
 
   public let tallies: [Tally] = []
 
-  // MARK: Place and equipment
+  // MARK: Position and controller
 
-  /// Where the node is. Links to nodes that are out of range now end.
+  /// The node's position. Links to nodes that go out of range end.
   public var position: AirPosition {
     didSet { air.rangeChanged() }
   }
 
-  /// What the node can do. Advertisements in slots that are there no longer end.
+  /// The node's capabilities. Advertisements in slots that no longer exist end.
   public var controller: AirController {
     didSet {
       if controller.advertisingSlots != oldValue.advertisingSlots { advertisingSlotsChanged() }
@@ -73,12 +73,12 @@ public final class AirRadio: RadioDriver {
 
   public var deafness: String? { controller.seesPackets ? nil : AirController.deafness }
 
-  /// Whether the controller holds fewer links than it can.
+  /// Whether the number of links is below the controller's limit.
   var hasRoomForLink: Bool { controller.linkLimit.map { ends.count < $0 } ?? true }
 
   // MARK: The address
 
-  /// Takes a new random address. Links stay as they are; nodes that scan hear another advertiser.
+  /// Takes a new random address. Links continue; scanning nodes receive it as another advertiser.
   public func changeAddress() {
     guard !isRemoved else { return }
     air.moveToNewAddress(self)
@@ -98,8 +98,8 @@ public final class AirRadio: RadioDriver {
 
   // MARK: Power
 
-  /// Whether there is an adapter, and it is on. Without one the links end, and advertisements, scans and applications
-  /// wait until it is back.
+  /// Whether there is an adapter that is on. Switching it off ends the links; advertisements, scans and applications
+  /// wait until it is on again.
   public var power = true {
     didSet {
       if isRemoved { power = false }
@@ -152,7 +152,7 @@ public final class AirRadio: RadioDriver {
     stopScanning()
   }
 
-  /// The node is taken out of its air, for good.
+  /// Removes the node from its simulated radio permanently.
   func leave() {
     power = false
     isRemoved = true
@@ -190,7 +190,7 @@ public final class AirRadio: RadioDriver {
     if seesPackets { delegate?.heard(packet) }
   }
 
-  /// Whether the node listens for packets with this data.
+  /// Whether the node's scan accepts packets with this data.
   func listens(for data: [UInt8]) -> Bool { seesPackets && scan?.listening.wants(data[...]) == true }
 
   func heard(_ advertisement: OnAir, rssi: Int?) {
@@ -205,8 +205,8 @@ public final class AirRadio: RadioDriver {
 
   // MARK: Links
 
-  /// Waits for the peer to advertise in range, for `AirConditions.connectTimeout`. There is one attempt to an address at a
-  /// time: a second one ends at once.
+  /// Waits for the peer to advertise in range, for `AirConditions.connectTimeout`. At most one attempt per address is allowed: a second one
+  /// ends immediately.
   public func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {
@@ -235,13 +235,13 @@ public final class AirRadio: RadioDriver {
     end(link)?.close(AirEnd.disconnected, forPeer: AirEnd.peerDisconnected)
   }
 
-  /// Links of other nodes are no business of this one.
+  /// Returns this node's end of a link; nil for links of other nodes.
   func end(_ link: LinkID) -> AirEnd? {
     guard let end = air.end(link), end.node === self else { return nil }
     return end
   }
 
-  /// The nodes at the other ends of its links.
+  /// The nodes at the other ends of this node's links.
   var peers: [AirRadio] { ends.compactMap { $0.peer?.node } }
 
   func connected(_ end: AirEnd) {

@@ -1,16 +1,16 @@
 import Common
 import Radio
 
-/// A place for an advertisement in a node's controller, and what is in it.
+/// An advertising slot of a node's controller, and its content.
 struct AirSlot {
-  /// Nil when the driver could not encode what it was given.
+  /// Nil if the advertisement could not be encoded.
   var content: EncodedAdvertisement?
-  /// The same as the driver was given it; nil where the hub has it from another program.
+  /// The advertisement before encoding; nil if another program sent it through the hub.
   var advertisement: Advertisement?
-  /// What is wrong with it.
+  /// The error of the encoding.
   var error: RadioError?
-  /// Its number in the air, while it is on it.
+  /// The advertisement's number in the simulated radio, while it is broadcast.
   var onAir: UInt64?
-  /// The link by whose coming up it fell silent.
+  /// The link whose creation ended the advertisement.
   var silencedBy: LinkID?
 }

@@ -1,36 +1,35 @@
 import Loop
 
-/// How well packets get through: for a whole air, or between two nodes.
+/// The quality of transmissions, for a whole simulated radio or between two nodes.
 ///
-/// The defaults are a good link: nothing is lost, and each direction carries one packet per 7.5 ms, the shortest
-/// connection interval there is: with an MTU of 517 some 66 KiB/s, about what two telephones reach.
+/// The defaults describe a good link. Nothing is lost, and each direction carries one packet per 7.5 ms, the shortest
+/// connection interval. With an MTU of 517 that is about 66 KiB/s, similar to two phones.
 public struct AirConditions: Sendable {
-  /// How long a packet is on its way. A direction of a link carries one at a time. `.zero`: as fast as the computer.
+  /// Transmission time of a packet. A direction of a link carries one packet at a time. `.zero` means no delay.
   public var latency: Duration
-  /// The largest ATT MTU that a link agrees to. At least 23.
+  /// Maximum ATT MTU of a link. At least 23.
   public var maximumMTU: Int
-  /// How many commands a link takes in that have not gone out yet; `written` of the next one waits.
+  /// Maximum commands of a link that are not transmitted yet; `written` of the next one is delayed.
   public var commandWindow: Int
-  /// How many values a link takes in for a client that have not gone out yet; the next one finds the link full. Nil: any
-  /// number.
+  /// Maximum values for a client that are not transmitted yet; the next one finds the link full. Nil means no limit.
   public var notifyWindow: Int?
   /// Probability that a write without response is lost.
   public var commandLoss: Double
   /// Probability that a notification is lost. Indications are confirmed and never lost.
   public var notificationLoss: Double
-  /// Probability that a node does not hear an advertising event that it would hear; each listener has its own chance.
+  /// Probability that a listening node does not receive an advertising event; independent for each listener.
   public var advertisingLoss: Double
-  /// Probability that a command or a notification is overtaken by the one behind it.
+  /// Probability that the next packet overtakes a command or a notification.
   public var reorder: Double
   /// Probability that a command or a notification arrives twice.
   public var duplicate: Double
-  /// Whether clients listen to values that they did not subscribe to, and servers send them, as Android phones do.
+  /// Whether clients process values that they did not subscribe to, and servers send them, as Android phones do.
   public var deliverUnsubscribed: Bool
-  /// How long `connect` waits for the peer to advertise in range.
+  /// Timeout of `connect` while the peer does not advertise in range.
   public var connectTimeout: Duration
-  /// How long a request may stay unanswered before the link ends (Core 5.4 Vol 3 Part F 3.3.3: 30 s).
+  /// Timeout of a request, after which the link ends (Core 5.4 Vol 3 Part F 3.3.3: 30 s).
   public var requestTimeout: Duration
-  /// Decides about each value before chance does; nil delivers all.
+  /// Decides on each value before random loss; nil delivers all.
   public var filter: (@LoopActor (AirPacket) -> AirVerdict)?
 
   public init(

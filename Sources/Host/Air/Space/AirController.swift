@@ -1,37 +1,37 @@
 import Radio
 
-/// What the controller of a node and the driver above it can do: what is scarce on a real radio.
+/// The capabilities of a node's controller and driver, which are limited on a real radio.
 ///
-/// The defaults are those of a good adapter with a recent BlueZ. Only the number of advertisements is bounded.
+/// The defaults describe a good adapter with a recent BlueZ: only the number of advertisements is limited.
 public struct AirController: Hashable, Sendable {
-  /// How many advertisements can be on the air at one time. At least 1.
+  /// Maximum advertisements at one time. At least 1.
   public var advertisingSlots: Int
-  /// How many links the controller holds, whoever made them; nil: any number. A full controller answers no peer that
-  /// connects: the peer's attempt goes on until its time-out, or until a link has ended.
+  /// Maximum links, in either role; nil means no limit. A full controller does not answer a connecting peer. The peer's
+  /// attempt continues until its timeout, or until a link has ended.
   public var linkLimit: Int?
-  /// Whether the advertisement by which a peer connects ends on the air (docs/facts/bluez.md section 5). It is back when
-  /// that link ends, or when the driver puts an advertisement into the slot.
+  /// Whether an advertisement ends when a peer connects by it (docs/facts/bluez.md section 5). It resumes when that
+  /// link ends, or when the driver sets the slot again.
   public var fallsSilent: Bool
-  /// Whether the driver puts an advertisement that has fallen silent back on the air at once, as the BlueZ driver does.
+  /// Whether the driver restarts such an advertisement immediately, as the BlueZ driver does.
   public var renewsAdvertisements: Bool
-  /// Whether a value reaches all subscribers of its characteristic, as with BlueZ before 5.76. Characteristics of reach
-  /// `.exact` are notified over raw HCI all the same, where there is that.
+  /// Whether a value reaches all subscribers of its characteristic, as with BlueZ before 5.76. Characteristics with
+  /// reach `.exact` are still notified individually over raw HCI, if available.
   public var reachesEverySubscriber: Bool
-  /// Bytes of the longest write without response that reaches the application: longer ones are lost, as with BlueZ before 5.69.
+  /// Maximum bytes of a write without response that reaches the application. Longer ones are lost, as with BlueZ before 5.69.
   public var longestWrite = ATT.valueLimit
   /// Whether the driver can send a value to a client that did not subscribe.
   public var hasRawHCI: Bool
-  /// Whether the driver hands over single packets.
+  /// Whether the driver reports single advertising packets.
   public var seesPackets: Bool
-  /// What the driver says is missing of the packets that it hands over.
+  /// The driver's description of what is missing from the reported packets.
   public var packetShortfall: String?
-  /// Why the driver, as it says, hands none over for now.
+  /// The driver's reason for temporarily reporting no packets.
   public var passingDeafness: String?
-  /// Why the driver of such a controller hands none over.
+  /// The reason of a driver that reports no packets.
   static let deafness = "This node of the simulated air was made deaf to single packets."
-  /// How often the node takes a new random address; nil: never by itself.
+  /// Interval between new random addresses of the node; nil means never.
   public var addressInterval: Duration?
-  /// How long an application is being registered before peers can find it.
+  /// Time from the registration of an application until peers can discover it.
   public var servingDelay: Duration
 
   public init(

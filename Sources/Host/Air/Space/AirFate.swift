@@ -1,4 +1,4 @@
-/// What the filter and chance do with a packet.
+/// The effects of the filter and of random loss on a packet.
 struct AirFate: Sendable {
   private(set) var copies = 1
   private(set) var delay = Duration.zero

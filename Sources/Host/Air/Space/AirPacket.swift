@@ -1,7 +1,7 @@
 import Common
 import Radio
 
-/// A value on its way over a link.
+/// A value in transit over a link.
 public struct AirPacket: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     /// A write with response.
@@ -9,29 +9,30 @@ public struct AirPacket: Hashable, Sendable {
     /// A write without response.
     case command
     case notification
-    /// A notification that the receiver confirms; it is never lost at random.
+    /// A notification that the receiver confirms; it is never lost randomly.
     case indication
   }
 
   public var kind: Kind
   public var from: BluetoothAddress
   public var to: BluetoothAddress
-  /// The link, as the central numbers it.
+  /// The central's number of the link.
   public var link: LinkID
   public var characteristic: CharacteristicID
   public var value: [UInt8]
-  /// Counts the packets of this direction of the link, from 0.
+  /// The packet's index in this direction of the link, from 0.
   public var number: Int
 }
 
-/// What becomes of a packet.
+/// A decision on a packet.
 public enum AirVerdict: Hashable, Sendable {
   case deliver
-  /// It never arrives. A request or an indication is then never answered, and the link ends as it does on the real thing.
+  /// The packet never arrives. A dropped request or indication is never answered, and the link ends, as on a real
+  /// radio.
   case drop
   case duplicate
-  /// It arrives so much later; those behind it overtake it.
+  /// The packet arrives later by this duration; packets after it overtake it.
   case delay(Duration)
-  /// It arrives with this value in place of its own.
+  /// The packet arrives with this value instead of its own.
   case corrupt([UInt8])
 }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where a node stands, in metres.
+/// A node's position, in metres.
 public struct AirPosition: Hashable, Sendable {
   public var x: Double
   public var y: Double
@@ -17,7 +17,7 @@ public struct AirPosition: Hashable, Sendable {
     return (dx * dx + dy * dy + dz * dz).squareRoot()
   }
 
-  /// What a receiver at `other` measures in dBm: 59 dB are lost on the first metre, 20 per tenfold distance.
+  /// The RSSI at `other` in dBm: -59 dBm at one metre, 20 dB less per tenfold distance.
   func rssi(at other: AirPosition) -> Int {
     let metres = max(0.1, min(distance(to: other), 1e6))
     return Int((-59 - 20 * log10(metres)).rounded())

@@ -2,17 +2,17 @@ import Common
 import Loop
 import Radio
 
-/// What a node listens for, and when it reported last what it heard.
+/// A node's scan filter, and the times of its last reports.
 @LoopActor
 final class AirScan {
-  /// An advertiser that goes on saying the same is reported once in this time.
+  /// Minimum time between two reports of an unchanged advertisement.
   static let repetition = Duration.seconds(1)
 
   let node: AirRadio
   var listening: Listening
-  /// When each advertisement, by its fingerprint, was reported last.
+  /// The time of the last report of each advertisement, by its fingerprint.
   private var reported: [UInt64: Instant] = [:]
-  /// How many reports may be remembered before old ones are thrown away.
+  /// Number of stored report times beyond which old ones are removed.
   private var reportLimit = 64
 
   init(node: AirRadio, _ listening: Listening) {
@@ -20,12 +20,12 @@ final class AirScan {
     self.listening = listening
   }
 
-  /// An advertisement is received, now.
+  /// Handles the reception of an advertisement.
   ///
-  /// - Returns: the time from which on the node wants to hear of it again; nil: not at all.
+  /// - Returns: the time from which the node accepts it again; nil means never.
   func hear(_ advertisement: OnAir, rssi: Int?, at now: Instant) -> Instant? {
     var next: Instant?
-    // The listener may change its mind with any packet.
+    // The listener may change its filter after any packet.
     for packet in advertisement.packets where wants(packet) {
       next = now.advanced(by: .nanoseconds(1))
       var packet = packet
@@ -43,14 +43,14 @@ final class AirScan {
     return next ?? now.advanced(by: Self.repetition)
   }
 
-  /// Whether the node wants to hear of the advertisement, now or a little later.
+  /// Whether the node accepts the advertisement, now or after `repetition`.
   func wants(_ advertisement: OnAir) -> Bool {
     advertisement.packets.contains { wants($0) } || wants(advertisement.sighting)
   }
 
   private func wants(_ packet: AdvertisingPacket) -> Bool { node.seesPackets && listening.wants(packet.data[...]) }
 
-  /// Only the lists of service UUIDs count, as for BlueZ and the kernel.
+  /// Only the lists of service UUIDs are compared, as in BlueZ and the kernel.
   private func wants(_ sighting: Sighting) -> Bool {
     guard let services = listening.services else { return false }
     return services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains)
@@ -63,7 +63,7 @@ final class AirScan {
     reportLimit = max(64, 2 * reported.count)
   }
 
-  /// The scan begins again, after the adapter was gone.
+  /// Restarts the scan after the adapter was away.
   func restart() {
     reported = [:]
   }

@@ -3,7 +3,7 @@ import Loop
 import Radio
 
 extension AirSpace {
-  /// Puts an advertisement on the air; its first event comes at a moment of chance within one interval.
+  /// Starts an advertisement; its first event is at a random time within one interval.
   func putOnAir(_ node: AirRadio, _ content: EncodedAdvertisement) -> UInt64 {
     let interval = max(content.interval, OnAir.shortestInterval)
     let delay = Int64(generator.next() % UInt64(max(1, interval.wholeNanoseconds)))
@@ -15,10 +15,10 @@ extension AirSpace {
     return id
   }
 
-  /// A random address, of the non-resolvable private kind (Core 5.4 Vol 6 Part B 1.3.2.2).
+  /// A random non-resolvable private address (Core 5.4 Vol 6 Part B 1.3.2.2).
   private func newAddress() -> BluetoothAddress { BluetoothAddress(generator.next() & 0x3FFF_FFFF_FFFF) }
 
-  /// Has every node that listens hear a packet now that comes from no node of this air: a spoofed one, say.
+  /// Delivers a packet that no node of this simulated radio sent, such as a spoofed one, to every listening node.
   public func send(_ packet: AdvertisingPacket) {
     var packet = packet
     packet.time = agenda.now
@@ -27,7 +27,7 @@ extension AirSpace {
     }
   }
 
-  /// Exchanges what an advertisement says while it stays on the air.
+  /// Replaces the data of an advertisement without interrupting it.
   func change(_ id: UInt64, to content: EncodedAdvertisement) {
     guard let advertisement = onAir[id] else { return }
     advertisement.change(to: content)
@@ -46,13 +46,13 @@ extension AirSpace {
     return id
   }
 
-  /// Has the next event of each advertisement heard by the nodes that listen: there is another listener, or the
-  /// listeners want to hear more.
+  /// Schedules the next event of each advertisement for the listening nodes, because a listener was added or a filter
+  /// changed.
   func announceAll() {
     for (id, advertisement) in onAir.entries { announce(id, advertisement) }
   }
 
-  /// The set of nodes that can hear each other has changed.
+  /// The set of nodes in range of each other has changed.
   func audienceChanged() {
     announceAll()
     retryConnecting()
@@ -63,8 +63,8 @@ extension AirSpace {
     enter(id, advertisement, from: agenda.now)
   }
 
-  /// Enters an advertisement's first event from `instant` on, unless an earlier one is entered. Other events are not
-  /// entered: no node wants to hear of them.
+  /// Schedules an advertisement's first event from `instant` on, unless an earlier one is scheduled. Other events are
+  /// not scheduled, because no node accepts them.
   private func enter(_ id: UInt64, _ advertisement: OnAir, from instant: Instant) {
     let event = advertisement.nextEvent(from: instant)
     if let heard = advertisement.heard {

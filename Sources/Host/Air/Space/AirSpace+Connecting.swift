@@ -3,7 +3,8 @@ import Loop
 import Radio
 
 extension AirSpace {
-  /// Has a link come up at the peer's next advertising event, or the attempt end when no such event comes in time.
+  /// Schedules the link for the peer's next advertising event, or the end of the attempt if no such event occurs before
+  /// the timeout.
   func start(_ attempt: AirAttempt) {
     attempts.append(attempt)
     let timeout = conditions(between: attempt.node.address, and: attempt.target).connectTimeout
@@ -20,7 +21,7 @@ extension AirSpace {
     attempt.moment.map(agenda.cancel)
   }
 
-  /// Another node may have become connectable.
+  /// Retries attempts, because another node may have become connectable.
   func retryConnecting() {
     for attempt in attempts { tryConnecting(attempt) }
   }
@@ -52,7 +53,7 @@ extension AirSpace {
     let node = attempt.node
     guard node.hasRoomForLink else { return attempt.end(AirRadio.noRoom) }
     stop(attempt)
-    // Where the peer is connecting, too, its attempt has come to its aim.
+    // If the peer is connecting to this node, its attempt has succeeded, too.
     let reverse = peer.attempts.first { $0.target == node.address }
     if let reverse { stop(reverse) }
     let (number, now) = (attempt.id, agenda.now)
@@ -67,7 +68,7 @@ extension AirSpace {
     peer.connected(by: advertisement, on: there.id)
     attempt.client.attach(to: here)
     reverse?.client.attach(to: there)
-    // A delegate may cut the link: linkDown follows in a later event, so each delegate hears linkUp first.
+    // A delegate may end the link: `linkDown` follows in a later event, so each delegate receives `linkUp` first.
     for end in [there, here] { end.node.delegate?.linkUp(end.description) }
     if here.isOpen { attempt.client.begin() }
     if there.isOpen { reverse?.client.begin() }

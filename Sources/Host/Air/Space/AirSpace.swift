@@ -2,16 +2,16 @@ import Common
 import Loop
 import Radio
 
-/// A simulated air: the nodes in it, which of them hear each other, and how well.
+/// A simulated radio: its nodes, which of them are in range of each other, and the quality of their links.
 ///
-/// Everything that happens is an event of the scheduler, and chance comes from the seed: in `VirtualTime` the same calls
-/// with the same seed lead to the same events at the same times.
+/// Everything happens as an event of the scheduler, and randomness comes from the seed. In `VirtualTime`, equal calls
+/// with equal seeds lead to equal events at equal times.
 @LoopActor
 public final class AirSpace {
   public let scheduler: any Scheduler
-  /// The conditions of all links that have no conditions of their own.
+  /// The conditions of all links without conditions of their own.
   public var conditions: AirConditions
-  /// What the nodes can do that are added from now on.
+  /// The capabilities of nodes that are added later.
   public var controller: AirController
 
   let agenda: Agenda
@@ -37,12 +37,12 @@ public final class AirSpace {
 
   // MARK: Nodes
 
-  /// Adds a node, which stays until `removeNode`, or until the air goes.
+  /// Adds a node, which stays until `removeNode`, or until this object ends.
   ///
   /// - Parameters:
-  ///   - address: must not be taken; nil chooses one (`C0:00:00:00:00:01` and up).
-  ///   - adapter: what the node calls its adapter.
-  ///   - controller: what the node can do; nil: what the nodes of this air can do.
+  ///   - address: an unused address; nil chooses one (`C0:00:00:00:00:01` and up).
+  ///   - adapter: the name of the node's adapter.
+  ///   - controller: the node's capabilities; nil: those of this simulated radio.
   public func addNode(
     address: BluetoothAddress? = nil, adapter: String = "air0", position: AirPosition = .init(),
     controller: AirController? = nil
@@ -56,7 +56,7 @@ public final class AirSpace {
     return node
   }
 
-  /// Takes a node away for good: it is as if its adapter had gone and never came back.
+  /// Removes a node permanently, as if its adapter had been unplugged.
   public func removeNode(_ node: AirRadio) {
     guard byAddress[node.address] === node else { return }
     node.leave()
@@ -73,7 +73,7 @@ public final class AirSpace {
     return BluetoothAddress(lastAddress)
   }
 
-  /// Gives a node a random address, of the resolvable private kind (Core 5.4 Vol 6 Part B 1.3.2.2).
+  /// Gives a node a random resolvable private address (Core 5.4 Vol 6 Part B 1.3.2.2).
   func moveToNewAddress(_ node: AirRadio) {
     var address: BluetoothAddress
     repeat {
@@ -88,18 +88,18 @@ public final class AirSpace {
 
   // MARK: Range
 
-  /// How far a node is heard, in metres; nil: everywhere.
+  /// The range of a node, in metres; nil means unlimited.
   public var range: Double? {
     didSet { rangeChanged() }
   }
 
-  /// Decides in place of positions whether two nodes are in range of each other. Call `rangeChanged()` when its answers
-  /// change.
+  /// Decides, instead of positions, whether two nodes are in range of each other. Call `rangeChanged()` when its
+  /// results change.
   public var isInRange: (@LoopActor (BluetoothAddress, BluetoothAddress) -> Bool)? {
     didSet { rangeChanged() }
   }
 
-  /// Checks again which nodes are in range of each other, and ends links between nodes that no longer are.
+  /// Determines again which nodes are in range of each other, and ends links between nodes that are not.
   public func rangeChanged() {
     for end in centralEnds {
       guard let peer = end.peer, !hears(end.node, peer.node) else { continue }
@@ -116,7 +116,7 @@ public final class AirSpace {
 
   // MARK: Links
 
-  /// Sets the conditions between two nodes; nil goes back to those of the air.
+  /// Sets the conditions between two nodes; nil restores the common conditions.
   public func setConditions(_ conditions: AirConditions?, between one: BluetoothAddress, and other: BluetoothAddress) {
     pairs[[one, other]] = conditions
   }
@@ -126,9 +126,9 @@ public final class AirSpace {
     return pairs[[one, other]] ?? conditions
   }
 
-  /// Cuts a link as if the nodes had lost each other, or ends an attempt; either side's number will do.
+  /// Ends a link as if the nodes had lost each other, or ends an attempt. Either node's number identifies the link.
   ///
-  /// - Returns: whether there was such a link.
+  /// - Returns: whether the link or attempt existed.
   @discardableResult
   public func cut(_ link: LinkID) -> Bool {
     let reason = "The connection was lost."
@@ -142,7 +142,7 @@ public final class AirSpace {
     return true
   }
 
-  /// The links that are up or coming up, as their centrals number them, oldest first.
+  /// The links that are up or coming up, by their centrals' numbers, oldest first.
   public var links: [LinkID] {
     (centralEnds.map(\.id) + attempts.map(\.id)).sorted { $0.number < $1.number }
   }

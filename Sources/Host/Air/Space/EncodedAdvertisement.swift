@@ -1,9 +1,9 @@
 import Radio
 
-/// An advertisement as a controller takes it: its payloads as bytes.
+/// An advertisement with its payloads as bytes.
 struct EncodedAdvertisement: Hashable, Sendable {
   var data: [UInt8]
-  /// The answer to a scanner; empty if the advertiser gives no answer.
+  /// The scan response; empty if there is none.
   var scanResponse: [UInt8]
   var interval: Duration
   var isConnectable: Bool
@@ -24,7 +24,7 @@ struct EncodedAdvertisement: Hashable, Sendable {
 }
 
 extension Sighting {
-  /// What a scanner makes of the two payloads of an advertiser.
+  /// Decodes the two payloads of an advertiser as a scanner does.
   init(address: BluetoothAddress, data: [UInt8], scanResponse: [UInt8], rssi: Int?) {
     let first = AdvertisingData(decoding: data)
     let second = AdvertisingData(decoding: scanResponse)

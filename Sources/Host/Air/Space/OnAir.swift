@@ -2,27 +2,27 @@ import Common
 import Loop
 import Radio
 
-/// An advertisement as it is on the air: bytes, repeated at an interval.
+/// A running advertisement: bytes that are repeated at an interval.
 @LoopActor
 final class OnAir {
-  /// The shortest interval that a legacy advertisement may have (Core 5.4 Vol 6 Part B 4.4.2.2).
+  /// The minimum interval of a legacy advertisement (Core 5.4 Vol 6 Part B 4.4.2.2).
   static let shortestInterval = Duration.milliseconds(20)
 
   let node: AirRadio
-  /// The first advertising event.
+  /// The time of the first advertising event.
   let start: Instant
   private let interval: Duration
-  /// The address of its own that an advertisement has by which no peer can connect; nil for one that has the node's.
+  /// The separate address of an advertisement that is not connectable; nil if it uses the node's address.
   private let ownAddress: BluetoothAddress?
   private(set) var content: EncodedAdvertisement
-  /// The next event that some scanner hears, as far as it is entered in the agenda.
+  /// The next event that a scanner receives, if it is scheduled.
   var heard: (at: Instant, ticket: TimedQueue.Ticket)?
 
-  /// What a scanner makes of it, without a signal strength.
+  /// The scan result of this advertisement, without a signal strength.
   private(set) var sighting: Sighting
   /// The packets of one advertising event, without a signal strength and a time.
   private(set) var packets: [AdvertisingPacket]
-  /// The same for two advertisements exactly if a scanner cannot tell them apart.
+  /// Equal for two advertisements exactly if a scanner cannot distinguish them.
   private(set) var fingerprint: UInt64
 
   init(
@@ -39,19 +39,19 @@ final class OnAir {
 
   var address: BluetoothAddress { ownAddress ?? node.address }
 
-  /// Exchanges what is advertised, without a change to when.
+  /// Replaces the data without changing the times of the events.
   func change(to content: EncodedAdvertisement) {
     self.content = content
     describe()
   }
 
-  /// Takes over the node's address, which has changed.
+  /// Adopts the node's changed address.
   func describe() {
     (sighting, packets, fingerprint) = Self.describe(
       content, address, ownAddress == nil ? node.addressKind : .randomAddress)
   }
 
-  /// The first advertising event that is not before `now`.
+  /// The first advertising event at or after `now`.
   func nextEvent(from now: Instant) -> Instant {
     guard now > start else { return start }
     let step = interval.wholeNanoseconds
@@ -72,7 +72,7 @@ final class OnAir {
     return (sighting, packets, fingerprint(address, content))
   }
 
-  /// FNV-1a over all that a scanner sees: unlike `Hasher` the same in every run.
+  /// FNV-1a over everything that a scanner receives: unlike `Hasher` it is equal in every run.
   private static func fingerprint(_ address: BluetoothAddress, _ content: EncodedAdvertisement) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     func mix(_ number: UInt64) { hash = (hash ^ number) &* 0x100_0000_01B3 }

@@ -1,4 +1,4 @@
-/// Values in the order in which they came, each under a number that is not used twice.
+/// Values in insertion order, each with a unique number.
 struct Roster<Value> {
   private(set) var entries: [(id: UInt64, value: Value)] = []
   private var last: UInt64 = 0
@@ -13,13 +13,13 @@ struct Roster<Value> {
     return last
   }
 
-  /// Takes the value out.
+  /// Removes and returns the value.
   @discardableResult
   mutating func remove(_ id: UInt64) -> Value? {
     index(of: id).map { entries.remove(at: $0).value }
   }
 
-  /// Setting changes a value that is there; it never adds a value.
+  /// The value with this number. Setting replaces an existing value; it never adds one.
   subscript(id: UInt64) -> Value? {
     get { index(of: id).map { entries[$0].value } }
     set {
@@ -28,7 +28,7 @@ struct Roster<Value> {
     }
   }
 
-  /// The numbers only rise, so the entries are sorted by them.
+  /// Numbers only increase, so the entries are sorted by them.
   private func index(of id: UInt64) -> Int? {
     var low = 0
     var high = entries.count

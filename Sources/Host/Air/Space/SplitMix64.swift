@@ -1,4 +1,5 @@
-/// The random numbers of an air: small, quick, and the same for the same seed (Steele, Lea, Flood 2014).
+/// The random number generator of a simulated radio: small, fast, and reproducible from its seed (Steele, Lea, Flood
+/// 2014).
 struct SplitMix64: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
@@ -14,7 +15,7 @@ struct SplitMix64: RandomNumberGenerator, Sendable {
     return mixed ^ (mixed >> 31)
   }
 
-  /// True with the given probability. What is certain takes no number out.
+  /// True with the given probability. Probabilities of 0 and 1 consume no random number.
   mutating func chance(_ probability: Double) -> Bool {
     guard probability > 0 else { return false }
     guard probability < 1 else { return true }

@@ -1,11 +1,11 @@
 import Common
 import Loop
 
-/// What is to happen in an air, in order. In virtual time each entry is an event of its own; on the event loop the
-/// entries that are due run together, so that a packet costs neither a timer nor a system call.
+/// The scheduled events of a simulated radio. In virtual time each entry is a separate event. On the event loop all due
+/// entries run together, so that a packet needs neither a timer nor a system call.
 @LoopActor
 final class Agenda {
-  /// How many entries run before the loop gets a turn for other things.
+  /// Maximum entries that run in one loop iteration.
   private static let batch = 512
 
   private let scheduler: any Scheduler
@@ -33,7 +33,7 @@ final class Agenda {
     return ticket
   }
 
-  /// Calls `body` at the present instant, after what was entered before.
+  /// Calls `body` at the present instant, after the entries that are already scheduled for it.
   func next(_ body: @escaping @LoopActor () -> Void) {
     at(now, body)
   }

@@ -1,12 +1,12 @@
 import Common
 import Loop
 
-/// Closures by the time at which they are due and, within one instant, by the order in which they were entered.
+/// Closures, ordered by due time and, within one instant, by insertion.
 ///
-/// A binary heap of plain keys; the closures stand still in slots beside it. Cancelling empties the slot and leaves the
-/// key behind; when most keys have no closure, the heap is built again.
+/// The queue is a binary heap of plain keys; the closures are in fixed slots beside it. Cancelling empties the slot and
+/// leaves the key. When most keys have no closure, the heap is rebuilt.
 struct TimedQueue {
-  /// Names an entry for `cancel`.
+  /// Identifies an entry for `cancel`.
   struct Ticket: Sendable {
     fileprivate var slot: Int
     fileprivate var sequence: UInt64
@@ -33,7 +33,7 @@ struct TimedQueue {
   private var sequence: UInt64 = 0
   private var cancelled = 0
 
-  /// Entries that are still to be called.
+  /// Number of pending entries.
   var count: Int { heap.count - cancelled }
 
   @discardableResult
@@ -52,10 +52,10 @@ struct TimedQueue {
     return Ticket(slot: slot, sequence: sequence)
   }
 
-  /// Takes out the closure of an entry.
+  /// Removes the closure of an entry.
   ///
-  /// - Returns: the closure. The caller drops it after this call: an object that ends with the closure may cancel another
-  ///   entry of this queue.
+  /// - Returns: the closure, which the caller releases after this call: an object that the closure owns may cancel
+  ///   another entry of this queue.
   mutating func cancel(_ ticket: Ticket) -> (@LoopActor () -> Void)? {
     guard slots[ticket.slot].sequence == ticket.sequence, let body = slots[ticket.slot].body else { return nil }
     slots[ticket.slot].body = nil
@@ -64,7 +64,7 @@ struct TimedQueue {
     return body
   }
 
-  /// When the first entry is due.
+  /// The due time of the first entry.
   mutating func firstTime() -> Instant? {
     while let top = heap.first {
       guard slots[top.slot].body == nil else { return Instant(nanoseconds: top.time) }
@@ -74,7 +74,7 @@ struct TimedQueue {
     return nil
   }
 
-  /// Takes the first entry out if it is due at `time`.
+  /// Removes and returns the first entry if it is due at `time`.
   mutating func pop(dueAt time: Instant) -> (time: Instant, body: @LoopActor () -> Void)? {
     guard let first = firstTime(), first <= time, let top = heap.first, let body = slots[top.slot].body
     else { return nil }

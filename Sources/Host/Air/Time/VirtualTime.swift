@@ -1,10 +1,10 @@
 import Common
 import Loop
 
-/// Time that passes only when a test lets it pass: a scheduler for tests and simulations. It starts at `Instant.zero`.
+/// Time that advances only when a test advances it: a scheduler for tests and simulations. It starts at `Instant.zero`.
 ///
-/// Events run one after the other by time and, within one instant, in the order in which they were scheduled. The same
-/// program run twice does the same things at the same times.
+/// Events run in the order of their times and, within one instant, in the order in which they were scheduled. Equal
+/// programs have equal runs.
 @LoopActor
 public final class VirtualTime: Scheduler {
   public private(set) var now = Instant.zero
@@ -12,23 +12,24 @@ public final class VirtualTime: Scheduler {
 
   public init() {}
 
-  /// Events that are still to run.
+  /// Number of pending events.
   public var pending: Int { queue.count }
 
   // MARK: Scheduling
 
-  /// Calls `body` at `instant`, or at the present one if that is past; from within one of the calls that run events.
+  /// Calls `body` at `instant`, or at the present instant if that is past, while one of the functions below runs
+  /// events.
   public func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
     let ticket = enter(at: instant, body)
     return Registration { [weak self] in self?.cancel(ticket) }
   }
 
-  /// Calls `body` as an event of the present instant, behind those that were scheduled for it before.
+  /// Calls `body` as an event of the present instant, after those that are already scheduled for it.
   public func soon(_ body: @escaping @LoopActor () -> Void) {
     enter(at: now, body)
   }
 
-  /// Runs `work` at once, and `then` as an event of the present instant.
+  /// Runs `work` immediately, and `then` as an event of the present instant.
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
   ) {
@@ -46,24 +47,24 @@ public final class VirtualTime: Scheduler {
     withExtendedLifetime(body) {}
   }
 
-  // MARK: Passing
+  // MARK: Advancing
 
-  /// Goes to the next event and runs it; false when no event is scheduled.
+  /// Advances to the next event and runs it; false if none is scheduled.
   @discardableResult
   public func runNext() -> Bool {
     runNext(notAfter: Instant(nanoseconds: .max))
   }
 
-  /// Lets `duration` pass, with all that happens in it.
+  /// Advances the time by `duration` and runs the events within it.
   public func advance(by duration: Duration) {
     let end = now.advanced(by: duration)
     while runNext(notAfter: end) {}
     now = max(now, end)
   }
 
-  /// Runs events until `condition` holds, looking at it before the first and after each.
+  /// Runs events until `condition` holds. The condition is checked before the first event and after each.
   ///
-  /// - Returns: whether it came to hold; otherwise `limit` has passed.
+  /// - Returns: whether the condition holds; false after `limit`.
   @discardableResult
   public func run(until condition: () -> Bool, limit: Duration) -> Bool {
     let end = now.advanced(by: limit)
@@ -76,9 +77,9 @@ public final class VirtualTime: Scheduler {
     return true
   }
 
-  /// Runs events until no event is scheduled. The time is then that of the last event.
+  /// Runs events until none is scheduled. The time is then that of the last event.
   ///
-  /// - Returns: false when events were still scheduled after `limit`.
+  /// - Returns: false if events were still scheduled after `limit`.
   @discardableResult
   public func runUntilIdle(limit: Duration) -> Bool {
     let end = now.advanced(by: limit)

@@ -1,30 +1,29 @@
-/// The numbers of a controller's advertising instances: which are ours, which are other programs', and how many are left
-/// for us. A value.
+/// The numbers of a controller's advertising instances: ours, those of other programs, and the free ones.
 ///
-/// bluetoothd counts up from 1 and knows nothing of other programs' instances; ours are counted down from the highest. An
-/// instance that another program adds under a number of ours takes its place on the air without a word, so a number that
-/// another program may have is given up. Facts: bluez.md section 6.
+/// bluetoothd allocates upwards from 1 and does not know other programs' instances; ours are allocated downwards from
+/// the maximum. If another program adds an instance under one of our numbers, it replaces ours without notice. A number
+/// that another program may use is therefore given up. Facts: bluez.md section 6.
 struct InstanceNumbers: Hashable, Sendable {
-  /// How many instances the controller has; nil until it is known.
+  /// Number of instances of the controller; nil until it is known.
   var limit: UInt8?
-  /// Whether the kernel shows one instance at a time, each for two seconds, because the controller has a single set.
+  /// Whether the kernel rotates the instances, two seconds each, because the controller has a single advertising set.
   var takesTurns = false
-  /// How many instances bluetoothd has, as it says itself.
+  /// Number of bluetoothd's instances, as bluetoothd reports it.
   var active = 0
-  /// Instances of other programs, by the kernel's events.
+  /// Instances of other programs, from the kernel's events.
   private var seen: Set<UInt8> = []
   /// Our instances by slot.
   private(set) var own: [Int: UInt8] = [:]
 
   init() {}
 
-  /// Another program added an instance.
+  /// Records an instance that another program added.
   mutating func added(_ instance: UInt8) { seen.insert(instance) }
 
-  /// Another program removed an instance.
+  /// Records that another program removed an instance.
   mutating func removed(_ instance: UInt8) { seen.remove(instance) }
 
-  /// The numbers that other programs have: those that were seen, and the lowest others where bluetoothd has more.
+  /// Numbers that other programs use: those from events, and the lowest others if bluetoothd reports more.
   var taken: Set<UInt8> {
     var taken = seen
     var number: UInt8 = 1
@@ -35,16 +34,15 @@ struct InstanceNumbers: Hashable, Sendable {
     return taken
   }
 
-  /// How many advertisements we can have on the air at one time. Where instances take turns it is one, whose data is
-  /// exchanged instead.
+  /// Number of advertisements that we can have at one time. With rotated instances it is one, whose data is replaced.
   var slots: Int {
     guard let limit, !takesTurns else { return 1 }
     return max(1, Int(limit) - taken.count)
   }
 
-  /// Gives a slot its number: the one that the slot has, if no other program has it, or else the highest that is free.
+  /// Assigns a number to a slot: its present number if no other program uses it, or else the highest free number.
   ///
-  /// - Returns: nil where there is no room.
+  /// - Returns: nil if no number is free.
   mutating func number(for slot: Int) -> UInt8? {
     let taken = taken
     if let number = own[slot], !taken.contains(number) { return number }
@@ -54,12 +52,12 @@ struct InstanceNumbers: Hashable, Sendable {
     return own[slot]
   }
 
-  /// The slots whose numbers another program may have.
+  /// The slots with numbers that another program may use.
   var lost: [Int] {
     let taken = taken
     return own.filter { taken.contains($0.value) }.map(\.key).sorted()
   }
 
-  /// A slot gives its number back.
+  /// Frees the number of a slot.
   mutating func free(_ slot: Int) { own[slot] = nil }
 }

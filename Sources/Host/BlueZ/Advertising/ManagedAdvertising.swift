@@ -5,7 +5,7 @@ import Journal
 import Loop
 import Radio
 
-/// Advertisements that the kernel sends for us, byte by byte, through the management socket: one instance of the
+/// Advertisements that the kernel sends exactly as encoded, through the management socket: one instance of the
 /// controller for each slot.
 @LoopActor
 final class ManagedAdvertising: AdvertisingWay {
@@ -18,17 +18,17 @@ final class ManagedAdvertising: AdvertisingWay {
   let onAir: @LoopActor (Advertisement?, Int) -> Void
   private var slotsByNumber: [Int: ManagedSlot] = [:]
   private var place: Place?
-  /// The controller that `numbers` are about.
+  /// The controller of `numbers`.
   private var numberedIndex: UInt16?
   private var events: Registration?
-  /// What is on at the controller, as far as the kernel has said.
+  /// The controller's settings that the kernel reported last.
   private var settings: ControllerSettings = []
 
   /// - Parameters:
-  ///   - commands: the commands that an operator can type for the adapter in use; nil without an adapter.
+  ///   - commands: commands that an operator can type for the adapter in use; nil without an adapter.
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` may have changed.
-  ///   - onAir: called with what is on the air in a slot, when that changed.
+  ///   - onAir: called when the advertisement that a slot broadcasts has changed.
   init(
     _ socket: ManagementSocket, scheduler: any Scheduler,
     commands: @escaping @LoopActor () -> AdapterCommands?, onChange: @escaping @LoopActor () -> Void,
@@ -63,7 +63,7 @@ final class ManagedAdvertising: AdvertisingWay {
 
   func owns(_ path: ObjectPath) -> Bool { false }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
   func show(_ advertisement: Advertisement?, in number: Int) {
     guard let payload = advertisement.flatMap({ ManagedSlot.Payload($0) }) else {
@@ -106,8 +106,8 @@ final class ManagedAdvertising: AdvertisingWay {
 
   // MARK: Settings
 
-  /// The kernel sends what is not connectable from an address of its own only while the adapter as a whole is not connectable:
-  /// what it sent before is made anew.
+  /// Stores the settings. While the whole adapter is connectable, the kernel sends non-connectable advertisements from the adapter's
+  /// address. They are recreated when the adapter is no longer connectable.
   private func take(_ settings: ControllerSettings) {
     let wasConnectable = self.settings.contains(.connectable)
     self.settings = settings
@@ -119,7 +119,7 @@ final class ManagedAdvertising: AdvertisingWay {
 
   // MARK: Numbers
 
-  /// The controller says how much room it has.
+  /// Handles the controller's report of its instances.
   func learn(_ features: AdvertisingFeatures) {
     numbers.limit = features.instanceLimit
     numbers.takesTurns = !features.flags.contains(.secondary1M)
@@ -151,7 +151,7 @@ final class ManagedAdvertising: AdvertisingWay {
     }
   }
 
-  /// Another program has more instances, or fewer: what it took of ours moves to another number.
+  /// Moves our instances whose numbers another program may use to other numbers.
   private func numbersChanged() {
     for number in numbers.lost {
       numbers.free(number)

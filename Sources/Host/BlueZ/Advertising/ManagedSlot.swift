@@ -8,18 +8,18 @@ import Radio
 /// One slot of the controller: an advertising instance that the kernel sends for us, at our interval.
 ///
 /// bluetoothd removes all instances when it starts; a power cycle and a connection end them, too. Facts: bluez.md
-/// section 6. Where nothing but the data changes, the data of the live instance is exchanged: the instance stays on the
-/// air, from the same address.
+/// section 6. If only the data changes, the data of the live instance is replaced: the instance continues from the same
+/// address.
 @LoopActor
 final class ManagedSlot {
-  /// What is on the air, and how.
+  /// The encoded content of an advertisement, and its parameters.
   struct Payload: Hashable {
     let advertisement: Advertisement
     var data: [UInt8]
     var scanResponse: [UInt8]
     var parameters: Parameters
 
-    /// Nil where a payload has over 31 bytes.
+    /// Nil if a payload has more than 31 bytes.
     init?(_ advertisement: Advertisement) {
       guard let data = try? advertisement.data.encoded(),
         let scanResponse = try? advertisement.scanResponse.encoded()
@@ -34,15 +34,15 @@ final class ManagedSlot {
     }
   }
 
-  /// What cannot be changed while the instance is on the air.
+  /// Parameters that cannot be changed while the instance exists.
   struct Parameters: Hashable {
-    /// In 0.625 ms.
+    /// In units of 0.625 ms.
     var interval: UInt32
-    /// Nil for an advertisement by which peers may connect. The data of one set goes on from the address of the instance.
+    /// Nil for a connectable advertisement. Replaced data of one set continues from the address of the instance.
     var set: AdvertisingSetID?
     var hasScanResponse: Bool
 
-    /// What controllers take: 20 ms to 10.24 s.
+    /// The range that controllers accept: 20 ms to 10.24 s.
     static let intervals: ClosedRange<Int64> = 0x20...0x4000
 
     var flags: AdvertisingFlags {
@@ -53,14 +53,14 @@ final class ManagedSlot {
     }
   }
 
-  /// An instance that the kernel has of ours.
+  /// An instance of ours in the kernel.
   private struct Live: Hashable {
     let index: UInt16
     let instance: UInt8
-    /// Of an instance whose data can be exchanged; nil for one that is half made, and for one that the controller may
-    /// have ended.
+    /// Parameters of an instance whose data can be replaced. Nil for one that is not complete, and for one that the
+    /// controller may have ended.
     var parameters: Parameters?
-    /// Its advertisement and its scan response.
+    /// The advertising data and the scan response.
     var data: [UInt8] = []
     var scanResponse: [UInt8] = []
   }
@@ -72,9 +72,9 @@ final class ManagedSlot {
   private var place: Place?
   private var wanted: Payload?
   private var live: Live?
-  /// How often the controller may have ended the instance, or another program took it.
+  /// Number of times that the controller may have ended the instance, or another program took it.
   private var endings = 0
-  /// What was last told to be on the air.
+  /// The advertisement that was last reported as active.
   private var told: Advertisement?
 
   /// - Parameter onChange: called when `problem` changed.
@@ -91,10 +91,10 @@ final class ManagedSlot {
 
   var problem: String? { attempts.problem }
 
-  /// Whether peers may connect by what it shows.
+  /// Whether the advertisement is connectable.
   var isConnectable: Bool { wanted?.parameters.set == nil }
 
-  /// Whether it shows something by which no peer may connect.
+  /// Whether the slot has an advertisement that is not connectable.
   var isBroadcast: Bool { wanted?.parameters.set != nil }
 
   private func tell(_ advertisement: Advertisement?) {
@@ -103,7 +103,7 @@ final class ManagedSlot {
     advertising?.onAir(advertisement, number)
   }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
   func show(_ payload: Payload?) {
     guard payload != wanted else { return }
@@ -122,7 +122,7 @@ final class ManagedSlot {
     attempts.aim(at: wanted == nil ? nil : place)
   }
 
-  /// The controller may have ended the instance.
+  /// Recreates the instance, which the controller may have ended.
   func renew() {
     ended()
     attempts.renew()
@@ -133,14 +133,14 @@ final class ManagedSlot {
     endings += 1
   }
 
-  /// Another program has the number of this slot's instance.
+  /// Handles the loss of this slot's instance, whose number another program now uses.
   func taken() {
     live = nil
     tell(nil)
     renew()
   }
 
-  /// Another program took an instance off the air: bluetoothd when it starts, for one.
+  /// Handles an instance that another program removed: for example bluetoothd when it starts.
   func removed(_ instance: UInt8) {
     guard live?.instance == instance else { return }
     if attempts.isDone {
@@ -160,18 +160,17 @@ final class ManagedSlot {
     }
     guard let live else { return ask() }
     self.live = nil
-    // Its answer does not matter: what is not there need not be taken away.
+    // The result is ignored: an instance that does not exist need not be removed.
     let removed: @LoopActor (Result<UInt8, ManagementSocket.Failure>) -> Void = attempts.inAttempt { [weak self] _ in
       self?.ask()
     }
     socket.call(RemoveAdvertising(instance: live.instance), on: live.index, then: removed)
   }
 
-  /// Gives a live instance other data; one that is not there any more is made anew.
+  /// Replaces the data of a live instance; an instance that no longer exists is recreated.
   ///
-  /// The kernel gives the controller the advertisement first, and then the scan response. A peer that looks for the new
-  /// advertisement at that moment would get it with the old response, and take the two for one. So the response goes first, by
-  /// itself.
+  /// The kernel passes the advertising data to the controller first, and then the scan response. A scanner between the two would combine
+  /// the new data with the old response. The response is therefore replaced first, by a separate command.
   private func exchange(_ payload: Payload, _ live: Live) {
     let isWhole = payload.data == live.data || payload.scanResponse == live.scanResponse
     let data = AddExtendedAdvertisingData(
@@ -214,7 +213,7 @@ final class ManagedSlot {
     live = Live(index: index, instance: instance)
     let (parameters, endings) = (wanted.parameters, endings)
     guard features.flags.isSuperset(of: [.intervals, .scanResponse]) else {
-      // A kernel before 5.12: all at once, at its own interval.
+      // Before Linux 5.12 there is one command, without an interval.
       let command = AddAdvertising(
         instance: instance, flags: parameters.set == nil ? .connectable : [], data: wanted.data,
         scanResponse: wanted.scanResponse)
@@ -238,7 +237,7 @@ final class ManagedSlot {
     attempts.succeeded()
   }
 
-  /// One step of an attempt; what fails ends it.
+  /// Performs one step of an attempt; a failure ends the attempt.
   private func perform<Command: ManagementCommand>(
     _ command: Command, on index: UInt16, isNext: Bool = false,
     then: @escaping @LoopActor (ManagedSlot, Command.Reply) -> Void
@@ -256,14 +255,14 @@ final class ManagedSlot {
     socket.call(command, on: index, isNext: isNext, then: answered)
   }
 
-  /// Whatever was there before has been taken away for this attempt.
+  /// Handles a failure. The instance that existed before was removed for this attempt.
   private func failed(_ failure: ManagementSocket.Failure) {
     tell(nil)
     switch failure {
     case .refused(.busy) where attempts.isFresh: attempts.failed()
-    // bluetoothd will say so, and then it is tried elsewhere or later.
+    // bluetoothd will report the change of the adapter; the attempt is then repeated.
     case .refused(.invalidIndex), .refused(.notPowered): attempts.failed()
-    // The controller has fewer sets left than the kernel has instances: of an adapter that is discoverable the kernel has one itself.
+    // The controller has fewer advertising sets than the kernel has instances: the kernel uses one for a discoverable adapter.
     case .refused(.noResources): attempts.failed(Self.noRoom)
     case .closed:
       attempts.failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")

@@ -2,7 +2,7 @@ import DBus
 import Loop
 import Radio
 
-/// Advertisements that bluetoothd sends for us: one registered object for each slot.
+/// Advertisements that bluetoothd sends for us: one registered D-Bus object for each slot.
 @LoopActor
 final class RegisteredAdvertising: AdvertisingWay {
   private let bus: BusConnection
@@ -15,16 +15,16 @@ final class RegisteredAdvertising: AdvertisingWay {
   private var slotsByNumber: [Int: RegisteredSlot] = [:]
   private var place: Place?
   private var adapter: Adapter?
-  /// Registrations that bluetoothd is taking away.
+  /// Number of registrations that bluetoothd is removing.
   private var leaving = 0
   private(set) var slots = 1
-  /// Slots whose advertisement bluetoothd cannot send as it is, and is not to send otherwise.
+  /// Slots with an advertisement that bluetoothd would alter, and that therefore is not sent.
   private var withheld: Set<Int> = []
 
   /// - Parameters:
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` changed.
-  ///   - onAir: called with what is on the air in a slot, when that changed.
+  ///   - onAir: called when the advertisement that a slot broadcasts has changed.
   init(
     _ bus: BusConnection, scheduler: any Scheduler, words: ShortfallWords,
     isFromBluetoothd: @escaping @LoopActor (MethodCall) -> Bool, onChange: @escaping @LoopActor () -> Void,
@@ -55,7 +55,7 @@ final class RegisteredAdvertising: AdvertisingWay {
     slotsByNumber.values.contains { path.isWithin($0.registration.path) }
   }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
   func show(_ advertisement: Advertisement?, in number: Int) {
     withheld.remove(number)
@@ -102,14 +102,15 @@ final class RegisteredAdvertising: AdvertisingWay {
     for slot in inOrder where slot.advertisement.isConnectable { slot.registration.renew() }
   }
 
-  // MARK: Room
+  // MARK: Slots
 
   func adapterChanged(_ adapter: Adapter) {
     self.adapter = adapter
     countSlots()
   }
 
-  /// bluetoothd counts our advertisements among those that are active: they are counted when none of ours is on its way.
+  /// Computes `slots`. bluetoothd counts our advertisements as active, so they are counted only while no registration
+  /// is under way.
   private func countSlots() {
     guard leaving == 0, let adapter, let free = adapter.supportedInstances,
       !slotsByNumber.values.contains(where: \.registration.isUnderWay)

@@ -5,8 +5,8 @@ import Radio
 
 /// One slot: an advertisement on the bus, as `LEAdvertisement1`, and its registration with bluetoothd.
 ///
-/// bluetoothd decides on the order of the structures, puts the local name into the scan response wherever it was asked
-/// for, and writes 0x06 for any flags that make discoverable. Facts: bluez.md section 6.
+/// bluetoothd determines the order of the AD structures, always puts the local name into the scan response, and writes
+/// 0x06 for all discoverable flags. Facts: bluez.md section 6.
 @LoopActor
 final class RegisteredSlot {
   let registration: KeptRegistration
@@ -15,9 +15,9 @@ final class RegisteredSlot {
   private let isFromBluetoothd: @LoopActor (MethodCall) -> Bool
   private var object: ExportedObject?
 
-  /// Milliseconds that controllers take.
+  /// The range of intervals that controllers accept, in milliseconds.
   private nonisolated static let intervals = 20...10_240
-  /// AD types that `LEAdvertisement1` has properties for, and refuses in `Data`.
+  /// AD types that have their own properties in `LEAdvertisement1`, which refuses them in `Data`.
   nonisolated static let ownTypes: Set<UInt8> = [
     0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x14, 0x15, 0x16, 0x19, 0x1F, 0x20, 0x21, 0xFF,
   ]
@@ -33,7 +33,8 @@ final class RegisteredSlot {
     export()
   }
 
-  /// Shows another advertisement. bluetoothd reads the properties when it registers the object, so it is registered anew.
+  /// Replaces the advertisement. bluetoothd reads the properties only at registration, so the object is registered
+  /// again.
   func show(_ advertisement: Advertisement) {
     guard advertisement != self.advertisement else { return }
     self.advertisement = advertisement
@@ -68,7 +69,7 @@ final class RegisteredSlot {
 
   // MARK: The properties
 
-  /// The name, where the scan response that bluetoothd puts it into has room for it.
+  /// The local name; nil for a connectable advertisement whose scan response has no space for it.
   nonisolated static func name(of advertisement: Advertisement) -> String? {
     let scanResponse = advertisement.scanResponse
     guard advertisement.isConnectable else { return advertisement.data.localName }
@@ -77,11 +78,11 @@ final class RegisteredSlot {
     return (try? AdvertisingData(scanResponse.structures + [.localName(name)]).encoded()) == nil ? nil : name
   }
 
-  /// The properties of `LEAdvertisement1`; one that says nothing is left out.
+  /// The properties of `LEAdvertisement1`, without empty ones.
   nonisolated static func values(_ advertisement: Advertisement) -> [(String, DBusValue)] {
     let data = advertisement.data
     let name = name(of: advertisement)
-    // bluetoothd takes no name for a broadcast.
+    // bluetoothd accepts no name for a broadcast.
     let isPeripheral = advertisement.isConnectable || name != nil
     var values: [(String, DBusValue)] = [("Type", .string(isPeripheral ? "peripheral" : "broadcast"))]
     values += payload(data, prefix: "")
@@ -121,7 +122,7 @@ final class RegisteredSlot {
 }
 
 extension BluetoothUUID {
-  /// Four digits where they will do, so that bluetoothd sends two bytes.
+  /// Four hex digits for a 16-bit UUID, so that bluetoothd sends two bytes.
   fileprivate var advertisedText: String {
     guard let short else { return description }
     let digits = String(short, radix: 16)

@@ -1,15 +1,15 @@
 import Radio
 
-/// What bluetoothd leaves out of an advertisement, in sentences for a person, with what to do.
+/// Sentences for a person about the parts of an advertisement that bluetoothd omits, with what to do.
 struct ShortfallWords: Hashable, Sendable {
-  /// bluetoothd's version; nil where it is not known.
+  /// bluetoothd's version; nil if unknown.
   let version: BlueZVersion?
-  /// Why there is no management socket, which leaves nothing out; nil where no configuration asks for it.
+  /// Why there is no management socket; nil if no configuration requests it.
   let management: String?
-  /// Whether messages to all may go as bluetoothd sends them.
+  /// Whether public messages may be sent as bluetoothd alters them.
   let isDegradable: Bool
 
-  /// The first thing that bluetoothd leaves out; nil where the advertisement is whole.
+  /// The first part that bluetoothd omits; nil if the advertisement is complete.
   func shortfall(of advertisement: Advertisement) -> String? {
     guard advertisement.isConnectable else {
       return
@@ -34,15 +34,15 @@ struct ShortfallWords: Hashable, Sendable {
     return nil
   }
 
-  /// Why messages to all are not sent.
+  /// Why public messages are not sent.
   var withheld: String {
     "bluetoothd cannot send messages to all as they are\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
-  /// What is missing of single packets where bluetoothd stands in.
+  /// Which single packets are missing without the management socket.
   var packets: String { "Of single packets only what bluetoothd tells of is heard\(reason). \(remedy)." }
 
-  /// Why single packets are not heard.
+  /// Why single packets are not received.
   var deafness: String {
     "bluetoothd does not tell of single packets\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
@@ -59,8 +59,8 @@ extension AdvertisingStructure {
     }
   }
 
-  /// Whether `LEAdvertisement1` has a property for it. It shortens no name, and its `Data` takes no type that it has
-  /// another property for.
+  /// Whether `LEAdvertisement1` can express the structure. It does not support shortened names, and its `Data` refuses
+  /// types that have their own properties.
   fileprivate var canBeRegistered: Bool {
     switch self {
     case .flags, .serviceUUIDs, .serviceData, .manufacturerData, .localName: true

@@ -4,7 +4,7 @@ import Journal
 import Loop
 import Radio
 
-/// The connections that the delegate asked for: attempts, and uses of links as their GATT client.
+/// The connections that the delegate requested: attempts, and uses of links as the GATT client.
 @LoopActor
 final class Central {
   private let bus: BusConnection
@@ -14,26 +14,26 @@ final class Central {
   private let known: @LoopActor (ObjectPath) -> Device?
   private let open: @LoopActor (Device) -> LinkTable.Entry?
   private let wasFound: @LoopActor (ObjectPath) -> Bool
-  /// What the versions at both ends make of the writes of connections that begin.
+  /// Properties of the ATT bearers of new connections, which depend on the versions at both ends.
   var bearers: Bearers
   private var place: Place?
   private var connections: [ObjectPath: [CentralConnection]] = [:]
-  /// Peers that bluetoothd keeps for a connection of ours that is over, while their links go on, or the adapter is away.
+  /// Peers whose removal from bluetoothd waits for the end of their links, or for the return of the adapter.
   private var owed: Set<ObjectPath> = []
 
-  /// How often peers may still be taken away with their links, because bluetoothd has what they served before.
+  /// Rate limits for the removal of peers with their links because bluetoothd has outdated databases of them.
   private var takeAways: [ObjectPath: TokenBucket] = [:]
 
-  /// Once in so long, and so many peers of which that is known.
+  /// The minimum time between two removals of a peer, and the maximum peers with a record of it.
   private static let takeAwayTime = Duration.seconds(60)
   private static let takeAwayPeers = 64
-  /// Connections at one time; each may have `WriteWindow.commandLimit` calls unanswered.
+  /// Maximum connections; each may have `WriteWindow.commandLimit` unanswered calls.
   static let limit = 12
 
   /// - Parameters:
-  ///   - known: what bluetoothd says of a peer; nil where it does not know it.
-  ///   - open: enters the link with a peer in the table and tells of it; nil where there are too many.
-  ///   - wasFound: whether bluetoothd knows a peer by our discovery alone.
+  ///   - known: bluetoothd's description of a peer; nil if it does not know the peer.
+  ///   - open: adds the link with a peer to the table and notifies the delegate; returns nil if the table is full.
+  ///   - wasFound: whether bluetoothd knows a peer only from our discovery.
   init(
     _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, links: LinkTable, bearers: Bearers,
     known: @escaping @LoopActor (ObjectPath) -> Device?,
@@ -53,7 +53,7 @@ final class Central {
     connections.values.joined().sorted { $0.id.number < $1.id.number }
   }
 
-  /// Whether an attempt of ours at a peer is under way.
+  /// Whether an attempt of ours to connect to this peer is under way.
   func isConnecting(_ device: ObjectPath) -> Bool {
     connections[device]?.contains { $0.state == .connecting && !$0.isShared } ?? false
   }
@@ -61,10 +61,10 @@ final class Central {
   /// Whether a connection attempt of this service is under way.
   var isConnecting: Bool { connections.keys.contains { isConnecting($0) } }
 
-  /// The number that a connection of ours was given for the link with a peer, which has no entry in the table yet.
+  /// The link number of a connection attempt to a peer that has no entry in the table yet.
   func promised(_ device: ObjectPath) -> LinkID? { connections[device]?.first { $0.state == .connecting }?.id }
 
-  // MARK: What bluetoothd tells
+  // MARK: Reports of bluetoothd
 
   func aim(at place: Place?) {
     for connection in all where !connection.isShared && !connection.isBound && wasFound(connection.device) {
@@ -75,7 +75,7 @@ final class Central {
     settleAll()
   }
 
-  /// Removes those whose links ended with the adapter, now that it is back. Peers that bluetoothd no longer knows are dropped.
+  /// Removes waiting peers whose links ended with the adapter, which has returned. Peers that bluetoothd no longer knows are dropped.
   private func settleAll() {
     guard let place else { return }
     owed = owed.filter { known($0) != nil && $0.isWithin(place.adapter) }
@@ -87,7 +87,7 @@ final class Central {
     if !device.isConnected { settle(device) }
   }
 
-  /// The link with a peer has ended, also where bluetoothd never called it connected.
+  /// The link with a peer has ended, even if bluetoothd never reported the peer as connected.
   func linkEnded(_ device: ObjectPath) {
     for connection in connections[device] ?? [] where connection.state == .open { connection.linkEnded() }
     if let device = known(device) { settle(device) }
@@ -106,7 +106,7 @@ final class Central {
     for connection in connections[device] ?? [] { connection.lost("bluetoothd has forgotten the peer.") }
   }
 
-  /// bluetoothd has taken away a characteristic of a peer.
+  /// bluetoothd has removed a characteristic of a peer.
   func removed(characteristic path: ObjectPath) {
     guard let device = path.parent?.parent else { return }
     for connection in connections[device] ?? [] { connection.removed(characteristic: path) }
@@ -114,7 +114,7 @@ final class Central {
 
   // MARK: Connections
 
-  /// Connects to a peer, or uses the link that there is.
+  /// Connects to a peer, or uses the existing link.
   ///
   /// - Throws: `RadioError.notReady` with too many connections.
   func connect(
@@ -142,34 +142,34 @@ final class Central {
     return CentralLink(connection)
   }
 
-  /// The link of a connection is up: it has an entry in the table from now on.
+  /// Adds the link of a connection to the table.
   ///
-  /// - Returns: false where it cannot have one.
+  /// - Returns: false if the table is full or the peer is unknown.
   func opened(_ connection: CentralConnection) -> Bool {
     guard links[connection.device] == nil else { return true }
     guard let device = known(connection.device) ?? Device(connection.device) else { return false }
     return open(device) != nil
   }
 
-  /// Whether a connection that is given up takes its link with it: an attempt of ours, or a link that we made and that is
-  /// of no other use here.
+  /// Whether the end of a connection may end its link: an attempt of ours, or a link that we made and that has no other
+  /// use here.
   func mayCut(_ connection: CentralConnection) -> Bool {
     guard connection.state == .open else {
-      // The peer's own attempt may have been faster, and the link is its.
+      // The peer may have connected first, and the link is then the peer's.
       return !connection.isShared && links[connection.device]?.isUsed != true
     }
     let others = (connections[connection.device] ?? []).filter { $0 !== connection && $0.state == .open }
     return others.isEmpty && links[connection.device].map { $0.isMadeHere && !$0.isUsed } ?? !connection.isShared
   }
 
-  /// Whether another connection has a characteristic's values delivered.
+  /// Whether another connection is subscribed to the characteristic.
   func isSubscribed(_ path: ObjectPath, beside connection: CentralConnection) -> Bool {
     (connections[connection.device] ?? []).contains { $0 !== connection && $0.subscriptions[path] != nil }
   }
 
-  /// Cuts the link with a peer, if connections of ours use it.
+  /// Ends the link with a peer, if connections of ours use it.
   ///
-  /// - Returns: false where none does.
+  /// - Returns: false if none uses it.
   func cut(_ device: ObjectPath) -> Bool {
     guard let held = connections[device], !held.isEmpty else { return false }
     if let first = held.first(where: { $0.state == .open || $0.state == .connecting }) {
@@ -179,30 +179,31 @@ final class Central {
     return true
   }
 
-  /// How much may wait in the sockets of a link.
+  /// The limit of bytes that wait in the sockets of a link.
   func backlog(of device: ObjectPath) -> Backlog { links[device]?.backlog ?? .short }
 
-  /// Another backlog of a link goes for the sockets that its connections have.
+  /// Applies a changed backlog of a link to the sockets of its connections.
   func limitStreams(of link: LinkTable.Entry) {
     for connection in connections[link.device] ?? [] { connection.limitStreams(to: link.backlog) }
   }
 
-  /// Whether a connection of ours is having the link with a peer cut.
+  /// Whether a connection of ours is ending the link with a peer.
   func isEnding(_ device: ObjectPath) -> Bool { connections[device]?.contains(where: \.isEnding) == true }
 
   func closed(_ connection: CentralConnection) {
     guard let index = connections[connection.device]?.firstIndex(where: { $0 === connection }) else { return }
     connections[connection.device]?.remove(at: index)
-    // Those that waited for the same cut have nothing more to wait for.
+    // Connections that waited for the same end are done.
     for other in connections[connection.device] ?? [] where other.isEnding { other.lost("") }
     if connections[connection.device]?.isEmpty == true { connections[connection.device] = nil }
   }
 
-  /// bluetoothd keeps every peer that a program connected to for ever, with all that the peer served. A peer that our
-  /// discovery brought is taken away again: the next time it may serve something else, and most peers come once, under an
-  /// address of the day.
+  /// Removes a peer from bluetoothd if only our discovery added it. bluetoothd otherwise stores every peer that a
+  /// program connected to, with its database. The peer may serve something else the next time, and most peers connect
+  /// once, under a temporary address.
   ///
-  /// The end of the link, which takes bluetoothd some seconds, is not waited for: the program may be gone by then.
+  /// The function does not wait for the end of the link, which takes bluetoothd some seconds: the program may exit
+  /// before.
   func forget(_ connection: CentralConnection) {
     guard !connection.isShared || links[connection.device]?.isMadeHere == true, !connection.isBound,
       wasFound(connection.device)
@@ -210,20 +211,20 @@ final class Central {
     takeAway(connection)
   }
 
-  /// The same when a link has ended that went on without the connection that made bluetoothd keep the peer.
+  /// Schedules the removal of a peer for the end of a link that continues without the connection that added the peer.
   func owe(_ connection: CentralConnection) {
     guard !connection.isShared, connection.place == place, wasFound(connection.device) else { return }
     owed.insert(connection.device)
   }
 
-  /// Whether a peer of which bluetoothd has what it served before is to be taken away, which counts as done. bluetoothd 5.66 reads that
-  /// from its cache again where it knows no name of the peer: what the peer does over its link is worth more then.
+  /// Whether to remove a peer of which bluetoothd has an outdated database; counts as a removal. bluetoothd 5.66 reads the database from
+  /// its cache again if it has no name of the peer. A repeated removal would then only end the link.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
     return takeAways[device, default: TokenBucket(1, each: Self.takeAwayTime)].take(at: scheduler.now)
   }
 
-  /// Has bluetoothd forget what it knows of the peer, however that came about.
+  /// Removes a peer from bluetoothd, regardless of how bluetoothd learned of it.
   func takeAway(_ connection: CentralConnection) {
     guard connection.place == place else { return }
     owed.remove(connection.device)
@@ -235,7 +236,7 @@ final class Central {
       [weak self] result in
       guard case .failure(let error) = result else { return }
       Log.shared.debug("RemoveDevice was answered with \(error)")
-      // bluetoothd removes no peer of an adapter that is switched off: it is removed when the adapter is back.
+      // bluetoothd does not remove peers of an adapter that is off: the peer is removed when the adapter returns.
       if error.name == BlueZName.Failure.notReady { self?.owed.insert(device) }
     }
   }

@@ -4,9 +4,9 @@ import Journal
 import Loop
 import Radio
 
-/// What is asked of a link, and the values that come over it.
+/// Operations on a link, and values that arrive over it.
 extension CentralConnection {
-  /// Takes what the service asks for. Nothing is told from within.
+  /// Accepts an operation of the service. No event is sent from within this call.
   func submit(_ operation: WriteWindow.Operation) {
     guard state == .connecting || state == .open else { return }
     guard window.add(operation) else {
@@ -15,7 +15,7 @@ extension CentralConnection {
     drain()
   }
 
-  /// Sends what may go out, once it is known what the peer serves.
+  /// Sends the operations that may be sent, once the peer's database is known.
   func drain() {
     guard state == .open, isResolved else { return }
     guard database != nil else {
@@ -61,7 +61,7 @@ extension CentralConnection {
     }
   }
 
-  // MARK: What the peer serves
+  // MARK: Database of the peer
 
   private func readDatabase(then: @escaping @LoopActor (CentralConnection) -> Void) {
     isReading = true
@@ -81,7 +81,7 @@ extension CentralConnection {
     }
   }
 
-  /// bluetoothd has asked for the largest by itself when it connected; here it is asked what came of that.
+  /// Reads the MTU. bluetoothd has already negotiated the largest one when it connected.
   private func askMTU(_ number: UInt64) {
     guard let path = database?.paths.values.min(by: { $0.string < $1.string }) else {
       return finishSoon(number, .mtuChanged(mtu))
@@ -95,7 +95,7 @@ extension CentralConnection {
     }
   }
 
-  /// Gives the link up where an answer shows that what is known of the peer is no longer so.
+  /// Ends the link if an error shows that the known database of the peer is outdated.
   ///
   /// - Returns: whether it does.
   private func endsWhereOutdated(_ error: DBusError) -> Bool {
@@ -108,8 +108,8 @@ extension CentralConnection {
 
   // MARK: Values of the peer
 
-  /// A peer that does not let itself be subscribed to may send its values all the same; if it does not, the service will
-  /// notice that nothing comes.
+  /// Subscribes to a characteristic. A refused subscription is not an error: the peer may send values anyway, and the
+  /// service detects missing values.
   private func subscribe(_ id: CharacteristicID, _ number: UInt64) {
     guard let path = database?.paths[id] else {
       Log.shared.debug("The peer has no \(id.characteristic.description) to subscribe to", .link(self.id))
@@ -127,7 +127,7 @@ extension CentralConnection {
 
   func valueChanged(_ message: Message) {
     guard state == .open, let path = message.path, message.arguments.count == 3 else { return }
-    // Also `Notifying` and others change.
+    // `Notifying` and other properties change, too.
     guard let value = message.arguments[1]["Value"], let id = subscriptions[path] else { return }
     guard let bytes = value.asBytes, bytes.count <= ATT.valueLimit else {
       counters.malformed += 1
@@ -140,7 +140,7 @@ extension CentralConnection {
 
   private func write(_ value: [UInt8], _ id: CharacteristicID, _ kind: WriteKind, _ number: UInt64) {
     guard let path = database?.paths[id] else { return finishSoon(number, .written(id, error: .unlikely)) }
-    // bluetoothd would cut a longer request into pieces, which few peers put together, and refuse a longer command.
+    // bluetoothd would split a longer request, which few peers reassemble, and refuse a longer command.
     guard value.count <= ATT.valueLimit(mtu: mtu) else {
       return finishSoon(number, .written(id, error: .invalidLength))
     }

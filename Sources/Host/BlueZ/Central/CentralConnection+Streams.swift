@@ -4,27 +4,28 @@ import Journal
 import Loop
 import Radio
 
-/// What the versions at both ends make of writes.
+/// Properties of the ATT bearers that depend on the versions at both ends.
 struct Bearers: Hashable, Sendable {
-  /// Whether our bluetoothd opens several ATT channels with a peer that takes them.
+  /// Whether our bluetoothd opens several ATT channels with a peer that supports them.
   var areSeveral = false
-  /// Whether our bluetoothd is one that loses writes over `shortWrite` bytes that come to it.
+  /// Whether our bluetoothd loses received writes of more than `shortWrite` bytes.
   var losesLongWrites = false
 
-  /// What a bluetoothd before 5.69 takes: one byte less than it should, and the attribute's handle counted in.
+  /// Maximum bytes of a write that bluetoothd before 5.69 accepts: one less than correct, including the attribute's
+  /// handle.
   static let shortWrite = 509
 }
 
-/// How values go that are streamed to a characteristic.
+/// The method for values that are streamed to a characteristic.
 enum StreamWay {
-  /// By calls, as requests: the first values of a link, so many more of which go that way. At the second that comes to it a
-  /// bluetoothd from 5.76 on asks its service for a socket, and spoils whatever else the same client writes meanwhile.
+  /// By D-Bus calls, as requests, for the remaining `left` first values of a link. At the second value a bluetoothd from 5.76 on requests a
+  /// socket from its service, and corrupts other writes of the same client meanwhile.
   case firstRequests(left: Int)
-  /// By a socket of that characteristic alone, which bluetoothd reads: several times faster than calls.
+  /// By a socket of this characteristic that bluetoothd reads: several times faster than calls.
   case socket(PacketSocket)
-  /// By calls, as commands: bluetoothd gave no socket.
+  /// By D-Bus calls, as commands, because bluetoothd gave no socket.
   case commands
-  /// By calls, as requests: with several channels bluetoothd loses commands while a channel opens or ends.
+  /// By D-Bus calls, as requests: with several channels bluetoothd loses commands while a channel opens or closes.
   case requests
 }
 
@@ -32,17 +33,16 @@ enum StreamWay {
 extension CentralConnection {
   private static let firstRequests = 2
 
-  /// Whether both ends have several ATT channels.
+  /// Whether both ends support several ATT channels.
   var hasChannels: Bool { bearers.areSeveral && database?.takesChannels == true }
 
-  /// A BlueZ that takes several channels is one that may lose long writes: both were so before 5.69, and hardly anybody
-  /// configures channels later.
+  /// Maximum bytes of a write to the peer. A BlueZ with several channels may also lose long writes: both apply before
+  /// 5.69, and channels are rarely configured in later versions.
   var writeLimit: Int {
     bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
   }
 
-  /// Gives a value to the socket of a characteristic, where it has one, nothing that was asked for before is still to be done,
-  /// and there is room.
+  /// Sends a value through the characteristic's socket, if there is one, no earlier operation is pending, and the socket has capacity.
   func streamNow(_ value: [UInt8], to id: CharacteristicID) -> Bool {
     guard state == .open, window.isEmpty, !value.isEmpty, value.count <= ATT.valueLimit(mtu: mtu),
       let path = database?.paths[id], case .socket(let socket)? = streams[path]
@@ -88,13 +88,13 @@ extension CentralConnection {
   private func send(
     _ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, by socket: PacketSocket, _ number: UInt64
   ) {
-    // bluetoothd takes an empty packet for the end.
+    // bluetoothd treats an empty packet as the end of the stream.
     guard !value.isEmpty else { return finishSoon(number, .written(id, error: .invalidLength)) }
     switch socket.send(value) {
     case .sent: finishSoon(number, .written(id, error: nil))
     case .tooLong: finishSoon(number, .written(id, error: .invalidLength))
     case .full:
-      // One that bluetoothd closes has no room any more: sending finds that out.
+      // A socket that bluetoothd closes never reports capacity; sending detects the end.
       let again: @LoopActor () -> Void = { [weak self, weak socket] in
         guard let self, let socket, state == .open else { return }
         (socket.onRoom, socket.onHangUp) = (nil, nil)
@@ -102,7 +102,7 @@ extension CentralConnection {
       }
       (socket.onRoom, socket.onHangUp) = (again, again)
     case .closed:
-      // bluetoothd ends a socket with the peer's services, which may come back.
+      // bluetoothd closes a socket together with the peer's services, which may reappear.
       socket.close()
       streams[path] = .commands
       write(value, id, at: path, "command", number)

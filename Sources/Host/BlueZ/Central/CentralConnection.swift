@@ -4,14 +4,14 @@ import Journal
 import Loop
 import Radio
 
-/// A use of a link as its GATT client, from the attempt to connect to its end: bluetoothd is asked to connect, finds out by
-/// itself what the peer serves, and shows it as objects.
+/// One use of a link as its GATT client, from the connection attempt to the end. bluetoothd connects, discovers the peer's services, and
+/// exports them as objects.
 @LoopActor
 final class CentralConnection {
   enum State: Equatable {
     case connecting
     case open
-    /// The link is being cut; the reason is told when it has ended.
+    /// The link is being ended; the reason is reported when it has ended.
     case disconnecting(reason: String)
     case closed
   }
@@ -20,27 +20,27 @@ final class CentralConnection {
   let place: Place
   let device: ObjectPath
   let address: BluetoothAddress
-  /// Whether the link was up before: it is used, and not made.
+  /// Whether the link existed before this connection.
   let isShared: Bool
   let bus: BusConnection
   let counters: BlueZCounters
   private(set) var state = State.connecting
   var window = WriteWindow()
   var database: RemoteDatabase?
-  /// Whether the database was read for an operation that asked for nothing but that.
+  /// Whether the database was read for a `discover` operation.
   var isDatabaseNew = false
   var isReading = false
   var mtu = ATT.firstMTU
-  /// The characteristics whose values were asked for, by where they are.
+  /// The subscribed characteristics, by their object paths.
   var subscriptions: [ObjectPath: CharacteristicID] = [:]
-  /// How `stream` writes go, by characteristic, once that is decided.
+  /// The method of `stream` writes, by characteristic, once it is determined.
   var streams: [ObjectPath: StreamWay] = [:]
   let bearers: Bearers
   var isResolved = false
-  /// Whether a person has bound the peer to this machine, and so wants it kept.
+  /// Whether the peer is paired or trusted, so that bluetoothd must keep it.
   private(set) var isBound: Bool
 
-  /// Whether bluetoothd has said that the peer is connected: 5.82 now and then answers first, and tells other things before.
+  /// Whether bluetoothd has reported the peer as connected: 5.82 sometimes answers the call, or sends other signals, before.
   private var isConnectionTold: Bool
   private let scheduler: any Scheduler
   private weak var central: Central?
@@ -48,30 +48,30 @@ final class CentralConnection {
   private var signals: Registration?
   private var timer: Registration?
   private var attempts = 0
-  /// The next attempt, while it is still wanted.
+  /// The timer of the next attempt.
   private var retry: Registration?
 
-  /// Attempts when the link fails at once, as it does now and then: the peer missed the first packet.
+  /// Maximum attempts if the link fails at once, which happens when the peer missed the first packet.
   private static let attemptLimit = 3
-  /// From an attempt that failed to the next one: bluetoothd 5.66 takes a peer away right after it has said that connecting failed, and an
-  /// attempt that had begun by then was one on a peer that went away.
+  /// Pause after a failed attempt: bluetoothd 5.66 removes a peer right after it has reported the failure, and an earlier attempt would
+  /// refer to the removed peer.
   private static let retryTime = Duration.milliseconds(500)
-  /// More than bluetoothd and the kernel take.
+  /// Time limit of a connection attempt, longer than those of bluetoothd and the kernel.
   private static let connectTime = Duration.seconds(30)
-  /// bluetoothd has 30 s for each question that it asks the peer. Core 5.4 Vol 3 Part F 3.3.3.
+  /// Time limit of a request: bluetoothd waits 30 s for each answer of the peer. Core 5.4 Vol 3 Part F 3.3.3.
   static let answerTime = Duration.seconds(40)
   private static let resolveTime = Duration.seconds(60)
-  /// From the moment at which the link is up to the answer of bluetoothd, which keeps an attempt going when the peer's own
-  /// was faster.
+  /// Maximum time from the link's start to bluetoothd's answer. bluetoothd continues its own attempt if the peer
+  /// connected first.
   private static let crossingTime = Duration.seconds(2)
-  /// At the end of a link bluetoothd takes away what the peer served, and says in the next moment that the link is gone.
+  /// At the end of a link bluetoothd removes the peer's services, and reports the end shortly after.
   private static let endingTime = Duration.seconds(1)
-  /// bluetoothd cuts a link two seconds after it was asked to.
+  /// Time limit for ending a link: bluetoothd disconnects two seconds after the request.
   private static let disconnectTime = Duration.seconds(5)
 
   /// - Parameters:
-  ///   - id: that of the link with the peer, or a new one, which the link will have.
-  ///   - device: as bluetoothd describes the peer now.
+  ///   - id: the link's number, or a new one for a link that is not up.
+  ///   - device: bluetoothd's present description of the peer.
   init(
     _ id: LinkID, to device: Device, at place: Place, on bus: BusConnection, scheduler: any Scheduler,
     counters: BlueZCounters, central: Central, bearers: Bearers, handler: @escaping @LoopActor (LinkEvent) -> Void
@@ -92,13 +92,13 @@ final class CentralConnection {
     isBound = device.isPaired || device.isTrusted
   }
 
-  /// How much may wait in its sockets.
+  /// The limit of bytes that wait in the connection's sockets.
   var backlog: Backlog { central?.backlog(of: device) ?? .short }
 
-  /// Whether its link is being cut.
+  /// Whether the link is being ended.
   var isEnding: Bool { if case .disconnecting = state { true } else { false } }
 
-  // MARK: Beginning
+  // MARK: Connecting
 
   func start() {
     let changed = SignalMatch(
@@ -106,7 +106,7 @@ final class CentralConnection {
       arg0: BlueZName.gattCharacteristic)
     signals = bus.subscribe(changed) { [weak self] in self?.valueChanged($0) }
     guard isShared else { return connect() }
-    // Never from within a call of the service.
+    // Events are never sent from within a call of the service.
     EventLoop.shared.soon { [weak self] in
       guard let self, state == .connecting else { return }
       opened()
@@ -124,7 +124,7 @@ final class CentralConnection {
         Log.shared.debug("Connecting failed, and is tried again: \(error)", .link(id))
         retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connect() }
       case .failure where isConnectionTold: opened()
-      // The attempt is somebody else's, and so is its end.
+      // The attempt belongs to another program, which also ends it.
       case .failure(let error) where error.name == BlueZName.Failure.inProgress:
         refuse(CentralWords.connecting(to: address, within: Self.connectTime, error))
       case .failure(let error): fail(CentralWords.connecting(to: address, within: Self.connectTime, error))
@@ -132,8 +132,8 @@ final class CentralConnection {
     }
   }
 
-  /// Both ends may begin at the same moment. Then the link is the peer's, and bluetoothd goes on with an attempt of which
-  /// nothing comes: the link that is there is used.
+  /// Uses a link that the peer made while our attempt was under way. bluetoothd then continues its attempt, which never
+  /// succeeds.
   private func lookForCrossing() {
     guard isConnectionTold else {
       timer = nil
@@ -162,7 +162,7 @@ final class CentralConnection {
     drain()
   }
 
-  /// bluetoothd told something of the peer.
+  /// Handles changed properties of the peer.
   func changed(_ device: Device) {
     isBound = device.isPaired || device.isTrusted
     switch state {
@@ -183,8 +183,8 @@ final class CentralConnection {
     }
   }
 
-  /// bluetoothd has taken away a characteristic. Where the link goes on, for the peer serves something else now or bluetoothd
-  /// was restarted and has read it anew, what this connection knows of the peer is of no use any more.
+  /// bluetoothd has removed a characteristic. If the link continues, the peer has changed its services, or bluetoothd was restarted and has
+  /// read them again. This connection's database is then outdated.
   func removed(characteristic path: ObjectPath) {
     guard state == .open, subscriptions[path] != nil || streams[path] != nil, timer == nil else { return }
     timer = scheduler.schedule(after: Self.endingTime) { [weak self] in
@@ -193,7 +193,7 @@ final class CentralConnection {
     }
   }
 
-  // MARK: The end
+  // MARK: Ending
 
   func linkEnded() { lost("The link to \(address) was lost.") }
 
@@ -202,27 +202,27 @@ final class CentralConnection {
     if case .disconnecting(let reason) = state { close(reason) } else { close(reason) }
   }
 
-  /// Ends it before it began.
+  /// Ends the connection before it began.
   func refuse(_ reason: String) {
     close(reason, isLinkEnding: false)
   }
 
-  /// The service is done with it.
+  /// The service no longer uses the connection.
   func disconnect() {
     giveUp("Disconnected.")
   }
 
-  /// Gives it up, for a reason of ours.
+  /// Ends the connection for a reason of this program.
   func fail(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     Log.shared.debug("The link is given up: \(reason)", .link(id))
     giveUp(reason)
   }
 
-  /// bluetoothd goes by what the peer served at an earlier time, and would at each link that comes: it has the peer taken away, and with
-  /// that its link, whoever made that. Where that has not helped, a link of which the peer makes use stays, without this connection.
+  /// Removes the peer from bluetoothd, which uses an outdated database and would use it for each later link. The removal ends the link, in
+  /// either role. If an earlier removal did not help, a link that the peer uses stays up, without this connection.
   ///
-  /// - Returns: false where a person has bound the peer.
+  /// - Returns: false if the peer is paired or trusted.
   func takeAway() -> Bool {
     guard state == .open, !isBound, let central else { return false }
     let reason = CentralWords.changed(address)
@@ -240,14 +240,14 @@ final class CentralConnection {
     if central?.mayCut(self) == true { cut(reason) } else { leave(reason) }
   }
 
-  /// Ends the use of a link that stays up.
+  /// Ends this use of a link that stays up.
   private func leave(_ reason: String) {
     central?.owe(self)
     close(reason, isLinkEnding: false)
   }
 
-  /// Also where the link has ended: bluetoothd keeps a subscription for half a minute, and a peer that comes back in that time
-  /// would notify what nobody here expects, rather than write it.
+  /// Ends the subscriptions, also after the end of the link. bluetoothd keeps a subscription for 30 s, and a peer that returns in that time
+  /// would notify values instead of writing them.
   private func endSubscriptions() {
     for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
     where central?.isSubscribed(path, beside: self) != true {
@@ -256,7 +256,7 @@ final class CentralConnection {
     subscriptions = [:]
   }
 
-  /// Has bluetoothd cut the link.
+  /// Lets bluetoothd end the link.
   func cut(_ reason: String) {
     end(reason)
     timer = scheduler.schedule(after: Self.disconnectTime) { [weak self] in self?.close(reason) }
@@ -267,7 +267,7 @@ final class CentralConnection {
     central?.forget(self)
   }
 
-  /// The link is being cut.
+  /// The link is being ended.
   func end(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     state = .disconnecting(reason: reason)
@@ -287,14 +287,14 @@ final class CentralConnection {
     (timer, retry) = (nil, nil)
     database = nil
     central?.closed(self)
-    // Never from within a call of the service.
+    // Events are never sent from within a call of the service.
     EventLoop.shared.soon { [self] in
       handler?(.disconnected(reason: reason))
       handler = nil
     }
   }
 
-  // MARK: Telling
+  // MARK: Events
 
   func tell(_ event: LinkEvent) {
     guard state == .open else { return }

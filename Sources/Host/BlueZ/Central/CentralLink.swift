@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// The central's handle on a link; dropping it cuts the link.
+/// The handle of a link in the central role; releasing it ends the link.
 @LoopActor
 final class CentralLink: Link {
   let id: LinkID

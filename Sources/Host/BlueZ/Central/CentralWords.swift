@@ -1,7 +1,7 @@
 import DBus
 import Radio
 
-/// What is said when a link does not come about: bluetoothd's own words, and what they mean.
+/// Error texts of failed connections: bluetoothd's own messages, and their meanings.
 enum CentralWords {
   static func connecting(to address: BluetoothAddress, within time: Duration, _ error: DBusError) -> String {
     if error.is(.timeout) { return "\(address) was not connected to within \(time.components.seconds) s." }
@@ -23,18 +23,18 @@ enum CentralWords {
     "bluetoothd no longer has what \(address) served: the peer serves something else now, or bluetoothd lost track of it."
   }
 
-  /// Whether the object that was called is not there any more: the peer is forgotten, or what it serves was read anew.
+  /// Whether the called object no longer exists: the peer was removed, or its database was read again.
   static func isOfGoneObject(_ error: DBusError) -> Bool { error.is(.unknownObject) || error.is(.unknownMethod) }
 
-  /// Whether the peer has nothing at a handle that bluetoothd remembers of it, or something else: what bluetoothd itself takes for
-  /// writable is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
+  /// Whether a handle that bluetoothd remembers no longer matches the peer's database: a characteristic that bluetoothd considers writable
+  /// is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
   static func isOfOldHandle(_ error: DBusError) -> Bool {
     if error.name == BlueZName.Failure.notPermitted { return error.message.lowercased().holds("write not permitted") }
     return error.name == BlueZName.Failure.failed && ATTError.code(in: error.message.lowercased()) == 0x01
   }
 
-  /// Whether a link failed before it stood, for which trying again is the cure. bluetoothd's words for it are
-  /// `le-connection-abort-by-local` and, in older ones, `Software caused connection abort`.
+  /// Whether a link failed before it was established, so that another attempt may succeed. bluetoothd's messages are
+  /// `le-connection-abort-by-local` and, in older versions, `Software caused connection abort`.
   static func isPassing(_ error: DBusError) -> Bool {
     error.name == BlueZName.Failure.failed
       && (error.message.holds("connection-abort") || error.message.holds("connection abort"))

@@ -2,32 +2,33 @@ import Common
 import DBus
 import Radio
 
-/// What a peer serves, as bluetoothd shows it: `GattService1` and `GattCharacteristic1` objects below the peer's own.
+/// The services of a peer as bluetoothd exports them: `GattService1` and `GattCharacteristic1` objects below the peer's
+/// object.
 struct RemoteDatabase: Sendable {
   let services: [GATTService]
-  /// Where each characteristic is. Where a peer has two of one name, the first.
+  /// The object path of each characteristic; of duplicates the first.
   let paths: [CharacteristicID: ObjectPath]
-  /// The ATT MTU that bluetoothd has agreed on; nil where it does not say (before 5.62).
+  /// The ATT MTU that bluetoothd negotiated; nil if it does not report one (before 5.62).
   let mtu: Int?
-  /// Whether the peer says that it takes several ATT channels, as a BlueZ with several does. Core 5.4 Vol 3 Part G 7.4.
+  /// Whether the peer declares support for several ATT channels, as BlueZ does. Core 5.4 Vol 3 Part G 7.4.
   let takesChannels: Bool
-  /// Properties that were not what they should be.
+  /// Number of invalid properties.
   let malformed: UInt64
 
-  /// What a peer has beyond these is passed over.
+  /// Limits beyond which services and characteristics of a peer are ignored.
   static let serviceLimit = 128
   static let characteristicLimit = 1024
-  /// Server Supported Features.
+  /// Characteristic Server Supported Features.
   private static let serverFeatures = BluetoothUUID(short: 0x2B3A)
 
-  /// - Parameter objects: what bluetoothd has, as `GetManagedObjects` returns it.
+  /// - Parameter objects: bluetoothd's objects, as `GetManagedObjects` returns them.
   init(_ objects: [String: DBusValue], of device: ObjectPath) {
     var malformed: UInt64 = 0
     var services: [(path: ObjectPath, service: GATTService)] = []
     var indices: [ObjectPath: Int] = [:]
     var paths: [CharacteristicID: ObjectPath] = [:]
     var mtu: Int?
-    // Paths end in the handle, of four digits: their order is that of the peer's database.
+    // Paths end in the handle, with four digits: their order is that of the peer's database.
     let below = objects.keys.filter { $0.hasPrefix(device.string + "/") }.sorted()
     for text in below {
       guard let properties = objects[text]?[BlueZName.gattService] else { continue }
@@ -49,7 +50,7 @@ struct RemoteDatabase: Sendable {
         malformed += 1
         continue
       }
-      // Of a service that was passed over.
+      // The characteristic belongs to an ignored service.
       guard let index = indices[service] else { continue }
       count += 1
       services[index].service.characteristics.append(
@@ -67,7 +68,7 @@ struct RemoteDatabase: Sendable {
     self.malformed = malformed
   }
 
-  /// Whether a peer lets a characteristic be written with an answer. Of two of one name, either.
+  /// Whether a characteristic of the peer, or any of its duplicates, supports Write Request.
   func takesRequests(_ id: CharacteristicID) -> Bool {
     services.contains { service in
       service.uuid == id.service

@@ -1,11 +1,11 @@
 import Common
 import Radio
 
-/// What was asked of a link, in its order, and how much of it may be with bluetoothd at one time.
+/// The operations of a link in order, and the limit of those that bluetoothd executes at one time.
 ///
-/// Commands go out together, `commandLimit` of them. Everything else goes alone: after all that came before it was
-/// answered, and before anything that comes behind it. bluetoothd keeps the order of calls on one bearer only, and with
-/// EATT it has several. Facts: bluez.md section 3.
+/// Up to `commandLimit` commands are sent together. Every other operation is sent alone: after all earlier ones were
+/// answered, and before all later ones. bluetoothd preserves the order of calls on one bearer only, and with EATT it
+/// has several. Facts: bluez.md section 3.
 struct WriteWindow: Sendable {
   enum Operation: Hashable, Sendable {
     case discover
@@ -21,7 +21,7 @@ struct WriteWindow: Sendable {
   private struct Flight: Sendable {
     let number: UInt64
     let isCommand: Bool
-    /// What came of it, once that is known.
+    /// The resulting event, once it is known.
     var event: LinkEvent?
   }
 
@@ -30,21 +30,21 @@ struct WriteWindow: Sendable {
   static let waitingLimit = 1024
 
   private var waiting = Fifo<Operation>()
-  /// In their order; those that are answered wait for those before them.
+  /// Sent operations in order; answered ones wait for those before them.
   private var flying: [Flight] = []
   private var lastNumber: UInt64 = 0
 
-  /// Whether all that was asked for is done.
+  /// Whether all operations are done.
   var isEmpty: Bool { waiting.isEmpty && flying.isEmpty }
 
-  /// - Returns: false when too many wait already.
+  /// - Returns: false if `waitingLimit` operations wait.
   mutating func add(_ operation: Operation) -> Bool {
     guard waiting.count < Self.waitingLimit else { return false }
     waiting.append(operation)
     return true
   }
 
-  /// The next operation that may go out, with the number to finish it by; nil when none may.
+  /// The next operation to send, with the number for `finish`; nil if none may be sent.
   mutating func next() -> (number: UInt64, operation: Operation)? {
     guard let operation = waiting.first else { return nil }
     if operation.isCommand {
@@ -58,9 +58,9 @@ struct WriteWindow: Sendable {
     return (lastNumber, operation)
   }
 
-  /// An operation was carried out, or refused.
+  /// Records the result of an operation.
   ///
-  /// - Returns: what can be told now, in the order in which it was asked for.
+  /// - Returns: the events that can be sent now, in the order of their operations.
   mutating func finish(_ number: UInt64, _ event: LinkEvent) -> [LinkEvent] {
     guard let index = flying.firstIndex(where: { $0.number == number }) else { return [] }
     flying[index].event = event
@@ -69,7 +69,7 @@ struct WriteWindow: Sendable {
     return told
   }
 
-  /// Forgets everything; what comes back later means nothing any more.
+  /// Removes all operations; later answers are ignored.
   mutating func removeAll() {
     waiting.removeAll()
     flying = []

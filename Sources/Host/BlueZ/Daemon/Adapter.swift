@@ -9,42 +9,42 @@ struct Adapter: Hashable, Sendable {
   var isPowered = false
   /// Whether bluetoothd reports that rfkill blocks the adapter. False for a bluetoothd without `PowerState` (5.66).
   var isBlocked = false
-  /// What it is called for peers; nil where bluetoothd does not say.
+  /// The adapter's name for peers; nil if bluetoothd does not report one.
   var alias: String?
-  /// `central`, `peripheral`, …; nil where bluetoothd does not say.
+  /// `central`, `peripheral`, …; nil if bluetoothd does not report roles.
   var roles: [String]?
-  /// What it serves, whoever brought it: bluetoothd, this program, and others.
+  /// UUIDs of the adapter's services: those of bluetoothd, of this program, and of others.
   var services: Set<BluetoothUUID> = []
-  /// Whether applications and advertisements can be registered at it.
+  /// Whether bluetoothd accepts applications and advertisements for it.
   var hasGATTManager = false
   var hasAdvertisingManager = false
-  /// Advertisements that bluetoothd has on the air, those of the management socket not among them.
+  /// Number of bluetoothd's active advertisements, without those of the management socket.
   var activeInstances = 0
-  /// How many more bluetoothd takes; nil where it does not say.
+  /// Number of further advertisements that bluetoothd accepts; nil if it does not report one.
   var supportedInstances: Int?
 
   init(_ path: ObjectPath) {
     self.path = path
   }
 
-  /// `hci0`
+  /// The name, for example `hci0`.
   var name: String { path.lastElement }
 
-  /// Whether it can advertise and serve, once it is on.
+  /// Whether it can advertise and serve once it is on.
   var canBePeripheral: Bool { isComplete && roles?.contains("peripheral") != false }
 
-  /// Whether all of its interfaces are on the bus. A bluetoothd that starts brings them one after the other; for an
-  /// adapter without Bluetooth Low Energy it never brings all.
+  /// Whether all of its interfaces are on the bus. A starting bluetoothd exports them one after the other; for an
+  /// adapter without Bluetooth Low Energy it never exports all.
   var isComplete: Bool { hasGATTManager && hasAdvertisingManager }
 
-  /// Whether a configuration means this adapter by `wanted`: a name or an address.
+  /// Whether `wanted` is the adapter's name or address.
   func isNamed(_ wanted: String) -> Bool {
     name == wanted || address != nil && address == BluetoothAddress(wanted)
   }
 
-  /// Takes properties of Adapter1 over.
+  /// Applies properties of `Adapter1`.
   ///
-  /// - Returns: how many were not of their type.
+  /// - Returns: number of properties with a wrong type.
   mutating func apply(_ properties: [String: DBusValue]) -> UInt64 {
     var malformed: UInt64 = 0
     if let value = properties["Address"] {
@@ -76,9 +76,9 @@ struct Adapter: Hashable, Sendable {
     return malformed
   }
 
-  /// Takes properties of LEAdvertisingManager1 over.
+  /// Applies properties of `LEAdvertisingManager1`.
   ///
-  /// - Returns: how many were not of their type.
+  /// - Returns: number of properties with a wrong type.
   mutating func applyAdvertising(_ properties: [String: DBusValue]) -> UInt64 {
     var malformed: UInt64 = 0
     func count(_ name: String) -> Int? {

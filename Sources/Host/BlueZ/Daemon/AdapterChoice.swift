@@ -1,19 +1,19 @@
 import DBus
 
-/// Which adapter to use, of those there are.
+/// The choice of the adapter to use.
 enum AdapterChoice: Equatable {
-  /// There is none.
+  /// There is no adapter.
   case none
-  /// The one that was asked for is not there.
+  /// The configured adapter does not exist.
   case missing
   case switchedOff(Adapter)
-  /// It is on, and can neither advertise nor serve.
+  /// The adapter is on, but can neither advertise nor serve.
   case unfit(Adapter)
   case usable(Adapter)
 
   /// - Parameters:
-  ///   - wanted: a name or an address; nil for the first one that is usable.
-  ///   - current: the one in use, which is kept as long as it can be.
+  ///   - wanted: a name or an address; nil for the first usable adapter.
+  ///   - current: the adapter in use, which is preferred while it is usable.
   init(among adapters: some Collection<Adapter>, wanted: String?, current: ObjectPath?) {
     guard !adapters.isEmpty else {
       self = .none

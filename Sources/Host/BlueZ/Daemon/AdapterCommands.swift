@@ -2,10 +2,10 @@ import Radio
 
 /// Commands that an operator types to change the state of one adapter.
 ///
-/// `bluetoothctl COMMAND` acts on the adapter that bluetoothd lists first. Where there are several, the right one has
-/// to be selected before, which works interactively only. Facts: bluez.md section 13.
+/// `bluetoothctl COMMAND` acts on the adapter that bluetoothd lists first. If there are several, the adapter must be
+/// selected first, which is only possible interactively. Facts: bluez.md section 13.
 struct AdapterCommands: Hashable, Sendable {
-  /// `hci0`
+  /// The adapter's name, for example `hci0`.
   let name: String
   let address: BluetoothAddress?
   /// Whether this is the only adapter that bluetoothd has.
@@ -22,7 +22,8 @@ struct AdapterCommands: Hashable, Sendable {
 
   var rename: String { bluetoothctl("system-alias NAME") }
 
-  /// Makes the adapter not connectable; bluetoothctl has no such command. Without an index `btmgmt` acts on `hci0`.
+  /// The command that makes the adapter not connectable; bluetoothctl has no such command. Without an index `btmgmt`
+  /// acts on `hci0`.
   var closeToAll: String {
     name == "hci0" ? "btmgmt connectable off" : "btmgmt --index \(name) connectable off"
   }

@@ -1,21 +1,21 @@
-/// What an older release of BlueZ costs. Facts: bluez.md section 12.
+/// A limitation of older releases of BlueZ. Facts: bluez.md section 12.
 struct BlueZLimit: Hashable, Sendable {
-  /// The first release without it.
+  /// The first release without the limitation.
   let until: BlueZVersion
-  /// A sentence for a person, with what this service makes of it.
+  /// A sentence for a person, with the effect on this service.
   let consequence: String
-  /// Whether it does not matter with the management socket.
+  /// Whether the management socket removes the limitation.
   var isLiftedByManagement = false
 
-  /// The first release that puts the scan response of an `LEAdvertisement1` on the air.
+  /// The first release that sends the scan response of an `LEAdvertisement1`.
   static let scanResponses = BlueZVersion(5, 80)
-  /// The first release that takes a socket for each client that subscribes (`AcquireNotify`).
+  /// The first release that uses a socket for each client that subscribes (`AcquireNotify`).
   static let separateClients = BlueZVersion(5, 76)
-  /// The first release that is asked for handles: of those that were seen 5.66 broke over it, and 5.82 did not.
+  /// The first release that is asked for handles: 5.66 failed with them in tests, 5.82 did not.
   static let handles = BlueZVersion(5, 76)
-  /// The first release that takes writes of 511 and 512 bytes.
+  /// The first release that accepts writes of 511 and 512 bytes.
   static let longWrites = BlueZVersion(5, 69)
-  /// Of the releases that were seen, the first that has one ATT channel with a peer if nothing else is configured.
+  /// The first tested release whose default is one ATT channel per peer.
   static let oneChannel = BlueZVersion(5, 82)
 
   static let table: [BlueZLimit] = [
@@ -40,7 +40,7 @@ struct BlueZLimit: Hashable, Sendable {
       isLiftedByManagement: true),
   ]
 
-  /// Whatever the version, where it is so configured.
+  /// Reported for every version with this configuration.
   static let severalChannels =
     "bluetoothd opens several channels (EATT) with a peer that has them, as another BlueZ does and phones do not: writes and"
     + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
@@ -52,12 +52,12 @@ struct BlueZLimit: Hashable, Sendable {
     + " user to pair each time, and transfers fail over that. Restart bluetoothd: systemctl restart bluetooth. If this"
     + " sentence stays, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
 
-  /// How values go to and come from clients, in a few words.
+  /// A short description of the transfer of values to and from clients.
   static func way(_ keepsClientsApart: Bool) -> String {
     keepsClientsApart ? "sockets for each client" : "WriteValue and PropertiesChanged for all clients"
   }
 
-  /// What `version` costs.
+  /// The sentences about the limitations of `version`.
   static func sentences(
     _ version: BlueZVersion?, _ configuration: DaemonConfiguration = DaemonConfiguration(),
     _ commandLine: DaemonCommandLine? = nil, hasManagement: Bool

@@ -1,4 +1,4 @@
-/// A release of BlueZ. bluetoothd does not tell its own over D-Bus.
+/// A release of BlueZ. bluetoothd does not report its own release over D-Bus.
 public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
   public var major: Int
   public var minor: Int
@@ -8,7 +8,7 @@ public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConverti
     self.minor = minor
   }
 
-  /// `5.66`, also with a distribution's suffix behind it (`5.66-1+deb12u2`); nil for anything else.
+  /// Parses `5.66`, also with a distribution's suffix (`5.66-1+deb12u2`); nil for anything else.
   public init?(_ text: String) {
     let parts = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }.split(
       separator: ".", omittingEmptySubsequences: false)

@@ -4,22 +4,22 @@ import Journal
 import Loop
 import Radio
 
-/// bluetoothd as seen over the bus: whether it runs, which adapters it has, and which peers are connected to them.
+/// The state of bluetoothd on the bus: whether it runs, its adapters, and its peers.
 @LoopActor
 final class BluetoothDaemon {
   enum Presence: Equatable {
-    /// The bus has not said yet whether it runs, or there is no bus.
+    /// Unknown whether it runs, because the bus has not answered or is not connected.
     case unknown
     case absent
-    /// It runs, and has not said yet what it has.
+    /// bluetoothd runs, and its objects have been requested.
     case asking
-    /// It runs and does not answer; we ask again.
+    /// bluetoothd runs and does not answer; the request is repeated.
     case silent
     case present
   }
 
   private(set) var presence = Presence.unknown
-  /// Its unique name on the bus, while it runs.
+  /// Its unique bus name while it runs.
   private(set) var owner: String?
   private(set) var adapters: [ObjectPath: Adapter] = [:]
   private(set) var devices: [ObjectPath: Device] = [:]
@@ -27,15 +27,14 @@ final class BluetoothDaemon {
   var onSignal: @LoopActor () -> Void = {}
   /// Called when `presence` or `adapters` changed.
   var onChange: @LoopActor () -> Void = {}
-  /// Called when a peer connected or is no longer connected; not for peers that were connected when bluetoothd was first
-  /// asked.
+  /// Called when a peer's `Connected` changed; not for peers that were connected at the first request.
   var onDevice: @LoopActor (_ device: Device, _ wasConnected: Bool) -> Void = { _, _ in }
-  /// Called with each thing that bluetoothd tells of a peer after it was first asked: the peer as it is now, what was
-  /// told, and whether the peer is new.
+  /// Called for each signal about a peer after the first request: with the peer's present state, the changed
+  /// properties, and whether the peer is new.
   var onReport: @LoopActor (_ device: Device, _ properties: [String: DBusValue], _ isNew: Bool) -> Void = { _, _, _ in }
-  /// Called when bluetoothd has forgotten a peer.
+  /// Called when bluetoothd has removed a peer.
   var onRemoved: @LoopActor (ObjectPath) -> Void = { _ in }
-  /// Called when bluetoothd has taken away a characteristic of a peer.
+  /// Called when bluetoothd has removed a characteristic of a peer.
   var onCharacteristicRemoved: @LoopActor (ObjectPath) -> Void = { _ in }
 
   private let bus: BusConnection
@@ -46,14 +45,14 @@ final class BluetoothDaemon {
   private var backoff = Backoff()
   private let starter: DaemonStarter?
 
-  /// Beyond these, adapters are passed over.
+  /// Maximum adapters; further ones are ignored.
   private static let adapterLimit = 64
   private static let timeLimit = Duration.seconds(10)
   private let deviceLimit: Int
 
   /// - Parameters:
-  ///   - starts: whether the bus is asked to start bluetoothd where it does not run.
-  ///   - deviceLimit: beyond these, one that is neither connected nor paired is forgotten for each that comes.
+  ///   - starts: whether to ask the bus to start bluetoothd if it does not run.
+  ///   - deviceLimit: maximum peers; beyond it each new peer replaces one that is neither connected nor paired.
   init(
     _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, starts: Bool, deviceLimit: Int = 4096
   ) {
@@ -64,14 +63,14 @@ final class BluetoothDaemon {
     starter = starts ? DaemonStarter(scheduler) { [weak bus] in bus?.startBluetoothDaemon($0) } : nil
   }
 
-  /// Whether the bus will be asked to start it.
+  /// Whether a request to the bus to start bluetoothd is scheduled.
   var isStarting: Bool { starter?.isWaiting ?? false }
 
   func start() {
     func subscribe(_ match: SignalMatch, _ take: @escaping @LoopActor (BluetoothDaemon, Message) -> Void) {
       registrations.append(
         bus.subscribe(match) { [weak self] message in
-          // What bluetoothd told before the answer to our question is in the answer.
+          // Changes that bluetoothd signalled before its answer are contained in the answer.
           guard let self, presence == .present else { return }
           onSignal()
           take(self, message)
@@ -90,12 +89,12 @@ final class BluetoothDaemon {
         member: "PropertiesChanged", arg0: interface)
       subscribe(changed) { $0.propertiesChanged($1) }
     }
-    // A bus on which it does not run either has to be asked to start it.
+    // Each new connection to the bus is reported, so that a bus without bluetoothd is asked to start it.
     registrations.append(bus.watchName(BlueZName.service, hearsEachBus: true) { [weak self] in self?.ownerChanged($0) })
     registrations.append(bus.onState { [weak self] in self?.busChanged($0) })
   }
 
-  // MARK: Coming and going
+  // MARK: Start and stop of bluetoothd
 
   private func busChanged(_ state: BusState) {
     switch state {
@@ -131,7 +130,8 @@ final class BluetoothDaemon {
   private func ask() {
     guard let owner else { return }
     if presence != .silent { enter(.asking) }
-    // Its unique name is called, so that no call starts it: `DaemonStarter` does, where it may, and in its time.
+    // The call uses the unique name, so that it does not start bluetoothd: `DaemonStarter` does that if permitted,
+    // after its delay.
     bus.call(owner, .root, BlueZName.objectManager, "GetManagedObjects", timeout: Self.timeLimit) {
       [weak self] result in
       guard let self, self.owner == owner else { return }
@@ -218,7 +218,7 @@ final class BluetoothDaemon {
     }
   }
 
-  // MARK: What there is
+  // MARK: Adapters and devices
 
   /// - Returns: whether the adapters changed.
   @discardableResult
@@ -247,7 +247,7 @@ final class BluetoothDaemon {
     counters.malformed += device.apply(properties)
     device.connectedSince = device.isConnected ? device.connectedSince ?? scheduler.now : nil
     if devices[path] == nil, devices.count >= deviceLimit {
-      // Whoever makes up addresses must not keep out those that come later. One that is not remembered is still reported.
+      // An attacker with invented addresses must not exclude later peers. A peer that is not stored is still reported.
       guard let other = devices.first(where: { $0.value.isPassing }) else { return device }
       devices[other.key] = nil
     }
@@ -255,15 +255,15 @@ final class BluetoothDaemon {
     return device
   }
 
-  /// A peer that bluetoothd called connected all the time has another link since `moment`.
+  /// Sets the time of a new link with a peer that bluetoothd reported as connected throughout.
   ///
-  /// - Returns: nil where there is no such peer.
+  /// - Returns: nil if the peer is unknown.
   func connectedAgain(_ path: ObjectPath, since moment: Instant) -> Device? {
     devices[path]?.connectedSince = moment
     return devices[path]
   }
 
-  /// A peer is not connected, and bluetoothd has not signalled it.
+  /// Marks a peer as not connected without a signal from bluetoothd.
   func endedUnsignalled(_ path: ObjectPath) {
     devices[path]?.isConnected = false
     devices[path]?.connectedSince = nil

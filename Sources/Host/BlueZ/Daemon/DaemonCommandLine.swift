@@ -52,7 +52,7 @@ public struct DaemonCommandLine: Hashable, Sendable {
 }
 
 extension BusConnection {
-  /// Asks systemd for the command line of the bluetoothd that runs; nil where systemd does not run, or bluetoothd is not
+  /// Asks systemd for the command line of the running bluetoothd; nil if systemd does not run, or if bluetoothd is not
   /// a process of its unit `bluetooth.service`.
   func askForDaemonCommandLine(_ then: @escaping @LoopActor (DaemonCommandLine?) -> Void) {
     let unit = DBusValue.string("bluetooth.service")

@@ -1,19 +1,19 @@
 import Glibc
 
-/// What matters here of bluetoothd's own configuration file, `main.conf`.
+/// The relevant settings of bluetoothd's configuration file, `main.conf`.
 public struct DaemonConfiguration: Hashable, Sendable {
-  /// `Channels` of `[GATT]`: how many ATT channels bluetoothd has with a peer at most; nil where it has its default.
+  /// `Channels` of `[GATT]`: maximum ATT channels per peer; nil for bluetoothd's default.
   public var channels: Int?
-  /// `Privacy` of `[General]`: whether the adapter has addresses that change.
+  /// `Privacy` of `[General]`: whether the adapter uses changing addresses.
   public var hidesAddress = false
 
-  /// Where Debian and others have it.
+  /// The path in Debian and other distributions.
   private static let path = "/etc/bluetooth/main.conf"
   private static let longest = 256 << 10
 
   public init() {}
 
-  /// Reads the text of the file: sections, keys and values, as GLib's key files have them.
+  /// Parses the text of the file: sections, keys and values in the syntax of GLib's key files.
   public init(_ text: String) {
     var section = ""
     for line in text.split(whereSeparator: \.isNewline) {
@@ -34,10 +34,10 @@ public struct DaemonConfiguration: Hashable, Sendable {
     }
   }
 
-  /// What bluetoothd reads when it starts; what is not there, or cannot be read, is as bluetoothd has it by default.
+  /// Reads the installed file; missing or unreadable settings have bluetoothd's defaults.
   public static func installed() -> DaemonConfiguration { text(at: path).map { DaemonConfiguration($0) } ?? .init() }
 
-  /// The beginning of a small file of the system; nil if it cannot be read, or is empty.
+  /// The beginning of a small system file; nil if it cannot be read, or is empty.
   static func text(at path: String) -> String? {
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return nil }
@@ -47,7 +47,7 @@ public struct DaemonConfiguration: Hashable, Sendable {
     return count > 0 ? String(decoding: text.prefix(count), as: UTF8.self) : nil
   }
 
-  /// Whether bluetoothd opens several ATT channels with a peer that has them, too.
+  /// Whether bluetoothd opens several ATT channels with a peer that supports them.
   func opensChannels(_ version: BlueZVersion?) -> Bool {
     guard let channels else { return version.map { $0 < BlueZLimit.oneChannel } ?? true }
     return channels > 1

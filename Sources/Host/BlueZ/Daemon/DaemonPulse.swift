@@ -6,7 +6,7 @@ import Loop
 ///
 /// Any message from bluetoothd is a sign of life. After `Pace.rest` without one, bluetoothd is pinged (D-Bus `Ping`,
 /// which libdbus answers as soon as bluetoothd reads its bus). A bluetoothd that does not answer within `Pace.patience`
-/// counts as unresponsive, and is pinged again until any message arrives. Links and registrations are kept: a
+/// counts as unresponsive, and is pinged again until any message arrives. Links and registrations stay, because a
 /// bluetoothd that resumes still has them.
 @LoopActor
 public final class DaemonPulse {

@@ -2,12 +2,11 @@ import DBus
 import Journal
 import Loop
 
-/// Has the bus start bluetoothd where it does not run: five seconds after it went, for a service manager may bring it back by
-/// itself, then again after twice as long each time, up to five minutes.
+/// Asks the bus to start bluetoothd if it does not run: first 5 s after it stopped, because a service manager may restart it, then with
+/// doubled pauses of up to 5 min.
 ///
-/// On Debian 12 nothing starts a bluetoothd again that died, and a kernel's fault can kill it
-/// (facts: bluez-debian13.md section 1). A bluetoothd that is disabled or masked cannot be started by the bus; one that was
-/// only stopped comes back.
+/// On Debian 12 no service restarts a bluetoothd that crashed, and a kernel fault can kill it (facts: bluez-debian13.md section 1). The bus
+/// cannot start a bluetoothd that is disabled or masked; it does start one that was only stopped.
 @LoopActor
 final class DaemonStarter {
   typealias Ask = @LoopActor (_ refused: @escaping @LoopActor (DBusError) -> Void) -> Void
@@ -16,20 +15,20 @@ final class DaemonStarter {
   private let ask: Ask
   private var timer: Registration?
   private var backoff = DaemonStarter.fresh
-  /// Whether a failure was told since bluetoothd last ran.
+  /// Whether a failure was reported since bluetoothd last ran.
   private var isTold = false
   /// Number of start requests to the bus since bluetoothd last ran.
   private var count = 0
 
   private static let fresh = Backoff(from: .seconds(5), upTo: .seconds(300))
 
-  /// - Parameter ask: asks the bus, once; it says where the bus cannot.
+  /// - Parameter ask: sends one request to the bus, and calls its argument if the bus refuses.
   init(_ scheduler: any Scheduler, ask: @escaping Ask) {
     self.scheduler = scheduler
     self.ask = ask
   }
 
-  /// Whether bluetoothd will be asked for.
+  /// Whether a request is scheduled.
   var isWaiting: Bool { timer != nil }
 
   /// bluetoothd does not run.
@@ -50,7 +49,7 @@ final class DaemonStarter {
   }
 
   private func start() {
-    // Where it comes, its name is heard of, and ends this.
+    // If bluetoothd starts, its name appears on the bus, and that ends the requests.
     timer = nil
     begin()
     count += 1

@@ -7,25 +7,25 @@ struct Device: Hashable, Sendable {
   let path: ObjectPath
   var address: BluetoothAddress
   var isConnected = false
-  /// When bluetoothd said or showed that the peer is connected; nil while it is not.
+  /// When bluetoothd first reported the peer as connected; nil if it is not connected.
   var connectedSince: Instant?
   var isPaired = false
   var isTrusted = false
-  /// Whether bluetoothd has read what the peer serves, and shows it.
+  /// Whether bluetoothd has discovered the peer's services, and exports them.
   var isResolved = false
-  /// What it advertised so far and serves; the list only grows.
+  /// UUIDs that the peer advertised or serves; the list only grows.
   private(set) var serviceUUIDs: [BluetoothUUID] = []
   private(set) var localName: String?
 
-  /// Whether it was only heard, or was only connected once.
+  /// Whether the peer is neither connected, paired nor trusted.
   var isPassing: Bool { !isConnected && !isPaired && !isTrusted }
 
-  /// Services beyond these are passed over.
+  /// Maximum services; further ones are ignored.
   static let serviceLimit = 64
-  /// The longest name that GAP allows, in bytes; a longer one is none.
+  /// Maximum bytes of a name in GAP; a longer name is ignored.
   static let nameLimit = 248
 
-  /// A peer by its path, `/org/bluez/hci0/dev_00_AA_01_00_00_23`; nil for any other path.
+  /// Creates a peer from its path, `/org/bluez/hci0/dev_00_AA_01_00_00_23`; nil for any other path.
   init?(_ path: ObjectPath) {
     let elements = path.elements
     guard elements.count == 4, path.isWithin(BlueZName.root), let name = elements.last, name.hasPrefix("dev_"),
@@ -35,14 +35,14 @@ struct Device: Hashable, Sendable {
     self.address = address
   }
 
-  /// Where bluetoothd has a peer.
+  /// The object path of a peer.
   static func path(of address: BluetoothAddress, at adapter: ObjectPath) -> ObjectPath {
     adapter.child("dev_" + address.description.split(separator: ":").joined(separator: "_"))
   }
 
-  /// Takes properties of Device1 over.
+  /// Applies properties of `Device1`.
   ///
-  /// - Returns: how many were not of their type.
+  /// - Returns: number of properties with a wrong type.
   mutating func apply(_ properties: [String: DBusValue]) -> UInt64 {
     var malformed: UInt64 = 0
     func read<Value>(_ name: String, _ convert: (DBusValue) -> Value?) -> Value? {
@@ -56,8 +56,7 @@ struct Device: Hashable, Sendable {
     isTrusted = read("Trusted", \.asBool) ?? isTrusted
     let hasResolved = read("ServicesResolved", \.asBool)
     isResolved = hasResolved ?? isResolved
-    // bluetoothd does not signal of some links that they are up (docs/bluez.md, "Links"). What a peer serves it reads only while it is
-    // connected.
+    // bluetoothd does not signal that some links are up (docs/bluez.md, "Links"). It discovers services only while the peer is connected.
     isConnected = read("Connected", \.asBool) ?? (hasResolved == true || isConnected)
     localName = read("Name") { $0.asString.flatMap { $0.utf8.count <= Self.nameLimit ? $0 : nil } } ?? localName
     if let texts = read("UUIDs", \.asStrings) {

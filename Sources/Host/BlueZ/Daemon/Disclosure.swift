@@ -1,6 +1,6 @@
-/// What this machine tells everybody near by itself, whatever its services do.
+/// Information that this machine reveals to everybody in range, regardless of its services.
 enum Disclosure {
-  /// In sentences for a person, with what to do about it.
+  /// Sentences for a person, with what to do.
   static func sentences(
     _ adapter: Adapter?, isOnly: Bool = true, _ configuration: DaemonConfiguration, _ host: HostNames = .installed()
   ) -> [String] {

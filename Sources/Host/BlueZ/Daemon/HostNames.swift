@@ -1,10 +1,11 @@
 import Glibc
 
-/// What this machine is called. bluetoothd gives an adapter the pretty name, where there is one, and else the host name.
+/// The names of this machine. bluetoothd names an adapter by the pretty name, if there is one, or else by the host
+/// name.
 struct HostNames: Hashable, Sendable {
   let names: Set<String>
 
-  /// Where systemd has the pretty name: machine-info(5).
+  /// systemd's file with the pretty name: machine-info(5).
   private static let path = "/etc/machine-info"
 
   /// - Parameter machineInfo: the text of the file.
@@ -19,10 +20,10 @@ struct HostNames: Hashable, Sendable {
     return HostNames(host: isKnown ? host : nil, machineInfo: DaemonConfiguration.text(at: path))
   }
 
-  /// Whether an adapter has the name from the machine: a second one has a number behind it.
+  /// Whether an adapter's name comes from the machine; a second adapter has a number appended.
   func contains(_ alias: String) -> Bool { names.contains { alias == $0 || alias.hasPrefix($0 + " #") } }
 
-  /// The value is quoted as a shell would have it.
+  /// The value is quoted as in a shell.
   private static func prettyName(in text: String) -> String? {
     let key = "PRETTY_HOSTNAME="
     guard let line = text.split(whereSeparator: \.isNewline).last(where: { $0.hasPrefix(key) }) else { return nil }

@@ -1,16 +1,16 @@
 import Glibc
 
 extension BlueZVersion {
-  /// Where distributions put bluetoothd.
+  /// Paths of bluetoothd in distributions.
   private static let programs = ["/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd"]
 
-  /// The release that is installed, by asking the program itself; nil where it is not found or says nothing. What runs is
-  /// that release, but for the time between an upgrade and the restart of bluetoothd.
+  /// The installed release, as `bluetoothd --version` prints it; nil if it is not found or prints nothing. The running
+  /// bluetoothd has this release except between an upgrade and its restart.
   public static func installed() -> BlueZVersion? {
     programs.lazy.filter { access($0, X_OK) == 0 }.compactMap(said).first
   }
 
-  /// What `PROGRAM --version` says. It takes some milliseconds.
+  /// The output of `PROGRAM --version`. The call takes some milliseconds.
   private static func said(by program: String) -> BlueZVersion? {
     var ends: [Int32] = [0, 0]
     guard pipe(&ends) == 0 else { return nil }

@@ -3,7 +3,7 @@ import HCI
 import Journal
 import Loop
 
-/// Carries out what a loan wants, through the management socket.
+/// Carries out the actions of a loan through the management socket.
 @LoopActor
 final class Lender<Setting: LentSetting, Read: ManagementCommand, Write: ManagementCommand>
 where Read.Reply == Setting.Value {
@@ -16,7 +16,7 @@ where Read.Reply == Setting.Value {
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
 
   /// - Parameters:
-  ///   - write: makes the command that writes a value over what was found.
+  ///   - write: creates the command that replaces the found value by `value`.
   ///   - onChange: called when `problem` or `isSettled` may have changed.
   init(
     _: Setting.Type, _ socket: ManagementSocket, scheduler: any Scheduler, read: Read,

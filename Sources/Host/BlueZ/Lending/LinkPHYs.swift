@@ -1,15 +1,15 @@
 import HCI
 
-/// Whether new links may use LE 2M: PHY Configuration. Kernel 6.1 does not select it, 6.12 does. Facts: bluez.md section 13.
+/// LE 2M for new links (PHY Configuration). Kernel 6.1 does not select it, 6.12 does. Facts: bluez.md section 13.
 enum LinkPHYs: LentSetting {
   typealias Value = PHYConfiguration
 
-  /// There is one wish.
+  /// The only request is LE 2M.
   enum Wish: Hashable, Sendable { case le2M }
 
   static let unknown = "it has no such setting"
 
-  /// A controller without LE 2M stays as it is.
+  /// Adds LE 2M; a controller without it is not changed.
   static func wished(_ wish: Wish, from value: Value) -> Value? {
     guard value.supported.isSuperset(of: .le2M) else { return value }
     var value = value

@@ -2,11 +2,11 @@ import HCI
 import Journal
 import Loop
 
-/// What new links are to be like while an application wants them fast.
+/// Preferences for new links while an application requests fast links.
 public struct LinkPreferences: Hashable, Sendable {
-  /// The connection intervals that peers are asked for, from 7.5 ms to 4 s, in steps of 1.25 ms; nil leaves them to the kernel.
+  /// Connection intervals to request from peers, from 7.5 ms to 4 s, in steps of 1.25 ms; nil leaves them to the kernel.
   public var intervals: ClosedRange<Duration>?
-  /// Whether LE 2M is selected where the controller has it.
+  /// Whether to select LE 2M if the controller supports it.
   public var selects2M: Bool
 
   public init(intervals: ClosedRange<Duration>?, selects2M: Bool) {
@@ -14,11 +14,11 @@ public struct LinkPreferences: Hashable, Sendable {
     self.selects2M = selects2M
   }
 
-  /// All stays as the kernel has it.
+  /// Leaves all settings to the kernel.
   public static let kernel = LinkPreferences(intervals: nil, selects2M: false)
 }
 
-/// Makes new links of the adapter in use fast for as long as that is wanted, and gives back what was there before.
+/// Makes new links of the adapter in use fast while that is requested, and restores the former settings afterwards.
 @LoopActor
 final class LinkSpeed {
   private let door: Door<ManagementSocket>
@@ -56,7 +56,7 @@ final class LinkSpeed {
     }
   }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
   func want(_ isWanted: Bool) {
     self.isWanted = isWanted
@@ -68,7 +68,7 @@ final class LinkSpeed {
     wish()
   }
 
-  /// The adapter in use is another one, or is there again; nil for none.
+  /// Sets the adapter in use, which may have changed or returned; nil for none.
   func aim(at index: UInt16?) {
     intervals?.handle(.controller(index))
     phys?.handle(.controller(index))
@@ -90,9 +90,9 @@ final class LinkSpeed {
     onChange()
   }
 
-  // MARK: What becomes of it
+  // MARK: Results
 
-  /// What is not as it is wanted, and what to do; one sentence for each.
+  /// Requested settings that are not in effect, and what to do; one sentence for each.
   var problems: [String] {
     guard isWanted, preferences != .kernel else { return [] }
     if case .shut(let why) = door {
@@ -114,7 +114,7 @@ final class LinkSpeed {
 
   private var isSettled: Bool { (intervals?.isSettled ?? true) && (phys?.isSettled ?? true) }
 
-  /// Gives all back, and calls `then` once: when that is done, after `limit` at the latest.
+  /// Restores all settings, and calls `then` once: when that is done, at the latest after `limit`.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     want(false)
     guard !isSettled else { return then() }

@@ -1,51 +1,51 @@
 import Common
 
-/// Something that a controller has for all programs together, and that this program has otherwise while it needs it: the loan
-/// of one such thing at one controller. A value: events and time in, actions out.
+/// The temporary change of a controller setting that all programs share: one setting of one controller. A value type: events and time are
+/// inputs, actions are outputs.
 ///
-/// What is there is read first. It is written where it is not as wished, read again when the controller comes back, and given
-/// back when nobody wishes it any more or another controller is in use: then, too, it is read first, and what another program
-/// has changed meanwhile stays. One command is under way at a time.
+/// The present value is read first. It is written if it differs from the request, and read again when the controller returns. It is
+/// restored when the request ends or another controller is in use. Before that, it is read again, and changes of other programs are
+/// preserved. One command is under way at a time.
 ///
-/// A controller that refuses is asked again `limit` times in all where that may pass, then no more until it comes back or the
-/// wish is another one.
+/// After a transient refusal the command is repeated, up to `limit` attempts. The next series begins when the controller returns or the
+/// request changes.
 struct Loan<Setting: LentSetting>: Sendable {
   typealias Value = Setting.Value
 
   enum Event: Sendable {
-    /// What is to be; nil where all may be as it would be without us.
+    /// The requested setting; nil if the controller's own setting may apply.
     case wish(Setting.Wish?)
-    /// Which controller is in use from now on; nil for none. The one that was in use before may have been off meanwhile.
+    /// The controller in use from now on; nil for none. The same controller again means that it may have been off.
     case controller(UInt16?)
-    /// A controller was taken out, and what was written to it is gone.
+    /// A controller was unplugged, and its settings are lost.
     case removed(UInt16)
     /// The answer to `read`.
     case found(Value)
     /// The answer to `write`.
     case written
-    /// Either was refused.
+    /// `read` or `write` was refused.
     case failed(Refusal)
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
   enum Refusal: Hashable, Sendable {
-    /// The controller is not there.
+    /// The controller does not exist.
     case gone
-    /// The controller is off, or on its way.
+    /// The controller is off, or not ready.
     case off(String)
-    /// It may pass.
+    /// A transient refusal.
     case passing(String)
     case lasting(String)
   }
 
   enum Action: Hashable, Sendable {
     case read(UInt16)
-    /// Write `value` over what was found.
+    /// Write the first value in place of `over`, the value that was read.
     case write(Value, over: Value, UInt16)
   }
 
-  /// What was written to a controller, and what it would have otherwise.
+  /// The value that was written to a controller, and the value that it would have otherwise.
   private struct Debt: Hashable, Sendable {
     var controller: UInt16
     var original: Value
@@ -56,14 +56,14 @@ struct Loan<Setting: LentSetting>: Sendable {
     case idle
     case reading(UInt16, isReturn: Bool)
     case writing(Debt, isReturn: Bool)
-    /// It is tried again then.
+    /// The next attempt begins then.
     case waiting(until: Instant)
-    /// It is as wished, or there is nothing to be done until the controller comes back.
+    /// The setting is in effect, or nothing can be done until the controller returns.
     case done
     case refused(String)
   }
 
-  /// How often it is tried at one time.
+  /// Maximum attempts in one series.
   static var limit: Int { 4 }
 
   private var wish: Setting.Wish?
@@ -75,10 +75,10 @@ struct Loan<Setting: LentSetting>: Sendable {
   private var failures = 0
   private var backoff = Backoff()
 
-  /// Why it is not as wished; nil where it is, or is about to be.
+  /// Why the setting is not in effect; nil if it is, or is about to be.
   var problem: String? { if case .refused(let words) = state { words } else { nil } }
 
-  /// Whether nothing is under way and nothing is to be given back.
+  /// Whether no command is under way and nothing must be restored.
   var isSettled: Bool {
     switch state {
     case .reading, .writing, .waiting: false
@@ -120,7 +120,7 @@ struct Loan<Setting: LentSetting>: Sendable {
 
   // MARK: Deciding
 
-  /// All that was is tried anew.
+  /// Begins again, without regard to earlier failures.
   private mutating func begin() -> [Action] {
     if isUnderWay {
       isStale = true
@@ -147,9 +147,9 @@ struct Loan<Setting: LentSetting>: Sendable {
     return [.read(controller)]
   }
 
-  /// The answer has come. Where something changed meanwhile, all is decided anew.
+  /// Handles an answer after changes during the command by deciding again.
   ///
-  /// - Returns: nil where nothing changed.
+  /// - Returns: nil if nothing changed.
   private mutating func restart() -> [Action]? {
     guard isStale else { return nil }
     isStale = false
@@ -197,12 +197,12 @@ struct Loan<Setting: LentSetting>: Sendable {
     case .reading(_, let value): isReturn = value
     case .writing(let written, let value):
       isReturn = value
-      // A command without an answer may have been carried out.
+      // A command without an answer may have been executed.
       if !isReturn, case .passing = refusal { debt = written }
     case .idle, .waiting, .done, .refused: return []
     }
     state = .idle
-    // What a controller that is gone or off has forgotten by itself need not be given back.
+    // A controller that is gone or off has lost its settings, which need not be restored.
     switch refusal {
     case .gone where isReturn, .off where isReturn, .lasting where isReturn: debt = nil
     case .gone, .off, .passing, .lasting: break
@@ -224,20 +224,20 @@ struct Loan<Setting: LentSetting>: Sendable {
   }
 }
 
-/// A kind of thing that is lent.
+/// A kind of setting that can be changed temporarily.
 protocol LentSetting: Sendable {
-  /// What a controller has.
+  /// The setting of a controller.
   associatedtype Value: Hashable, Sendable
-  /// What of it is to be otherwise.
+  /// The requested part of the setting.
   associatedtype Wish: Hashable, Sendable
 
-  /// Why `wished` is nil.
+  /// The reason for a nil result of `wished`.
   static var unknown: String { get }
 
-  /// What a controller that would have `value` is to have; nil where the kernel does not know such a thing.
+  /// The setting that fulfils the request on a controller with `value`; nil if the kernel does not support the setting.
   static func wished(_ wish: Wish, from value: Value) -> Value?
 
-  /// What a controller would have without us that has `value` now, had `original` before, and got `written` from us: what
-  /// another program changed since then counts as the controller's own.
+  /// The setting that a controller would have without us: it has `value` now, had `original` before, and we wrote
+  /// `written`. Later changes by another program count as the controller's own.
   static func withoutUs(_ value: Value, written: Value, original: Value) -> Value
 }

@@ -1,11 +1,11 @@
 import Loop
 
-/// Something that is to be so at a place, for as long as there is a place: it is attempted, again after a pause where the
-/// attempt failed, and again when it was undone. The owner knows how it is attempted.
+/// Repeats an operation until it succeeds, for as long as there is an adapter: after a pause if it failed, and again if
+/// it was undone. The owner performs the operation.
 @LoopActor
 final class Attempts {
   private enum State {
-    /// There is no place to do it at.
+    /// There is no adapter.
     case idle
     case underWay
     case done
@@ -14,10 +14,10 @@ final class Attempts {
     case closed
   }
 
-  /// Why it is not done, and what to do; nil when it is done, or merely under way.
+  /// Why the operation is not done, and what to do; nil if it is done or under way.
   private(set) var problem: String?
   private(set) var place: Place?
-  /// Makes an attempt; where there is no place, may take away what an earlier attempt did.
+  /// Makes an attempt. Without an adapter it may undo an earlier attempt.
   var begin: @LoopActor () -> Void = {}
   /// Called when `isDone` changed; not by `close`.
   var onDone: @LoopActor (Bool) -> Void = { _ in }
@@ -32,14 +32,14 @@ final class Attempts {
     }
   }
   private var wasDone = false
-  /// Of the present attempt: an answer to an earlier one means nothing.
+  /// Number of the present attempt; answers to earlier attempts are ignored.
   private var number = 0
-  /// Whether another attempt was asked for while one was under way.
+  /// Whether another attempt was requested during this one.
   private var wantsRenewal = false
   private var backoff: Backoff
 
   /// - Parameters:
-  ///   - pauses: after attempts that failed.
+  ///   - pauses: pauses after failed attempts.
   ///   - onChange: called when `problem` changed.
   init(scheduler: any Scheduler, pauses: Backoff = Backoff(), onChange: @escaping @LoopActor () -> Void) {
     self.scheduler = scheduler
@@ -51,12 +51,12 @@ final class Attempts {
   var isDone: Bool { if case .done = state { true } else { false } }
   private var isClosed: Bool { if case .closed = state { true } else { false } }
 
-  /// Whether no attempt failed since the last that succeeded.
+  /// Whether no attempt has failed since the last success.
   var isFresh: Bool { backoff.isFresh }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
-  /// Attempts it at `place` from now on; nil when there is none.
+  /// Attempts the operation on the adapter `place` from now on; nil if there is none.
   func aim(at place: Place?) {
     guard !isClosed, place != self.place else { return }
     self.place = place
@@ -65,7 +65,7 @@ final class Attempts {
     restart()
   }
 
-  /// Does it once more; an attempt that waits is made now.
+  /// Repeats the operation; a waiting attempt begins immediately.
   func renew() {
     switch state {
     case .done, .waiting: restart()
@@ -74,7 +74,7 @@ final class Attempts {
     }
   }
 
-  /// - Returns: whether it was not closed before.
+  /// - Returns: false if it was closed before.
   func close() -> Bool {
     guard !isClosed else { return false }
     number += 1
@@ -83,9 +83,9 @@ final class Attempts {
     return true
   }
 
-  // MARK: What becomes of an attempt
+  // MARK: Results of an attempt
 
-  /// `body`, for as long as the present attempt is the latest.
+  /// Wraps `body` so that it is called only while the present attempt is the latest.
   func inAttempt<Answer>(_ body: @escaping @LoopActor (Answer) -> Void) -> @LoopActor (Answer) -> Void {
     let number = number
     return { [weak self] answer in
@@ -93,7 +93,7 @@ final class Attempts {
     }
   }
 
-  /// Begins anew, with all that was asked for meanwhile.
+  /// Begins a new attempt, which includes all requests so far.
   private func restart() {
     guard !isClosed else { return }
     number += 1
@@ -102,12 +102,12 @@ final class Attempts {
     begin()
   }
 
-  /// The attempt is about to do all that was asked for so far.
+  /// The attempt is about to include all requests so far.
   func catchUp() {
     wantsRenewal = false
   }
 
-  /// What was attempted is done, unless something else is wanted by now.
+  /// The attempt has succeeded, unless a renewal was requested meanwhile.
   func succeeded() {
     guard !wantsRenewal else {
       backoff.reset()
@@ -115,25 +115,25 @@ final class Attempts {
     }
     let number = number
     state = .done
-    // What is done may be taken back by those who hear of it.
+    // Code that is notified of the success may undo it.
     guard number == self.number else { return }
     backoff.reset()
     show(nil)
   }
 
-  /// - Parameter sentence: why; nil where that is told otherwise.
+  /// - Parameter sentence: the reason; nil if it is reported elsewhere.
   func failed(_ sentence: String? = nil) {
     if let sentence { show(sentence) }
     wait()
   }
 
-  /// It failed, and is attempted again without a pause.
+  /// The attempt failed, and is repeated without a pause.
   func failedOnce() {
     _ = backoff.next()
     restart()
   }
 
-  /// Another program took away what was done, or is being done.
+  /// Handles that another program has undone the operation, or a part of it.
   func undone() {
     guard !isClosed, place != nil else { return }
     number += 1

@@ -1,10 +1,10 @@
-/// How long to wait before the next attempt: half a second, then twice as long each time, up to half a minute; or from and up to
-/// other times; where it is urgent, no longer than a moment for the first attempts.
+/// The pause before the next attempt. It starts at 0.5 s and doubles up to 30 s, unless other limits are given. Urgent operations have a
+/// short maximum pause for the first attempts.
 struct Backoff: Sendable {
   private let shortest: Duration
   private let longest: Duration
   private var wait: Duration
-  /// Of so many attempts none waits longer than `moment`.
+  /// Number of first attempts with pauses of at most `moment`.
   private var urgency = 0
   private var moment = Duration.zero
   private var failures = 0
@@ -18,20 +18,20 @@ struct Backoff: Sendable {
     wait = shortest
   }
 
-  /// The first attempts wait `moment` at most.
+  /// Limits the pauses of the first `urgency` attempts to `moment`.
   init(upTo moment: Duration, forAttempts urgency: Int) {
     self.init()
     (self.urgency, self.moment) = (urgency, moment)
   }
 
-  /// The wait before the next attempt; the one after it will be longer.
+  /// The pause before the next attempt; increases the one after it.
   mutating func next() -> Duration {
     failures += 1
     defer { wait = min(wait * 2, failures < urgency ? moment : longest) }
     return wait
   }
 
-  /// Whether there was no failure yet.
+  /// Whether no attempt has failed.
   var isFresh: Bool { failures == 0 }
 
   mutating func reset() {

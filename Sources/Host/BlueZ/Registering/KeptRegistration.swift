@@ -2,13 +2,13 @@ import DBus
 import Journal
 import Loop
 
-/// Something that bluetoothd does for us for as long as it is wanted, for an object of ours that is registered or as a
-/// discovery: again after every refusal, after a restart of bluetoothd and the return of the adapter.
+/// A persistent registration of an object, or a discovery, with bluetoothd. It is repeated after a refusal, after a
+/// restart of bluetoothd, and after the return of the adapter.
 @LoopActor
 final class KeptRegistration {
   enum Kind: Sendable { case application, advertisement, discovery }
 
-  /// Of the object; a discovery has none.
+  /// The object's path; a discovery has none.
   let path: ObjectPath
 
   private let kind: Kind
@@ -16,14 +16,14 @@ final class KeptRegistration {
   private let attempts: Attempts
   private let willRegister: @LoopActor () -> Void
   private let asksForLess: @LoopActor (DBusError) -> Bool
-  /// Where bluetoothd may have it from an earlier attempt.
+  /// The adapter on which bluetoothd may have the registration from an earlier attempt.
   private var former: Place?
 
   nonisolated static let timeLimit = Duration.seconds(10)
 
   /// - Parameters:
   ///   - willRegister: called before each attempt.
-  ///   - asksForLess: called when bluetoothd refuses; whether the object asks for less from now on, and is registered again at once.
+  ///   - asksForLess: called when bluetoothd refuses; returns whether the object now requests less, and is registered again immediately.
   ///   - onRegistered: called when `isRegistered` changed; not by `close`.
   ///   - onChange: called when `problem` changed.
   init(
@@ -45,26 +45,26 @@ final class KeptRegistration {
   var isRegistered: Bool { attempts.isDone }
   var isUnderWay: Bool { attempts.isUnderWay }
 
-  /// Why it is not registered, and what to do; nil when it is registered, or merely under way.
+  /// Why it is not registered, and what to do; nil if it is registered or under way.
   var problem: String? { attempts.problem }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
-  /// Registers it at `place` from now on; nil when there is none.
+  /// Registers it on the adapter `place` from now on; nil if there is none.
   func aim(at place: Place?) { attempts.aim(at: place) }
 
-  /// Takes it away and registers it again; an attempt that waits is made now.
+  /// Removes the registration and repeats it; a waiting attempt begins immediately.
   func renew() { attempts.renew() }
 
-  /// bluetoothd said that it has taken it away.
+  /// bluetoothd has reported that it removed the registration.
   func released() {
     former = nil
     attempts.undone()
   }
 
-  /// Takes it away for good.
+  /// Removes the registration permanently.
   ///
-  /// - Parameter then: called when bluetoothd has answered; at once where there is nothing to take away.
+  /// - Parameter then: called when bluetoothd has answered; immediately if there is nothing to remove.
   func close(then: @escaping @LoopActor () -> Void = {}) {
     guard attempts.close(), let former else { return then() }
     call(former, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
@@ -78,7 +78,7 @@ final class KeptRegistration {
   private func begin() {
     guard let place = attempts.place else { return }
     guard let former, former.owner == place.owner else { return register() }
-    // Its answer does not matter: what is not there need not be taken away.
+    // The result is ignored: a registration that does not exist need not be removed.
     let cleared: Answer = attempts.inAttempt { [weak self] _ in
       self?.former = nil
       self?.register()
@@ -98,12 +98,12 @@ final class KeptRegistration {
   private func answered(_ result: Result<[DBusValue], DBusError>) {
     guard case .failure(let error) = result else { return attempts.succeeded() }
     Log.shared.debug("\(kind.register) was answered with \(error)")
-    // It is ours, from an attempt whose answer was lost.
+    // The registration is ours, from an attempt whose answer was lost.
     if error.name == kind.isThereAlready, attempts.isFresh { return attempts.failedOnce() }
-    // Unless it may have it all the same.
+    // After other errors bluetoothd does not have the registration.
     if !error.is(.timeout), error.name != kind.isThereAlready { former = nil }
     if asksForLess(error) { return attempts.failedOnce() }
-    // That it is going away is told by the bus.
+    // The bus reports that bluetoothd is stopping.
     let isGoing = error.is(.noReply) || error.is(.serviceUnknown) || error.is(.disconnected)
     let adapter = attempts.place?.adapter.lastElement ?? ""
     attempts.failed(isGoing ? nil : RegistrationWords(kind, adapter).sentence(for: error))
@@ -151,13 +151,13 @@ extension KeptRegistration.Kind {
     self == .discovery ? [] : [.objectPath(path)]
   }
 
-  /// A kernel goes on with the discovery of a bluetoothd that was killed until its 10.24 s are over, and lets the next bluetoothd begin
-  /// none meanwhile. A peer whose link went with that bluetoothd waits to be found again.
+  /// Pauses between attempts. The kernel continues the discovery of a killed bluetoothd until its 10.24 s are over, and refuses a new
+  /// discovery meanwhile. A peer whose link ended with that bluetoothd waits to be found again.
   var pauses: Backoff {
     self == .discovery ? Backoff(upTo: .seconds(2), forAttempts: 8) : Backoff()
   }
 
-  /// The error that means that it is ours from before.
+  /// The error that means that our earlier registration still exists.
   var isThereAlready: String {
     self == .discovery ? BlueZName.Failure.inProgress : BlueZName.Failure.alreadyExists
   }

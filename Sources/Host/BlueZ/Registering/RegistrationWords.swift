@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// Sentences for a person, for when bluetoothd does not register something: bluetoothd's own words, and what to do.
+/// Sentences for a person about a refused registration: bluetoothd's message, and what to do.
 @LoopActor
 struct RegistrationWords {
   private let kind: KeptRegistration.Kind
@@ -43,6 +43,6 @@ struct RegistrationWords {
 }
 
 extension String {
-  /// What is behind the last full stop.
+  /// The text after the last full stop.
   fileprivate var lastPart: Substring { split(separator: ".").last ?? self[...] }
 }

@@ -2,21 +2,22 @@ import Common
 import DBus
 import Radio
 
-/// What bluetoothd tells of a peer when the controller has received a packet of it.
+/// bluetoothd's report about a peer whose packet the controller has received.
 struct DeviceReport: Hashable, Sendable {
-  /// What this report brought: of the advertising data, of the scan response, or of both. Empty where nothing was told.
+  /// The service and manufacturer data in this report: from the advertising data, the scan response, or both. Empty if
+  /// there are none.
   var serviceData: [AdvertisingData.ServiceData] = []
   var manufacturerData: [AdvertisingData.ManufacturerData] = []
-  /// In dBm.
+  /// The signal strength in dBm.
   var rssi: Int?
 
-  /// Entries of one report beyond these are passed over; two extended PDUs cannot hold as many.
+  /// Maximum entries of one report; further ones are ignored. Two extended PDUs cannot contain more.
   static let entryLimit = 16
-  /// Bytes of the longest structure of an extended advertisement.
+  /// Maximum bytes of a structure in an extended advertisement.
   static let bytesLimit = 254
-  /// What the controller says where it cannot tell.
+  /// The controller's value for an unknown signal strength.
   private static let unknownRSSI = 127
-  /// What changes when a peer is heard, and at no other time. `UUIDs` and `Name` also change while a peer is connected.
+  /// Properties that change only when a packet is received. `UUIDs` and `Name` also change while a peer is connected.
   private static let signs = ["RSSI", "ServiceData", "ManufacturerData", "AdvertisingData", "AdvertisingFlags"]
 
   init(
@@ -28,9 +29,9 @@ struct DeviceReport: Hashable, Sendable {
     self.rssi = rssi
   }
 
-  /// Nil where the properties do not mean that the peer was heard.
+  /// Nil if the properties do not indicate a received packet.
   ///
-  /// - Parameter malformed: is raised by what is not of its type, which is left out.
+  /// - Parameter malformed: is increased for each property of a wrong type, which is ignored.
   init?(_ properties: [String: DBusValue], malformed: inout UInt64) {
     guard Self.signs.contains(where: { properties[$0] != nil }) else { return nil }
     if let value = properties["RSSI"] {
@@ -42,8 +43,8 @@ struct DeviceReport: Hashable, Sendable {
     if let value = properties["ManufacturerData"] { manufacturerData = Self.manufacturerData(value, &malformed) }
   }
 
-  /// The name and the manufacturer data that changed, each as the AD structure that may have brought it. What bluetoothd makes of
-  /// a name is not what was on the air: bytes that are no UTF-8 are gone.
+  /// The changed name and manufacturer data, each as the AD structure that may have contained it. bluetoothd may have altered a name: it
+  /// removes bytes that are not UTF-8.
   static func structures(_ properties: [String: DBusValue]) -> [[UInt8]] {
     var malformed: UInt64 = 0
     var structures: [AdvertisingStructure] = []
@@ -59,7 +60,7 @@ struct DeviceReport: Hashable, Sendable {
       malformed += 1
       return []
     }
-    // In an order of its own: a dictionary has none.
+    // Entries are sorted, because a dictionary has no order.
     return entries.sorted { $0.key < $1.key }.prefix(entryLimit).compactMap { key, value in
       guard let service = BluetoothUUID(key), let bytes = bytes(value) else {
         malformed += 1

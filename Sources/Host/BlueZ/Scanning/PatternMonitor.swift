@@ -3,14 +3,14 @@ import Journal
 import Loop
 import Radio
 
-/// The kernel's advertisement monitor for the patterns that are listened for: one for all of them. While it is there the
-/// kernel scans passively, with the controller's duplicate filter off. It is added again when bluetoothd has started, after
-/// the adapter was off, and when another program has removed it.
+/// The kernel's advertisement monitor, one for all patterns of the scan. While it exists, the kernel scans passively, without the
+/// controller's duplicate filter. It is added again after a start of bluetoothd, after the adapter was off, and when another program has
+/// removed it.
 ///
-/// A monitor outlives the program that added it. Facts: bluez.md section 13.
+/// The kernel keeps a monitor after the program that added it has exited. Facts: bluez.md section 13.
 @LoopActor
 final class PatternMonitor {
-  /// A monitor that the kernel has of ours.
+  /// A monitor of ours in the kernel.
   private struct Live {
     let index: UInt16
     let handle: UInt16
@@ -21,9 +21,9 @@ final class PatternMonitor {
   private var place: Place?
   private var patterns: Set<AdvertisingPattern> = []
   private var live: Live?
-  /// Whether a command is with the kernel.
+  /// Whether a command to the kernel is under way.
   private var isAsking = false
-  /// Of the present attempt.
+  /// Number of the present attempt.
   private var number = 0
   private var events: Registration?
   private var resting: (@LoopActor () -> Void)?
@@ -42,12 +42,12 @@ final class PatternMonitor {
     }
   }
 
-  /// Why the kernel does not listen, and what to do; nil when it does, or is not asked to.
+  /// Why the kernel does not scan for patterns, and what to do; nil if it does, or if there are none.
   var problem: String? { attempts.problem }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
-  /// Listens for these from now on; for nothing where there are none.
+  /// Scans for these patterns from now on; an empty set ends it.
   func listen(for patterns: Set<AdvertisingPattern>) {
     guard patterns != self.patterns else { return }
     self.patterns = patterns
@@ -65,7 +65,7 @@ final class PatternMonitor {
     attempts.aim(at: patterns.isEmpty ? nil : place)
   }
 
-  /// Listens for nothing any more, and calls `then` once: when the monitor is gone, after `limit` at the latest.
+  /// Ends the scan for patterns, and calls `then` once: when the monitor is removed, at the latest after `limit`.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     listen(for: [])
     guard isAsking || live != nil else { return then() }
@@ -86,7 +86,7 @@ final class PatternMonitor {
     proceed()
   }
 
-  /// One command at a time: what the kernel is adding is taken away when its handle is known, if it is not wanted any more.
+  /// Sends the next command, one at a time. A monitor that is no longer needed is removed when the kernel has returned its handle.
   private func proceed() {
     guard !isAsking else { return }
     if let live {
@@ -106,7 +106,7 @@ final class PatternMonitor {
       switch result {
       case .failure(.refused(.busy)), .failure(.refused(.failed)), .failure(.refused(.notPowered)):
         notRemoved(from: former.index)
-      // What is not there need not be taken away.
+      // A monitor that does not exist need not be removed.
       case .success, .failure:
         live = nil
         proceed()
@@ -114,7 +114,8 @@ final class PatternMonitor {
     }
   }
 
-  /// The kernel still has the monitor: it is taken away before there is another one, and at the end soon again.
+  /// The kernel still has the monitor, which must be removed before another one is added. During a scan the attempt
+  /// fails and is repeated; after the end of the scan the removal is repeated after 100 ms.
   private func notRemoved(from index: UInt16) {
     if attempts.place != nil {
       return attempts.failed(
@@ -127,7 +128,7 @@ final class PatternMonitor {
   private func add(on index: UInt16) {
     attempts.catchUp()
     isAsking = true
-    // Each set has one form.
+    // Sorted patterns give equal commands for equal sets.
     let sorted = patterns.sorted { ($0.type, $0.offset, $0.bytes.count) < ($1.type, $1.offset, $1.bytes.count) }
     socket.call(AddAdvertisementPatternsMonitor(sorted), on: index) { [weak self, number] result in
       guard let self else { return }
@@ -141,7 +142,7 @@ final class PatternMonitor {
     let adapter = attempts.place?.adapter.lastElement ?? ""
     switch result {
     case .success: attempts.succeeded()
-    // bluetoothd will say so.
+    // bluetoothd will report the change of the adapter.
     case .failure(.refused(.invalidIndex)), .failure(.refused(.notPowered)): attempts.failed()
     case .failure(.refused(.busy)) where attempts.isFresh: attempts.failed()
     case .failure(.closed):
@@ -155,7 +156,7 @@ final class PatternMonitor {
     }
   }
 
-  /// Some program removed a monitor: bluetoothd when it starts, for one.
+  /// Handles a monitor that another program removed: for example bluetoothd when it starts.
   private func removed(_ handle: UInt16, _ index: UInt16) {
     guard live?.index == index, live?.handle == handle else { return }
     live = nil

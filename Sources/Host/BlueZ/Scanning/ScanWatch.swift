@@ -1,7 +1,7 @@
 import Common
 
-/// Decides when to restart scanning because its results have stopped although there were some before. A value: events
-/// and the time go in, a deadline comes out.
+/// Decides when to restart scanning because its results have stopped although there were some before. A value type:
+/// events and the time are inputs, a deadline is the output.
 ///
 /// A controller can stop scanning while bluetoothd and the kernel still report that it scans. A discovery starts a new
 /// scan every 10.24 s, which resets the controller's duplicate filter, so an advertiser in range is reported at least

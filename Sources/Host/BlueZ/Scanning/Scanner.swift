@@ -5,8 +5,8 @@ import Journal
 import Loop
 import Radio
 
-/// The scan: one discovery of bluetoothd's for as long as the delegate wants sightings, or every packet; for packets that
-/// patterns match the kernel's monitor.
+/// The scan: one discovery of bluetoothd while the delegate requests advertisers or all packets, and the kernel's
+/// monitor for packets that match patterns.
 @LoopActor
 final class Scanner {
   private let bus: BusConnection
@@ -26,24 +26,24 @@ final class Scanner {
   private let log: Log
   /// Address types of the kernel's current discovery, whichever program started it; nil without a discovery.
   private var discoveredTypes: UInt8?
-  /// Whether what bluetoothd tells of an advertiser stands for packets.
+  /// Whether bluetoothd's reports about advertisers replace single packets.
   private let isDegraded: Bool
   private let onPacket: @LoopActor (AdvertisingPacket) -> Void
   private var sightings = Sightings()
-  /// Peers of which bluetoothd knows by our discovery.
+  /// Peers that bluetoothd knows from our discovery.
   private var found: Set<ObjectPath> = []
 
-  /// As many as bluetoothd's peers that are remembered.
+  /// Maximum found peers, equal to the limit of bluetoothd's peers in `BluetoothDaemon`.
   private static let foundLimit = 4096
 
   /// - Parameters:
-  ///   - socket: of the kernel's management, where there is one.
-  ///   - isDegraded: whether names and data that bluetoothd tells of stand for the packets that brought them.
+  ///   - socket: the management socket, if there is one.
+  ///   - isDegraded: whether names and data from bluetoothd replace the packets that contained them.
   ///   - isConnecting: whether an attempt to connect is under way.
-  ///   - log: where a restart of scanning is entered.
+  ///   - log: receives restarts of scanning.
   ///   - onChange: called when `problem` changed.
-  ///   - onPacket: called when, in that way, a packet was heard that is listened for.
-  ///   - onSighting: called when an advertiser was heard that is listened for.
+  ///   - onPacket: called for a packet from bluetoothd's report that the scan accepts.
+  ///   - onSighting: called for an advertiser that the scan accepts.
   init(
     _ bus: BusConnection, _ socket: ManagementSocket?, scheduler: any Scheduler, counters: BlueZCounters,
     isDegraded: Bool, isConnecting: @escaping @LoopActor () -> Bool, log: Log,
@@ -63,19 +63,19 @@ final class Scanner {
     monitor = socket.map { PatternMonitor($0, scheduler: scheduler, onChange: onChange) }
   }
 
-  /// Why it does not scan, and what to do; nil when it does, or is not asked to.
+  /// Why it does not scan, and what to do; nil if it does, or if no scan is requested.
   var problem: String? { discovery?.problem ?? monitor?.problem }
 
-  /// Why the kernel tells of no single packets, and what to do; nil where it does, or is not asked to.
+  /// Why the kernel does not report single packets, and what to do; nil if it does, or if none are requested.
   var deafness: String? { monitor?.problem }
 
   /// Whether a service wants scan results.
   var isWanted: Bool { listening != nil }
 
-  /// Whether single packets are listened for.
+  /// Whether single packets are requested.
   var listensForPatterns: Bool { listening?.patterns != nil }
 
-  /// Whether a packet with this data is listened for.
+  /// Whether the scan accepts a packet with this data.
   func wants(_ data: ArraySlice<UInt8>) -> Bool { listening?.wants(data) == true }
 
   /// Notes an advertisement that the kernel has received.
@@ -86,9 +86,9 @@ final class Scanner {
     return wants(data)
   }
 
-  // MARK: What is wanted
+  // MARK: Requests
 
-  /// Scans at `place` from now on; every advertiser is new there.
+  /// Scans on the adapter `place` from now on; all advertisers count as new.
   func aim(at place: Place?) {
     self.place = place
     discoveredTypes = nil
@@ -99,12 +99,12 @@ final class Scanner {
     watchSilence()
   }
 
-  /// Leaves nothing behind in the kernel, and calls `then` once: when that is done, after `limit` at the latest.
+  /// Removes the kernel's monitor, and calls `then` once: when that is done, at the latest after `limit`.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     if let monitor { monitor.rest(within: limit, then: then) } else { then() }
   }
 
-  /// Scans from now on, or no longer.
+  /// Starts, changes or ends the scan.
   func listen(_ listening: Listening?) {
     self.listening = listening
     monitor?.listen(for: listening?.patterns ?? [])
@@ -124,9 +124,9 @@ final class Scanner {
     watchSilence()
   }
 
-  /// bluetoothd's own filter by services would hide what comes without their list: a scan response. An empty pattern has
-  /// it report also those that are not discoverable, which a scan response alone never is; `DuplicateData` has it tell
-  /// all of a report, and not only what changed.
+  /// Sets bluetoothd's discovery filter. Its filter by services would hide a scan response without the UUID list. The
+  /// empty pattern includes advertisers that are not discoverable, as a lone scan response always is. With
+  /// `DuplicateData` bluetoothd sends all data of a report, not only changes.
   private func setFilter() {
     guard let place else { return }
     let filter: [String: DBusValue] = [
@@ -141,9 +141,9 @@ final class Scanner {
     }
   }
 
-  // MARK: What is heard
+  // MARK: Results
 
-  /// bluetoothd told something of a peer.
+  /// Handles changed properties of a peer.
   ///
   /// - Parameter isNew: whether bluetoothd did not know the peer before.
   func report(_ device: Device, _ properties: [String: DBusValue], isNew: Bool) {
@@ -163,7 +163,7 @@ final class Scanner {
     noteResult()
     if isNew, !device.isConnected { find(device.path) }
     guard let services = listening.services else { return }
-    // An advertiser of other services is not remembered, or a crowd of them would push out those that are wanted.
+    // An advertiser of other services is not stored, so that many of them cannot displace requested ones.
     let offered = Set(device.serviceUUIDs + report.serviceData.map(\.service))
     guard services.isEmpty || !services.isDisjoint(with: offered) || sightings.holds(device.path) else { return }
     let sighting = sightings.hear(report, of: device, at: scheduler.now)
@@ -171,7 +171,7 @@ final class Scanner {
     onSighting(sighting)
   }
 
-  // MARK: Results that stop
+  // MARK: Missing results
 
   /// Notes the kernel's report on whether any program discovers on the adapter in use.
   func heard(_ discovering: ManagementEvent.Discovering) {
@@ -216,20 +216,20 @@ final class Scanner {
     }
   }
 
-  // MARK: Who was found
+  // MARK: Found peers
 
   private func find(_ device: ObjectPath) {
-    // Whoever makes up addresses must not keep out those that come later: any other one gives way.
+    // An attacker with invented addresses must not exclude later peers: any stored peer is replaced.
     if found.count >= Self.foundLimit, let other = found.first { found.remove(other) }
     found.insert(device)
   }
 
-  /// bluetoothd has forgotten a peer.
+  /// bluetoothd has removed a peer.
   func forget(_ device: ObjectPath) {
     sightings.forget(device)
     found.remove(device)
   }
 
-  /// Whether bluetoothd knows a peer by our discovery alone: no other program misses it when it is forgotten.
+  /// Whether bluetoothd knows a peer only from our discovery, so that no other program needs it.
   func hasFound(_ device: ObjectPath) -> Bool { found.contains(device) }
 }

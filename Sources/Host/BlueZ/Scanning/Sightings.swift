@@ -2,29 +2,29 @@ import Common
 import DBus
 import Radio
 
-/// The advertisers that were heard of late, each as what its reports say together.
+/// Recent scan results, each combined from several reports of an advertiser.
 ///
-/// bluetoothd's `ServiceData` is what the last report held. Advertising data and scan response can come as two reports, so
-/// what the one brought must outlive the other. Facts: bluez-debian13.md section 2.
+/// bluetoothd's `ServiceData` contains only the last report. Advertising data and scan response can arrive in two reports, so the data of
+/// one must be stored together with the other. Facts: bluez-debian13.md section 2.
 struct Sightings: Sendable {
   private struct Entry: Sendable {
     var sighting: Sighting
     var lastHeard: Instant
   }
 
-  /// Advertisers that are remembered; of more, the one that was not heard for longest is forgotten.
+  /// Maximum stored advertisers; beyond it the one with the oldest report is removed.
   static let limit = 256
-  /// For how long an advertiser is remembered that is heard no more, as bluetoothd does.
+  /// Time after its last report for which an advertiser is stored, as in bluetoothd.
   static let memory = Duration.seconds(30)
-  /// What is kept of one advertiser's data, put together.
+  /// Maximum entries, and bytes, of one advertiser's combined data.
   static let entryLimit = 16
   static let bytesLimit = 512
 
   private var entries: [ObjectPath: Entry] = [:]
 
-  /// Takes a report of `device`.
+  /// Handles a report of `device`.
   ///
-  /// - Returns: what is known of the device now.
+  /// - Returns: the combined scan result.
   mutating func hear(_ report: DeviceReport, of device: Device, at now: Instant) -> Sighting {
     let known = entries[device.path].flatMap { $0.lastHeard.duration(to: now) < Self.memory ? $0.sighting : nil }
     let sighting = Sighting(
@@ -55,10 +55,10 @@ struct Sightings: Sendable {
     entries[oldest.key] = nil
   }
 
-  /// What a report makes of the data that is known.
+  /// Combines a report with the stored data.
   ///
-  /// Where bytes changed, another advertisement has taken the place of the one before, and what only that one held is
-  /// forgotten: the first half of new data must not be met with the second half of the old.
+  /// If the bytes of a key changed, the advertiser has a new advertisement, and the remaining data of the old one is
+  /// discarded. Otherwise parts of the new and the old data would be mixed.
   static func together<Data: KeyedBytes>(_ known: [Data], _ report: [Data]) -> [Data] {
     let isReplaced = report.contains { new in known.contains { $0.key == new.key && $0.bytes != new.bytes } }
     var kept = isReplaced ? [] : known
@@ -71,7 +71,7 @@ struct Sightings: Sendable {
   }
 }
 
-/// Data of an advertisement, under a key that stands in it once.
+/// Data of an advertisement with a key that is unique in it.
 protocol KeyedBytes {
   associatedtype Key: Equatable
   var key: Key { get }

@@ -2,7 +2,7 @@ import DBus
 import Radio
 
 extension ATT {
-  /// An ATT MTU, if the value can be one.
+  /// Converts a D-Bus value to an ATT MTU; nil if it is out of range.
   static func mtu(_ value: DBusValue) -> Int? {
     value.asInteger.flatMap { firstMTU <= $0 && $0 <= 0xFFFF ? $0 : nil }
   }

@@ -2,15 +2,15 @@ import DBus
 import Radio
 
 extension DBusError {
-  /// The error that makes bluetoothd answer a client with `error`.
+  /// The D-Bus error that makes bluetoothd answer a client with `error`.
   ///
   /// | ATT | D-Bus | from |
   /// | --- | --- | --- |
   /// | 0x03 | `NotPermitted` | all |
   /// | 0x07 | `InvalidOffset` | all |
   /// | 0x0D | `InvalidValueLength` | all |
-  /// | 0x80…0x9F | `Failed`, the code as the whole message: `0x80` | where it is not understood yet, `Failed` is 0x80 |
-  /// | others | a name that it does not know, which it makes 0x0E of (since 5.76, by mistake, 0xFD) | all |
+  /// | 0x80…0x9F | `Failed`, with the code as the whole message: `0x80` | older versions send `Failed` as 0x80 |
+  /// | others | an unknown name, which becomes 0x0E (since 5.76, by mistake, 0xFD) | all |
   init(answering error: ATTError) {
     self =
       switch error {
@@ -31,14 +31,14 @@ extension DBusError {
 }
 
 extension ATTError {
-  /// What bluetoothd's answer to a write of ours says of the peer's; `unlikely` where it says nothing that is known.
+  /// The ATT error of the peer in bluetoothd's answer to a write; `unlikely` if the answer is unknown.
   ///
   /// | D-Bus | ATT |
   /// | --- | --- |
   /// | `NotPermitted`, "Write not permitted" | 0x03 |
   /// | `InvalidArguments`, "Invalid offset" | 0x07 |
   /// | `InvalidArguments`, "Invalid Length" | 0x0D |
-  /// | `Failed`, "Operation failed with ATT error: 0x80" | that |
+  /// | `Failed`, "Operation failed with ATT error: 0x80" | 0x80 |
   /// | the bus's own `LimitsExceeded` | 0x11 |
   init(answeredWith error: DBusError) {
     let words = error.message.lowercased()

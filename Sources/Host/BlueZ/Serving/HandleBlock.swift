@@ -1,27 +1,27 @@
-/// The handles that bluetoothd is asked to give the services of this program: one block after the other, then the first one again.
+/// The handles that bluetoothd is asked to assign to this program's services: one of several blocks, used in rotation.
 ///
-/// Left alone bluetoothd gives none out twice, and with the 1,024th its Database Hash stays as it is, so that peers which go by it
-/// believe for ever what they remember. In another block than the one before the hash is another one, as it is to be when peers
-/// shall look again; and the blocks end 240 before the limit, for what other programs register.
+/// By itself bluetoothd assigns no handle twice, and from the 1,024th handle on its Database Hash no longer changes. Peers that compare the
+/// hash then use their cached database forever. A different block changes the hash, so that peers discover the services again. The blocks
+/// end 240 handles before the limit, which leaves these for other programs.
 struct HandleBlock: Hashable, Sendable {
-  /// Handles in a block: those of all services of this program.
+  /// Number of handles in a block, for all services of this program.
   static let size: UInt16 = 80
   static let count: UInt16 = 5
-  /// Behind those that bluetoothd gives its own services.
+  /// The first handle, after those of bluetoothd's own services.
   private static let first: UInt16 = 0x0180
 
   private let number: UInt16
 
-  /// - Parameter number: any; blocks are counted round.
+  /// - Parameter number: any number; it is taken modulo `count`.
   init(number: UInt16) {
     self.number = number % Self.count
   }
 
-  /// Any block: that of an earlier run is likely to be another one.
+  /// A random block, which probably differs from that of the last run.
   static func random() -> HandleBlock { HandleBlock(number: .random(in: 0..<count)) }
 
   var next: HandleBlock { HandleBlock(number: number + 1) }
 
-  /// The first handle of a service.
+  /// The handle of a service at this offset.
   func handle(at offset: UInt16) -> UInt16 { Self.first + number * Self.size + offset }
 }

@@ -3,32 +3,32 @@ import DBus
 import Loop
 import Radio
 
-/// The links of the adapter that the delegate was told of, whoever made them: one entry and one number for a physical link.
+/// The links of the adapter that were reported to the delegate, in either role: one entry and one number for each physical link.
 @LoopActor
 final class LinkTable {
   @LoopActor
   final class Entry {
     let id: LinkID
     let device: ObjectPath
-    /// With which the peer came (see `BlueZRadio.address(of:)`).
+    /// The peer's address when it connected (see `BlueZRadio.address(of:)`).
     let address: BluetoothAddress
     /// When the link came up.
     let since: Instant
     /// Whether an attempt of ours was under way when the link came up.
     let isMadeHere: Bool
-    /// The ATT MTU; nil until bluetoothd told it.
+    /// The ATT MTU; nil until bluetoothd has reported it.
     var mtu: Int?
-    /// Whether bluetoothd said that the peer is connected; until then there is only what the peer did.
+    /// Whether bluetoothd has reported the peer as connected; before that, only the peer's actions show the link.
     var isConfirmed: Bool
-    /// Whether the kernel said that it has ended. bluetoothd says so a moment later, or not at all.
+    /// Whether the kernel has reported the end of the link. bluetoothd reports it a moment later, or not at all.
     var hasEnded = false
-    /// When the kernel said that there is another link with the same peer; nil while it has not.
+    /// When the kernel reported the next link with the same peer; nil if it has not.
     var followedAt: Instant?
-    /// Whether the peer used an application of ours.
+    /// Whether the peer has used an application of ours.
     var isUsed = false
-    /// Whether bluetoothd was asked to cut it.
+    /// Whether bluetoothd was asked to end the link.
     var isBeingCut = false
-    /// How much may wait in its sockets.
+    /// The limit of bytes that wait in the link's sockets.
     var backlog = Backlog.short
 
     fileprivate init(_ id: LinkID, _ device: Device, since: Instant, isMadeHere: Bool, isConfirmed: Bool) {
@@ -41,14 +41,14 @@ final class LinkTable {
     }
   }
 
-  /// More links than any controller has.
+  /// Maximum links, more than any controller supports.
   static let limit = 64
 
   private var entries: [ObjectPath: Entry] = [:]
   private var devices: [LinkID: ObjectPath] = [:]
   private static var lastNumber: UInt64 = 0
 
-  /// A number that no link had before, in this process.
+  /// A link number that is unique in this process.
   static func newID() -> LinkID {
     lastNumber += 1
     return LinkID(lastNumber)
@@ -60,18 +60,18 @@ final class LinkTable {
 
   var count: Int { entries.count }
 
-  /// All links, the oldest number first.
+  /// All links, in the order of their numbers.
   var all: [Entry] { entries.values.sorted { $0.id.number < $1.id.number } }
 
-  /// A link that is as wanted.
+  /// Any link for which `isWanted` returns true.
   func first(where isWanted: @LoopActor (Entry) -> Bool) -> Entry? {
-    entries.values.first { isWanted($0) }  // Swift 6.0 takes the function itself for one that can throw.
+    entries.values.first { isWanted($0) }  // Swift 6.0 treats the function itself as throwing.
   }
 
-  /// Enters a link.
+  /// Adds a link.
   ///
-  /// - Parameter id: the number that was promised for the link; nil for a new one.
-  /// - Returns: nil where the peer has an entry already, and where there are too many.
+  /// - Parameter id: the number that was assigned to the link before; nil for a new one.
+  /// - Returns: nil if the peer already has an entry, or if the table is full.
   func open(
     _ device: Device, as id: LinkID? = nil, since: Instant, isMadeHere: Bool, isConfirmed: Bool
   ) -> Entry? {
@@ -83,7 +83,7 @@ final class LinkTable {
     return entry
   }
 
-  /// Takes a link out.
+  /// Removes a link.
   func close(_ device: ObjectPath) -> Entry? {
     guard let entry = entries.removeValue(forKey: device) else { return nil }
     devices[entry.id] = nil

@@ -4,25 +4,25 @@ import Journal
 import Loop
 import Radio
 
-/// A GATT application on the bus: an object manager, its services, their characteristics, and the registration.
+/// A GATT application on the bus: its object manager, services and characteristics, and its registration.
 @LoopActor
 final class ServedApplication {
   let number: ApplicationID
-  /// Of the object manager; services and characteristics are below it.
+  /// The path of the object manager; services and characteristics are below it.
   let path: ObjectPath
   let registration: KeptRegistration
-  /// By where they are; of two with one name in a service, the first.
+  /// The characteristics by ID; of duplicates in a service the first.
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
   let services: Set<BluetoothUUID>
-  /// Whether its services may ask for handles, and have places among them.
+  /// Whether it may request handles: bluetoothd supports that, and at least one service has an offset.
   private let hasOffsets: Bool
   private var objects: [ExportedObject] = []
-  /// Where bluetoothd is to put its services.
+  /// The handles that bluetoothd is asked to assign.
   var block: HandleBlock?
-  /// Whether bluetoothd may choose where, for it has refused the block.
+  /// Whether the registration requests no handles, because bluetoothd has refused them.
   private var doesWithout = false
-  /// Ends the wait for the links of its clients, while it is about to leave.
+  /// Ends the wait for the end of the clients' links, while the application is being removed.
   var leavingTimer: Registration?
 
   init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
@@ -56,7 +56,8 @@ final class ServedApplication {
           properties: [
             Property("UUID", "s", emits: .const, get: { .string(service.uuid.description) }),
             Property("Primary", "b", emits: .const, get: { .bool(true) }),
-            // With 0 bluetoothd takes any, and writes which; the characteristics know what they need of it.
+            // With 0 bluetoothd chooses a handle, and writes it to the property; the characteristics store what they
+            // need.
             Property(
               "Handle", "q", emits: .none, get: { [weak self] in .uint16(self?.handle(of: service) ?? 0) },
               set: { _ in }),
@@ -64,7 +65,7 @@ final class ServedApplication {
       ], manager: path)
   }
 
-  /// Registers it at another place from now on; nil for none.
+  /// Registers it on another adapter from now on; nil for none.
   func aim(at place: Place?) {
     doesWithout = false
     registration.aim(at: place)
@@ -77,19 +78,19 @@ final class ServedApplication {
     return service.handleOffset.map { block.handle(at: $0) }
   }
 
-  /// Whether it asks for handles when it is registered.
+  /// Whether the next registration requests handles.
   var wantsHandles: Bool { hasOffsets && !doesWithout }
 
-  /// bluetoothd has refused it. Another program's service may have one of the handles, so the next registration does without
-  /// them; where that is refused, too, it was something else, and the one after that asks for handles again.
+  /// Handles a refusal by bluetoothd. Another program's service may use one of the handles, so the next registration requests none. If that
+  /// is refused, too, the cause is another one, and the registration after it requests handles again.
   ///
-  /// - Returns: whether the next one does without them.
+  /// - Returns: whether the next registration requests no handles.
   func doesWithoutHandles(after error: DBusError) -> Bool {
     doesWithout = hasOffsets && error.name == BlueZName.Failure.failed && !doesWithout
     return doesWithout
   }
 
-  /// bluetoothd has registered it, or has it no longer: then the next registration asks for handles once more.
+  /// bluetoothd has registered the application, or has dropped it: the next registration then requests handles again.
   func registered(_ isRegistered: Bool) {
     if isRegistered, doesWithout {
       Log.shared.notice(
@@ -100,7 +101,7 @@ final class ServedApplication {
 
   subscript(id: CharacteristicID) -> ServedCharacteristic? { characteristics[id] }
 
-  /// Whether it has values for clients that never subscribe.
+  /// Whether it sends values to clients that never subscribe.
   var reachesAll: Bool { characteristics.values.contains { $0.canNotify && $0.reach == .exact } }
 
   /// A link has come up, whose peer may write.
@@ -108,22 +109,22 @@ final class ServedApplication {
     for characteristic in characteristics.values { characteristic.writeOffer?.opened(link) }
   }
 
-  /// The service says that a client will stream.
+  /// The service expects a client to stream.
   func expectStream(from link: LinkID) {
     for characteristic in characteristics.values { characteristic.writeOffer?.expectStream(from: link) }
   }
 
-  /// A peer has connected that has no link in the table.
+  /// A peer without a link in the table has connected.
   func expectUnlinkedPeers() {
     for characteristic in characteristics.values { characteristic.writeOffer?.expectUnlinkedPeers() }
   }
 
-  /// A link has ended, and with it the subscriptions of its client.
+  /// A link has ended, together with its client's subscriptions.
   func forget(_ link: LinkID) {
     for characteristic in characteristics.values { characteristic.forget(link) }
   }
 
-  /// Takes it off the bus.
+  /// Removes the application from the bus.
   func close() {
     leavingTimer = nil
     registration.close()

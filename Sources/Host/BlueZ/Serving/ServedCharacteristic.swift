@@ -4,13 +4,15 @@ import Journal
 import Loop
 import Radio
 
-/// A characteristic of ours on the bus, as `GattCharacteristic1`: what bluetoothd calls when clients write, read and
-/// subscribe, and what the clients that subscribed are known by.
+/// One of our characteristics on the bus, as `GattCharacteristic1`: the methods that bluetoothd calls when clients write, read and
+/// subscribe, and the state of the subscribers.
 ///
-/// bluetoothd from 5.76 on is offered `AcquireNotify`: it takes one socket for each client that subscribes, and closes it
-/// when the client does not want values any more, and by a fault when another one leaves. bluetoothd before 5.76 would use one socket for all clients; it is
-/// offered `StartNotify`, which tells of the first subscriber and names no client. `AcquireWrite`, over whose socket no write
-/// can be refused, is offered from 5.76 on where the service takes all writes, while all clients are known and stream (`WriteOffer`).
+/// bluetoothd from 5.76 on is offered `AcquireNotify`. It opens one socket for each client that subscribes, and closes it when the client
+/// unsubscribes; by a fault also when another client leaves. bluetoothd before 5.76 would use one socket for all clients. It is offered
+/// `StartNotify`, which reports the first subscriber without naming it.
+///
+/// From 5.76 on `AcquireWrite` is offered if the service accepts all writes, and while all clients are known and stream (`WriteOffer`). A
+/// write through its socket cannot be refused.
 @LoopActor
 final class ServedCharacteristic {
   let application: ApplicationID
@@ -18,38 +20,39 @@ final class ServedCharacteristic {
   let path: ObjectPath
   let reach: GATTCharacteristic.Reach
   let canNotify: Bool
-  /// The handle of the value in bluetoothd's database, which bluetoothd writes here when it registers the application; 0
-  /// before.
+  /// The handle of the value in bluetoothd's database, which bluetoothd writes here when it registers the application;
+  /// 0 before.
   private(set) var handle: UInt16 = 0
-  /// The handle of the Client Characteristic Configuration, which bluetoothd puts behind the value where the service
-  /// has no descriptors of its own.
+  /// The handle of the Client Characteristic Configuration. bluetoothd places it after the value if the service has no
+  /// descriptors of its own.
   var configurationHandle: UInt16 { handle &+ 1 }
-  /// The sockets of the clients that subscribed, where bluetoothd keeps clients apart.
+  /// The sockets of subscribed clients, if bluetoothd has one for each client.
   var sockets: [LinkID: PacketSocket] = [:]
-  /// Clients whose sockets bluetoothd has closed, until it shows why.
+  /// Clients whose sockets bluetoothd has closed, until the reason is known.
   var closing: [LinkID: Registration] = [:]
-  /// Clients that bluetoothd has taken the sockets of when another client left, and that hear what goes to all.
+  /// Clients with orphaned subscriptions: bluetoothd closed their sockets when another client left. They receive values
+  /// that are sent to all.
   var stranded: Set<LinkID> = []
-  /// When the last client left that had subscribed.
+  /// When the last subscribed client left.
   private(set) var lastLeft: Instant?
-  /// The sockets of the clients that wrote, the same.
+  /// The sockets of clients that wrote, if bluetoothd has one for each client.
   var writers: [LinkID: PacketSocket] = [:]
-  /// Nil where bluetoothd is never offered any.
+  /// Nil if `AcquireWrite` is never offered.
   private(set) var writeOffer: WriteOffer?
   /// Clients that have unsubscribed while bluetoothd keeps their sockets open, with the timers that close the sockets.
   var ending: [LinkID: Registration] = [:]
   /// The last value sent on each socket, for characteristics whose values must arrive without a subscription too.
   private var lastSent: [LinkID: [UInt8]] = [:]
-  /// Whether a client subscribed, where bluetoothd does not keep clients apart.
+  /// Whether a client is subscribed, if bluetoothd does not distinguish clients.
   var isNotifying = false
   /// Number of calls of `StartNotify` and `StopNotify`, by which bluetoothd reports changes of subscriptions.
   private(set) var changes: UInt64 = 0
-  /// The client that did, where that is certain.
+  /// The subscribed client, if it is certain.
   var subscriber: LinkID?
 
   private let properties: GATTCharacteristic.Properties
   private let takesAllWrites: Bool
-  /// The value that was notified last, which can be read, and the links that may read it; nil for all.
+  /// The last notified value, which clients can read, and the links that may read it; nil for all.
   private var last: (value: [UInt8], readers: [LinkID]?)?
   private weak var radio: BlueZRadio?
   private var object: ExportedObject?
@@ -78,7 +81,7 @@ final class ServedCharacteristic {
       path, interfaces: [interface(of: service, keepsApart: radio.keepsClientsApart)], manager: manager)
   }
 
-  /// bluetoothd goes by whether there is such a property, and takes no notice of its value.
+  /// Reports a changed offer. bluetoothd checks whether the property exists, and ignores its value.
   private func tell(ofOffer isMade: Bool) {
     guard let radio, let owner = radio.place?.owner else { return }
     Log.shared.debug(isMade ? "Sockets for writes are offered" : "No more sockets for writes are offered for now")
@@ -88,7 +91,7 @@ final class ServedCharacteristic {
       [.string(BlueZName.gattCharacteristic), .options(changed), .strings(isMade ? [] : ["WriteAcquired"])], to: owner)
   }
 
-  /// Takes it off the bus. No subscription is told of any more.
+  /// Removes the characteristic from the bus. Ends of subscriptions are no longer reported.
   func close() {
     object?.cancel()
     closeSockets()
@@ -99,10 +102,9 @@ final class ServedCharacteristic {
     (sockets, writers, closing, stranded, ending, lastSent) = ([:], [:], [:], [], [:], [:])
   }
 
-  /// bluetoothd has forgotten the characteristic. The handle that bluetoothd wrote is void: the next registration decides
-  /// anew.
+  /// bluetoothd has dropped the characteristic. Its handle is void: the next registration sets it again.
   ///
-  /// - Returns: the links whose subscriptions ended with that.
+  /// - Returns: the links whose subscriptions ended.
   func reset() -> [LinkID] {
     handle = 0
     let ended = subscribers + (subscriber.map { [$0] } ?? [])
@@ -113,7 +115,7 @@ final class ServedCharacteristic {
     return ended
   }
 
-  /// A link has ended, and with it its subscription.
+  /// A link has ended, together with its subscription.
   func forget(_ link: LinkID) {
     if subscribers.contains(link) { lastLeft = radio?.scheduler.now }
     sockets.removeValue(forKey: link)?.close()
@@ -124,7 +126,7 @@ final class ServedCharacteristic {
     if subscriber == link { subscriber = nil }
   }
 
-  /// The clients that want values, where bluetoothd keeps clients apart.
+  /// The subscribed clients, if bluetoothd distinguishes clients.
   var subscribers: [LinkID] {
     (Array(sockets.keys) + Array(closing.keys) + Array(stranded)).sorted { $0.number < $1.number }
   }
@@ -136,19 +138,18 @@ final class ServedCharacteristic {
     object?.changed("Notifying")
   }
 
-  /// Notes a value that was sent on the socket of a client.
+  /// Stores a value that was sent through the socket of a client.
   func sent(_ value: [UInt8], to link: LinkID) {
     if reach == .exact { lastSent[link] = value }
   }
 
-  /// The last value sent on a socket that was closed; nil if bluetoothd has read everything from the socket.
+  /// The last value that was sent through a closed socket; nil if bluetoothd has read everything from it.
   func takeUnread(of link: LinkID, from socket: PacketSocket) -> [UInt8]? {
     let value = lastSent.removeValue(forKey: link)
     return socket.hasLostPackets ? value : nil
   }
 
-  /// Has `value` read by clients that read the characteristic; where a value must reach no other client, by those that it
-  /// was meant for.
+  /// Stores `value` for clients that read the characteristic. If its reach is exact, only the recipients can read it.
   func remember(_ value: [UInt8], for recipients: Recipients) {
     guard properties.contains(.read) else { return }
     switch (reach, recipients) {
@@ -158,7 +159,7 @@ final class ServedCharacteristic {
     }
   }
 
-  // MARK: What bluetoothd calls
+  // MARK: Methods for bluetoothd
 
   private func interface(of service: ObjectPath, keepsApart: Bool) -> Interface {
     let options = Argument("options", "a{sv}")
@@ -188,7 +189,7 @@ final class ServedCharacteristic {
       Property(
         "Handle", "q", emits: .none, get: { [weak self] in .uint16(self?.handle ?? 0) },
         set: { [weak self] (value) throws(DBusError) in self?.handle = value.asUInt16 ?? 0 }),
-      // Values go to bluetoothd alone: by a signal of their own, by a socket, and in the answer to ReadValue.
+      // Values are sent only to bluetoothd: by a separate signal, by a socket, and in the answer to `ReadValue`.
       Property("Value", "ay", emits: .none, get: { .bytes([]) }),
       Property("Notifying", "b", get: { [weak self] in .bool(self?.hasSubscribers ?? false) }),
     ]
@@ -286,24 +287,24 @@ final class ServedCharacteristic {
 }
 
 extension ServedCharacteristic {
-  /// The options that bluetoothd gives with a call of a characteristic: what it says of the client and of the value.
+  /// The options of bluetoothd's calls of a characteristic, which describe the client and the value.
   ///
   /// | option | type | |
   /// | --- | --- | --- |
   /// | `device` | o | the client |
   /// | `mtu` | q | the ATT MTU of its link |
-  /// | `offset` | q | where in the value it reads or writes; left out for 0 |
+  /// | `offset` | q | the offset in the value; omitted for 0 |
   /// | `prepare-authorize` | b | the call only asks whether a prepared write may follow |
   struct CallOptions: Sendable {
     var device: ObjectPath?
     var mtu: Int?
-    /// Nil where the option is no number that an offset can be.
+    /// Nil if the option is not a valid offset.
     var offset: Int? = 0
     var isQuestion = false
-    /// Options that were not of their type.
+    /// Number of options of a wrong type.
     var malformed: UInt64 = 0
 
-    /// Reads `a{sv}` in one pass; of two entries with one key the last counts.
+    /// Parses `a{sv}` in one pass; of duplicate keys the last counts.
     init(_ options: DBusValue?) {
       guard case .dictionary(_, _, let entries)? = options else { return }
       for entry in entries {
@@ -333,7 +334,7 @@ extension GATTCharacteristic.Properties {
     Self.names.filter { contains($0.0) }.map(\.1)
   }
 
-  /// Of the flags of a peer's characteristic, those that are known here.
+  /// Converts the known flags of a peer's characteristic.
   init(flags: [String]) {
     self.init(Self.names.filter { flags.contains($0.1) }.map(\.0))
   }

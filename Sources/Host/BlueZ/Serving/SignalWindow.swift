@@ -1,18 +1,18 @@
 import Common
 
-/// How many of our signals may wait for bluetoothd, and which links wait for room among them. A value.
+/// The limit of signals that may wait for bluetoothd, and the links that wait for capacity. A value type.
 ///
-/// A program that sends signals hears nothing of their fate. bluetoothd handles its messages in order, so the answer to a
-/// call that follows signals (`org.freedesktop.DBus.Peer.Ping`) says that it has handled them.
+/// Signals have no answers. bluetoothd handles its messages in order, so the answer to a call after the signals
+/// (`org.freedesktop.DBus.Peer.Ping`) shows that it has handled them.
 struct SignalWindow: Hashable, Sendable {
-  /// Signals that bluetoothd may not have handled yet.
+  /// Maximum signals that bluetoothd may not have handled.
   static let limit = 16
 
-  /// Signals that were sent and not answered for.
+  /// Number of signals that are not confirmed as handled.
   private(set) var unhandled = 0
-  /// Those of them that the question under way answers for; nil while there is no question.
+  /// Number of signals that the pending call confirms; nil if there is no pending call.
   private var asked: Int?
-  /// Links whose values found no room, in the order in which they did.
+  /// Links whose values were refused for lack of capacity, in order.
   private var waiting: [LinkID] = []
 
   init() {}
@@ -20,25 +20,24 @@ struct SignalWindow: Hashable, Sendable {
   /// Whether a signal may be sent now.
   var hasRoom: Bool { unhandled < Self.limit }
 
-  /// A signal is sent.
+  /// Counts a sent signal.
   mutating func send() { unhandled += 1 }
 
-  /// A value for these links found no room.
+  /// Records links whose value was refused for lack of capacity.
   mutating func refuse(_ links: [LinkID]) {
     for link in links where !waiting.contains(link) { waiting.append(link) }
   }
 
-  /// Whether a question has to be asked now: signals were sent, and no question is under way. The question is under way
-  /// then.
+  /// Whether to send a call now: signals were sent, and no call is pending. The call then counts as pending.
   mutating func ask() -> Bool {
     guard asked == nil, unhandled > 0 else { return false }
     asked = unhandled
     return true
   }
 
-  /// The question is answered.
+  /// Handles the answer to the call.
   ///
-  /// - Returns: the links that waited for room.
+  /// - Returns: the links that waited for capacity.
   mutating func answered() -> [LinkID] {
     unhandled -= asked ?? 0
     asked = nil
@@ -46,9 +45,9 @@ struct SignalWindow: Hashable, Sendable {
     return waiting
   }
 
-  /// The question came back without an answer: what it asked about may still wait.
+  /// The call failed: its signals may still wait.
   mutating func unanswered() { asked = nil }
 
-  /// A link is gone.
+  /// Removes a link that has ended.
   mutating func forget(_ link: LinkID) { waiting.removeAll { $0 == link } }
 }

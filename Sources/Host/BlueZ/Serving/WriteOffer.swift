@@ -2,29 +2,29 @@ import Common
 import Loop
 import Radio
 
-/// Whether bluetoothd is offered sockets for the writes of its clients (`AcquireWrite`), of one characteristic.
+/// Decides whether bluetoothd is offered sockets for its clients' writes (`AcquireWrite`) to one characteristic.
 ///
-/// While bluetoothd waits for a client's socket, what other clients write for the first time goes into that socket, too, as the first
-/// one's (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that come together, as after a restart of this
-/// program, would be taken for each other. So a client's first write comes by `WriteValue`, which names it: there is no offer while
-/// a client is connected that has not written yet, for half a minute at most.
+/// While bluetoothd waits for a client's socket, the first writes of other clients go into that socket, too, as if from the first client
+/// (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that connect at the same time, for example after a restart
+/// of this program, would be confused. A client's first write therefore arrives by `WriteValue`, which names it. While a connected client
+/// has not written, there is no offer, for at most 30 s.
 ///
-/// What a client itself writes meanwhile is spoiled, too. So there is no offer either while a client without a socket is connected
-/// of which the service does not say that it streams: such a client writes its first values one at a time, and any other one, a
-/// phone, may begin with a burst.
+/// Further writes of the client itself during the wait are corrupted, too. There is no offer either while a client without a socket is
+/// connected that the service does not expect to stream. A streaming client writes its first values one at a time; any other client, such
+/// as a phone, may begin with a burst.
 @LoopActor
 final class WriteOffer {
-  /// A peer that has not written in so long is no client of the characteristic: to find out what there is can take a slow one ten seconds.
+  /// Time after which a peer without writes does not count as a client: discovery can take a slow peer ten seconds.
   static let patience = Duration.seconds(30)
 
   private(set) var isMade = false
-  /// Those that have come and not written yet.
+  /// Connected clients that have not written yet.
   private var newcomers: [LinkID: Registration] = [:]
-  /// While peers are connected that have no link here, one of which may be a client.
+  /// Set while peers without a link here are connected, one of which may be a client.
   private var unlinkedPeers: Registration?
-  /// Those that write by `WriteValue`.
+  /// Clients that write by `WriteValue`.
   private var callers: Set<LinkID> = []
-  /// Those that the service says will stream.
+  /// Clients that the service expects to stream.
   private var streamers: Set<LinkID> = []
   private let scheduler: any Scheduler
   private let tell: @LoopActor (Bool) -> Void
@@ -40,7 +40,7 @@ final class WriteOffer {
     decide()
   }
 
-  /// A peer is connected that has no link here before it does something: it was there before this program, or it is paired.
+  /// A peer is connected that has no link here until it is active: it connected before this program started, or is paired.
   func expectUnlinkedPeers() {
     unlinkedPeers = scheduler.schedule(after: Self.patience) { [weak self] in
       self?.unlinkedPeers = nil
@@ -56,26 +56,26 @@ final class WriteOffer {
     decide()
   }
 
-  /// The service says that a client will stream.
+  /// The service expects a client to stream.
   func expectStream(from link: LinkID) {
     streamers.insert(link)
     decide()
   }
 
-  /// A client has a socket, or has had its time.
+  /// A client has a socket, or its time has passed.
   func settled(_ link: LinkID) {
     newcomers[link] = nil
     callers.remove(link)
     decide()
   }
 
-  /// A client is gone.
+  /// A client's link has ended.
   func closed(_ link: LinkID) {
     streamers.remove(link)
     settled(link)
   }
 
-  /// bluetoothd has forgotten it.
+  /// bluetoothd has dropped the characteristic.
   func reset() {
     (isMade, callers) = (false, [])
   }

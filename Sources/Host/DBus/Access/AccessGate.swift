@@ -1,6 +1,6 @@
 import Loop
 
-/// Keeps a program's calls waiting until it is known which program it is, then lets them in or refuses them, in their order.
+/// Delays a program's calls until its credentials are known, then permits or refuses them, in order.
 @LoopActor
 final class AccessGate {
   private typealias Call = (message: Message, answer: Answer)
@@ -10,12 +10,12 @@ final class AccessGate {
   private let limits: BusLimits
   private let enter: @LoopActor (Message, Answer, Audience) -> Void
   private var waiting: [String: [Call]] = [:]
-  /// Calls of programs that may not make them.
+  /// Number of calls by programs without permission.
   var denied: UInt64 = 0
-  /// Calls that came while too many waited.
+  /// Number of calls that were refused because too many waited.
   private(set) var refused: UInt64 = 0
 
-  /// - Parameter enter: takes each call that may be made, with the audience that its caller belongs to.
+  /// - Parameter enter: handles each permitted call, with its caller's audience.
   init(_ rule: AccessRule, _ connection: BusConnection, enter: @escaping @LoopActor (Message, Answer, Audience) -> Void)
   {
     self.rule = rule
@@ -36,14 +36,14 @@ final class AccessGate {
     connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
   }
 
-  /// The audience with which a call is let in before it is known which program calls; nil where it has to be known. Any path answers a
-  /// ping, and nothing tells by it what is there.
+  /// The audience of a call that is permitted before its caller is known; nil if the caller must be known. Any path answers a ping, which
+  /// reveals nothing about objects.
   private func audience(whoeverMakes message: Message) -> Audience? {
     if rule.isOpen(message) { return .group }
     return message.interface == StandardName.peer ? .everybody : nil
   }
 
-  /// - Returns: false where too many wait already; the call is answered then.
+  /// - Returns: false if too many calls already wait; the call is then answered with an error.
   private func wait(_ call: Call, _ sender: String) -> Bool {
     let calls = waiting[sender]?.count ?? 0
     guard calls < limits.waitingCalls, calls > 0 || waiting.count < limits.waitingCallers else {
@@ -55,7 +55,7 @@ final class AccessGate {
     return true
   }
 
-  /// - Parameter credentials: nil where the bus could not say; such a program is not of the group.
+  /// - Parameter credentials: nil if the bus could not provide them; the program then does not belong to the group.
   private func learned(_ sender: String, _ credentials: Credentials?) {
     let isAllowed = credentials.map(rule.allows) ?? false
     for call in waiting.removeValue(forKey: sender) ?? [] { decide(call, isAllowed) }

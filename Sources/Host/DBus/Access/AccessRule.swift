@@ -1,11 +1,12 @@
-/// Which programs may call, and which may only look. The service asks a second time what the bus's policy has decided, for
-/// the policy may be missing or mistaken; and the policy cannot tell one property from another.
+/// Decides which programs may call, and which may only read. The service checks again what the bus's policy has decided, because the policy
+/// may be missing or wrong. The policy also cannot distinguish properties.
 public struct AccessRule: Sendable {
-  /// Whether a call reaches its method without the question which program calls: the method answers that by itself.
+  /// Whether a call is passed to its method without a check of the caller: the method performs its own check.
   public let isOpen: @Sendable (Message) -> Bool
-  /// Whether the program behind a connection is of the group: it may call methods, set properties and see everything.
+  /// Whether a program with these credentials belongs to the group: it may call methods, set properties and read
+  /// everything.
   public let allows: @Sendable (Credentials) -> Bool
-  /// The sentence that other programs are answered.
+  /// The error message for other programs.
   public let refusal: String
 
   public init(
@@ -17,8 +18,8 @@ public struct AccessRule: Sendable {
     self.allows = allows
   }
 
-  /// Whether a call only looks: at the description of an object, at properties, at the list of objects. Every program may
-  /// look, and sees what is for its audience.
+  /// Whether a call only reads: introspection, properties, or the list of objects. Every program may read, and receives
+  /// the data for its audience.
   static func looks(_ message: Message) -> Bool {
     switch message.interface {
     case StandardName.introspectable, StandardName.objectManager: true

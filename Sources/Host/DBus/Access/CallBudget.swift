@@ -1,17 +1,17 @@
 import Common
 
-/// How much each program may ask for: points that come back with time, and that each call takes some of. So no program has the
-/// loop for itself, however fast it calls.
+/// A rate limit for each program: points are refilled over time, and each call costs some. A program that calls continuously cannot occupy
+/// the loop.
 struct CallBudget: Sendable {
-  /// How many seconds' points a program that was quiet may spend at once.
+  /// The capacity of a program's budget, in seconds of refill.
   static let burst = 5
-  /// So many bytes of an answer cost as much as a call.
+  /// Number of bytes of an answer that cost as much as a call.
   static let bytesPerPoint = 4096
-  /// The programs that are known at one time; all others have one budget together.
+  /// Maximum programs with their own budgets; all others share one.
   static let capacity = 1024
 
   private struct Account {
-    /// Billionths of a point that are spent and have not come back.
+    /// Spent points that are not refilled yet, in billionths.
     var spent: Int64 = 0
     var at: Instant
   }
@@ -20,14 +20,14 @@ struct CallBudget: Sendable {
   private var accounts: [String: Account] = [:]
   private var others: Account?
 
-  /// - Parameter perSecond: the points that come back to each program in a second.
+  /// - Parameter perSecond: the refill rate for each program, in points.
   init(perSecond: Int) {
     self.perSecond = Int64(max(1, min(perSecond, 1_000_000)))
   }
 
-  /// Takes the points of a call, where the program has them.
+  /// Takes the points for a call, if the program has them.
   ///
-  /// - Returns: false where it has not; nothing is taken then.
+  /// - Returns: false if it does not have enough; nothing is then taken.
   mutating func take(_ points: Int, of sender: String, at now: Instant) -> Bool {
     if accounts[sender] == nil, accounts.count >= Self.capacity {
       accounts = accounts.filter { left(of: $0.value, at: now) > 0 }
@@ -46,7 +46,7 @@ struct CallBudget: Sendable {
     return true
   }
 
-  /// Takes the points of what a program has got already. It never owes more than comes back in five seconds.
+  /// Takes the points for an answer that a program has received. The debt is limited to five seconds of refill.
   mutating func charge(_ points: Int, to sender: String, at now: Instant) {
     if accounts[sender] != nil {
       charge(points, to: &accounts[sender], at: now)
@@ -60,14 +60,14 @@ struct CallBudget: Sendable {
     account = Account(spent: min(spent, perSecond * Int64(Self.burst) * 1_000_000_000), at: now)
   }
 
-  /// What of the spent points has not come back yet.
+  /// Spent points that are not refilled yet.
   private func left(of account: Account, at now: Instant) -> Int64 {
     let whole = Int64(Self.burst) * 1_000_000_000
     let passed = min(max(0, account.at.duration(to: now).wholeNanoseconds), whole)
     return max(0, account.spent - passed * perSecond)
   }
 
-  /// The points that a call takes: more where the answer lists many things.
+  /// The price of a call in points: higher if the answer may list many items.
   static func price(of message: Message) -> Int {
     switch message.member {
     case "GetManagedObjects", "Watch": 16

@@ -1,9 +1,9 @@
-/// The user, process and groups behind a connection, as the bus has them from the kernel.
+/// The user, process and groups of a connection, which the bus received from the kernel.
 public struct Credentials: Hashable, Sendable {
   public let uid: UInt32
-  /// Nil where the bus does not say.
+  /// Nil if the bus does not report it.
   public let pid: UInt32?
-  /// All groups, the primary one included; empty where the bus does not say.
+  /// All groups, including the primary one; empty if the bus does not report them.
   public let gids: [UInt32]
 
   public init(uid: UInt32, pid: UInt32?, gids: [UInt32]) {

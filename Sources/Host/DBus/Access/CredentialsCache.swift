@@ -1,7 +1,6 @@
 import Loop
 
-/// The credentials behind unique names. The bus never gives a unique name twice, so what it said about one holds until the
-/// name goes.
+/// The credentials of unique names. The bus never reuses a unique name, so its answer is valid until the name disappears.
 @LoopActor
 final class CredentialsCache {
   typealias Completion = @LoopActor (Result<Credentials, DBusError>) -> Void
@@ -20,7 +19,7 @@ final class CredentialsCache {
     self.connection = connection
   }
 
-  /// The credentials that are known already; nil until `get` has answered.
+  /// The credentials if they are cached; nil until `get` has answered.
   func known(_ sender: String) -> Credentials? {
     if case .known(let credentials, _) = entries[sender] { credentials } else { nil }
   }
@@ -39,7 +38,8 @@ final class CredentialsCache {
     }
   }
 
-  /// Forgets all, for the bus is gone and with it the names. A question under way fails, and its askers hear that.
+  /// Clears the cache, because the bus and its names are gone. A pending request fails, and its callers receive the
+  /// error.
   func forgetKnown() {
     for (sender, entry) in entries {
       if case .known = entry { entries[sender] = nil }
@@ -63,7 +63,7 @@ final class CredentialsCache {
   }
 
   private func remember(_ sender: String, _ credentials: Credentials) {
-    // A well-known name may change hands; only a unique one is kept.
+    // The owner of a well-known name may change; only unique names are cached.
     guard sender.hasPrefix(":") else { return }
     if entries.count >= Self.mostEntries { forgetKnown() }
     let watch = connection.names.watch(sender) { [weak self] owner in
@@ -74,7 +74,7 @@ final class CredentialsCache {
 }
 
 extension Credentials {
-  /// - Parameter answer: `a{sv}`, the answer of GetConnectionCredentials.
+  /// - Parameter answer: `a{sv}`, the answer of `GetConnectionCredentials`.
   fileprivate init?(_ answer: DBusValue?) {
     guard let uid = answer?["UnixUserID"]?.asUInt32 else { return nil }
     self.init(

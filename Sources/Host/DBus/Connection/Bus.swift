@@ -1,11 +1,11 @@
-/// The bus itself, as it can be called.
+/// Names of the bus itself.
 enum Bus {
   static let name = "org.freedesktop.DBus"
   static let path: ObjectPath = "/org/freedesktop/DBus"
   static let interface = "org.freedesktop.DBus"
 }
 
-/// The interfaces that every D-Bus program knows.
+/// Names of the standard D-Bus interfaces.
 enum StandardName {
   static let properties = "org.freedesktop.DBus.Properties"
   static let introspectable = "org.freedesktop.DBus.Introspectable"

@@ -1,13 +1,13 @@
 import Glibc
 
-/// Where a bus listens.
+/// The address of a bus.
 public enum BusAddress: Hashable, Sendable {
   case system
   case session
   /// A D-Bus address: `unix:path=/run/earshot/bus`.
   case address(String)
 
-  /// As a person says it: `system`, `session`, or a D-Bus address.
+  /// Parses `system`, `session`, or a D-Bus address.
   public init(words: String) {
     switch words {
     case "system": self = .system
@@ -16,7 +16,7 @@ public enum BusAddress: Hashable, Sendable {
     }
   }
 
-  /// The D-Bus address; for the two well-known buses from the environment, else where they always are.
+  /// The D-Bus address; of the two well-known buses from the environment, or else the standard address.
   var string: String {
     switch self {
     case .system: environment("DBUS_SYSTEM_BUS_ADDRESS") ?? "unix:path=/run/dbus/system_bus_socket"

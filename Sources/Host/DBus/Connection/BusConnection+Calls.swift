@@ -5,9 +5,9 @@ extension BusConnection {
   /// Calls a method of another program.
   ///
   /// - Parameters:
-  ///   - timeout: how long the answer may take; the error is `Timeout` then.
-  ///   - then: called once, later, on the loop: with what was returned, or with the error that came back or that kept
-  ///     the call from being made.
+  ///   - timeout: time limit for the answer; the error is then `Timeout`.
+  ///   - then: called once, later, on the loop: with the returned values, or with the error that was received or that
+  ///     prevented the call.
   public func call(
     _ destination: String, _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
     timeout: Duration = .seconds(25), then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
@@ -19,7 +19,7 @@ extension BusConnection {
     send(.call(destination, path, interface, method, arguments), timeout, then)
   }
 
-  /// Calls a method of another program and waits for what it returns.
+  /// Calls a method of another program and waits for the result.
   public func call(
     _ destination: String, _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
     timeout: Duration = .seconds(25)
@@ -33,11 +33,11 @@ extension BusConnection {
     }
   }
 
-  /// Sends a signal. Without a connection to the bus the signal is dropped: a program that comes later reads the
+  /// Sends a signal. Without a connection to the bus the signal is dropped: a program that connects later reads the
   /// properties.
   ///
-  /// - Parameter destination: the name of the one connection that the bus brings the signal to, better a unique one,
-  ///   which has one owner ever; nil for every program that asked the bus for such signals.
+  /// - Parameter destination: the name of the only connection that receives the signal, preferably a unique one, which
+  ///   never changes its owner. Nil for every program that has subscribed to such signals.
   public func emit(
     _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = [],
     to destination: String? = nil
@@ -50,17 +50,17 @@ extension BusConnection {
     }
   }
 
-  /// Calls `handler` with each signal that matches, for as long as the registration lives, over reconnections too.
+  /// Calls `handler` with each matching signal, for the lifetime of the registration, including reconnections.
   ///
-  /// A well-known name of a sender is followed: only signals of its present owner get through.
+  /// For a well-known sender name only signals of its present owner match.
   public func subscribe(_ match: SignalMatch, _ handler: @escaping @LoopActor (Message) -> Void) -> Registration {
     signals.subscribe(match, handler)
   }
 
-  /// Calls `handler` with the owner of `name` (a unique name, nil where the name has no owner): once when it is known, then
-  /// each time it changes. Without a bus no name has an owner.
+  /// Calls `handler` with the owner of `name` (a unique name, nil without an owner): once when it is known, then each time it changes.
+  /// Without a bus no name has an owner.
   ///
-  /// - Parameter hearsEachBus: whether each new bus's first word is told, also where it is that nobody has the name, as before.
+  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no owner.
   public func watchName(
     _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (_ owner: String?) -> Void
   ) -> Registration {
@@ -71,7 +71,7 @@ extension BusConnection {
     return names.watch(name, hearsEachBus: hearsEachBus, handler)
   }
 
-  /// Asks the bus for the user, process and groups behind a connection. The answer is kept until the name goes.
+  /// Asks the bus for the user, process and groups of a connection. The answer is cached until the name disappears.
   ///
   /// - Parameter sender: a message's sender, a unique name.
   public func credentials(
@@ -80,9 +80,9 @@ extension BusConnection {
     credentials.get(sender, then: then)
   }
 
-  /// Waits until the connection stands and has its name.
+  /// Waits until the connection is established and owns its name.
   ///
-  /// - Throws: why it does not stand, as soon as that is known; the connection goes on trying.
+  /// - Throws: the reason why it is not established, as soon as it is known; the connection continues to retry.
   public func ready() async throws(DBusError) {
     if case .connecting = state { await nextState() }
     switch state {
@@ -103,9 +103,9 @@ extension BusConnection {
     }
   }
 
-  // MARK: Within the room
+  // MARK: Internal
 
-  /// Calls the bus itself; also before it has said hello.
+  /// Calls the bus itself; possible before the bus has answered `Hello`.
   func callBus(
     _ method: String, _ arguments: [DBusValue] = [], timeout: Duration = .seconds(25),
     then: @escaping PendingCalls.Completion

@@ -2,14 +2,14 @@ import Common
 import Journal
 import Loop
 
-/// A connection to a bus that comes back by itself.
+/// A connection to a bus that reconnects by itself.
 ///
-/// After `connect` it stays as long as it is wanted: when the bus goes, what was pending fails, and the connection is
-/// tried again; then the name is asked for, the match rules are set and the names are looked up anew. Exported
-/// objects and subscriptions outlive all that.
+/// After `connect` it is restored until `close`. When the bus disconnects, pending calls fail, and the connection
+/// retries. It then requests its name, adds its match rules, and looks up names again. Exported objects and
+/// subscriptions persist.
 @LoopActor
 public final class BusConnection {
-  /// How the connection stands now; `onState` reports each change.
+  /// The state of the connection; `onState` reports each change.
   public private(set) var state = BusState.connecting
   /// The objects that other programs can call here.
   public let objects: ObjectTree
@@ -31,7 +31,7 @@ public final class BusConnection {
   private var backoff = BusConnection.shortestBackoff
   private var wasLost = false
   private let stateObservers = Observers<BusState>()
-  /// The name that the bus gave this connection, while there is one: `:1.42`.
+  /// The unique name from the bus, while connected: `:1.42`.
   public private(set) var uniqueName: String?
 
   private static let shortestBackoff = Duration.milliseconds(100)
@@ -39,8 +39,7 @@ public final class BusConnection {
   private static let refusedNameInterval = Duration.seconds(1)
   private static let helloTimeout = Duration.seconds(25)
 
-  /// - Parameter purpose: what a program's second connection is for, as the journal says it after "the connection to the bus":
-  ///   ` for the radio`.
+  /// - Parameter purpose: the purpose of a program's second connection, in the journal after "the connection to the bus": ` for the radio`.
   public init(
     address: BusAddress, scheduler: any Scheduler = EventLoop.shared, limits: BusLimits = BusLimits(),
     purpose: String = ""
@@ -66,9 +65,9 @@ public final class BusConnection {
 
   /// Connects, and stays connected until `close()`. `onState` reports what follows.
   ///
-  /// - Parameter name: a well-known name to own. The connection never waits in the bus's queue for it: while another
-  ///   program has the name the state is `.nameUnavailable`, and it is asked for again when it is free; where the bus
-  ///   refuses it, every second.
+  /// - Parameter name: a well-known name to own. The connection never enters the bus's queue for it. While another
+  ///   program owns the name, the state is `.nameUnavailable`, and the name is requested again when it is free. If the
+  ///   bus refuses the name, it is requested every second.
   public func connect(name: String? = nil) {
     guard transport == nil, retry == nil else { return }
     wantedName = name
@@ -82,7 +81,7 @@ public final class BusConnection {
     detach(.disconnected("The connection to the bus was closed."), state: .closed)
   }
 
-  /// Calls `handler` with each new state for as long as the registration lives.
+  /// Calls `handler` with each new state for the lifetime of the registration.
   public func onState(_ handler: @escaping @LoopActor (BusState) -> Void) -> Registration {
     stateObservers.add(handler)
   }
@@ -90,11 +89,11 @@ public final class BusConnection {
   private func enter(_ state: BusState) {
     guard self.state != state else { return }
     self.state = state
-    // An observer may bring about the next state, of which all observers hear at once.
+    // An observer may cause the next state, which is reported to all observers immediately.
     stateObservers.call(state, while: { self.state == state })
   }
 
-  // MARK: Coming and going
+  // MARK: Connecting and disconnecting
 
   private func open() {
     retry = nil
@@ -132,7 +131,7 @@ public final class BusConnection {
     guard Validity.isBusName(wantedName) else {
       return enter(.nameUnavailable(.invalidArgs("\(wantedName.debugDescription) is not a bus name.")))
     }
-    // 2: take it from an owner that lets it be taken; 4: never wait in the queue.
+    // 2: replace an owner that allows it; 4: do not enter the queue.
     let flags: UInt32 = 2 | 4
     callBus("RequestName", [.string(wantedName), .uint32(flags)]) { [weak self] in self?.nameAnswered(wantedName, $0) }
   }
@@ -141,7 +140,7 @@ public final class BusConnection {
     guard uniqueName != nil else { return }
     switch result {
     case .success(let values):
-      // 1: it is ours; 4: it was already; 3: another program's.
+      // 1: this connection owns it now; 4: it already owned it; 3: another program owns it.
       if [1, 4].contains(values.first?.asUInt32) {
         connected()
       } else {
@@ -150,7 +149,7 @@ public final class BusConnection {
       }
     case .failure(let error):
       nameWatch = nil
-      // The bus may allow it later: its policy is read anew while it runs.
+      // The bus may permit it later, because it reloads its policy while it runs.
       retry = scheduler.schedule(after: Self.refusedNameInterval) { [weak self] in
         self?.retry = nil
         self?.requestName()
@@ -214,7 +213,7 @@ public final class BusConnection {
       if signal.member == "NameOwnerChanged" { names.ownerChanged(signal) }
       if signal.member == "NameLost" { nameLost(signal.arguments.first?.asString) }
     }
-    // What this process signals to other programs it knows already.
+    // This process already knows the content of its own signals.
     if signal.sender != uniqueName { signals.dispatch(signal) }
   }
 

@@ -1,39 +1,38 @@
 /// The limits of a connection.
 public struct BusLimits: Sendable {
-  /// The largest body of a message that is sent. The system bus cuts off a program that sends over 32 MiB, header and all;
-  /// what may be larger goes as a memory file.
+  /// Maximum body of a sent message, in bytes. The system bus disconnects a program that sends more than 32 MiB, including the header.
+  /// Larger data is passed in a memory file.
   public var sentMessage = (32 << 20) - (64 << 10)
-  /// The largest message that is received, and all received ones that are not handled yet.
+  /// Maximum bytes of a received message, and of all received messages that are not handled yet.
   public var received = 80 << 20
-  /// Bytes that wait to be taken by the bus; what would exceed that is refused.
+  /// Maximum unsent bytes; a message beyond it is refused.
   public var outgoing = 64 << 20
-  /// Calls that wait for their answer. The system bus itself allows 128 and answers further ones with `LimitsExceeded`.
+  /// Maximum pending calls. The system bus allows 128 and answers further ones with `LimitsExceeded`.
   public var pendingCalls = 1024
-  /// Calls of one program that wait until the bus has said whose program it is.
+  /// Maximum calls of one program that wait for its credentials.
   public var waitingCalls = 256
-  /// Programs about which the bus is being asked.
+  /// Maximum programs with a pending request for credentials.
   public var waitingCallers = 256
-  /// Maximum number of connections that receive signals about objects of the group.
+  /// Maximum connections that receive signals about objects of the group.
   public var watchers = 32
-  /// Maximum number of such connections of one user.
+  /// Maximum such connections of one user.
   public var watchersOfUser = 16
-  /// Values in one received message, all levels counted: a message of a few megabytes can name millions of values.
+  /// Maximum values in one received message, on all levels: a message of a few megabytes can contain millions.
   public var values = 1 << 20
-  /// Files of callers that are read at one time; a file that does not answer keeps its place until it does.
+  /// Maximum files of callers that are read at one time; a file that does not answer counts until it does.
   public var filesAtOnce = 4
-  /// Of these, those of one user.
+  /// Maximum of these for one user.
   public var filesOfUser = 2
-  /// Files of callers that wait to be read.
+  /// Maximum files of callers that wait to be read.
   public var waitingFiles = 16
-  /// Of these, those of one user.
+  /// Maximum of these for one user.
   public var waitingFilesOfUser = 8
-  /// How long a caller's file may take, the wait included.
+  /// Time limit for a caller's file, including the wait.
   public var fileTime = Duration.seconds(10)
-  /// What a program may ask for in a second, over time, where there is a rule of access: a call takes one point of that, one for
-  /// everything there is 16, and each 4 KiB of an answer one more. One that was quiet may spend five seconds' points at once. bluetoothd's calls are
-  /// not counted.
+  /// The refill rate of a program's call budget, in points, if there is an access rule. A call costs 1 point, or 16 if it lists all
+  /// objects; each 4 KiB of an answer costs one more. The budget holds five seconds of refill. bluetoothd's calls are not counted.
   public var callsPerSecond = 2000
-  /// Messages handled in one turn of the loop, and how long they may take together: then the loop's other work has its turn.
+  /// Maximum messages that are handled in one loop iteration, and the maximum time for them.
   public var messagesPerTurn = 64
   public var turn = Duration.milliseconds(2)
 

@@ -1,13 +1,13 @@
-/// How a connection to the bus stands.
+/// The state of a connection to the bus.
 public enum BusState: Hashable, Sendable {
-  /// Not there yet; also before `connect` was called.
+  /// Not established yet; also before `connect` is called.
   case connecting
-  /// On the bus, with the name that was asked for, if one was.
+  /// Established, and owner of the requested name, if any.
   case connected(uniqueName: String)
-  /// On the bus, but without the name: `Busy` when another program owns it (it is taken as soon as it is free),
-  /// otherwise what the bus said.
+  /// Established, but without the name: `Busy` if another program owns it (it is requested again when it is free),
+  /// otherwise the bus's error.
   case nameUnavailable(DBusError)
-  /// Cut off; the connection is tried again.
+  /// Disconnected; the connection retries.
   case lost(DBusError)
   /// Closed by `close()`.
   case closed

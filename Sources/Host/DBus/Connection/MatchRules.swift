@@ -1,12 +1,11 @@
 import Journal
 import Loop
 
-/// The match rules that the bus has from this connection, each with the number of its uses, so that two subscriptions to the
-/// same signals share one.
+/// The connection's match rules at the bus, each with a use count, so that subscriptions to equal signals share a rule.
 @LoopActor
 final class MatchRules {
   private var counts: [String: Int] = [:]
-  /// Sends AddMatch or RemoveMatch, if there is a bus.
+  /// Sends `AddMatch` or `RemoveMatch`, if connected.
   private let send: @LoopActor (_ method: String, _ rule: String) -> Void
 
   init(_ send: @escaping @LoopActor (_ method: String, _ rule: String) -> Void) {

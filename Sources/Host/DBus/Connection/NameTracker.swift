@@ -1,12 +1,12 @@
 import Loop
 
-/// The owners of bus names, for the names that this process asks about.
+/// The owners of the bus names that this process has requested.
 @LoopActor
 final class NameTracker {
   private final class Watcher {
     private let handler: @LoopActor (String?) -> Void
     private let hearsEachBus: Bool
-    /// The owner that the handler was called with last.
+    /// The owner in the last call of the handler.
     private var reported: String??
     var isAlive = true
 
@@ -14,7 +14,7 @@ final class NameTracker {
       (self.hearsEachBus, self.handler) = (hearsEachBus, handler)
     }
 
-    /// Calls the handler, unless the owner is the one that it was called with last.
+    /// Calls the handler, unless the owner is unchanged since its last call.
     @LoopActor
     func report(_ owner: String?) {
       guard isAlive, reported != .some(owner) else { return }
@@ -22,7 +22,7 @@ final class NameTracker {
       handler(owner)
     }
 
-    /// The bus is gone.
+    /// The bus is disconnected.
     func lostBus() { if hearsEachBus { reported = nil } }
   }
 
@@ -40,10 +40,10 @@ final class NameTracker {
     self.connection = connection
   }
 
-  /// The name's owner, as far as it is known.
+  /// The name's owner, if known.
   func owner(of name: String) -> String? { names[name]?.owner }
 
-  /// Follows a name until the registration goes.
+  /// Tracks a name for the lifetime of the registration.
   func track(_ name: String) -> Registration {
     names[name, default: Name()].uses += 1
     if names[name]?.uses == 1 {
@@ -53,9 +53,9 @@ final class NameTracker {
     return Registration { [weak self] in self?.untrack(name) }
   }
 
-  /// Follows a name; calls the handler with its owner once that is known, and with each other one after it.
+  /// Tracks a name; calls the handler with its owner once it is known, and after each change.
   ///
-  /// - Parameter hearsEachBus: whether each new bus's first word is told, also where it is that nobody has the name, as before.
+  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no owner.
   func watch(
     _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (String?) -> Void
   ) -> Registration {
@@ -83,7 +83,7 @@ final class NameTracker {
     }
   }
 
-  /// Takes a NameOwnerChanged of the bus.
+  /// Handles a `NameOwnerChanged` signal of the bus.
   func ownerChanged(_ message: Message) {
     guard message.arguments.count == 3, let name = message.arguments[0].asString,
       let owner = message.arguments[2].asString
@@ -91,12 +91,12 @@ final class NameTracker {
     set(name, owner.isEmpty ? nil : owner)
   }
 
-  /// The bus is new: asks it about every name.
+  /// Requests the owners of all names from a new bus.
   func askAll() {
     for name in names.keys.sorted() { ask(name) }
   }
 
-  /// The bus is gone, and every name with it.
+  /// The bus is disconnected, and its names have no owners.
   func forgetAll() {
     for name in names.keys.sorted() {
       if names[name]?.owner != nil { set(name, nil) }
@@ -105,8 +105,7 @@ final class NameTracker {
     }
   }
 
-  /// Asks the bus for the owner of a name. Its messages come in order, so the answer is never older than a change that came
-  /// before it.
+  /// Requests the owner of a name. The bus sends messages in order, so the answer is never older than an earlier signal.
   private func ask(_ name: String) {
     guard connection.uniqueName != nil else { return }
     connection.callBus("GetNameOwner", [.string(name)]) { [weak self] result in

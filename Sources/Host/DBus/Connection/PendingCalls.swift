@@ -1,6 +1,6 @@
 import Loop
 
-/// The calls whose answer is awaited, by their serial.
+/// The pending calls, by serial.
 @LoopActor
 final class PendingCalls {
   typealias Completion = @LoopActor (Result<[DBusValue], DBusError>) -> Void
@@ -13,7 +13,7 @@ final class PendingCalls {
 
   private let scheduler: any Scheduler
   private var calls: [UInt32: Call] = [:]
-  /// Answers of ours that the bus may refuse, and whether it has.
+  /// Sent answers that the bus may refuse, and whether it has.
   private var answers: [UInt32: Bool] = [:]
 
   init(_ scheduler: any Scheduler) {
@@ -30,13 +30,13 @@ final class PendingCalls {
     calls[serial] = Call(destination: call.destination, then: then, timer: timer)
   }
 
-  /// An answer of ours is on its way: what the bus says against it is noted until `settle`.
+  /// Registers a sent answer: an error of the bus about it is recorded until `settle`.
   func sent(answer serial: UInt32) { answers[serial] = false }
 
   /// - Returns: whether the bus has refused the answer.
   func settle(answer serial: UInt32) -> Bool { answers.removeValue(forKey: serial) ?? false }
 
-  /// Takes a return or an error from the bus.
+  /// Handles a return or an error from the bus.
   func complete(_ message: Message) {
     if let serial = message.replySerial, answers[serial] != nil, message.kind == .error, message.sender == Bus.name {
       answers[serial] = true
@@ -53,7 +53,7 @@ final class PendingCalls {
     }
   }
 
-  /// Fails all of them.
+  /// Fails all pending calls.
   func failAll(_ error: DBusError) {
     for serial in calls.keys.sorted() { finish(serial, .failure(error)) }
   }
@@ -64,8 +64,8 @@ final class PendingCalls {
     call.then(result)
   }
 
-  /// A program that guesses a serial could answer in the place of another: where a unique name was called, the answer must
-  /// come from it. The bus itself answers for programs that cannot.
+  /// Whether the message is a valid answer to a call. A program that guesses a serial must not answer for another: if the destination is a
+  /// unique name, that connection must be the sender. The bus itself answers for missing programs.
   private static func mayAnswer(_ message: Message, _ destination: String?) -> Bool {
     guard let destination, let sender = message.sender, sender != Bus.name else { return true }
     return destination.hasPrefix(":") ? sender == destination : destination != Bus.name

@@ -1,10 +1,10 @@
-/// The signals that a subscription is for. A part that is nil matches everything.
+/// The filter of a signal subscription. A nil part matches everything.
 public struct SignalMatch: Hashable, Sendable {
-  /// A unique or a well-known name; with a well-known one, the signals of its owner.
+  /// A unique or a well-known name; a well-known one matches signals of its owner.
   public var sender: String?
   public var path: ObjectPath?
-  /// This path and all below it. The bus is not told: dbus-daemon 1.14 takes rules that differ in it alone for the same, so the
-  /// end of one takes another one away.
+  /// Matches this path and all below it. The part is not sent to the bus: dbus-daemon 1.14 treats rules that differ only in it as equal, so
+  /// that removing one removes another.
   public var pathNamespace: ObjectPath?
   public var interface: String?
   public var member: String?
@@ -23,14 +23,15 @@ public struct SignalMatch: Hashable, Sendable {
     self.arg0 = arg0
   }
 
-  /// The rule for the bus; nil if a part is not what it should be.
+  /// The match rule for the bus; nil if a part is invalid.
   var rule: String? {
     guard sender.map(Validity.isBusName) ?? true, interface.map(Validity.isInterface) ?? true,
       member.map(Validity.isMember) ?? true, arg0.map(Validity.isText) ?? true, path == nil || pathNamespace == nil
     else { return nil }
     var rule = "type='signal'"
     func add(_ key: String, _ value: String?) {
-      // Only arg0 can have an apostrophe: it ends the quotes, stands escaped, and begins them again.
+      // Only arg0 can contain an apostrophe: the quotes are closed, the apostrophe is escaped, and the quotes are
+      // opened again.
       if let value {
         rule += ",\(key)='\(value.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''"))'"
       }
@@ -43,7 +44,7 @@ public struct SignalMatch: Hashable, Sendable {
     return rule
   }
 
-  /// Whether the signal matches, its sender aside.
+  /// Whether the signal matches, regardless of its sender.
   func matches(_ message: Message) -> Bool {
     if let member, member != message.member { return false }
     if let interface, interface != message.interface { return false }

@@ -1,7 +1,7 @@
 import Journal
 import Loop
 
-/// The subscriptions of this process to signals.
+/// The signal subscriptions of this process.
 @LoopActor
 final class SignalRouter {
   private final class Subscription {
@@ -18,7 +18,7 @@ final class SignalRouter {
   }
 
   private unowned let connection: BusConnection
-  /// By the signal's name; a subscription to signals of any name is under the empty one.
+  /// Subscriptions by signal name; subscriptions to all names are under the empty name.
   private var subscriptions: [String: [Subscription]] = [:]
   private var lastID = 0
 
@@ -35,7 +35,7 @@ final class SignalRouter {
     let subscription = Subscription(lastID, match, handler)
     let key = match.member ?? ""
     subscriptions[key, default: []].append(subscription)
-    // The name first: then its owner is known before the first signal of the rule arrives.
+    // The name is tracked first, so that its owner is known before the first signal of the rule arrives.
     let name = match.trackedName.map { connection.names.track($0) }
     connection.rules.add(rule)
     return Registration { [weak self] in
@@ -51,7 +51,7 @@ final class SignalRouter {
     connection.rules.remove(rule)
   }
 
-  /// Calls the handlers that want the signal, in the order in which they subscribed.
+  /// Calls the handlers of matching subscriptions, in the order of subscription.
   func dispatch(_ message: Message) {
     guard message.fault == nil else { return }
     let wanted = (subscriptions[message.member ?? ""] ?? []) + (subscriptions[""] ?? [])
@@ -69,7 +69,7 @@ final class SignalRouter {
 }
 
 extension SignalMatch {
-  /// The well-known name whose owner has to be followed.
+  /// The well-known name whose owner must be tracked.
   fileprivate var trackedName: String? {
     guard let sender, sender != Bus.name, !sender.hasPrefix(":") else { return nil }
     return sender

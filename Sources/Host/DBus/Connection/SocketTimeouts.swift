@@ -1,7 +1,7 @@
 internal import CDBus
 import Loop
 
-/// libdbus's timeouts on the scheduler.
+/// Implements libdbus's timeouts with the scheduler.
 @LoopActor
 final class SocketTimeouts {
   private let scheduler: any Scheduler
@@ -29,7 +29,7 @@ final class SocketTimeouts {
   }
 
   private func fire(_ timeout: OpaquePointer) {
-    // A timeout of libdbus goes on until it is removed.
+    // A timeout of libdbus repeats until it is removed.
     update(timeout)
     dbus_timeout_handle(timeout)
     onProgress()

@@ -2,13 +2,13 @@ internal import CDBus
 import Common
 import Loop
 
-/// libdbus's watches on the event loop. libdbus has one watch for each direction of one descriptor, the event loop one
-/// source for each descriptor: this joins them.
+/// Implements libdbus's watches with the event loop. libdbus has one watch for each direction of a descriptor, the
+/// event loop one source for each descriptor; this class combines them.
 @LoopActor
 final class SocketWatches {
   private var watches: [OpaquePointer] = []
   private var sources: [Int32: (wanted: Readiness, registration: Registration)] = [:]
-  /// Called after a watch was handled: there may be messages.
+  /// Called after a watch was handled, because messages may have arrived.
   var onProgress: @LoopActor () -> Void = {}
 
   func add(_ watch: OpaquePointer) {
@@ -48,7 +48,7 @@ final class SocketWatches {
 
   private func handle(_ descriptor: Int32, _ ready: Readiness) {
     for watch in watches {
-      // Handling one watch may take others away.
+      // Handling one watch may remove others.
       guard watches.contains(watch), dbus_watch_get_unix_fd(watch) == descriptor, dbus_watch_get_enabled(watch) != 0
       else { continue }
       let asked = dbus_watch_get_flags(watch) | DBUS_WATCH_HANGUP.rawValue | DBUS_WATCH_ERROR.rawValue

@@ -2,9 +2,9 @@ internal import CDBus
 import Journal
 import Loop
 
-/// One connection of libdbus, from opening to its end: a socket on the event loop that gives and takes messages.
+/// One connection of libdbus, from opening to its end: a socket on the event loop that sends and receives messages.
 ///
-/// All calls into libdbus, and all of libdbus's calls back, are on the loop's thread.
+/// All calls into libdbus, and all of its callbacks, run on the loop's thread.
 @LoopActor
 final class Transport {
   private let connection: OpaquePointer
@@ -14,15 +14,15 @@ final class Transport {
   private let scheduler: any Scheduler
   private var isPumpScheduled = false
   private(set) var isOpen = true
-  /// Messages with something private in them that the bus does not have yet.
+  /// Messages with private content that are not completely sent.
   private var privates: [RawMessage] = []
 
-  /// A message came. Not called after `close()`.
+  /// Called with each received message, but not after `close()`.
   var onMessage: @LoopActor (Message) -> Void = { _ in }
-  /// The other side is gone. Called once, after the last message.
+  /// Called once, after the last message, when the other side has disconnected.
   var onLost: @LoopActor () -> Void = {}
 
-  /// Connects the socket; authentication goes on by itself, and what is sent meanwhile waits for it.
+  /// Connects the socket. Authentication continues asynchronously, and messages wait for it.
   init(_ address: String, scheduler: any Scheduler, limits: BusLimits) throws(DBusError) {
     guard Validity.isText(address) else { throw .invalidArgs("A bus address cannot contain a NUL.") }
     var error = CDBus.DBusError()
@@ -45,7 +45,7 @@ final class Transport {
   }
 
   private func attach() {
-    // The connection holds the transport until `close()`.
+    // The connection retains the transport until `close()`.
     let box = Unmanaged.passRetained(self).toOpaque()
     let added =
       dbus_connection_set_watch_functions(connection, addWatch, removeWatch, toggleWatch, box, nil) != 0
@@ -55,7 +55,7 @@ final class Transport {
     schedulePump()
   }
 
-  /// Ends the connection; what the kernel took so far is still delivered.
+  /// Ends the connection; data that the kernel has already accepted is still delivered.
   func close() {
     guard isOpen else { return }
     isOpen = false
@@ -72,7 +72,7 @@ final class Transport {
     Unmanaged.passUnretained(self).release()
   }
 
-  /// Gives libdbus the name that the bus gave.
+  /// Passes the unique name to libdbus.
   func setUniqueName(_ name: String) {
     guard isOpen, Validity.isBusName(name) else { return }
     _ = dbus_bus_set_unique_name(connection, name)
@@ -80,16 +80,16 @@ final class Transport {
 
   /// Queues a message.
   ///
-  /// - Returns: the serial that it got, and the bytes of its body.
+  /// - Returns: its serial, and the size of its body in bytes.
   func send(_ message: Message) throws(DBusError) -> (serial: UInt32, size: Int) {
     let (raw, serial) = try queue(message)
     return (serial, raw.size)
   }
 
-  /// Queues a message with something private in it. When the bus has the whole of it, or the connection ends, its texts are
-  /// overwritten here.
+  /// Queues a message with private content. Its texts are overwritten in memory when the bus has received all of it, or when the connection
+  /// ends.
   ///
-  /// - Returns: as `send`.
+  /// - Returns: like `send`.
   func sendPrivate(_ message: Message) throws(DBusError) -> (serial: UInt32, size: Int) {
     let (raw, serial) = try queue(message)
     raw.isPrivate = true
@@ -116,7 +116,7 @@ final class Transport {
     return (raw, serial)
   }
 
-  /// Lets go of private messages that the bus has.
+  /// Releases private messages that are completely sent.
   private func dropPrivates() {
     if !privates.isEmpty, dbus_connection_has_messages_to_send(connection) == 0 { privates = [] }
   }
@@ -130,7 +130,7 @@ final class Transport {
     }
   }
 
-  /// Hands on the messages that have come; after some of them the loop's other work gets its turn.
+  /// Delivers received messages; after some of them the loop handles other work.
   private func pump() {
     dropPrivates()
     let end = scheduler.now.advanced(by: limits.turn)
@@ -158,14 +158,15 @@ final class Transport {
   fileprivate func remove(timeout: OpaquePointer) { timeouts.remove(timeout) }
 }
 
-// libdbus calls these from within the calls above, on the loop's thread.
+// libdbus calls these functions from within the calls above, on the loop's thread.
 
 private func onLoop(
   _ box: UnsafeMutableRawPointer?, _ object: OpaquePointer?, _ body: @LoopActor (Transport, OpaquePointer) -> Void
 ) {
   guard let box, let object else { return }
   let transport = Unmanaged<Transport>.fromOpaque(box).takeUnretainedValue()
-  // The loop's thread has it from libdbus and keeps it; as a number it may pass into the loop's isolation.
+  // The loop's thread received the pointer from libdbus, and does not pass it on; as a number it can enter the actor's
+  // isolation.
   let address = UInt(bitPattern: object)
   LoopActor.assumeIsolated {
     if let object = OpaquePointer(bitPattern: address) { body(transport, object) }

@@ -2,7 +2,7 @@ import Common
 import Glibc
 import MemoryFiles
 
-/// A file descriptor with an owner: it is closed when the last reference goes. Two are equal if they are one object.
+/// An owned file descriptor, which is closed when the last reference is released. Two are equal if they are one object.
 public final class FileDescriptor: Sendable, Hashable {
   private static let none: Int32 = -1
   private let number: Locked<Int32>
@@ -16,7 +16,7 @@ public final class FileDescriptor: Sendable, Hashable {
     close()
   }
 
-  /// A memory file with `bytes` in it that no program can change any more, to be read from its beginning.
+  /// A memory file with `bytes` that no program can change, positioned at its beginning.
   ///
   /// - Parameter name: shown in `/proc`, for debugging only; at most 249 bytes without U+0000 (`InvalidArgs`).
   public static func sealed(_ bytes: [UInt8], name: String) throws(DBusError) -> FileDescriptor {
@@ -30,18 +30,17 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// The number, for system calls while this object is held; -1 once it is closed or taken.
+  /// The number, for system calls while this object is referenced; -1 after it was closed or taken.
   public var raw: Int32 { number.withLock { $0 } }
 
-  /// Another descriptor for the same open file, with an owner of its own.
+  /// Duplicates the descriptor for the same open file, with a separate owner.
   public func duplicate() throws(DBusError) -> FileDescriptor {
     let copy = number.withLock { fcntl($0, F_DUPFD_CLOEXEC, 3) }
     guard copy >= 0 else { throw .failed("The descriptor cannot be duplicated: \(reason(errno)).") }
     return FileDescriptor(owning: copy)
   }
 
-  /// The same file opened once more, to be read from its beginning: unlike with a duplicate, who reads one of the two does not
-  /// move the place at which the other is read.
+  /// Opens the same file again, positioned at its beginning. Unlike a duplicate, it has its own read position.
   public func reopened() throws(DBusError) -> FileDescriptor {
     do throws(MemoryFile.Failure) {
       return FileDescriptor(
@@ -51,11 +50,11 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// Whether the file is open a second time, here or in another program. Of a memory file that `sealed` has made, and that is not
-  /// open for writing anywhere.
+  /// Whether the file is also open elsewhere, in this or another program. It is valid for a memory file from `sealed` that is not open for
+  /// writing anywhere.
   public var isOpenElsewhere: Bool { number.withLock { MemoryFile.isOpenElsewhere($0) } }
 
-  /// All bytes of a memory file, without moving the place at which it is read.
+  /// All bytes of a memory file, without changing its read position.
   public func contents() throws(DBusError) -> [UInt8] {
     var status = stat()
     guard fstat(raw, &status) == 0 else { throw .failed("The descriptor cannot be read: \(reason(errno)).") }
@@ -72,7 +71,7 @@ public final class FileDescriptor: Sendable, Hashable {
     return bytes
   }
 
-  /// Hands the open descriptor over to the caller, who closes it; nil if it was taken or closed before.
+  /// Returns the open descriptor, which the caller must close; nil if it was taken or closed before.
   public func take() -> Int32? {
     number.withLock { number in
       defer { number = Self.none }
@@ -80,15 +79,15 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// Closes it now; nothing happens the second time.
+  /// Closes it now; a second call has no effect.
   public func close() {
     if let descriptor = take() { _ = Glibc.close(descriptor) }
   }
 
-  /// Reads to the end, from where the file stands, without ever waiting for a writer.
+  /// Reads from the present position to the end, without waiting for a writer.
   ///
-  /// - Parameter limit: the most bytes that are taken; one more is a `LimitExceeded`.
-  /// - Throws: `NotReady` when a pipe or socket is still open on the other side and has nothing to read.
+  /// - Parameter limit: maximum bytes; more result in `LimitExceeded`.
+  /// - Throws: `NotReady` if a pipe or socket is open at the other end and contains no data.
   public func readAll(limit: Int) throws(DBusError) -> [UInt8] {
     let descriptor = raw
     var status = stat()
@@ -109,15 +108,13 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// Reads a file of another program to its end, from where it stands. This waits for the disk that the file is on, and for
-  /// as long as that takes.
+  /// Reads another program's file from the present position to the end. The call blocks until the file system answers.
   ///
   /// - Parameters:
-  ///   - limit: the most bytes that are taken; one more is a `LimitExceeded`.
-  ///   - isGivenUp: asked after each part; true ends the reading with `Timeout`.
-  /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file: a pipe, a socket or a device may never
-  ///   come to its end, a memory file that is not sealed may change while it is read, and a file of procfs, sysfs and their like
-  ///   shows this process's own state.
+  ///   - limit: maximum bytes; more result in `LimitExceeded`.
+  ///   - isGivenUp: called after each part; true ends the call with `Timeout`.
+  /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file. A pipe, a socket or a device may never end; an
+  ///   unsealed memory file may change meanwhile; a file of procfs, sysfs or similar shows this process's own state.
   func readFile(limit: Int, isGivenUp: () -> Bool = { false }) throws(DBusError) -> [UInt8] {
     let descriptor = raw
     var status = stat()
@@ -157,7 +154,7 @@ public final class FileDescriptor: Sendable, Hashable {
   }
 }
 
-/// What the system says about an error number.
+/// The system's text for an error number.
 func reason(_ number: Int32) -> String {
   strerror(number).map { String(cString: $0) } ?? "error \(number)"
 }

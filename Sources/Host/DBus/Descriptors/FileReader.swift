@@ -2,14 +2,14 @@ import Common
 import Journal
 import Loop
 
-/// Reads files that callers pass, on threads of their own: a file may be on a disk that takes its time, or in a file system
-/// of the caller that never answers. So many are read at one time, and so many wait, fewer of one user's, and each has so long
-/// (`BusLimits`); what exceeds one of these is a named error and is counted. The thread of a file that does not answer is lost until the file does.
+/// Reads files that callers pass, on separate threads: a file may be on a slow disk, or in a file system of the caller that never answers.
+/// `BusLimits` limits the files that are read and that wait, in total and for each user, and the time for each. A file beyond a limit
+/// results in a named error and is counted. The thread of a file that does not answer is blocked until it does.
 @LoopActor
 final class FileReader {
   typealias Completion = @LoopActor (Result<[UInt8], DBusError>) -> Void
 
-  /// Whose files they are: a user's, or a program's of which the user is not known.
+  /// The owner of files: a user, or a program whose user is unknown.
   enum Owner: Hashable, Sendable {
     case user(UInt32)
     case program(String)
@@ -45,11 +45,11 @@ final class FileReader {
   private var idle: [any Offloading] = []
   private var workers = 0
   private var waiting: [Job] = []
-  /// How many of each owner's files are being read, those that were given up included.
+  /// Number of files of each owner that are being read, including abandoned ones.
   private var reading: [Owner: Int] = [:]
-  /// Files that were not read because too many were.
+  /// Number of files that were refused because of a limit.
   private(set) var refused: UInt64 = 0
-  /// Files that took too long.
+  /// Number of files that timed out.
   private(set) var late: UInt64 = 0
 
   init(
@@ -63,8 +63,8 @@ final class FileReader {
 
   /// Reads a file to its end, as `FileDescriptor.readFile` does.
   ///
-  /// - Parameter then: called once, later: with the bytes, or with `LimitExceeded` where the file is larger than `limit`,
-  ///   `Busy` where too many files are being read, `Timeout` where it took too long, or what `readFile` says.
+  /// - Parameter then: called once, later: with the bytes, or with `LimitExceeded` if the file is larger than `limit`,
+  ///   `Busy` if too many files are being read, `Timeout`, or an error of `readFile`.
   func read(_ file: FileDescriptor, of owner: Owner, limit: Int, then: @escaping Completion) {
     guard hasPlace(for: owner) else {
       refused += 1

@@ -2,65 +2,65 @@ import CPackets
 import Glibc
 import Loop
 
-/// One end of a pair of connected sockets that keep packets apart (`SOCK_SEQPACKET`), on the event loop. The other end
-/// goes to another program as a descriptor, so that the two exchange packets without the bus.
+/// One end of a pair of connected packet sockets (`SOCK_SEQPACKET`) on the event loop. The other end is passed to
+/// another program as a descriptor, so that the two exchange packets without the bus.
 ///
-/// No call waits. Packets keep their order and their bounds; one of no bytes is a packet, too.
+/// No call blocks. Order and boundaries of packets are preserved; an empty packet is valid.
 @LoopActor
 public final class PacketSocket {
-  /// What became of a packet that was to be sent.
+  /// The result of sending a packet.
   public enum Sending: Hashable, Sendable {
-    /// The kernel has it, for the other end to take.
+    /// The kernel has accepted it for the other end.
     case sent
-    /// The other end has not taken enough of what was sent before; `onRoom` is called when it has.
+    /// The buffer is full; `onRoom` is called when the other end has read enough.
     case full
-    /// The other end is gone, or this one was closed.
+    /// The other end is closed, or this one.
     case closed
-    /// The packet is longer than the kernel's buffer for all of them.
+    /// The packet is longer than the kernel's send buffer.
     case tooLong
   }
 
-  /// What was found when a packet was asked for.
+  /// The result of receiving.
   public enum Arrival: Hashable, Sendable {
     case packet([UInt8])
-    /// A packet over the limit came, and is thrown away.
+    /// A packet longer than the limit arrived, and was discarded.
     case tooLong
     case nothing
-    /// The other end is gone and all that it sent is received, or this end was closed.
+    /// The other end is closed and all its packets were received, or this end is closed.
     case closed
   }
 
-  /// Called while packets wait to be received, again in each turn of the loop (but see `gatheringTime`), and once before
+  /// Called while packets can be received, in each loop iteration (except during `gatheringTime`), and once before
   /// `onHangUp`. Without it packets wait in the kernel.
   public var onReadable: (@LoopActor () -> Void)? { didSet { watch() } }
-  /// Called once after `.full`, however often that was said, when there is room again.
+  /// Called once after one or more `.full` results, when the buffer has capacity again.
   public var onRoom: (@LoopActor () -> Void)?
-  /// Called once, when every copy of the other end is closed. What it had sent can still be received.
+  /// Called once when every copy of the other end is closed. Its earlier packets can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
-  /// How long `onReadable` pauses after it received several packets: a program that wakes for each packet of many costs the machine
-  /// more than one that wakes for several. After the pause it is called even where nothing came. No pause follows a single packet,
-  /// or a `receive` that took as many as it asked for. Nil: never a pause.
+  /// Pause of `onReadable` after several packets were received, because waking for each packet costs more than waking for several. After
+  /// the pause it is called even without new packets. There is no pause after a single packet, or after a `receive` that returned its
+  /// maximum count. Nil: never a pause.
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor
-  /// Whether the last `receive` took several packets, and fewer than were asked for: all that waited.
+  /// Whether the last `receive` returned more than one packet, and fewer than its maximum count.
   private var tookSeveral = false
-  /// Set while `onReadable` waits for the gathering time to pass.
+  /// Set while `onReadable` pauses for the gathering time.
   private var gathering: Registration?
   private var isWaitingForRoom = false
   private var isHungUp = false
   private var watched: Readiness = []
   private var registration: Registration?
 
-  /// An end that was received from another program.
+  /// Wraps an end that was received from another program.
   ///
-  /// - Parameter buffer: the bytes that may wait on their way to the other end, as with `pair`.
-  /// - Throws: `Failed` where the descriptor is no socket.
+  /// - Parameter buffer: maximum unread bytes for the other end, as in `pair`.
+  /// - Throws: `Failed` if the descriptor is not a socket.
   public init(owning end: FileDescriptor, buffer: Int? = nil) throws(DBusError) {
     self.end = end
     if let buffer { try Self.limit(end, to: buffer) }
-    // With the sender's credentials beside each packet, one of no bytes differs from the end of them.
+    // With the sender's credentials attached to each packet, an empty packet differs from the end of the stream.
     var yes: Int32 = 1
     guard setsockopt(end.raw, SOL_SOCKET, SO_PASSCRED, &yes, socklen_t(MemoryLayout<Int32>.size)) == 0,
       fcntl(end.raw, F_SETFL, O_NONBLOCK) == 0
@@ -68,14 +68,13 @@ public final class PacketSocket {
     watch()
   }
 
-  /// Makes a pair.
+  /// Creates a pair.
   ///
   /// - Parameters:
-  ///   - buffer: the bytes that may wait in the kernel on their way to the other end, each packet with some hundred bytes of the
-  ///     kernel's own; nil for what the machine has as its default (about 200 KiB). The kernel takes 4608 where less is asked for.
-  ///   - otherBuffer: the same on their way from the other end. Where more is asked for than the machine allows
-  ///     (`net.core.wmem_max`), the kernel takes that.
-  /// - Returns: this end, and the other one, to be handed over and then dropped: an end is closed with its last copy.
+  ///   - buffer: maximum bytes in the kernel that the other end has not read, including some hundred bytes of overhead for each packet. Nil
+  ///     for the system's default (about 200 KiB). The kernel's minimum is 4608.
+  ///   - otherBuffer: the same limit for packets from the other end. The kernel limits it to `net.core.wmem_max`.
+  /// - Returns: this end, and the other one, which the caller passes on and then releases: an end is closed with its last copy.
   public static func pair(buffer: Int? = nil, otherBuffer: Int? = nil) throws(DBusError)
     -> (socket: PacketSocket, other: FileDescriptor)
   {
@@ -87,39 +86,41 @@ public final class PacketSocket {
     return (try PacketSocket(owning: end, buffer: buffer), other)
   }
 
-  /// Has more or fewer bytes wait from now on, as with `pair`; what waits already goes on. Does nothing for a closed end.
+  /// Changes the limit of unread bytes, as in `pair`; packets already sent are not affected. It has no effect on a
+  /// closed end.
   public func limit(to buffer: Int) { try? Self.limit(end, to: buffer) }
 
   private static func limit(_ end: FileDescriptor, to buffer: Int) throws(DBusError) {
-    // The kernel doubles the number, for its own part.
+    // The kernel doubles the number to include its overhead.
     var half = Int32(clamping: buffer / 2)
     guard setsockopt(end.raw, SOL_SOCKET, SO_SNDBUF, &half, socklen_t(MemoryLayout<Int32>.size)) == 0 else {
       throw .failed("The buffer of a socket cannot be set: \(reason(errno)).")
     }
   }
 
-  /// Whether packets can still be sent: the other end is there, as far as is known, and this one was not closed.
+  /// Whether packets can still be sent: the other end is open, as far as known, and this one is not closed.
   public var isOpen: Bool { !isHungUp && !isClosed }
 
-  /// Whether this end was closed.
+  /// Whether this end is closed.
   public var isClosed: Bool { end.raw < 0 }
 
-  /// Whether every copy of the other end is closed, as the kernel says now; `onHangUp` may not have been called yet.
+  /// Whether every copy of the other end is closed according to the kernel; `onHangUp` may not have been called yet.
   public var isOtherEndGone: Bool {
     var entry = pollfd(fd: end.raw, events: 0, revents: 0)
     return !isOpen || poll(&entry, 1, 0) > 0 && entry.revents & Int16(POLLHUP) != 0
   }
 
-  /// Whether the other end was closed before it had taken all packets. To be asked once, when the other end is gone.
+  /// Whether the other end was closed before it had read all packets. Call it only once, after the other end was
+  /// closed.
   public var hasLostPackets: Bool {
     var error: Int32 = 0
     var length = socklen_t(MemoryLayout<Int32>.size)
     return getsockopt(end.raw, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == ECONNRESET
   }
 
-  /// Closes this end; the other one hears of it. No closure is called any more.
+  /// Closes this end, which the other end detects. No closure is called afterwards.
   public func close() {
-    // To take `onReadable` away has the end watched anew, so that comes before the watching ends.
+    // Setting `onReadable` changes the watch, so it must happen before the watch ends.
     (onReadable, onRoom, onHangUp) = (nil, nil, nil)
     registration?.cancel()
     gathering?.cancel()
@@ -127,7 +128,7 @@ public final class PacketSocket {
     end.close()
   }
 
-  /// Sends one packet. After `.full` no packet is taken before `onRoom`.
+  /// Sends one packet. After `.full` no packet is accepted before `onRoom`.
   public func send(_ packet: [UInt8]) -> Sending {
     if isWaitingForRoom, isOpen { return .full }
     while true {
@@ -144,24 +145,25 @@ public final class PacketSocket {
     }
   }
 
-  /// Takes one packet.
+  /// Receives one packet.
   ///
-  /// - Parameter limit: the most bytes that it may have.
+  /// - Parameter limit: maximum bytes of the packet.
   public func receive(limit: Int) -> Arrival { receive(limit: limit, upTo: 1).first ?? .nothing }
 
-  /// Takes the packets that wait, in one call of the kernel.
+  /// Receives waiting packets in one system call.
   ///
   /// - Parameters:
-  ///   - limit: the most bytes that each may have.
-  ///   - count: how many are taken at most, up to 32.
-  /// - Returns: in their order; none where none waits, and `.closed` as the last where the end has come.
+  ///   - limit: maximum bytes of each packet.
+  ///   - count: maximum packets, at most 32.
+  /// - Returns: the packets in order; empty if none waits, and `.closed` as the last element at the end.
   public func receive(limit: Int, upTo count: Int) -> [Arrival] {
     let arrivals = Self.packets(from: end.raw, limit: limit, upTo: count)
     tookSeveral = arrivals.count > 1 && arrivals.count < count
     return arrivals
   }
 
-  /// `nonisolated`, for Swift checks the executor each time that a closure of the actor is entered, and this one is entered for every batch.
+  /// The function is `nonisolated` because Swift checks the executor on each entry of an actor's closure, and this one is entered for every
+  /// batch.
   private nonisolated static func packets(from descriptor: Int32, limit: Int, upTo count: Int) -> [Arrival] {
     let space = max(limit, 1)
     return withUnsafeTemporaryAllocation(byteCount: count * space, alignment: 1) { bytes in
@@ -169,7 +171,7 @@ public final class PacketSocket {
         var came: Int32
         repeat {
           came = earshot_receive_packets(descriptor, bytes.baseAddress, space, lengths.baseAddress, Int32(count))
-          // The other end was closed before it took all that was sent to it; what it sent comes after that error.
+          // ECONNRESET: the other end was closed before it had read everything. Its packets follow this error.
         } while came < 0 && (errno == EINTR || errno == ECONNRESET)
         guard came >= 0 else { return errno == EAGAIN ? [] : [.closed] }
         var arrivals: [Arrival] = []
@@ -187,7 +189,7 @@ public final class PacketSocket {
 
   // MARK: Watching
 
-  /// Has the loop watch for what is wanted now. It always reports a hang-up.
+  /// Updates the events that the loop watches for. It always reports a hang-up.
   private func watch() {
     var wanted: Readiness = .hungUp
     if onReadable != nil, gathering == nil { wanted.insert(.readable) }
@@ -196,7 +198,7 @@ public final class PacketSocket {
     watched = wanted
     registration?.cancel()
     let source = EventLoop.shared.watch(end.raw, for: wanted) { [weak self] in self?.handle($0) }
-    // The source goes before the descriptor, whose number may be another one's right after.
+    // The source is removed before the descriptor is closed, because its number may be reused immediately.
     registration = Registration { [end] in
       source.cancel()
       withExtendedLifetime(end) {}
@@ -226,7 +228,7 @@ public final class PacketSocket {
       if !isEnd { onRoom?() }
     }
     guard isEnd, isOpen else { return }
-    // The loop would tell of it in each turn.
+    // Otherwise the loop would report it in each iteration.
     isHungUp = true
     registration?.cancel()
     gathering?.cancel()

@@ -1,8 +1,8 @@
 import Common
 
-/// A D-Bus error: answered to a caller, or received as the answer to a call.
+/// A D-Bus error, which is sent to a caller or received as the answer to a call.
 public struct DBusError: CodedError, Hashable, CustomStringConvertible {
-  /// The error's name on the bus: `org.earshot.Error.Busy`. Clients decide by it.
+  /// The error's D-Bus name, which clients can handle: `org.earshot.Error.Busy`.
   public let name: String
   /// One sentence for a person.
   public let message: String
@@ -20,49 +20,50 @@ public struct DBusError: CodedError, Hashable, CustomStringConvertible {
   public var sentence: String { message }
   public var description: String { "\(name): \(message)" }
 
-  /// Whether this is the error of that name.
+  /// Whether this error has that name.
   public func `is`(_ name: Name) -> Bool { self.name == name.rawValue }
 }
 
 extension DBusError {
-  /// The one table of the errors' names: ours, and those that every D-Bus program knows.
+  /// The table of all error names: ours, and the standard ones.
   public enum Name: String, CaseIterable, Sendable {
-    /// The arguments are not what the method takes, or a value is out of its range.
+    /// The arguments have the wrong types, or a value is out of range.
     case invalidArgs = "org.earshot.Error.InvalidArgs"
-    /// Not possible yet: something has to be set up, started or plugged in first.
+    /// Not possible yet: something must be set up, started or connected first.
     case notReady = "org.earshot.Error.NotReady"
-    /// Not possible now: another program is using it.
+    /// Not possible now: another program uses the resource.
     case busy = "org.earshot.Error.Busy"
-    /// What the call names does not exist.
+    /// The item that the call names does not exist.
     case notFound = "org.earshot.Error.NotFound"
-    /// The settings or this machine do not let it be done at all.
+    /// The settings or this machine do not support it.
     case notSupported = "org.earshot.Error.NotSupported"
-    /// The caller may not do that.
+    /// The caller lacks permission.
     case denied = "org.earshot.Error.Denied"
-    /// It took too long.
+    /// The time limit was exceeded.
     case timeout = "org.earshot.Error.Timeout"
-    /// The peer went away before the end.
+    /// The peer disconnected before the end.
     case peerLost = "org.earshot.Error.PeerLost"
-    /// The peer said something that its protocol does not allow.
+    /// The peer violated its protocol.
     case protocolError = "org.earshot.Error.Protocol"
-    /// More than a named limit allows.
+    /// A named limit was exceeded.
     case limitExceeded = "org.earshot.Error.LimitExceeded"
-    /// Something failed here.
+    /// An internal failure.
     case failed = "org.earshot.Error.Failed"
-    /// There is no connection to the bus, or it broke while the answer was awaited.
+    /// The connection to the bus does not exist, or broke during the call.
     case disconnected = "org.freedesktop.DBus.Error.Disconnected"
     case unknownObject = "org.freedesktop.DBus.Error.UnknownObject"
     case unknownInterface = "org.freedesktop.DBus.Error.UnknownInterface"
     case unknownMethod = "org.freedesktop.DBus.Error.UnknownMethod"
     case unknownProperty = "org.freedesktop.DBus.Error.UnknownProperty"
     case readOnly = "org.freedesktop.DBus.Error.PropertyReadOnly"
-    /// The name that was called has no owner. From the bus.
+    /// The called name has no owner. Sent by the bus.
     case serviceUnknown = "org.freedesktop.DBus.Error.ServiceUnknown"
-    /// The name has no owner. From the bus.
+    /// The name has no owner. Sent by the bus.
     case nameHasNoOwner = "org.freedesktop.DBus.Error.NameHasNoOwner"
-    /// The callee went away, or never answered. From the bus.
+    /// The callee disconnected, or did not answer. Sent by the bus.
     case noReply = "org.freedesktop.DBus.Error.NoReply"
-    /// The bus's policy is against the call, from the bus; or a property is not for the caller, from the object tree.
+    /// The bus's policy forbids the call (sent by the bus), or the caller may not read a property (sent by the object
+    /// tree).
     case accessDenied = "org.freedesktop.DBus.Error.AccessDenied"
   }
 

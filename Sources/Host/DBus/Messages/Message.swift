@@ -1,15 +1,15 @@
-/// One message, as a plain value.
+/// One message as a plain value.
 public struct Message: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     case methodCall, methodReturn, error, signal
   }
 
   public var kind: Kind
-  /// The sender's number for it; 0 before it is sent.
+  /// The sender's serial number; 0 before it is sent.
   public var serial: UInt32 = 0
   /// The serial of the call that a return or an error answers.
   public var replySerial: UInt32?
-  /// The sender's unique name. The bus sets it, so it can be trusted.
+  /// The sender's unique name. The bus sets it, so it is authentic.
   public var sender: String?
   public var destination: String?
   public var path: ObjectPath?
@@ -19,7 +19,7 @@ public struct Message: Hashable, Sendable {
   public var expectsReply = true
   public var arguments: [DBusValue]
 
-  /// Why the arguments could not be taken out of a received message; they are empty then.
+  /// The error in decoding the arguments of a received message, which are then empty.
   var fault: DBusError?
 
   init(_ kind: Kind, arguments: [DBusValue] = []) {

@@ -1,12 +1,12 @@
-/// Walks over values that are to be sent and finds what libdbus or the bus does not allow, before either sees it: libdbus
-/// would end the process, the bus the connection.
+/// Checks values before they are sent. libdbus would abort the process for an invalid value, and the bus would
+/// disconnect it.
 struct MessageCheck {
   static let longestArray = 64 << 20
   static let deepest = 64
-  /// The descriptors that the bus lets pass in one message unless its configuration says otherwise.
+  /// Maximum descriptors in one message, with the bus's default configuration.
   static let mostDescriptors = 16
 
-  /// Where the next value would begin in the message's body.
+  /// The offset of the next value in the message's body.
   private var offset = 0
   private var depth = 0
   private var descriptors = 0
@@ -135,7 +135,7 @@ struct MessageCheck {
 
   private mutating func visit(inner: DBusValue) throws(DBusError) {
     try enter()
-    // The depth is checked before the signature, which is found by going down.
+    // The depth is checked before the signature, whose computation is recursive.
     let signature = inner.signature
     try Self.checkType(signature)
     take(signature.utf8.count + 2, alignedTo: 1)

@@ -1,11 +1,11 @@
 internal import CDBus
 
-/// Takes values out of a received message. libdbus has checked its form (types, texts, lengths, 64 levels at most);
-/// here the number of values is bounded.
+/// Decodes the values of a received message. libdbus has checked its form (types, texts, lengths, at most 64 levels);
+/// this type limits the number of values.
 struct MessageReader {
   private var budget: Int
 
-  /// The message as a value; nil for a kind that is not known, to be ignored.
+  /// The message as a value; nil for an unknown kind, which is ignored.
   static func read(_ raw: RawMessage, limits: BusLimits) -> Message? {
     let pointer = raw.pointer
     guard let kind = Message.Kind(code: dbus_message_get_type(pointer)) else { return nil }
@@ -39,7 +39,7 @@ struct MessageReader {
     return try reader.values(&iterator)
   }
 
-  /// All values from where the iterator stands.
+  /// All values from the iterator's position.
   private mutating func values(_ iterator: inout DBusMessageIter) throws(DBusError) -> [DBusValue] {
     var values: [DBusValue] = []
     while dbus_message_iter_get_arg_type(&iterator) != TypeCode.none {
@@ -93,7 +93,7 @@ struct MessageReader {
   }
 
   private mutating func dictionary(_ iterator: inout DBusMessageIter) throws(DBusError) -> DBusValue {
-    // {kv}: the key is a basic type, one letter.
+    // `{kv}`: the key is a basic type, whose signature is one letter.
     let signature = try Self.elementSignature(&iterator).dropFirst().dropLast()
     var entries: [DBusEntry] = []
     var inner = DBusMessageIter()
@@ -107,7 +107,7 @@ struct MessageReader {
     return .dictionary(key: String(signature.prefix(1)), value: String(signature.dropFirst()), entries)
   }
 
-  /// The array's signature without its `a`.
+  /// The array's signature without the leading `a`.
   private static func elementSignature(_ iterator: inout DBusMessageIter) throws(DBusError) -> String {
     guard let signature = dbus_message_iter_get_signature(&iterator) else { throw malformed }
     defer { dbus_free(signature) }
@@ -136,7 +136,7 @@ struct MessageReader {
   }
 
   private func descriptor(_ iterator: inout DBusMessageIter) throws(DBusError) -> FileDescriptor {
-    // The index is the sender's; libdbus gives -1 when no descriptor came with it.
+    // The sender chooses the index; libdbus returns -1 if the message contains no such descriptor.
     let descriptor: Int32 = basic(&iterator, -1)
     guard descriptor >= 0 else { throw .protocolError("A descriptor of the message did not arrive.") }
     return FileDescriptor(owning: descriptor)

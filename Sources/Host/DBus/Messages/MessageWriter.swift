@@ -1,6 +1,6 @@
 internal import CDBus
 
-/// Makes libdbus messages of values that `MessageCheck` has passed. What is left to fail is memory.
+/// Creates libdbus messages from values that passed `MessageCheck`. Only an allocation can still fail.
 struct MessageWriter {
   static func write(_ message: Message, limits: BusLimits) throws(DBusError) -> RawMessage {
     try MessageCheck.checkHeader(message)

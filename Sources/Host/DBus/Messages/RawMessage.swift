@@ -1,16 +1,16 @@
 internal import CDBus
 import Glibc
 
-/// Owns one reference to a libdbus message; used on the loop's thread.
+/// Owns one reference to a libdbus message. It is used on the loop's thread.
 final class RawMessage {
   let pointer: OpaquePointer
-  /// Of a message that is to be sent: the bytes of its body.
+  /// For a message to send: the size of its body in bytes.
   let size: Int
-  /// Whether the text in it is overwritten when this reference goes, which must then be the last one that is used: libdbus
-  /// keeps messages of up to 10 KiB, as they are, to make others of them.
+  /// Whether the message's texts are overwritten when this reference is released, which must be the last one in use. libdbus recycles
+  /// messages of up to 10 KiB without clearing them.
   var isPrivate = false
 
-  /// - Parameter owning: a reference that this object gives back.
+  /// - Parameter owning: a reference that this object releases.
   init(owning pointer: OpaquePointer, size: Int = 0) {
     (self.pointer, self.size) = (pointer, size)
   }
@@ -20,7 +20,7 @@ final class RawMessage {
     dbus_message_unref(pointer)
   }
 
-  /// Overwrites the texts among the arguments where they lie: libdbus lends its own copy of them.
+  /// Overwrites the texts of the arguments in place, because libdbus returns pointers into its buffer.
   private func wipe() {
     var iterator = DBusMessageIter()
     guard dbus_message_iter_init(pointer, &iterator) != 0 else { return }

@@ -1,14 +1,14 @@
 import Journal
 import Loop
 
-/// The one answer to one call, on the connection that the call came by.
+/// The answer to one call, on the connection that received the call.
 @LoopActor
 final class Answer {
   private weak var connection: BusConnection?
   private weak var transport: Transport?
   private let destination: String?
   private let serial: UInt32
-  /// Whether the caller wants an answer.
+  /// Whether the caller expects an answer.
   let isExpected: Bool
   private(set) var isGiven = false
 
@@ -20,9 +20,9 @@ final class Answer {
     isExpected = call.expectsReply
   }
 
-  /// Sends the answer, if one is expected and the connection is still the one that the call came by.
+  /// Sends the answer if one is expected and the connection is still the one that received the call.
   ///
-  /// - Returns: false if there was an answer already.
+  /// - Returns: false if the call was already answered.
   func give(_ result: Result<[DBusValue], DBusError>) -> Bool {
     guard !isGiven else { return false }
     isGiven = true
@@ -42,14 +42,14 @@ final class Answer {
     return true
   }
 
-  /// Sends `values`, and calls `taken` when the bus has put the whole of them into the caller's connection: never, if no
-  /// answer is expected, or the caller's connection or this one is gone or goes before that.
+  /// Sends `values`, and calls `taken` when the bus has delivered all of them to the caller's connection. `taken` is never called if no
+  /// answer is expected, or if the caller's or this connection ends before that.
   ///
-  /// The bus handles the messages of a connection in their order. When it says, after the answer, that the caller is still
-  /// there, the answer is in the caller's hands or on the way in the caller's socket; or the bus has refused it before and said so,
-  /// because the caller's connection takes no descriptors, or has not read what waits for it.
+  /// The bus handles the messages of a connection in order. If it reports, after the answer, that the caller is still connected, then it
+  /// has written the answer to the caller's socket or has refused it. A refusal arrives as an error before that report: the caller accepts
+  /// no descriptors, or does not read its messages.
   ///
-  /// - Throws: why the values cannot be sent; the call is not answered then.
+  /// - Throws: the reason why the values cannot be sent; the call is then not answered.
   func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {
     guard isExpected, let connection, let transport, transport.isOpen else {
       isGiven = true

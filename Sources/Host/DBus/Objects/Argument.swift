@@ -1,8 +1,8 @@
 /// One argument of a method or a signal.
 public struct Argument: Hashable, Sendable {
-  /// In lower_snake.
+  /// The name, in lower_snake_case.
   public let name: String
-  /// One complete type.
+  /// The signature of one complete type.
   public let signature: String
 
   public init(_ name: String, _ signature: String) {
@@ -14,7 +14,7 @@ public struct Argument: Hashable, Sendable {
 extension [Argument] {
   var signature: String { reduce(into: "") { $0 += $1.signature } }
 
-  /// As a sentence has it: `name (s), level (u)`.
+  /// Formats the arguments for a sentence: `name (s), level (u)`.
   var inWords: String {
     isEmpty ? "no arguments" : map { "\($0.name) (\($0.signature))" }.joined(separator: ", ")
   }

@@ -1,7 +1,7 @@
 import Journal
 import Loop
 
-/// An object on the bus. Cancelling it, or dropping the last reference, takes it down.
+/// An object on the bus. Cancelling it, or releasing the last reference, removes it.
 @LoopActor
 public final class ExportedObject: Sendable {
   public let path: ObjectPath
@@ -14,22 +14,22 @@ public final class ExportedObject: Sendable {
     self.registration = registration
   }
 
-  /// Takes the object down.
+  /// Removes the object.
   public func cancel() {
     registration.cancel()
   }
 
-  /// Signals that properties changed: at the end of the loop's turn, with the values of then, in one signal for each
-  /// interface. A property that has the value of the last signal is left out. The signal names a property that is for the
-  /// group without its value. Changes of an interface for the group are signalled only to watchers.
+  /// Signals changed properties at the end of the loop iteration, with their values at that time, in one signal for
+  /// each interface. A property whose value equals the last signalled one is omitted. The signal names a property for
+  /// the group without its value. Changes of an interface for the group are signalled only to watchers.
   public func changed(_ properties: String...) {
     node.changed(properties)
   }
 
-  /// Sends a signal, after the signals about properties that changed before it.
+  /// Sends a signal, after the signals about earlier property changes.
   ///
-  /// - Parameter destination: the unique name of the one connection that the signal is for; nil for every program that
-  ///   listens or, for an interface of the group, for every watcher.
+  /// - Parameter destination: the unique name of the only receiver; nil for every subscribed program or, for an
+  ///   interface of the group, for every watcher.
   public func emit(
     _ interface: String, _ signal: String, _ arguments: [DBusValue] = [], to destination: String? = nil
   ) {

@@ -1,15 +1,14 @@
-/// What an object can do under one name: methods, properties and signals, with their code and their documentation.
+/// An interface of an object: methods, properties and signals, with their code and documentation.
 public struct Interface: Sendable {
   public let name: String
   public let documentation: String
-  /// The programs that see that an object has this interface. An object whose interfaces are all for the group is not there
-  /// for other programs.
+  /// The programs that see the interface of an object. An object with only interfaces for the group does not exist for other programs.
   public let audience: Audience
   public let methods: [Method]
   public let properties: [Property]
   public let signals: [Signal]
 
-  /// - Parameter audience: an interface for everybody has to be called one.
+  /// - Parameter audience: an interface for everybody must be declared explicitly.
   public init(
     _ name: String, documentation: String = "", audience: Audience = .group, methods: [Method] = [],
     properties: [Property] = [], signals: [Signal] = []
@@ -23,8 +22,8 @@ public struct Interface: Sendable {
     self.signals = signals
   }
 
-  /// How `PropertiesChanged` reports a property of this interface (`EmitsChangedSignal`). A signal that every program
-  /// receives never contains the value of a property for the group.
+  /// How `PropertiesChanged` reports a property of this interface (`EmitsChangedSignal`). A broadcast signal never
+  /// contains the value of a property for the group.
   func signalled(_ property: Property) -> Property.Emits {
     property.emits == .changes && !audience.maySee(property.audience) ? .invalidates : property.emits
   }

@@ -1,4 +1,4 @@
-/// Interfaces as a page to be read.
+/// Formats interfaces as a documentation page.
 public enum InterfaceMarkdown {
   /// A section with tables of methods, signals and properties.
   public static func render(_ interface: Interface) -> String {

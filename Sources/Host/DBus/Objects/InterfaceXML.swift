@@ -1,4 +1,5 @@
-/// Interfaces in D-Bus's introspection format, for `Introspect` and for the files in `/usr/share/dbus-1/interfaces`.
+/// Formats interfaces in D-Bus's introspection format, for `Introspect` and for the files in
+/// `/usr/share/dbus-1/interfaces`.
 public enum InterfaceXML {
   private static let documentType = """
     <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
@@ -6,7 +7,7 @@ public enum InterfaceXML {
 
     """
 
-  /// The element `<interface>`, indented by two spaces, with its documentation as `org.gtk.GDBus.DocString`.
+  /// The `<interface>` element, indented by two spaces, with its documentation as `org.gtk.GDBus.DocString`.
   public static func render(_ interface: Interface) -> String {
     var xml = Writer(depth: 1)
     xml.element("interface", ["name": interface.name]) { xml in
@@ -19,7 +20,7 @@ public enum InterfaceXML {
     return xml.text
   }
 
-  /// A whole document with these interfaces, to be installed.
+  /// A complete document with these interfaces, for installation.
   public static func document(_ interfaces: [Interface]) -> String {
     node(interfaces, [])
   }
@@ -59,7 +60,7 @@ private struct Writer {
     if !documentation.isEmpty { annotation("org.gtk.GDBus.DocString", documentation) }
   }
 
-  /// What bears no such annotation is for everybody.
+  /// Items for everybody have no such annotation.
   mutating func audience(_ audience: Audience) {
     if audience != .everybody { annotation("org.earshot.Audience", audience.rawValue) }
   }
@@ -97,7 +98,7 @@ private struct Writer {
     }
   }
 
-  /// Control characters have no place in XML, except the three that lay out a text.
+  /// Removes control characters, which XML does not allow, except tab and line ends.
   private static func escape(_ value: String) -> String {
     var escaped = ""
     for scalar in value.unicodeScalars {

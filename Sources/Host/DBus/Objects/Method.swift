@@ -8,13 +8,13 @@ public struct Method: Sendable {
   public let `in`: [Argument]
   public let out: [Argument]
   public let documentation: String
-  /// The names of the errors that the method may answer.
+  /// The names of the errors that the method may return.
   public let errors: [String]
   let handler: Handler
-  /// Whether the method does nothing but answer: a call that wants no answer is then not carried out.
+  /// Whether the method has no effect but its answer: a call that expects no answer is then not executed.
   var onlyAnswers = false
 
-  /// - Parameter handler: called on the loop for each call, in the order in which they came; it answers then or later.
+  /// - Parameter handler: called on the loop for each call, in order of arrival; it answers immediately or later.
   public init(
     _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
     errors: [DBusError.Name] = [], handler: @escaping Handler
@@ -28,7 +28,7 @@ public struct Method: Sendable {
     self.handler = handler
   }
 
-  /// - Parameter body: answers at once, with the values that it returns or the error that it throws.
+  /// - Parameter body: answers immediately, with the returned values or the thrown error.
   public init(
     _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
     errors: [DBusError.Name] = [],
@@ -45,7 +45,7 @@ public struct Method: Sendable {
       })
   }
 
-  /// The method as one that does nothing but answer.
+  /// A copy that is marked as having no effect but its answer.
   func answeringOnly() -> Method {
     var method = self
     method.onlyAnswers = true

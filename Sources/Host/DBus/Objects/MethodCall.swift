@@ -1,8 +1,8 @@
 import Journal
 import Loop
 
-/// A call of a program to an object here. It is answered once, now or later; if it is dropped without an answer, the caller
-/// gets an error.
+/// A program's call of an object of this process. It is answered once, immediately or later; if it is released without an answer, the
+/// caller receives an error.
 @LoopActor
 public final class MethodCall {
   public let path: ObjectPath
@@ -10,19 +10,19 @@ public final class MethodCall {
   public let member: String
   /// The caller's unique name.
   public let sender: String
-  /// Of the types that the method takes.
+  /// The arguments, of the types that the method declares.
   public let arguments: [DBusValue]
-  /// The audience that the caller belongs to.
+  /// The caller's audience.
   let audience: Audience
 
   private let out: [Argument]
   private let answer: Answer
   private let guardian: Registration
   private let files: FileReader?
-  /// Whose files it passes.
+  /// The owner of the files that the call passes.
   let owner: FileReader.Owner
 
-  /// - Parameter user: whose program calls; nil where that is not known.
+  /// - Parameter user: the caller's user; nil if unknown.
   init(
     _ message: Message, at path: ObjectPath, interface: String, method: Method, audience: Audience, answer: Answer,
     files: FileReader? = nil, user: UInt32? = nil
@@ -48,12 +48,12 @@ public final class MethodCall {
   /// Whether the call was answered.
   public var isAnswered: Bool { answer.isGiven }
 
-  /// Answers with `values`, which are of the types that the method returns.
+  /// Answers with `values`, of the types that the method returns.
   public func reply(_ values: DBusValue...) {
     reply(values)
   }
 
-  /// Answers with `values`, which are of the types that the method returns.
+  /// Answers with `values`, of the types that the method returns.
   public func reply(_ values: [DBusValue]) {
     guard values.signature == out.signature else {
       Log.shared.error("\(interface).\(member) should return \(out.inWords) but returned \(values.signature)")
@@ -62,12 +62,13 @@ public final class MethodCall {
     finish(.success(values))
   }
 
-  /// Answers with `values`, for what must not be lost on the way: `taken` is called when the bus has put the whole answer
-  /// into the caller's connection. It is never called where the caller wants no answer, or where the caller or the
-  /// connection to the bus is gone or goes before that.
+  /// Answers with `values` that must not be lost: `taken` is called when the bus has delivered the whole answer to the
+  /// caller's connection. It is never called if the caller expects no answer, or if the caller's connection or this one
+  /// ends before that.
   ///
   /// - Parameter values: of the types that the method returns.
-  /// - Throws: why they cannot be sent, `LimitExceeded` for more than a message holds. The call still has to be answered.
+  /// - Throws: the reason why they cannot be sent, `LimitExceeded` if they exceed a message. The call must still be
+  ///   answered.
   public func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {
     guard values.signature == out.signature, !answer.isGiven else { return reply(values) }
     try answer.handOver(values, taken: taken)
@@ -78,14 +79,13 @@ public final class MethodCall {
     finish(.failure(error))
   }
 
-  /// Reads a file that the caller passed to its end, away from the loop and within the limits of the connection: so many
-  /// files at one time, fewer of one user's, so long for each.
+  /// Reads a file that the caller passed, away from the loop. The limits of the connection apply: the number of files
+  /// in total and for one user, and the time for each.
   ///
   /// - Parameters:
-  ///   - limit: the most bytes that the file may have.
-  ///   - then: called once, later: with the bytes, or with `InvalidArgs` for anything but a regular file or a sealed memory
-  ///     file, `LimitExceeded` for a file over the limit, `Busy` while too many are being read, `Timeout` for one that
-  ///     takes too long.
+  ///   - limit: maximum bytes of the file.
+  ///   - then: called once, later: with the bytes, or with an error. The errors are `InvalidArgs` for anything but a regular file or a
+  ///     sealed memory file, `LimitExceeded` for a file over the limit, `Busy` while too many are being read, and `Timeout`.
   public func read(
     _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
   ) {

@@ -1,17 +1,17 @@
 import Journal
 import Loop
 
-/// One exported object, as the tree keeps it.
+/// One exported object in the tree.
 @LoopActor
 final class ObjectNode {
   let path: ObjectPath
   let interfaces: [Interface]
   let manager: ObjectPath?
   private weak var tree: ObjectTree?
-  /// By interface and name, the values of the properties whose changes are signalled: as they were when the object was
-  /// exported, or were signalled last.
+  /// The property values that listeners know, by interface and name: the values at the export of the object, or the
+  /// last signalled ones.
   private var known: [String: [String: DBusValue]] = [:]
-  /// The interfaces' names, and which of their properties may have changed in this turn of the loop.
+  /// The properties that may have changed in this loop iteration, by interface.
   private var changes: [String: [String]] = [:]
   private var isFlushScheduled = false
   private var isAlive = true
@@ -34,23 +34,23 @@ final class ObjectNode {
     }
   }
 
-  /// The manager that lists the object: one above it, for a manager lists children only.
+  /// The manager that lists the object. It must be above the object, because a manager lists only children.
   var listingManager: ObjectPath? {
     guard let manager, path != manager, path.isWithin(manager) else { return nil }
     return manager
   }
 
-  /// From now on no signal is sent for it.
+  /// Stops all signals of the object.
   func end() {
     isAlive = false
   }
 
   func interface(_ name: String) -> Interface? { interfaces.first { $0.name == name } }
 
-  /// The interfaces that the audience may see.
+  /// The interfaces that the audience may read.
   func interfaces(for audience: Audience) -> [Interface] { interfaces.filter { audience.maySee($0.audience) } }
 
-  /// Whether the object is there for the audience: it has an interface that the audience may see.
+  /// Whether the object exists for the audience: it has an interface that the audience may read.
   func isVisible(to audience: Audience) -> Bool { interfaces.contains { audience.maySee($0.audience) } }
 
   // MARK: Changes
@@ -75,7 +75,7 @@ final class ObjectNode {
   }
 
   /// Signals pending changes: to every listener, or for an interface of the group to its watchers. A property whose
-  /// value equals the last signalled value is left out.
+  /// value equals the last signalled value is omitted.
   func flush() {
     isFlushScheduled = false
     guard isAlive, !changes.isEmpty, let tree else { return }
@@ -94,10 +94,10 @@ final class ObjectNode {
     }
   }
 
-  /// Whether a property has another value than the listeners know, which they learn of now.
+  /// Whether a property's value differs from the one that listeners know; records the new value.
   private func isChanged(_ property: Property, of interface: String) -> Bool {
     guard property.emits == .changes else { return true }
-    // A value of the wrong type is reported where it is read for the signal.
+    // A value of the wrong type is reported when it is read for the signal.
     guard let value = try? property.read() else { return true }
     return known[interface, default: [:]].updateValue(value, forKey: property.name) != value
   }
@@ -121,7 +121,7 @@ final class ObjectNode {
 
   // MARK: Values
 
-  /// `a{sv}` of the properties that the audience may see and that can be read now.
+  /// `a{sv}` with the properties that the audience may read and that are readable now.
   static func values(_ properties: [Property], for audience: Audience) -> DBusValue {
     var entries: [DBusEntry] = []
     for property in properties where audience.maySee(property.audience) {
@@ -134,12 +134,12 @@ final class ObjectNode {
     return .dictionary(key: "s", value: "v", entries)
   }
 
-  /// `a{sa{sv}}`: the interfaces with their properties, as far as the audience may see them.
+  /// `a{sa{sv}}` with the interfaces and properties that the audience may read.
   func interfacesAndProperties(for audience: Audience) -> DBusValue {
     Self.interfacesAndProperties(interfaces(for: audience), for: audience)
   }
 
-  /// `a{sa{sv}}` of these interfaces, with the properties that the audience may see.
+  /// `a{sa{sv}}` with these interfaces, and the properties that the audience may read.
   static func interfacesAndProperties(_ interfaces: [Interface], for audience: Audience) -> DBusValue {
     .dictionary(
       key: "s", value: "a{sv}", interfaces.map { DBusEntry(.string($0.name), values($0.properties, for: audience)) })

@@ -4,15 +4,15 @@ import Loop
 
 /// The objects that other programs on the bus can call.
 ///
-/// Calls reach their handlers in the order in which they arrived, one after the other, with arguments of the declared
-/// types. Introspection, properties, managed objects and pings are answered by the tree.
+/// Handlers are called sequentially, in the order of arrival, with arguments of the declared types. The tree itself
+/// answers introspection, properties, managed objects and pings.
 @LoopActor
 public final class ObjectTree {
-  /// Called before each handler, those of the tree included; an error that it returns is answered instead.
+  /// Called before each handler, including the tree's own; a returned error is sent instead.
   public var authorize: ((MethodCall) -> DBusError?)?
 
-  /// Which programs may call and see what; without it, every program that the bus lets through may call and see
-  /// everything. Set once, before connecting.
+  /// Decides which programs may call and read what. Without it, every program that the bus permits may call and read
+  /// everything. Set it once, before connecting.
   public var access: AccessRule? {
     didSet {
       (gate, budget) = (nil, nil)
@@ -24,16 +24,16 @@ public final class ObjectTree {
 
   private var gate: AccessGate?
   private var budget: CallBudget?
-  /// Calls of programs that had asked for too much.
+  /// Number of calls by programs that had exceeded their budgets.
   private var throttled: UInt64 = 0
 
-  /// The audience of a broadcast signal: with a rule there may be programs among the listeners that are not of the group.
+  /// The audience of a broadcast signal: with a rule some listeners may not belong to the group.
   var listeners: Audience { access == nil ? .group : .everybody }
 
   /// The connections that receive signals about objects of the group; each signal is addressed to one connection.
   private lazy var watchers = connection.map { Watchers($0) }
 
-  /// How often calls were refused.
+  /// Counts of refused calls.
   public var tallies: [Tally] {
     [
       Tally("DeniedCalls", gate?.denied ?? 0), Tally("RefusedCalls", gate?.refused ?? 0),
@@ -47,7 +47,7 @@ public final class ObjectTree {
   private(set) lazy var files = connection.map { FileReader($0.scheduler, limits: $0.limits) }
 
   weak var connection: BusConnection?
-  /// At each path the objects that were exported there, the latest last.
+  /// The exported objects at each path, the latest last.
   private(set) var nodes: [ObjectPath: [ObjectNode]] = [:]
   private var managers: Set<ObjectPath> = []
   private lazy var standard = StandardInterfaces(self)
@@ -56,10 +56,10 @@ public final class ObjectTree {
 
   // MARK: Exporting
 
-  /// Puts an object on the bus, until what is returned is cancelled or dropped. Several exports at one path
-  /// are one object to other programs; of two interfaces with one name the latest answers.
+  /// Exports an object until the result is cancelled or released. Several exports at one path form one object for other
+  /// programs; of interfaces with equal names the latest answers.
   ///
-  /// - Parameter manager: the path of an object manager that lists the object and signals its coming and going.
+  /// - Parameter manager: the path of an object manager that lists the object and signals its addition and removal.
   public func export(_ path: ObjectPath, interfaces: [Interface], manager: ObjectPath? = nil) -> ExportedObject {
     let node = ObjectNode(path, interfaces, manager: manager, tree: self)
     nodes[path, default: []].append(node)
@@ -69,8 +69,8 @@ public final class ObjectTree {
     return ExportedObject(node, Registration { [weak self] in self?.remove(node) })
   }
 
-  /// Puts an object manager at `path`. It lists the objects below it that were exported with it as their manager, and not
-  /// the object at `path` itself.
+  /// Exports an object manager at `path`. It lists the objects below it that were exported with it as their manager,
+  /// but not an object at `path` itself.
   public func exportManager(_ path: ObjectPath) {
     managers.insert(path)
   }
@@ -113,8 +113,8 @@ public final class ObjectTree {
     for name in watchers?.names ?? [] { emit(path, interface, signal, arguments, to: name) }
   }
 
-  /// Sends the caller's connection signals about objects of the group, until the connection ends or `unwatch` is called
-  /// for it. Every change of a value that the caller reads after this call is signalled.
+  /// Sends signals about objects of the group to the caller's connection, until the connection ends or `unwatch` is
+  /// called. Every change of a value that the caller reads after this call is signalled.
   ///
   /// - Throws: `LimitExceeded` if too many connections watch already.
   public func watch(_ call: MethodCall) throws(DBusError) {
@@ -122,7 +122,7 @@ public final class ObjectTree {
     let isFirst = watchers?.isEmpty == true
     let user: UInt32? = if case .user(let user) = call.owner { user } else { nil }
     try watchers?.add(call.sender, user: user)
-    // Changes from the time without any watcher are not signalled to the first one, which reads the values itself.
+    // Changes without any watcher are not signalled to the first one, which reads the values itself.
     guard isFirst else { return }
     for node in nodes.values.joined() {
       node.flush()
@@ -150,15 +150,14 @@ public final class ObjectTree {
     if let gate { gate.receive(message, answer) } else { enter(message, answer, .group) }
   }
 
-  /// Whether the program that calls has the points for it. What is open to bluetoothd costs nothing: a phone's writes are none of
-  /// its caller's doing.
+  /// Whether the caller's budget covers the call. Calls that are open to bluetoothd cost nothing, because a phone causes them.
   private func affords(_ message: Message) -> Bool {
     guard let access, let connection, !access.isOpen(message) else { return true }
     return budget?.take(
       CallBudget.price(of: message), of: message.sender ?? "", at: connection.scheduler.now) ?? true
   }
 
-  /// Has the program that got an answer pay for its size.
+  /// Charges a program for the size of an answer.
   func charge(_ program: String?, forBytes size: Int) {
     let points = size / CallBudget.bytesPerPoint
     guard points > 0, let program, let connection else { return }
@@ -205,15 +204,15 @@ public final class ObjectTree {
     throw .unknownMethod("The object \(path.string) has no method \(member)\(name.map { " in \($0)" } ?? "").")
   }
 
-  /// Why a program that is not of the group does not get a property's value; it is counted.
+  /// The error for a program outside the group that reads a property; counts it.
   func refusal(of property: Property) -> DBusError {
     gate?.denied += 1
     return DBusError(.accessDenied, "The property \(property.name) is not public. \(access?.refusal ?? "")")
   }
 
-  // MARK: Looking
+  // MARK: Lookup
 
-  /// The interface that answers at `path`, not the standard ones.
+  /// The interface of this name at `path`, without the standard interfaces.
   func interface(_ name: String, at path: ObjectPath) -> (node: ObjectNode, interface: Interface)? {
     for node in (nodes[path] ?? []).reversed() {
       if let interface = node.interface(name) { return (node, interface) }
@@ -221,8 +220,7 @@ public final class ObjectTree {
     return nil
   }
 
-  /// All interfaces that answer at `path`, as far as the audience may see them: the objects' first, the latest export
-  /// first of all.
+  /// All interfaces at `path` that the audience may read: the objects' first, in the order of the latest export.
   func interfaces(at path: ObjectPath, for audience: Audience) -> [Interface] {
     guard exists(path, for: audience) else { return [standard.peer] }
     var interfaces: [Interface] = []
@@ -237,7 +235,7 @@ public final class ObjectTree {
     return interfaces + [standard.introspectable, standard.peer]
   }
 
-  /// The names of the elements right below `path` that lead to an object for the audience, sorted.
+  /// The sorted names of the elements directly below `path` that lead to an object for the audience.
   func children(of path: ObjectPath, for audience: Audience) -> [String] {
     let depth = path.elements.count
     var names: Set<String> = []
@@ -247,20 +245,20 @@ public final class ObjectTree {
     return names.sorted()
   }
 
-  /// The objects that the manager at `path` lists for the audience, in the order of their paths.
+  /// The objects that the manager at `path` lists for the audience, sorted by path.
   func managed(by manager: ObjectPath, for audience: Audience) -> [ObjectNode] {
     nodes.values.joined().filter { $0.listingManager == manager && $0.isVisible(to: audience) }
       .sorted { $0.path.string < $1.path.string }
   }
 
-  /// The paths at which the audience may see an object. A manager with no other object at its path is seen by the group:
-  /// what every program may see of it are the objects below.
+  /// The paths with objects for the audience. A manager without another object at its path is visible only to the
+  /// group; other programs see the objects below it.
   private func paths(for audience: Audience) -> [ObjectPath] {
     let visible = nodes.filter { $0.value.contains { $0.isVisible(to: audience) } }.map(\.key)
     return audience == .group ? visible + managers : visible
   }
 
-  /// Whether there is an object for the audience at `path` or below it.
+  /// Whether an object for the audience exists at `path` or below it.
   private func exists(_ path: ObjectPath, for audience: Audience) -> Bool {
     if path == .root || nodes[path]?.contains(where: { $0.isVisible(to: audience) }) == true { return true }
     return paths(for: audience).contains { $0.isWithin(path) }

@@ -1,21 +1,21 @@
 import Loop
 
-/// A value of an object that other programs can read, and perhaps set.
+/// A value of an object that other programs can read, and set if it is writable.
 public struct Property: Sendable {
   public enum Access: String, Sendable {
     case read
     case readWrite = "readwrite"
   }
 
-  /// What a signal says when the value changes, as `EmitsChangedSignal` has it.
+  /// The content of the signal about a changed value, as in `EmitsChangedSignal`.
   public enum Emits: String, Sendable {
-    /// The new value.
+    /// The signal contains the new value.
     case changes = "true"
-    /// That there is one.
+    /// The signal contains only the name.
     case invalidates
-    /// There is no signal: the value never changes while the object is there.
+    /// There is no signal, because the value never changes during the object's life.
     case const
-    /// There is no signal.
+    /// There is no signal about changes.
     case none = "false"
   }
 
@@ -25,7 +25,7 @@ public struct Property: Sendable {
   public let name: String
   public let signature: String
   public let documentation: String
-  /// The programs that may read the value. A signal that every program may hear carries it only where that is everybody.
+  /// The programs that may read the value. A broadcast signal contains the value only if they are everybody.
   public let audience: Audience
   public let emits: Emits
   let get: Getter
@@ -34,9 +34,9 @@ public struct Property: Sendable {
   public var access: Access { self.set == nil ? .read : .readWrite }
 
   /// - Parameters:
-  ///   - signature: one complete type; `get` returns values of it, `set` is given no others.
-  ///   - audience: a property for everybody has to be called one.
-  ///   - set: without it the property can only be read. When it returns, the change is signalled.
+  ///   - signature: one complete type, of all values of `get` and `set`.
+  ///   - audience: a property for everybody must be declared explicitly.
+  ///   - set: nil for a read-only property. When it returns, the change is signalled.
   public init(
     _ name: String, _ signature: String, documentation: String = "", audience: Audience = .group,
     emits: Emits = .changes, get: @escaping Getter, set: Setter? = nil
@@ -54,7 +54,7 @@ public struct Property: Sendable {
 
   /// The value in a variant.
   ///
-  /// - Throws: `Failed` where the value is not of the property's type.
+  /// - Throws: `Failed` if the value is not of the property's type.
   @LoopActor
   func read() throws(DBusError) -> DBusValue {
     let value = get()

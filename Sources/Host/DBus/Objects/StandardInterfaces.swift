@@ -1,10 +1,10 @@
 internal import CDBus
 import Loop
 
-/// The interfaces that every object has, made of the same values as any other.
+/// The standard interfaces of every object, declared like other interfaces.
 ///
-/// An answer with values comes after the signals about all changes until then. So a caller who watches an object and reads a
-/// value hears of every later change of it.
+/// An answer with values is sent after the signals about all earlier changes. A caller that watches an object and reads a value therefore
+/// receives every later change of it.
 @LoopActor
 final class StandardInterfaces {
   let peer: Interface
@@ -69,7 +69,7 @@ final class StandardInterfaces {
       ])
   }
 
-  /// Several nodes at one path are one object.
+  /// Combines several nodes at one path to one object.
   private static func managedObjects(_ nodes: [ObjectNode], for audience: Audience) -> DBusValue {
     var entries: [(path: ObjectPath, interfaces: [DBusEntry])] = []
     for node in nodes {
@@ -120,9 +120,9 @@ final class StandardInterfaces {
 
   private typealias Found = (node: ObjectNode, interface: Interface, property: Property)
 
-  /// The property that the first two arguments name. An empty interface means any, as the specification allows.
+  /// The property that the first two arguments name. An empty interface matches any, as the specification allows.
   ///
-  /// - Throws: `AccessDenied` where the caller may see that there is such a property, and not its value.
+  /// - Throws: `AccessDenied` if the caller may know the property but not read its value.
   private static func find(_ tree: ObjectTree?, _ call: MethodCall) throws(DBusError) -> Found {
     guard let interfaceName = call.arguments.first?.asString, let name = call.arguments.dropFirst().first?.asString
     else { throw .invalidArgs("An interface's and a property's name are missing.") }

@@ -5,11 +5,12 @@
 /// Both are treated alike: replies, errors and signals of this process carry U+FFFD instead, and a call with such a
 /// text is refused.
 public enum BusText {
-  /// The first code point of a text that a D-Bus string cannot hold, as `U+FFFE`; nil where it can hold them all.
+  /// The first code point of a text that is not allowed in a D-Bus string, formatted as `U+FFFE`; nil if all are
+  /// allowed.
   ///
   /// - Parameter utf8: valid UTF-8.
   public static func firstRefused(in utf8: some Collection<UInt8>) -> String? {
-    // The last three bytes, the latest in front.
+    // The last three bytes, latest first.
     var (one, two, three): (UInt8, UInt8, UInt8) = (0, 0, 0)
     for byte in utf8 {
       switch byte {
@@ -22,8 +23,7 @@ public enum BusText {
     return nil
   }
 
-  /// U+nFFFE or U+nFFFF, which are the bytes `EF BF BE` or `F? ?F BF BE`, with BF at the end for the second; nil for
-  /// any other bytes.
+  /// U+nFFFE or U+nFFFF, encoded as `EF BF BE` or `F? ?F BF BE`, with a final BF for the second; nil for other bytes.
   private static func noncharacter(_ last: UInt8, _ before: UInt8, _ first: UInt8) -> UInt32? {
     let value = UInt32(last & 1) | 0xFFFE
     if before == 0xEF { return value }
@@ -37,10 +37,10 @@ public enum BusText {
     return "U+" + String(repeating: "0", count: max(0, 4 - digits.count)) + digits
   }
 
-  /// Whether a D-Bus string can hold the text.
+  /// Whether the text is allowed in a D-Bus string.
   static func isSendable(_ text: String) -> Bool { firstRefused(in: text.utf8) == nil }
 
-  /// The text with U+FFFD in place of each code point that a D-Bus string cannot hold.
+  /// The text with U+FFFD instead of each code point that is not allowed in a D-Bus string.
   static func sendable(_ text: String) -> String {
     guard !isSendable(text) else { return text }
     var view = String.UnicodeScalarView()
@@ -54,7 +54,7 @@ public enum BusText {
 }
 
 extension DBusValue {
-  /// Whether D-Bus can hold every text in the value.
+  /// Whether every text in the value is allowed in D-Bus.
   var hasSendableTexts: Bool {
     switch self {
     case .string(let text): BusText.isSendable(text)
@@ -66,7 +66,7 @@ extension DBusValue {
     }
   }
 
-  /// The value with U+FFFD in place of each code point that a D-Bus string cannot hold.
+  /// The value with U+FFFD instead of each code point that is not allowed in a D-Bus string.
   var sendable: DBusValue {
     switch self {
     case .string(let text): .string(BusText.sendable(text))

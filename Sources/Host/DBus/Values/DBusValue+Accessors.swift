@@ -1,6 +1,6 @@
 import Common
 
-/// Looking into values. Each accessor looks through variants, and is nil when the value is of another type.
+/// Typed access to values. Each accessor unwraps variants, and returns nil if the value is of another type.
 extension DBusValue {
   /// The value without the variants around it.
   public var unwrapped: DBusValue {
@@ -37,7 +37,7 @@ extension DBusValue {
     if case .uint64(let value) = unwrapped { value } else { nil }
   }
 
-  /// Any integer type, if the value fits.
+  /// An integer of any type, if it fits into `Int`.
   public var asInteger: Int? {
     switch unwrapped {
     case .byte(let value): Int(value)
@@ -55,7 +55,7 @@ extension DBusValue {
     if case .descriptor(let value) = unwrapped { value } else { nil }
   }
 
-  /// `ay`, however it was made.
+  /// The bytes of `ay`, in either representation.
   public var asBytes: [UInt8]? {
     switch unwrapped {
     case .bytes(let bytes): return bytes
@@ -76,14 +76,14 @@ extension DBusValue {
     }
   }
 
-  /// `as`.
+  /// The strings of `as`.
   public var asStrings: [String]? {
     guard case .array("s", let elements) = unwrapped else { return nil }
     return elements.compactMap(\.asString)
   }
 
-  /// A dictionary whose keys are strings or object paths, its values without the variants around them. The last of
-  /// two entries with one key counts.
+  /// A dictionary whose keys are strings or object paths, with its values unwrapped. Of entries with equal keys the
+  /// last counts.
   public var asDictionary: [String: DBusValue]? {
     guard case .dictionary(let key, _, let entries) = unwrapped, key == "s" || key == "o" else { return nil }
     var dictionary: [String: DBusValue] = [:]
@@ -94,34 +94,33 @@ extension DBusValue {
     return dictionary
   }
 
-  /// The value of an entry of a dictionary, without the variants around it; nil if this is no dictionary or has no such
-  /// entry.
+  /// The unwrapped value of a dictionary entry; nil if this is not a dictionary or has no such entry.
   public subscript(key: String) -> DBusValue? {
     guard case .dictionary(_, _, let entries) = unwrapped else { return nil }
     return entries.last { ($0.key.asString ?? $0.key.asObjectPath?.string) == key }?.value.unwrapped
   }
 }
 
-/// Making values that are met often.
+/// Creates frequently used values.
 extension DBusValue {
-  /// `as`.
+  /// Creates `as`.
   public static func strings(_ strings: some Sequence<String>) -> DBusValue {
     .array(of: "s", strings.map { .string($0) })
   }
 
-  /// `a{st}`, in the order given.
+  /// Creates `a{st}`, in the given order.
   public static func tallies(_ tallies: some Sequence<Tally>) -> DBusValue {
     .dictionary(key: "s", value: "t", tallies.map { DBusEntry(.string($0.name), .uint64($0.count)) })
   }
 
-  /// `a{sv}`, in the order of the keys; each value is put into a variant, unless it is one.
+  /// Creates `a{sv}`, sorted by key; each value is wrapped in a variant, unless it is one.
   public static func options(_ options: [String: DBusValue]) -> DBusValue {
     .dictionary(
       key: "s", value: "v",
       options.sorted { $0.key < $1.key }.map { DBusEntry(.string($0.key), $0.value.inVariant) })
   }
 
-  /// The value in a variant, unless it is one already.
+  /// The value wrapped in a variant, unless it is one.
   var inVariant: DBusValue {
     if case .variant = self { self } else { .variant(self) }
   }

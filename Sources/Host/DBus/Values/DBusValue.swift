@@ -1,7 +1,7 @@
 /// One typed D-Bus value.
 ///
-/// A value from the bus is well formed. One that is made here is checked when it is sent: texts without NUL, valid
-/// signatures, elements of the type that their array names, nothing too deep or too large.
+/// A value from the bus is well-formed. A value that this process creates is checked when it is sent: texts without
+/// NUL, valid signatures, array elements of the declared type, and the limits on depth and size.
 public enum DBusValue: Hashable, Sendable {
   case byte(UInt8)
   case bool(Bool)
@@ -16,13 +16,13 @@ public enum DBusValue: Hashable, Sendable {
   case objectPath(ObjectPath)
   case signature(String)
   case descriptor(FileDescriptor)
-  /// `ay`, in one piece; what is received as `ay` is always this.
+  /// `ay` as one buffer; received values of type `ay` always have this form.
   case bytes([UInt8])
-  /// Elements of one type, whose signature is given because there may be no element.
+  /// Elements of one type, whose signature is explicit because the array may be empty.
   case array(of: String, [DBusValue])
   /// At least one member.
   case structure([DBusValue])
-  /// `a{kv}`: the key's signature (a basic type), the value's, and the entries in their order.
+  /// `a{kv}`: the signature of the key (a basic type) and of the value, and the entries in order.
   indirect case dictionary(key: String, value: String, [DBusEntry])
   indirect case variant(DBusValue)
 
@@ -63,7 +63,7 @@ public struct DBusEntry: Hashable, Sendable {
 }
 
 extension [DBusValue] {
-  /// The signatures of all values, one after the other.
+  /// The concatenated signatures of all values.
   public var signature: String {
     reduce(into: "") { $0 += $1.signature }
   }

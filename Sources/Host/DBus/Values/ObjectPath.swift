@@ -1,21 +1,21 @@
-/// The path of an object on the bus: `/`, or elements of `[A-Za-z0-9_]`, each after a slash.
+/// The path of an object on the bus: `/`, or elements of `[A-Za-z0-9_]`, each preceded by a slash.
 public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
   public let string: String
 
-  /// The path, or nil if `string` is not one.
+  /// Validates `string`; nil if it is not a path.
   public init?(_ string: String) {
     guard Validity.isPath(string) else { return nil }
     self.string = string
   }
 
-  /// A path written in the source; `StaticString`, so that input cannot come this way.
+  /// A path in the source code; `StaticString`, so that input cannot be passed.
   public init(stringLiteral literal: StaticString) {
     let string = literal.description
     precondition(Validity.isPath(string), "not an object path: \(string)")
     self.string = string
   }
 
-  /// A path that libdbus or this type has checked already.
+  /// A path that libdbus or this type has validated.
   init(checked string: String) {
     self.string = string
   }
@@ -36,8 +36,8 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
     return slash == string.startIndex ? .root : ObjectPath(checked: String(string[..<slash]))
   }
 
-  /// The path one element longer. An element that a path cannot have is escaped; a name from elsewhere (a nickname, a
-  /// file name) is better escaped always, so that no two names give one path: `child(ObjectPath.escape(name))`.
+  /// Appends an element. An invalid element is escaped. An external name, such as a nickname or a file name, should
+  /// always be escaped, so that no two names give one path: `child(ObjectPath.escape(name))`.
   public func child(_ element: String) -> ObjectPath {
     let element = Validity.isPathElement(element) ? element : Self.escape(element)
     return ObjectPath(checked: self == .root ? "/" + element : string + "/" + element)
@@ -48,8 +48,8 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
     self == ancestor || ancestor == .root || string.utf8.starts(with: (ancestor.string + "/").utf8)
   }
 
-  /// `name` as one element: each byte but letters and digits becomes `_` and two hex digits, so does a digit in front; an
-  /// empty name becomes `_`. systemd does the same; `unescape` undoes it.
+  /// Encodes `name` as one element: each byte except letters and digits becomes `_` and two hex digits, as does a
+  /// leading digit; an empty name becomes `_`. systemd uses the same encoding; `unescape` reverses it.
   public static func escape(_ name: String) -> String {
     guard !name.isEmpty else { return "_" }
     var element = ""
@@ -65,7 +65,7 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
     return element
   }
 
-  /// The name that `escape` was given; nil for an element that `escape` does not make.
+  /// Decodes the output of `escape`; nil for any other element.
   public static func unescape(_ element: String) -> String? {
     if element == "_" { return "" }
     var bytes: [UInt8] = []

@@ -1,4 +1,4 @@
-/// The letters of D-Bus types, as libdbus wants them (its own are macros that Swift does not see).
+/// D-Bus type codes as libdbus's integers. libdbus defines them as macros that Swift does not import.
 enum TypeCode {
   static let byte = Int32(UInt8(ascii: "y"))
   static let bool = Int32(UInt8(ascii: "b"))

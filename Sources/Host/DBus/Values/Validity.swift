@@ -1,9 +1,8 @@
 internal import CDBus
 
-/// What D-Bus accepts as a name. libdbus ends the process when it is handed any other text, so every text on its way there
-/// passes one of these checks.
+/// Validation of D-Bus names. libdbus aborts the process if it receives an invalid name, so every name is validated first.
 enum Validity {
-  /// Whether a text has no NUL, so that C reads all of it. `BusText` has the other rules for D-Bus strings.
+  /// Whether a text contains no NUL, so that C reads all of it. `BusText` checks the other rules for D-Bus strings.
   static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }
   static func isPath(_ text: String) -> Bool { check(text) { dbus_validate_path($0, nil) } }
   static func isInterface(_ text: String) -> Bool { check(text) { dbus_validate_interface($0, nil) } }
@@ -11,7 +10,7 @@ enum Validity {
   static func isErrorName(_ text: String) -> Bool { check(text) { dbus_validate_error_name($0, nil) } }
   static func isBusName(_ text: String) -> Bool { check(text) { dbus_validate_bus_name($0, nil) } }
 
-  /// Zero or more complete types, at most 255 bytes, nested no deeper than D-Bus allows.
+  /// Zero or more complete types, at most 255 bytes, within D-Bus's nesting limits.
   static func isSignature(_ text: String) -> Bool { check(text) { dbus_signature_validate($0, nil) } }
 
   /// Exactly one complete type.
@@ -31,7 +30,7 @@ enum Validity {
   }
 
   private static func check(_ text: String, _ validate: (UnsafePointer<CChar>) -> dbus_bool_t) -> Bool {
-    // A text is cut at its first NUL on the way to C: what is behind it would not be looked at.
+    // C reads a text only up to its first NUL, and would not validate the rest.
     isText(text) && text.withCString { validate($0) != 0 }
   }
 }

@@ -1,36 +1,37 @@
 import Glibc
 import Journal
 
-/// An operation on one of the kernel's Bluetooth sockets that failed.
+/// An error of one of the kernel's Bluetooth sockets.
 public enum HCIError: Error, Hashable, Sendable {
-  /// The kernel has no Bluetooth, or does not show it to this process: a network namespace, a restricted family.
+  /// The kernel has no Bluetooth, or this process has no access to it: because of a network namespace, or restricted
+  /// address families.
   case noBluetooth(String)
   /// The process lacks a capability.
   case denied(String)
-  /// The controller is gone or switched off.
+  /// The controller does not exist or is off.
   case noController
   /// The controller has no such link.
   case noLink
-  /// The kernel has no room or no memory at the moment.
+  /// The kernel temporarily has no buffer space or memory.
   case busy(String)
   /// Any other failure, in the system's words.
   case failed(String)
 
-  /// The error that stands for the kernel's `code` when `call` failed.
+  /// Converts the `errno` value of the system call `call`.
   init(_ code: Int32, in call: String) {
     let words = "\(call): \(String(cString: strerror(code)))"
     switch code {
     case EPERM, EACCES: self = .denied("the kernel refuses")
     case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth(words)
-    // EPIPE and EBADFD are a bound socket's answers after its controller was taken out.
+    // A bound socket returns EPIPE or EBADFD after its controller was unplugged.
     case ENODEV, ENETDOWN, ENETUNREACH, EPIPE, EBADFD: self = .noController
     case EAGAIN, ENOBUFS, ENOMEM: self = .busy(words)
     default: self = .failed(words)
     }
   }
 
-  /// Whether the error goes away without a person: the next value may well be sent. A radio is `degraded` by the
-  /// others only: a missing capability, a kernel without Bluetooth, a refusal that has no name here.
+  /// Whether the error is transient: the next value may succeed. Only other errors make a radio `degraded`: a missing
+  /// capability, a kernel without Bluetooth, or an unknown refusal.
   public var isPassing: Bool {
     switch self {
     case .noController, .noLink, .busy: true
@@ -42,7 +43,7 @@ public enum HCIError: Error, Hashable, Sendable {
 extension HCIError: CustomStringConvertible, Loggable {
   public var logText: String { description }
 
-  /// The error in a few words, for a sentence that says what to do.
+  /// A short description, for a sentence with instructions.
   public var description: String {
     switch self {
     case .noBluetooth: "no Bluetooth sockets"

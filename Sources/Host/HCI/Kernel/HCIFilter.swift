@@ -10,13 +10,13 @@ import Bytes
 /// | 12 | 2 | opcode whose Command Complete and Command Status pass; 0 for those of all opcodes |
 /// | 14 | 2 | padding |
 public struct HCIFilter: Hashable, Sendable {
-  /// Codes of events, below 64.
+  /// Event codes below 64.
   public var events: Set<UInt8>
   public var opcode: UInt16
-  /// Whether packets of ACL data pass, in both directions.
+  /// Whether ACL data packets pass, in both directions.
   public var passesData: Bool
 
-  /// Nothing passes.
+  /// The filter that passes nothing.
   public static let nothing = HCIFilter(events: [])
 
   public init(events: Set<UInt8>, opcode: UInt16 = 0, passesData: Bool = false) {

@@ -1,37 +1,36 @@
 import Glibc
 import Loop
 
-/// A socket of the kernel's Bluetooth, and its owner: the descriptor is closed with it. One call sends or takes one
-/// whole packet.
+/// A Bluetooth socket of the kernel. It owns the descriptor, which it closes. Each call sends or receives one packet.
 public final class HCISocket: Sendable {
-  /// What a socket is bound to.
+  /// The channel that a socket is bound to.
   public enum Channel: UInt16, Sendable {
-    /// One controller, beside the kernel's own stack.
+    /// One controller, in parallel to the kernel's own stack.
     case raw = 0
     /// The management interface of all controllers.
     case control = 3
   }
 
-  /// What a request for the next packet finds.
+  /// The result of receiving.
   public enum Arrival: Hashable, Sendable {
     case packet([UInt8])
-    /// A packet that was longer than the limit, and is gone.
+    /// A packet longer than the limit, which was discarded.
     case tooLong
     case nothing
     case broken(HCIError)
   }
 
-  /// What a request for the next packet finds, where there is a place for it.
+  /// The result of receiving into a buffer.
   public enum Received: Hashable, Sendable {
-    /// So many bytes of the place.
+    /// Number of bytes in the buffer.
     case packet(Int)
-    /// A packet that was longer than the place, and is gone.
+    /// A packet longer than the buffer, which was discarded.
     case tooLong
     case nothing
     case broken(HCIError)
   }
 
-  /// The index that stands for no controller.
+  /// The index that means no controller.
   public static let noIndex: UInt16 = 0xFFFF
 
   // AF_BLUETOOTH, BTPROTO_HCI, SOL_HCI and HCI_FILTER of <bluetooth/bluetooth.h> and <bluetooth/hci.h>.
@@ -42,7 +41,7 @@ public final class HCISocket: Sendable {
 
   let descriptor: Int32
 
-  /// Takes over an open descriptor of a socket that keeps packets apart.
+  /// Takes ownership of an open descriptor of a packet socket.
   public init(owning descriptor: Int32) {
     self.descriptor = descriptor
     _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
@@ -53,13 +52,13 @@ public final class HCISocket: Sendable {
     close(descriptor)
   }
 
-  /// Binds a new socket to `channel`, and to the controller `index` where the channel is one controller's.
+  /// Binds a new socket to `channel`, and to the controller `index` if the channel needs one.
   public convenience init(_ channel: Channel, index: UInt16 = HCISocket.noIndex) throws(HCIError) {
     let kind = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue)
     let descriptor = socket(Self.family, kind, Self.hciProtocol)
     guard descriptor >= 0 else { throw HCIError(errno, in: "socket") }
     self.init(owning: descriptor)
-    // struct sockaddr_hci: family, device, channel.
+    // `struct sockaddr_hci`: family, device, channel.
     let address = [UInt16(Self.family), index, channel.rawValue]
     let status = address.withUnsafeBytes { bytes in
       bytes.baseAddress.map { bind(descriptor, $0.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count)) }
@@ -74,10 +73,10 @@ public final class HCISocket: Sendable {
     }
   }
 
-  /// Calls `body` while there is something to take, for as long as the registration lives.
+  /// Calls `body` when packets can be received, for the lifetime of the registration.
   ///
-  /// The registration keeps the socket open: if the descriptor were closed while the loop watches it, the loop would
-  /// take the next descriptor of that number for it.
+  /// The registration keeps the socket open. If the descriptor were closed while the loop watches it, the loop would
+  /// watch the next descriptor with that number.
   @LoopActor
   public func watch(_ body: @escaping @LoopActor () -> Void) -> Registration {
     let watch = EventLoop.shared.watch(descriptor, for: .readable) { _ in body() }
@@ -87,7 +86,7 @@ public final class HCISocket: Sendable {
     }
   }
 
-  /// Takes one packet of at most `limit` bytes, without waiting for it.
+  /// Receives one packet of at most `limit` bytes, without blocking.
   public func receive(limit: Int) -> Arrival {
     var buffer = [UInt8](repeating: 0, count: limit)
     switch receive(into: &buffer) {
@@ -98,7 +97,7 @@ public final class HCISocket: Sendable {
     }
   }
 
-  /// Takes one packet into `buffer`, without waiting for it; nothing is allocated.
+  /// Receives one packet into `buffer`, without blocking or allocating.
   public func receive(into buffer: inout [UInt8]) -> Received {
     while true {
       let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT | MSG_TRUNC))
@@ -111,8 +110,8 @@ public final class HCISocket: Sendable {
     }
   }
 
-  /// Lets through what `filter` says; without CAP_NET_RAW the kernel takes most events out of it, Number Of Completed
-  /// Packets among them, and says nothing.
+  /// Sets the filter. Without CAP_NET_RAW the kernel silently removes most events from it, including Number Of
+  /// Completed Packets.
   public func listen(to filter: HCIFilter) throws(HCIError) {
     let status = filter.bytes.withUnsafeBytes {
       setsockopt(descriptor, Self.level, Self.filterOption, $0.baseAddress, socklen_t($0.count))
@@ -120,7 +119,7 @@ public final class HCISocket: Sendable {
     guard status == 0 else { throw HCIError(errno, in: "setsockopt") }
   }
 
-  /// Asks the kernel a question about controllers: `bytes` is the question and becomes the answer.
+  /// Sends an `ioctl` about controllers: `bytes` contains the request and is replaced by the answer.
   func control(_ request: UInt, _ bytes: inout [UInt8]) throws(HCIError) {
     let status = bytes.withUnsafeMutableBytes { bytes in bytes.baseAddress.map { ioctl(descriptor, request, $0) } }
     guard status == 0 else { throw HCIError(errno, in: "ioctl") }

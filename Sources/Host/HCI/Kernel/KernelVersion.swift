@@ -1,12 +1,12 @@
 import Glibc
 
-/// A release of Linux: 6.1.150.
+/// A Linux release, for example 6.1.150.
 public struct KernelVersion: Hashable, Sendable, Comparable, CustomStringConvertible {
-  /// Whose release the three numbers name.
+  /// The numbering scheme of the three numbers.
   public enum Numbering: Hashable, Sendable {
-    /// One of kernel.org.
+    /// A release of kernel.org.
     case stable
-    /// One of a vendor that counts on its own and keeps the last number at 0: `6.8.0-79-generic`.
+    /// A release of a vendor with its own numbering and a last number of 0: `6.8.0-79-generic`.
     case vendor
     /// A release candidate.
     case candidate
@@ -24,9 +24,9 @@ public struct KernelVersion: Hashable, Sendable, Comparable, CustomStringConvert
     self.numbering = numbering
   }
 
-  /// Reads the two lines in which a kernel names itself, `uname -r` and `uname -v`; nil where there is no number.
+  /// Parses `uname -r` and `uname -v`; nil if there is no number.
   ///
-  /// Debian's release is that of its binary interface (`6.1.0-56-amd64`); the second line has the real one
+  /// Debian's release is the ABI version (`6.1.0-56-amd64`); the second line contains the real one
   /// (`#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-07-13)`), on a Raspberry Pi after an epoch (`Debian 1:6.12.47-1`).
   public init?(release: String, version: String = "") {
     if let debian = Self.debian(version) {
@@ -39,7 +39,7 @@ public struct KernelVersion: Hashable, Sendable, Comparable, CustomStringConvert
     self.init(numbers[0], numbers[1], patch, suffix.hasPrefix("-rc") ? .candidate : numbering)
   }
 
-  /// The kernel that runs.
+  /// The running kernel.
   public static let running: KernelVersion? = {
     var name = utsname()
     guard uname(&name) == 0 else { return nil }
@@ -57,7 +57,7 @@ public struct KernelVersion: Hashable, Sendable, Comparable, CustomStringConvert
     return KernelVersion(numbers[0], numbers[1], numbers[2], suffix.hasPrefix("~rc") ? .candidate : .stable)
   }
 
-  /// Up to three numbers with points between them, and what comes after them; nil where there is no number.
+  /// Up to three numbers separated by points, and the rest of the text; nil if there is no number.
   private static func numbers(_ text: Substring) -> (numbers: [Int], suffix: Substring)? {
     var (numbers, suffix): ([Int], Substring) = ([], text)
     while numbers.count < 3 {

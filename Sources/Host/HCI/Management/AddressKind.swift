@@ -1,12 +1,12 @@
 import Bytes
 
-/// The kind of a device address, as the management interface counts them.
+/// The type of a device address, in the numbering of the management interface.
 public enum AddressKind: UInt8, Hashable, Sendable {
   /// BR/EDR.
   case classic = 0
-  /// LE, the address of a manufacturer's number.
+  /// LE public address, assigned by the manufacturer.
   case publicAddress = 1
-  /// LE, made up by the device, for a while or for good.
+  /// LE random address, chosen by the device temporarily or permanently.
   case randomAddress = 2
 
   public var isLE: Bool { self != .classic }

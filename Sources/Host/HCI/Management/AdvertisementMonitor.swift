@@ -1,24 +1,24 @@
 import Bytes
 import Radio
 
-/// Add Advertisement Patterns Monitor: the kernel scans passively, with the controller's duplicate filter off, for as long as
-/// the monitor is there, and tells of each advertisement that one of the patterns matches. A kernel whose controller does not
-/// match patterns tells of every advertisement. The monitor outlives the socket.
+/// Add Advertisement Patterns Monitor: while the monitor exists, the kernel scans passively, without the controller's duplicate filter, and
+/// reports each advertisement that matches a pattern. If the controller cannot match patterns, the kernel reports every advertisement. The
+/// monitor persists after the socket is closed.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
-/// | 0 | 1 | how many patterns |
+/// | 0 | 1 | number of patterns |
 /// | 1 + 34 n | 1 | AD type |
-/// | | 1 | offset of the bytes behind the type |
-/// | | 1 | how many bytes |
-/// | | 31 | the bytes, and zeros |
+/// | | 1 | offset of the bytes after the type |
+/// | | 1 | number of bytes |
+/// | | 31 | the bytes, padded with zeros |
 ///
 /// Facts: bluez.md section 13.
 public struct AddAdvertisementPatternsMonitor: ManagementCommand {
   public static let opcode: UInt16 = 0x0052
   public var patterns: [AdvertisingPattern]
 
-  /// - Parameter patterns: 1 to 16; the kernel takes no more.
+  /// - Parameter patterns: 1 to 16, the kernel's maximum.
   public init(_ patterns: [AdvertisingPattern]) {
     self.patterns = patterns
   }
@@ -41,7 +41,7 @@ public struct AddAdvertisementPatternsMonitor: ManagementCommand {
   }
 }
 
-/// Remove Advertisement Monitor: ends one, by its handle (2 bytes); 0 would end those of all programs.
+/// Remove Advertisement Monitor: removes one by its handle (2 bytes); 0 would remove those of all programs.
 public struct RemoveAdvertisementMonitor: ManagementCommand {
   public static let opcode: UInt16 = 0x0053
   public var handle: UInt16

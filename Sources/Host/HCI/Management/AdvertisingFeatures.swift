@@ -4,20 +4,20 @@ import Bytes
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
-/// | 0 | 4 | flags that are supported |
-/// | 4 | 1 | longest data |
-/// | 5 | 1 | longest scan response |
-/// | 6 | 1 | how many instances there can be |
-/// | 7 | 1 + n | the instances there are; kernels 6.1 and 6.12 leave out those numbered above their count |
+/// | 0 | 4 | supported flags |
+/// | 4 | 1 | maximum data length |
+/// | 5 | 1 | maximum scan response length |
+/// | 6 | 1 | maximum number of instances |
+/// | 7 | 1 + n | existing instances; kernels 6.1 and 6.12 omit those with numbers above their count |
 public struct AdvertisingFeatures: Hashable, Sendable {
   public var flags: AdvertisingFlags
   public var dataLimit: UInt8
   public var scanResponseLimit: UInt8
   public var instanceLimit: UInt8
-  /// The numbers of instances that there are, but not of all: `state(of:)` says what the list tells.
+  /// The numbers of existing instances, which may be incomplete; see `state(of:)`.
   public var instances: [UInt8]
 
-  /// More sets than a controller has (Core 5.4 Vol 4 Part E 7.8.58: 0xF0).
+  /// Maximum advertising sets of a controller (Core 5.4 Vol 4 Part E 7.8.58: 0xF0).
   public static let limit = 0xF0
 
   public init(
@@ -41,13 +41,13 @@ public struct AdvertisingFeatures: Hashable, Sendable {
     try reader.finish()
   }
 
-  /// What the list tells of one instance.
+  /// The state of one instance, according to the list.
   public enum InstanceState: Hashable, Sendable {
     case used, free, unknown
   }
 
-  /// Whether there is an instance of this number, as far as the list tells: a kernel lists those numbered up to their
-  /// count. Of 1 and 3, which are two, it lists 1 alone; 3 is then unknown.
+  /// Whether an instance with this number exists. A kernel lists only instances with numbers up to their count: of the
+  /// two instances 1 and 3 it lists only 1, and 3 is then unknown.
   public func state(of instance: UInt8) -> InstanceState {
     if instances.contains(instance) { return .used }
     return Int(instance) <= instances.count ? .free : .unknown

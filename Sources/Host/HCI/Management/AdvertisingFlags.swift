@@ -1,4 +1,4 @@
-/// Kinds of advertisement, as a command asks for them, and as a controller and its kernel can do them.
+/// Properties of an advertisement in a command, and properties that a controller and its kernel support.
 public struct AdvertisingFlags: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 
@@ -6,14 +6,14 @@ public struct AdvertisingFlags: OptionSet, Hashable, Sendable {
     self.rawValue = rawValue
   }
 
-  /// Peers may connect. Without it the kernel advertises from a random address, and from the public one while the
-  /// adapter as a whole is connectable. Facts: bluez.md section 13.
+  /// Peers can connect. Without this flag the kernel uses a random address, or the public one while the whole adapter
+  /// is connectable. Facts: bluez.md section 13.
   public static let connectable = AdvertisingFlags(rawValue: 1 << 0)
-  /// The advertisement is an extended one, on the 1M PHY. A controller that supports it sends several advertisements at a
-  /// time; for any other the kernel shows one instance after the other.
+  /// Extended advertising on the 1M PHY. A controller that supports it has several advertising sets; for others the
+  /// kernel rotates the instances.
   public static let secondary1M = AdvertisingFlags(rawValue: 1 << 7)
-  /// The interval is that of the command.
+  /// The command specifies the interval.
   public static let intervals = AdvertisingFlags(rawValue: 1 << 14)
-  /// A scan response comes with the data. A connectable advertisement may have one without this.
+  /// The data includes a scan response. A connectable advertisement may have one without this flag.
   public static let scanResponse = AdvertisingFlags(rawValue: 1 << 16)
 }

@@ -1,24 +1,24 @@
 import Bytes
 import Radio
 
-/// An advertiser as the kernel heard it: Device Found. Where the kernel heard both, the advertisement and the scan
-/// response come together, one behind the other.
+/// A received advertiser: Device Found. If the kernel received both, the event contains the advertisement followed by
+/// the scan response.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 6 + 1 | address, least significant byte first; kind of address |
-/// | 7 | 1 | signal strength in dBm, 127 where the radio does not know |
+/// | 7 | 1 | signal strength in dBm, 127 if unknown |
 /// | 8 | 4 | flags |
-/// | 12 | 2 + n | AD structures, as on the air |
+/// | 12 | 2 + n | AD structures, as received |
 public struct AdvertisingReport: Hashable, Sendable {
   public var address: BluetoothAddress
   public var kind: AddressKind
-  /// In dBm; nil where the radio does not know.
+  /// The signal strength in dBm; nil if unknown.
   public var rssi: Int8?
   public var flags: UInt32
   public var data: [UInt8]
 
-  /// Bytes of the longest data that extended advertising carries.
+  /// Maximum data of extended advertising, in bytes.
   public static let limit = 1650
   private static let noRSSI: Int8 = 127
 
@@ -42,7 +42,7 @@ public struct AdvertisingReport: Hashable, Sendable {
     try reader.finish()
   }
 
-  /// Bytes before the data, and those of them that say how many there are.
+  /// Number of bytes before the data, including the length field.
   static let headerLength = 14
 
   func write(to writer: inout ByteWriter) {

@@ -1,14 +1,14 @@
 import Bytes
 import Radio
 
-/// Read Controller Information, as far as it matters here.
+/// Read Controller Information, limited to the fields that are used here.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 6 | address, least significant byte first |
 /// | 6 | 1 + 2 | Bluetooth version, manufacturer |
-/// | 9 | 4 | settings that are supported |
-/// | 13 | 4 | settings that are on |
+/// | 9 | 4 | supported settings |
+/// | 13 | 4 | current settings |
 /// | 17 | 3 + 249 + 11 | class, name, short name |
 public struct ReadControllerInformation: ManagementCommand {
   public static let opcode: UInt16 = 0x0004
@@ -16,7 +16,7 @@ public struct ReadControllerInformation: ManagementCommand {
   public struct Reply: Hashable, Sendable {
     public var address: BluetoothAddress
     public var supported: ControllerSettings
-    /// What is on now.
+    /// The settings that are on.
     public var current: ControllerSettings
 
     public init(address: BluetoothAddress, supported: ControllerSettings, current: ControllerSettings) {
@@ -26,7 +26,7 @@ public struct ReadControllerInformation: ManagementCommand {
     }
   }
 
-  /// Class, name and short name.
+  /// Length of class, name and short name, in bytes.
   static let restLength = 3 + 249 + 11
 
   public init() {}

@@ -1,7 +1,7 @@
 import Bytes
 import Radio
 
-/// Settings of a controller. The kernel has more than those that are named here.
+/// Settings of a controller. The kernel defines more than these.
 public struct ControllerSettings: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 
@@ -10,7 +10,7 @@ public struct ControllerSettings: OptionSet, Hashable, Sendable {
   }
 
   public static let powered = ControllerSettings(rawValue: 1 << 0)
-  /// Peers may connect to the adapter as a whole, by whatever is on the air. Facts: bluez.md section 13.
+  /// Peers can connect to the whole adapter, by any advertisement. Facts: bluez.md section 13.
   public static let connectable = ControllerSettings(rawValue: 1 << 1)
   public static let discoverable = ControllerSettings(rawValue: 1 << 3)
   public static let lowEnergy = ControllerSettings(rawValue: 1 << 9)
@@ -18,14 +18,14 @@ public struct ControllerSettings: OptionSet, Hashable, Sendable {
 }
 
 extension ByteReader {
-  /// Reads an address, least significant byte first as on the air.
+  /// Reads an address, least significant byte first.
   mutating func bluetoothAddress() throws(WireError) -> BluetoothAddress {
     BluetoothAddress(try bytes(6).reversed().reduce(0) { $0 << 8 | UInt64($1) })
   }
 }
 
 extension ByteWriter {
-  /// Writes an address, least significant byte first as on the air.
+  /// Writes an address, least significant byte first.
   mutating func bluetoothAddress(_ address: BluetoothAddress) {
     append((0..<6).map { UInt8(truncatingIfNeeded: address.value >> UInt64(8 * $0)) })
   }

@@ -1,7 +1,6 @@
 import Bytes
 
-/// What a kernel uses for a controller unless something else is asked for, as Read and Set Default System Configuration carry
-/// it: numbered parameters, each with bytes of its own.
+/// The kernel's defaults for a controller, in the format of Read and Set Default System Configuration: a list of numbered parameters.
 ///
 /// | offset | size | field, for each parameter |
 /// | --- | --- | --- |
@@ -11,19 +10,19 @@ import Bytes
 ///
 /// Facts: bluez.md section 13.
 public struct DefaultSystemConfiguration: Hashable, Sendable {
-  /// A parameter of two bytes. The kernel has some thirty; these are the links' own.
+  /// A parameter of two bytes. The kernel has about thirty; these concern links.
   public enum Parameter: UInt16, CaseIterable, Sendable {
-    /// Of new links, in 1.25 ms.
+    /// Minimum interval of new links, in units of 1.25 ms.
     case minimumInterval = 0x0017
-    /// Of new links, in 1.25 ms.
+    /// Maximum interval of new links, in units of 1.25 ms.
     case maximumInterval = 0x0018
-    /// How many connection events a peripheral may leave out.
+    /// Number of connection events that a peripheral may skip.
     case latency = 0x0019
-    /// After how long without a packet a link has ended, in 10 ms.
+    /// Time without a packet after which a link ends, in units of 10 ms.
     case supervisionTimeout = 0x001A
   }
 
-  /// The parameters of `Parameter` that are in it.
+  /// The parameters that are present.
   public private(set) var values: [Parameter: UInt16] = [:]
 
   public init(_ values: [Parameter: UInt16] = [:]) {
@@ -35,12 +34,12 @@ public struct DefaultSystemConfiguration: Hashable, Sendable {
     set { values[parameter] = newValue }
   }
 
-  /// The parameters in which it differs from `other`.
+  /// The parameters whose values differ from `other`.
   public func difference(from other: DefaultSystemConfiguration) -> DefaultSystemConfiguration {
     DefaultSystemConfiguration(values.filter { other[$0.key] != $0.value })
   }
 
-  /// Passes over parameters that are not in `Parameter`; throws where one of them has not two bytes, or comes twice.
+  /// Ignores parameters that are not in `Parameter`; throws if one of them is not two bytes long, or occurs twice.
   init(reading reader: inout ByteReader) throws(WireError) {
     while !reader.isAtEnd {
       let number = try reader.u16le()
@@ -76,7 +75,7 @@ public struct ReadDefaultSystemConfiguration: ManagementCommand {
   }
 }
 
-/// Set Default System Configuration: for links made from then on. The parameters that are not in it stay.
+/// Set Default System Configuration: applies to new links. Omitted parameters are not changed.
 public struct SetDefaultSystemConfiguration: ManagementCommand {
   public static let opcode: UInt16 = 0x004C
   public var configuration: DefaultSystemConfiguration
@@ -92,7 +91,7 @@ public struct SetDefaultSystemConfiguration: ManagementCommand {
   }
 }
 
-/// The answer to a command that has none but its status.
+/// The reply of a command that returns only its status.
 public struct Nothing: Hashable, Sendable {
   public init() {}
 

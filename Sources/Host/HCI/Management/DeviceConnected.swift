@@ -7,7 +7,7 @@ import Radio
 /// | --- | --- | --- |
 /// | 0 | 6 + 1 | address, least significant byte first; kind of address |
 /// | 7 | 4 | flags; bit 3: this machine made the link (kernels from 5.14) |
-/// | 11 | 2 + n | AD structures of the peer's advertisement, where this machine made the link by one |
+/// | 11 | 2 + n | AD structures of the peer's advertisement, if this machine made the link by one |
 public struct DeviceConnected: Hashable, Sendable {
   public var address: BluetoothAddress
   public var kind: AddressKind
@@ -16,7 +16,7 @@ public struct DeviceConnected: Hashable, Sendable {
 
   private static let initiated: UInt32 = 1 << 3
 
-  /// Whether this machine made the link. A kernel before 5.14 says so of no link.
+  /// Whether this machine made the link. Always false with a kernel before 5.14.
   public var isInitiatedHere: Bool { flags & Self.initiated != 0 }
 
   public init(address: BluetoothAddress, kind: AddressKind, flags: UInt32, data: [UInt8]) {

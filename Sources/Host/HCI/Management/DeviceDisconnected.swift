@@ -8,7 +8,7 @@ import Radio
 /// | 0 | 6 + 1 | address, least significant byte first; kind of address |
 /// | 7 | 1 | reason |
 public struct DeviceDisconnected: Hashable, Sendable {
-  /// Why a link ended. Other codes than those named here are possible.
+  /// The reason why a link ended. Other codes are possible.
   public struct Reason: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt8
 
@@ -17,14 +17,14 @@ public struct DeviceDisconnected: Hashable, Sendable {
     }
 
     public static let unspecified = Reason(rawValue: 0)
-    /// The peer was not heard any more.
+    /// The supervision timeout elapsed without a packet from the peer.
     public static let timeout = Reason(rawValue: 1)
-    /// This machine ended it.
+    /// This machine ended the link.
     public static let local = Reason(rawValue: 2)
-    /// The peer ended it.
+    /// The peer ended the link.
     public static let remote = Reason(rawValue: 3)
     public static let authenticationFailure = Reason(rawValue: 4)
-    /// This machine goes to sleep.
+    /// This machine is suspending.
     public static let suspend = Reason(rawValue: 5)
   }
 

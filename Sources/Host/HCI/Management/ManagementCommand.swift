@@ -1,9 +1,9 @@
 import Bytes
 import Radio
 
-/// A command of the management interface, by its parameters. The kernel's own description is BlueZ's `doc/mgmt-api.txt`.
+/// A command of the management interface, with its parameters. BlueZ's `doc/mgmt-api.txt` describes the interface.
 public protocol ManagementCommand: Hashable, Sendable {
-  /// The kernel's answer when the command succeeded.
+  /// The kernel's reply to a successful command.
   associatedtype Reply: Hashable, Sendable
 
   static var opcode: UInt16 { get }
@@ -11,7 +11,8 @@ public protocol ManagementCommand: Hashable, Sendable {
   static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
 }
 
-/// Stop Discovery: ends the controller's discovery, whichever program started it. bluetoothd restarts it for the programs that want it.
+/// Stop Discovery: ends the controller's discovery, even if another program started it. bluetoothd restarts it for programs that still
+/// discover.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode: UInt16 = 0x0024
   /// Address types, as in the event Discovering (`ManagementEvent.Discovering.types`); the kernel refuses other values.
@@ -30,7 +31,7 @@ public struct StopDiscovery: ManagementCommand {
   }
 }
 
-/// Read Advertising Features: how much room a controller has for advertisements.
+/// Read Advertising Features: the capacity of a controller for advertisements.
 public struct ReadAdvertisingFeatures: ManagementCommand {
   public static let opcode: UInt16 = 0x003D
 
@@ -43,14 +44,13 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   }
 }
 
-/// Add Advertising: puts an advertisement on the air, at the kernel's own interval of 1280 ms. It replaces the instance of
-/// the same number.
+/// Add Advertising: starts an advertisement at the kernel's own interval of 1280 ms. It replaces the instance with the same number.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 1 | instance, from 1 |
 /// | 1 | 4 | flags |
-/// | 5 | 2 | duration in seconds, where instances take turns |
+/// | 5 | 2 | duration in seconds, if instances are rotated |
 /// | 7 | 2 | timeout in seconds |
 /// | 9 | 1 + 1 | length of the data, of the scan response |
 /// | 11 | | both |
@@ -81,7 +81,7 @@ public struct AddAdvertising: ManagementCommand {
   }
 }
 
-/// Remove Advertising: takes an instance off the air.
+/// Remove Advertising: removes an instance.
 public struct RemoveAdvertising: ManagementCommand {
   public static let opcode: UInt16 = 0x003F
   public var instance: UInt8
@@ -97,26 +97,27 @@ public struct RemoveAdvertising: ManagementCommand {
   }
 }
 
-/// Add Extended Advertising Parameters: the first half of an advertisement with an interval; the second half is
-/// `AddExtendedAdvertisingData`. It replaces the instance of the same number, and a random address with it.
+/// Add Extended Advertising Parameters: the first part of an advertisement with an interval;
+/// `AddExtendedAdvertisingData` is the second. It replaces the instance with the same number, including its random
+/// address.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 1 | instance, from 1 |
 /// | 1 | 4 | flags |
 /// | 5 | 2 + 2 | duration, timeout, in seconds |
-/// | 9 | 4 + 4 | shortest and longest interval, in 0.625 ms |
+/// | 9 | 4 + 4 | minimum and maximum interval, in 0.625 ms |
 /// | 17 | 1 | transmit power in dBm, 127 for no preference |
 public struct AddExtendedAdvertisingParameters: ManagementCommand {
   public static let opcode: UInt16 = 0x0054
   public var instance: UInt8
   public var flags: AdvertisingFlags
-  /// In 0.625 ms.
+  /// The interval, in units of 0.625 ms.
   public var interval: UInt32
 
   public struct Reply: Hashable, Sendable {
     public var instance: UInt8
-    /// In dBm.
+    /// The selected transmit power, in dBm.
     public var power: Int8
     public var dataLimit: UInt8
     public var scanResponseLimit: UInt8
@@ -135,7 +136,7 @@ public struct AddExtendedAdvertisingParameters: ManagementCommand {
     self.interval = interval
   }
 
-  /// An instance at `interval`, to which peers may connect or not, with a scan response in the data to come or without.
+  /// The parameters of an instance with this `interval`.
   public init(instance: UInt8, isConnectable: Bool, hasScanResponse: Bool, interval: UInt32) {
     var flags: AdvertisingFlags = .intervals
     if isConnectable { flags.insert(.connectable) }
@@ -162,8 +163,8 @@ public struct AddExtendedAdvertisingParameters: ManagementCommand {
   }
 }
 
-/// Add Extended Advertising Data: the data of an instance whose parameters were added; the instance is on the air from
-/// now on. On an instance that is on the air already it exchanges the data alone: interval and address stay.
+/// Add Extended Advertising Data: the data of an instance whose parameters were added, and which this command starts.
+/// For a running instance it replaces only the data; interval and address do not change.
 public struct AddExtendedAdvertisingData: ManagementCommand {
   public static let opcode: UInt16 = 0x0055
   public var instance: UInt8
@@ -186,7 +187,7 @@ public struct AddExtendedAdvertisingData: ManagementCommand {
   }
 }
 
-/// The answer to each command that changes an instance: the number of the instance.
+/// The reply to each command that changes an instance: the number of the instance.
 enum AdvertisingInstance {
   static func read(_ reader: inout ByteReader) throws(WireError) -> UInt8 {
     let instance = try reader.u8()
@@ -196,7 +197,7 @@ enum AdvertisingInstance {
 }
 
 extension ByteWriter {
-  /// Writes the lengths of both payloads, and both. A caller gives at most 31 bytes of each; the kernel refuses more.
+  /// Writes the lengths of both payloads, then both. Callers pass at most 31 bytes each; the kernel refuses more.
   fileprivate mutating func payloads(_ data: [UInt8], _ scanResponse: [UInt8]) {
     let (data, scanResponse) = (data.prefix(255), scanResponse.prefix(255))
     u8(UInt8(truncatingIfNeeded: data.count))

@@ -1,32 +1,32 @@
 import Bytes
 
-/// An event of the management socket, answers to commands included.
+/// An event of the management socket, including replies to commands.
 public enum ManagementEvent: Hashable, Sendable {
   case commandComplete(opcode: UInt16, ManagementStatus, [UInt8])
   case commandStatus(opcode: UInt16, ManagementStatus)
-  /// A controller is there; its index is the packet's.
+  /// A controller was added; the packet contains its index.
   case indexAdded
-  /// A controller is gone; its index is the packet's.
+  /// A controller was removed; the packet contains its index.
   case indexRemoved
   case newSettings(ControllerSettings)
   /// A link came up.
   case deviceConnected(DeviceConnected)
   /// A link ended.
   case deviceDisconnected(DeviceDisconnected)
-  /// Another program added or removed an advertisement; the kernel sends no event for what this socket did.
+  /// The advertisement of another program was added or removed; the kernel sends no event for commands of this socket.
   case advertisingAdded(instance: UInt8)
   case advertisingRemoved(instance: UInt8)
   case discovering(Discovering)
-  /// An advertiser was heard, or a device found by inquiry, while some program discovers.
+  /// An advertiser was received, or a device was found by inquiry, while a program discovers.
   case deviceFound(AdvertisingReport)
-  /// A monitor was removed, by whichever program; its handle.
+  /// Any program removed a monitor with this handle.
   case monitorRemoved(UInt16)
-  /// An advertiser was heard for a monitor, while no program discovers.
+  /// An advertiser was received for a monitor, while no program discovers.
   case monitoredDeviceFound(MonitoredReport)
-  /// Anything else.
+  /// Any other event.
   case other(code: UInt16)
 
-  /// Whether the controller looks for devices, for whichever program.
+  /// Whether the controller is discovering, for any program.
   public struct Discovering: Hashable, Sendable {
     /// Bit 0: BR/EDR; bits 1 and 2: LE with public and random addresses.
     public var types: UInt8
@@ -38,7 +38,7 @@ public enum ManagementEvent: Hashable, Sendable {
     }
   }
 
-  /// Reads the event of a packet; it throws where a known event is not what it should be.
+  /// Decodes the event of a packet; throws if a known event is malformed.
   public init(reading packet: ManagementPacket) throws(WireError) {
     var reader = ByteReader(packet.parameters)
     switch packet.code {
@@ -65,7 +65,7 @@ public enum ManagementEvent: Hashable, Sendable {
     try reader.finish()
   }
 
-  /// The packet that carries the event, about the controller `index`.
+  /// The packet that contains the event about the controller `index`.
   public func packet(of index: UInt16) -> ManagementPacket {
     var writer = ByteWriter()
     let code: UInt16

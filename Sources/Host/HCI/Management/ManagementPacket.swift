@@ -5,16 +5,16 @@ import Bytes
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 2 | opcode of the command, or code of the event |
-/// | 2 | 2 | index of the controller, 0xFFFF for no controller |
-/// | 4 | 2 | length of what follows |
+/// | 2 | 2 | index of the controller, 0xFFFF for none |
+/// | 4 | 2 | length of the parameters |
 /// | 6 | | parameters |
 public struct ManagementPacket: Hashable, Sendable {
   public var code: UInt16
   public var index: UInt16
   public var parameters: [UInt8]
 
-  /// Bytes of the longest packet: far more than any event that is decoded here. A report carries the data of an extended
-  /// advertisement, 1650 bytes.
+  /// Maximum bytes of a packet, more than any event that is decoded here. A report contains up to 1650 bytes of an
+  /// extended advertisement.
   public static let limit = 4096
   static let headerLength = 6
 
@@ -39,7 +39,7 @@ public struct ManagementPacket: Hashable, Sendable {
   public func write(to writer: inout ByteWriter) {
     writer.u16le(code)
     writer.u16le(index)
-    // No command is as long as that. Parameters that do not fit are cut.
+    // No command is longer. Parameters beyond the limit are cut.
     let parameters = parameters.prefix(Self.limit - Self.headerLength)
     writer.u16le(UInt16(truncatingIfNeeded: parameters.count))
     writer.append(parameters)

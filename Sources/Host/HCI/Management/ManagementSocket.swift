@@ -4,23 +4,22 @@ import Glibc
 import Journal
 import Loop
 
-/// A socket of the kernel's Bluetooth management: it carries out one command at a time, and hands out the events in
-/// between.
+/// A management socket of the kernel: it executes one command at a time, and distributes events.
 ///
-/// A socket that was bound with CAP_NET_ADMIN may do everything for as long as it is open, whatever becomes of the
+/// A socket that was bound with CAP_NET_ADMIN keeps its privileges while it is open, even if the process drops the
 /// capability.
 @LoopActor
 public final class ManagementSocket {
   public enum Failure: Error, Hashable, Sendable {
-    /// The kernel refused, with this status.
+    /// The kernel refused the command with this status.
     case refused(ManagementStatus)
     /// No answer within 10 seconds.
     case timedOut
-    /// Too many commands wait already.
+    /// Too many commands already wait.
     case tooMany
-    /// The answer cannot be decoded.
+    /// The reply cannot be decoded.
     case malformed(WireError)
-    /// The socket is closed, or broke.
+    /// The socket is closed or has failed.
     case closed
   }
 
@@ -29,21 +28,21 @@ public final class ManagementSocket {
     let then: @LoopActor (Result<[UInt8], Failure>) -> Void
   }
 
-  /// How many packets could not be decoded.
+  /// Number of packets that could not be decoded.
   public private(set) var malformed: UInt64 = 0
-  /// Whether the socket can still be used.
+  /// Whether the socket is usable.
   public private(set) var isOpen = true
 
   /// Decides, from the AD structures and the controller's index, whether a report of an advertiser is delivered. An
-  /// unwanted report is dropped before anything is allocated for it: a crowd sends thousands a second. Nil: all are
-  /// delivered.
+  /// unwanted report is dropped before memory is allocated for it, because many advertisers cause thousands of reports
+  /// a second. Nil: all are delivered.
   public var wantsReport: (@LoopActor (ArraySlice<UInt8>, _ index: UInt16) -> Bool)?
 
   private let socket: HCISocket
-  /// What the next packet is received into.
+  /// The buffer for received packets.
   private var buffer = [UInt8](repeating: 0, count: ManagementPacket.limit)
   private let scheduler: any Scheduler
-  /// While `isAsking` the first one is with the kernel.
+  /// The commands in order. While `isAsking`, the kernel executes the first one.
   private var queue: [Waiting] = []
   private var isAsking = false
   private var timer: Registration?
@@ -52,11 +51,11 @@ public final class ManagementSocket {
   private var lastHandler = 0
 
   public nonisolated static let timeLimit = Duration.seconds(10)
-  /// How many commands wait at most, the one with the kernel included.
+  /// Maximum commands in the queue, including the one that the kernel executes.
   public nonisolated static let queueLimit = 64
-  /// How many packets one turn of the loop takes, so that a storm of reports stops no other part of the program.
+  /// Maximum packets that are received in one loop iteration, so that many reports do not block other work.
   private nonisolated static let turnLimit = 64
-  /// How many turns' packets `takeWaiting` takes: somewhat more than fit into the socket.
+  /// Maximum batches that `takeWaiting` receives: somewhat more than the socket's buffer holds.
   private nonisolated static let waitingTurns = 8
 
   public init(_ socket: HCISocket, scheduler: any Scheduler) {
@@ -65,21 +64,21 @@ public final class ManagementSocket {
     watch = socket.watch { [weak self] in _ = self?.takeTurn() }
   }
 
-  /// Opens a socket on the management channel that may do everything. A program calls this while it has CAP_NET_ADMIN.
+  /// Opens a privileged socket on the management channel. Call it while the process has CAP_NET_ADMIN.
   ///
-  /// - Throws: `denied` without the capability. The kernel binds such a socket all the same, so that the socket tries a
-  ///   command that the kernel takes from privileged sockets only.
+  /// - Throws: `denied` without the capability. The kernel binds an unprivileged socket as well, so the function sends
+  ///   a command that requires privileges.
   public nonisolated static func bind() throws(HCIError) -> HCISocket {
     let socket = try HCISocket(.control)
     let question = ManagementPacket(code: ReadAdvertisingFeatures.opcode, index: HCISocket.noIndex, parameters: [])
     try socket.send(question.bytes)
-    // The kernel answers while it takes the question; other events may come first.
+    // The kernel replies while it receives the command; other events may arrive first.
     for _ in 0..<turnLimit {
       guard case .packet(let bytes) = socket.receive(limit: ManagementPacket.limit) else { break }
       guard let packet = try? ManagementPacket(reading: bytes), let event = try? ManagementEvent(reading: packet),
         case .commandStatus(ReadAdvertisingFeatures.opcode, let status) = event
       else { continue }
-      // The kernel checks the privilege before the index, which stands for no controller.
+      // The kernel checks privileges before the index, which is invalid here.
       if status == .invalidIndex { return socket }
       if status == .permissionDenied { throw .denied("CAP_NET_ADMIN is missing") }
       throw .failed("the management socket answers \(status)")
@@ -87,7 +86,7 @@ public final class ManagementSocket {
     throw .failed("the management socket does not answer")
   }
 
-  /// Closes the socket. Commands that wait fail with `closed`.
+  /// Closes the socket. Waiting commands fail with `closed`.
   public func close() {
     guard isOpen else { return }
     isOpen = false
@@ -99,8 +98,8 @@ public final class ManagementSocket {
     for entry in waiting { entry.then(.failure(.closed)) }
   }
 
-  /// Calls `handler` for each event but the answers to commands, with the index of the event's controller, for as long as
-  /// the registration lives.
+  /// Calls `handler` for each event except replies to commands, with the index of the event's controller, for the
+  /// lifetime of the registration.
   public func onEvent(_ handler: @escaping @LoopActor (ManagementEvent, UInt16) -> Void) -> Registration {
     lastHandler += 1
     let id = lastHandler
@@ -108,10 +107,10 @@ public final class ManagementSocket {
     return Registration { [weak self] in self?.handlers.removeAll { $0.id == id } }
   }
 
-  /// Sends `command` after the commands before it. `then` is called once, never from within this call.
+  /// Sends `command` after earlier commands. `then` is called once, never from within this call.
   ///
-  /// - Parameter isNext: whether the command goes before all others that wait, as the second half of an advertisement does
-  ///   after the answer to the first.
+  /// - Parameter isNext: whether the command precedes all waiting ones, as the second part of an advertisement does after the reply to the
+  ///   first.
   public func call<Command: ManagementCommand>(
     _ command: Command, on index: UInt16, isNext: Bool = false,
     then: @escaping @LoopActor (Result<Command.Reply, Failure>) -> Void
@@ -141,7 +140,7 @@ public final class ManagementSocket {
     }
   }
 
-  // MARK: One at a time
+  // MARK: Command queue
 
   private func send() {
     guard !isAsking, let first = queue.first else { return }
@@ -150,7 +149,7 @@ public final class ManagementSocket {
       try socket.send(first.packet.bytes)
     } catch {
       Log.shared.debug("The management socket does not send: \(error)")
-      // The command fails in another turn of the loop: no caller is called from within its own call.
+      // The command fails in another loop iteration, so that no caller is called from within its own call.
       return EventLoop.shared.soon { [weak self] in self?.finish(.failure(.closed)) }
     }
     timer = scheduler.schedule(after: Self.timeLimit) { [weak self] in self?.finish(.failure(.timedOut)) }
@@ -164,17 +163,17 @@ public final class ManagementSocket {
     send()
   }
 
-  // MARK: What arrives
+  // MARK: Receiving
 
-  /// Hands out what has arrived by now, without waiting for the loop's next turn: what came of an event by another way, as a signal of
-  /// bluetoothd does, must not be heard before the event.
+  /// Delivers events that have already arrived, without waiting for the next loop iteration. Consequences of an event that arrive on
+  /// another path, such as a signal of bluetoothd, must not be handled before the event.
   public func takeWaiting() {
     for _ in 0..<Self.waitingTurns { guard takeTurn() else { return } }
   }
 
-  /// Takes the packets of one turn of the loop.
+  /// Receives the packets of one loop iteration.
   ///
-  /// - Returns: whether more may wait.
+  /// - Returns: whether more may be waiting.
   private func takeTurn() -> Bool {
     for _ in 0..<Self.turnLimit where isOpen {
       switch socket.receive(into: &buffer) {
@@ -209,7 +208,7 @@ public final class ManagementSocket {
     }
   }
 
-  /// Passes over an answer to no command of ours, and one that came too late.
+  /// Handles a reply; ignores a reply to a foreign command, and a late one.
   private func answered(_ opcode: UInt16, _ index: UInt16, _ result: Result<[UInt8], Failure>) {
     guard isAsking, let first = queue.first, first.packet.code == opcode, first.packet.index == index else { return }
     finish(result)

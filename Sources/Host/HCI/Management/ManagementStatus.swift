@@ -1,4 +1,4 @@
-/// The kernel's answer to a management command, in a code. Other codes than those named here are possible.
+/// The status code of a reply to a management command. Other codes are possible.
 public struct ManagementStatus: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
   public let rawValue: UInt8
 

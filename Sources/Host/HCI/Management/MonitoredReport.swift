@@ -1,11 +1,11 @@
 import Bytes
 import Radio
 
-/// An advertiser as the kernel heard it for an advertisement monitor: Adv Monitor Device Found.
+/// A report of an advertiser for an advertisement monitor: Adv Monitor Device Found.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
-/// | 0 | 2 | handle of the monitor; 0 where the kernel does not say which |
+/// | 0 | 2 | handle of the monitor; 0 if the kernel does not report it |
 /// | 2 | | as in Device Found |
 public struct MonitoredReport: Hashable, Sendable {
   public var monitor: UInt16
@@ -26,8 +26,8 @@ public struct MonitoredReport: Hashable, Sendable {
     report.write(to: &writer)
   }
 
-  /// The AD structures in a packet of the management socket that reports an advertiser, in either way, and the index of the controller;
-  /// nil for any other packet, and for one that is not as long as it says. Nothing is allocated.
+  /// The AD structures of a management packet that reports an advertiser, with either event, and the index of the controller. Nil for other
+  /// packets, and for one with a wrong length. Nothing is allocated.
   static func data(in packet: ArraySlice<UInt8>) -> (data: ArraySlice<UInt8>, index: UInt16)? {
     let start = packet.startIndex
     guard packet.count >= ManagementPacket.headerLength, packet[start + 1] == 0 else { return nil }

@@ -1,11 +1,11 @@
 import Bytes
 
-/// The physical layers that a controller has, and those that it uses for links made from then on.
+/// The PHYs that a controller supports, and those that it uses for new links.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 4 | supported |
-/// | 4 | 4 | configurable: those of them that can be taken out |
+/// | 4 | 4 | configurable: the supported PHYs that can be deselected |
 /// | 8 | 4 | selected |
 public struct PHYConfiguration: Hashable, Sendable {
   public var supported: PHYs
@@ -26,7 +26,7 @@ public struct PHYConfiguration: Hashable, Sendable {
   }
 }
 
-/// Physical layers, each direction for itself. Those of BR/EDR, which are in it as well, have no names here.
+/// PHYs, separately for each direction. Those of BR/EDR are included, but have no names here.
 public struct PHYs: OptionSet, Hashable, Sendable {
   public let rawValue: UInt32
 
@@ -56,9 +56,8 @@ public struct GetPHYConfiguration: ManagementCommand {
   }
 }
 
-/// Set PHY Configuration: the layers for links made from then on; those that there are keep theirs (LE Set Default PHY, Core
-/// 5.4 Vol 4 Part E 7.8.48). The kernel refuses what is not supported, what leaves out a layer that is not configurable,
-/// and everything while the controller is off.
+/// Set PHY Configuration: the PHYs for new links; existing links are not changed (LE Set Default PHY, Core 5.4 Vol 4 Part E 7.8.48). The
+/// kernel refuses unsupported PHYs, the omission of a PHY that is not configurable, and every change while the controller is off.
 public struct SetPHYConfiguration: ManagementCommand {
   public static let opcode: UInt16 = 0x0045
   public var selected: PHYs

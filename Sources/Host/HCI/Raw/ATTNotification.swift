@@ -1,7 +1,7 @@
 import Bytes
 import Radio
 
-/// A Handle Value Notification for a client that never subscribed, in packets for the controller.
+/// A Handle Value Notification for a client without a subscription, as packets for the controller.
 ///
 /// | layer | bytes |
 /// | --- | --- |
@@ -9,14 +9,14 @@ import Radio
 /// | L2CAP, once | length, channel 4 |
 /// | ATT | `1B`, handle of the value, value |
 public struct ATTNotification: Hashable, Sendable {
-  /// The handle of the value, as bluetoothd gave it out.
+  /// The handle of the value in bluetoothd's database.
   public var handle: UInt16
   public var value: [UInt8]
 
   private static let packetType: UInt8 = 0x02
   private static let packetHeaderLength = 5
   private static let frameHeaderLength = 4 + ATT.overhead
-  /// Set in the handle of each packet but the first of a frame.
+  /// The flag in the handle of each packet of a frame except the first.
   private static let continuation: UInt16 = 1 << 12
 
   public init(handle: UInt16, value: [UInt8]) {
@@ -24,21 +24,21 @@ public struct ATTNotification: Hashable, Sendable {
     self.value = value
   }
 
-  /// Bytes of the longest value on a link with this `mtu`.
+  /// Maximum bytes of a value on a link with this `mtu`.
   public static func limit(mtu: Int) -> Int { ATT.valueLimit(mtu: mtu) }
 
-  /// Bytes of the longest value that goes in one packet.
+  /// Maximum bytes of a value that fits into one packet.
   public static func packetLimit(_ buffers: LEBuffers) -> Int {
     max(buffers.length, LEBuffers.least.length) - frameHeaderLength
   }
 
-  /// How many packets the value takes in `buffers`.
+  /// Number of packets for the value with these `buffers`.
   public func packetCount(_ buffers: LEBuffers) -> Int {
     let length = max(buffers.length, LEBuffers.least.length)
     return (Self.frameHeaderLength + value.count + length - 1) / length
   }
 
-  /// The packets for the link with the handle `link`, in their order, each no longer than a buffer holds.
+  /// The packets for the link with the handle `link`, in order, each of at most the buffer's length.
   public func packets(on link: UInt16, buffers: LEBuffers) -> [[UInt8]] {
     var frame = ByteWriter(capacity: Self.frameHeaderLength + value.count)
     frame.u16le(UInt16(truncatingIfNeeded: ATT.overhead + value.count))

@@ -18,7 +18,7 @@ public protocol ConfigurationSocket: AnyObject {
 
 extension HCISocket: ConfigurationSocket {
   public func listenToConfigurations() throws(HCIError) {
-    // The packet filter comes first: a socket that listens without it receives all data of the peers.
+    // The packet filter is set first: without it the socket would receive all data of the peers.
     try admit(ConfigurationWrite.program)
     try listen(to: HCIFilter(events: [ControllerEvent.disconnectionComplete], passesData: true))
   }
@@ -31,9 +31,9 @@ extension HCISocket: ConfigurationSocket {
 /// the end of a subscription that ended before the program answered `AcquireNotify`. Facts: bluez.md section 14.
 @LoopActor
 final class ConfigurationWatch {
-  /// Maximum number of attributes per link whose last write is stored. The services have fewer.
+  /// Maximum attributes per link whose last write is stored. The services have fewer.
   static let limit = 64
-  /// Maximum number of packets that are received in one turn of the loop.
+  /// Maximum packets that are received in one loop iteration.
   private static let turnLimit = 64
 
   private let socket: any ConfigurationSocket
@@ -42,7 +42,7 @@ final class ConfigurationWatch {
   private var count: UInt64 = 0
   private let onWrite: @LoopActor (ConfigurationWrite) -> Void
 
-  /// - Parameter onWrite: called with each write that is kept, in a later turn of the loop.
+  /// - Parameter onWrite: called with each stored write, in a later loop iteration.
   init(
     _ socket: any ConfigurationSocket, _ privilege: RawPrivilege,
     onWrite: @escaping @LoopActor (ConfigurationWrite) -> Void
@@ -78,7 +78,7 @@ final class ConfigurationWatch {
   }
 
   private func note(_ write: ConfigurationWrite) {
-    // bluetoothd refuses any other value, and keeps the one before.
+    // bluetoothd refuses any other value, and does not change the stored one.
     guard let configuration = ClientConfiguration(rawValue: write.value) else { return }
     guard writes[write.link] != nil || writes.count < HCILink.limit else { return }
     let known = writes[write.link]

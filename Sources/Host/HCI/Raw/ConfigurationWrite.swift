@@ -8,15 +8,15 @@ public enum ClientConfiguration: UInt16, Hashable, Sendable {
   case indications = 2
 }
 
-/// A Write Request or Write Command of one or two bytes from a client, as an ACL data packet. Every CCCD write has this
-/// form; so have other short writes.
+/// A Write Request or Write Command with a value of one or two bytes from a client, as an ACL data packet. Every CCCD
+/// write has this form, and so do other short writes.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
 /// | 0 | 1 | packet type 2 |
 /// | 1 | 2 | handle of the link; bits 12 and 13 are 2 in the first packet of a frame from a peer |
-/// | 3 | 2 | length of what follows |
-/// | 5 | 2 + 2 | L2CAP: length of what follows, channel 4 |
+/// | 3 | 2 | length of the rest |
+/// | 5 | 2 + 2 | L2CAP: length of the rest, channel 4 |
 /// | 9 | 1 + 2 | ATT: opcode `12` or `52`, handle of the attribute |
 /// | 12 | 1 or 2 | value |
 struct ConfigurationWrite: Hashable, Sendable {
@@ -28,10 +28,10 @@ struct ConfigurationWrite: Hashable, Sendable {
   private static let firstOfFrame: UInt8 = 0x20
   private static let frameMask: UInt8 = 0x30
   private static let opcodes: Set<UInt8> = [0x12, 0x52]
-  /// Length of a packet with a value of two bytes, the longest that is read.
+  /// Length of a packet with a value of two bytes, the maximum that is decoded.
   static let limit = 14
 
-  /// Reads a whole packet; nil if the packet has another form.
+  /// Decodes a complete packet; nil if it has another form.
   init?(reading bytes: [UInt8]) throws(WireError) {
     var reader = ByteReader(bytes)
     guard try reader.u8() == Self.packetType else { return nil }
@@ -58,7 +58,7 @@ struct ConfigurationWrite: Hashable, Sendable {
     .byte(2),
     .and(UInt32(frameMask)),
     .isEqual(to: UInt32(firstOfFrame), then: 0, else: 8),
-    // The channel, least significant byte first.
+    // The channel, little endian.
     .half(7),
     .isEqual(to: UInt32(ATT.channel.byteSwapped), then: 0, else: 6),
     .byte(9),

@@ -1,21 +1,21 @@
 import Bytes
 
-/// What a controller says on a raw socket: a packet of type 4, of which these three are of use here.
+/// An event of a controller on a raw socket: a packet of type 4. These three events are used here.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |
-/// | 0 | 1 + 1 + 1 | packet type 4, event, length of what follows |
-/// | 3 | | Command Complete `0E`: commands it takes (1), opcode (2), answer |
-/// | 3 | | Number Of Completed Packets `13`: how many links (1), for each a handle (2) and a number of packets (2) |
+/// | 0 | 1 + 1 + 1 | packet type 4, event code, length of the rest |
+/// | 3 | | Command Complete `0E`: number of commands that it accepts (1), opcode (2), return parameters |
+/// | 3 | | Number Of Completed Packets `13`: number of links (1), for each a handle (2) and a number of packets (2) |
 /// | 3 | | Disconnection Complete `05`: status (1), handle (2), reason (1) |
 enum ControllerEvent: Hashable, Sendable {
-  /// The answer to LE Read Buffer Size; nil where LE has no buffers of its own.
+  /// The reply to LE Read Buffer Size; nil if LE has no separate buffers.
   case buffers(LEBuffers?)
   case completed([CompletedPackets])
-  /// The link with this handle is gone; the handle may be given to the next one at once.
+  /// The link with this handle has ended; the handle may be reused immediately.
   case disconnected(handle: UInt16)
 
-  /// How many packets of a link the controller is through with.
+  /// Number of packets of a link that the controller has completed.
   struct CompletedPackets: Hashable, Sendable {
     var handle: UInt16
     var count: Int
@@ -25,11 +25,10 @@ enum ControllerEvent: Hashable, Sendable {
   static let commandComplete: UInt8 = 0x0E
   static let completedPackets: UInt8 = 0x13
   static let disconnectionComplete: UInt8 = 0x05
-  /// The longest packet: three bytes of header, and what one byte can count.
+  /// Maximum bytes of a packet: a header of three bytes, and a one-byte length.
   static let limit = 3 + 255
 
-  /// Reads a whole packet; nil for an event that is none of the three, an answer to another command, and a
-  /// disconnection that failed.
+  /// Decodes a complete packet; nil for another event, a reply to another command, and a failed disconnection.
   init?(reading bytes: [UInt8]) throws(WireError) {
     var reader = ByteReader(bytes)
     guard try reader.u8() == Self.packetType else { throw .badValue("packet type") }

@@ -1,11 +1,11 @@
 import Bytes
 import Radio
 
-/// A link as HCIGETCONNLIST lists it.
+/// A link in the list of HCIGETCONNLIST.
 ///
 /// | offset | size | field of the answer |
 /// | --- | --- | --- |
-/// | 0 | 2 + 2 | controller, how many links |
+/// | 0 | 2 + 2 | controller, number of links |
 /// | 4 + 16n | 2 | handle |
 /// | | 6 | address, least significant byte first |
 /// | | 1 + 1 | kind (0x80: LE), whether this machine made the link |
@@ -20,12 +20,12 @@ public struct HCILink: Hashable, Sendable {
   /// Whether this machine made the link. An LE link is made by its central.
   public var isOutgoing: Bool
 
-  /// More links than a controller has.
+  /// Maximum links, more than any controller supports.
   public static let limit = 64
-  /// The bits of a handle; those above them in a packet have a meaning of their own.
+  /// The bits of a handle; a packet uses the higher bits as flags.
   static let handleMask: UInt16 = 0x0FFF
 
-  /// - Parameter isOutgoing: the same as `isCentral` if it is not given.
+  /// - Parameter isOutgoing: nil means `isCentral`.
   public init(
     handle: UInt16, address: BluetoothAddress, isLE: Bool = true, isConnected: Bool = true, isCentral: Bool = false,
     isOutgoing: Bool? = nil
@@ -38,10 +38,10 @@ public struct HCILink: Hashable, Sendable {
     self.isOutgoing = isOutgoing ?? isCentral
   }
 
-  /// Whether the peer is a client of ours: connected over LE, and it was the peer that connected.
+  /// Whether the peer is a client: connected over LE, and the peer made the link.
   public var isClient: Bool { isLE && isConnected && !isCentral }
 
-  /// The question about the controller `index`, with room for the answer.
+  /// The request about the controller `index`, with space for the answer.
   static func question(_ index: UInt16) -> [UInt8] {
     var writer = ByteWriter()
     writer.u16le(index)
@@ -49,7 +49,7 @@ public struct HCILink: Hashable, Sendable {
     return writer.bytes + [UInt8](repeating: 0, count: 16 * limit)
   }
 
-  /// The links of an answer.
+  /// Decodes the links of an answer.
   static func list(reading bytes: [UInt8]) throws(WireError) -> [HCILink] {
     var reader = ByteReader(bytes)
     _ = try reader.u16le()

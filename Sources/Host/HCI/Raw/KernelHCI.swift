@@ -2,12 +2,12 @@ import Journal
 import Loop
 import Radio
 
-/// How raw HCI gets the privilege to do what its argument does. In a program it is CAP_NET_RAW, in effect while the
-/// argument runs and at no other time.
+/// Runs its argument with the privilege that raw HCI needs. In a program this is CAP_NET_RAW, which is effective only
+/// while the argument runs.
 public typealias RawPrivilege = @LoopActor (() throws(HCIError) -> Void) throws(HCIError) -> Void
 
-/// Raw HCI by the kernel's raw sockets, two for each controller: one for packets that are sent, and one on which
-/// clients' writes of CCCDs are seen.
+/// Raw HCI on the kernel's raw sockets, two for each controller: one sends packets, and the other receives clients'
+/// CCCD writes.
 @LoopActor
 public final class KernelHCI: RawHCI {
   private let makeSocket: @LoopActor (UInt16) throws(HCIError) -> any RawSocket
@@ -21,9 +21,9 @@ public final class KernelHCI: RawHCI {
   private let configured = Observers<SeenConfiguration>()
 
   /// - Parameters:
-  ///   - makeSocket: where the sockets come from, by the controllers' indices.
-  ///   - makeListener: the same for the sockets on which writes of CCCDs are seen; nil where none are to be seen.
-  ///   - privilege: what the kernel asks of a process that sends and listens.
+  ///   - makeSocket: creates a socket for sending, for the controller's index.
+  ///   - makeListener: creates a socket for CCCD writes; returns nil if they are not to be received.
+  ///   - privilege: the privilege that the kernel requires for sending and listening.
   public init(
     scheduler: any Scheduler = EventLoop.shared,
     makeSocket: @escaping @LoopActor (UInt16) throws(HCIError) -> any RawSocket = { (index) throws(HCIError) in
@@ -38,7 +38,7 @@ public final class KernelHCI: RawHCI {
     self.makeListener = makeListener
   }
 
-  /// A socket on which writes of CCCDs are seen.
+  /// Creates a socket that receives CCCD writes.
   public static func listener(_ index: UInt16) throws(HCIError) -> (any ConfigurationSocket)? {
     try HCISocket(.raw, index: index)
   }
@@ -88,7 +88,7 @@ public final class KernelHCI: RawHCI {
 
   public func packetLimit(of index: UInt16) -> Int { ATTNotification.packetLimit(buffers(of: index)) }
 
-  /// How much the controller `index` takes of LE data; the least that any does until it has said so.
+  /// The LE buffers of the controller `index`; the specification's minimum until the controller has reported them.
   func buffers(of index: UInt16) -> LEBuffers { controllers[index]?.buffers ?? .least }
 
   private func controller(_ index: UInt16) throws(HCIError) -> RawController {
@@ -104,7 +104,7 @@ public final class KernelHCI: RawHCI {
     return controller
   }
 
-  /// Values are sent without it as well.
+  /// Creates the watch of CCCD writes. A failure does not prevent sending values.
   private func watch(of index: UInt16) -> ConfigurationWatch? {
     do throws(HCIError) {
       guard let socket = try makeListener(index) else { return nil }

@@ -1,59 +1,60 @@
 import Common
 import Radio
 
-/// The decisions of raw HCI for one controller: which packet goes when, on which link, and what becomes of each value.
+/// The decisions of raw HCI for one controller: when each packet is sent, on which link, and the result of each value.
 ///
-/// - A link is looked up by its peer's address before a packet that waited, and what waits for a link goes with the link:
-///   no packet reaches a link that was given an old handle.
-/// - No more packets are on their way than the controller has buffers. A packet counts until the controller is through
-///   with it, its link ends, or the link has shown nothing of the kind for `patience`. The kernel's own packets are
-///   reported on the same handles: a report frees no more than is on its way from here.
-/// - Links share the buffers: the one with the fewest packets on their way is next. The packets of a value are never
-///   mixed with those of another value for the same peer, and a value that fits into the controller as a whole is sent as
-///   a whole, so that the kernel has the least chance to put a packet of its own between.
-/// - Each value that is offered gets exactly one `refuse` or `decided`.
+/// - A waiting packet's link is looked up by the peer's address before it is sent, and values that wait for a link end
+///   with it. No packet reaches a link that reuses an old handle.
+/// - The number of packets in the controller never exceeds its buffers. A packet counts until the controller reports
+///   it, its link ends, or the link has had no report for `patience`. The kernel's own packets are reported on the same
+///   handles: a report frees no more packets than this type has sent.
+/// - Links share the buffers: the one with the fewest packets in the controller is next. Packets of two values for one
+///   peer are never interleaved. A value that fits into the controller's buffers begins only when all its packets fit
+///   at once, which leaves the kernel little chance to insert a packet of its own.
+/// - Each offered value results in exactly one `refuse` or `decided`.
 struct PacketScheduler: Sendable {
   typealias ValueID = UInt64
 
   enum Event: Hashable, Sendable {
     case offered(ValueID, ATTNotification, to: BluetoothAddress)
     case buffers(LEBuffers)
-    /// The answers to `lookUp`: one of the two comes before the next event but those of the controller.
+    /// The results of `lookUp`: one of the two must precede the next event, except events of the controller.
     case found([HCILink])
     case notFound(HCIError)
-    /// The answers to `send`, likewise.
+    /// The results of `send`, with the same rule.
     case sent
     case notSent(HCIError)
     case completed([ControllerEvent.CompletedPackets])
     case disconnected(handle: UInt16)
-    /// The program has heard that the link with this peer ended.
+    /// The program was notified that the link with this peer ended.
     case forgotten(BluetoothAddress)
-    /// The time of the last `wake` has come.
+    /// The time of the last `wake` is reached.
     case woken
-    /// The controller is closed: nothing can be sent any more.
+    /// The controller is closed: nothing more can be sent.
     case closed(HCIError)
   }
 
   enum Action: Hashable, Sendable {
-    /// Whether the controller's reports of completed packets and ended links are wanted.
+    /// Whether to receive the controller's reports of completed packets and ended links.
     case listen(Bool)
-    /// Ask the kernel for its links, then hand over what the controller has said, then the answer.
+    /// Request the kernel's links; pass the controller's events, then the result.
     case lookUp
     case send([UInt8])
-    /// `woken` is wanted at this instant instead of the one before; nil: at none.
+    /// Send `woken` at this instant instead of an earlier request; nil cancels.
     case wake(Instant?)
-    /// There is no room for this value; `room` comes when there is.
+    /// The value is refused for lack of capacity; `room` follows when there is some.
     case refuse(ValueID)
     case decided(ValueID, RawOutcome)
     case room(BluetoothAddress)
   }
 
-  /// Values that wait for one peer, and for all.
+  /// Maximum waiting values for one peer, and in total.
   static let limitForPeer = 16
   static let limit = 64
-  /// How long a link may keep packets without a report. A connection interval is 4 s at most, and 50 ms on phones.
+  /// Time without a report after which a link's packets count as completed. A connection interval is at most 4 s, and
+  /// 50 ms on phones.
   static let patience = Duration.milliseconds(200)
-  /// How long after a passing failure the same packet is tried again, and how often one after the other.
+  /// Pause before a packet is sent again after a transient failure, and maximum consecutive attempts.
   static let retryDelay = Duration.milliseconds(50)
   static let attemptLimit = 20
 
@@ -62,23 +63,23 @@ struct PacketScheduler: Sendable {
     let value: ATTNotification
   }
 
-  /// What waits for one peer. It is there while something waits.
+  /// The values that wait for one peer. The queue exists while it is not empty.
   private struct Queue: Sendable {
     var values: [Waiting] = []
-    /// The link for which the values are meant, once it was looked up.
+    /// The link of the values, once it was looked up.
     var handle: UInt16?
-    /// Of the first value the packets that are still to be sent, once its first packet was due.
+    /// The unsent packets of the first value, once its transmission has begun.
     var packets: [[UInt8]] = []
   }
 
-  /// Packets of one link that the controller has.
+  /// Packets of one link in the controller.
   private struct Flight: Sendable {
     var count = 0
-    /// When they count as done though the controller has said nothing.
+    /// When they count as completed without a report.
     var end = Instant.zero
   }
 
-  /// What was asked for and not yet answered.
+  /// The pending request.
   private enum Request: Sendable {
     case links
     case packet(to: BluetoothAddress, handle: UInt16)
@@ -86,22 +87,22 @@ struct PacketScheduler: Sendable {
 
   private(set) var buffers = LEBuffers.least
   private var queues: [BluetoothAddress: Queue] = [:]
-  /// The peers with a queue; the one that was served last is at the end.
+  /// The peers with a queue; the most recently served one is at the end.
   private var order: [BluetoothAddress] = []
   private var flights: [UInt16: Flight] = [:]
   private var request: Request?
-  /// Whether the handles of the queues were looked up since the last event from outside.
+  /// Whether the handles of the queues were looked up since the last external event.
   private var isFresh = false
-  /// Whether a link ended while the kernel was asked for its links: its answer may be older than that.
+  /// Whether a link ended during the request for the kernel's links: the result may be older.
   private var endedMeanwhile = false
-  /// Not before this instant is anything tried again, after so many passing failures.
+  /// The end of the pause after transient failures.
   private var resume: Instant?
   private var failures = 0
   private var refused: Set<BluetoothAddress> = []
   private var isListening = false
   private var wake: Instant?
 
-  /// Packets that the controller has of us.
+  /// Number of our packets in the controller.
   var inFlight: Int { flights.values.reduce(0) { $0 + $1.count } }
   private var waiting: Int { queues.values.reduce(0) { $0 + $1.values.count } }
 
@@ -128,7 +129,7 @@ struct PacketScheduler: Sendable {
     return actions
   }
 
-  // MARK: What comes in
+  // MARK: Input
 
   private mutating func offered(_ waiting: Waiting, to address: BluetoothAddress, _ actions: inout [Action]) {
     guard hasRoom(for: address) else {
@@ -153,7 +154,7 @@ struct PacketScheduler: Sendable {
     isFresh = true
     for address in order {
       let found = links.filter { $0.address == address && $0.isLE && $0.isConnected }
-      // Of two links with one address it cannot be told which one is meant.
+      // If two links have one address, the intended one cannot be determined.
       guard found.count == 1, let handle = found.first?.handle, queues[address]?.handle ?? handle == handle else {
         end(address, .linkGone, &actions)
         continue
@@ -207,7 +208,7 @@ struct PacketScheduler: Sendable {
     for address in order where queues[address]?.handle == handle { end(address, .linkGone, &actions) }
   }
 
-  // MARK: What becomes of values
+  // MARK: Results of values
 
   private mutating func decideFirst(_ address: BluetoothAddress, _ outcome: RawOutcome, _ actions: inout [Action]) {
     guard var queue = queues[address], !queue.values.isEmpty else { return }
@@ -231,7 +232,7 @@ struct PacketScheduler: Sendable {
     order.removeAll { $0 == address }
   }
 
-  // MARK: What goes out
+  // MARK: Sending
 
   private mutating func proceed(at now: Instant, _ actions: inout [Action]) {
     flights = flights.filter { $0.value.end > now }
@@ -242,7 +243,7 @@ struct PacketScheduler: Sendable {
     }
     let next = request == nil ? self.next() : nil
     if request == nil, next == nil { isFresh = false }
-    // First of all: what is sent now must find its report listened to.
+    // This comes first: the reports of packets that are sent now must be received.
     let mustListen = !queues.isEmpty || !flights.isEmpty
     if mustListen != isListening {
       isListening = mustListen
@@ -256,12 +257,13 @@ struct PacketScheduler: Sendable {
     }
   }
 
-  /// The peer whose packet is next, or whose link is not known yet; nil while there is none, or no room for its packet.
+  /// The next peer: one whose link is unknown, or one whose packet is to be sent. Nil if there is none, or if the
+  /// buffers have no space for the packet.
   ///
-  /// A peer for which there is no room lets no other pass, or a long value would never find room beside short ones.
+  /// A peer without space blocks the others; otherwise short values would always be sent before a long one.
   private func next() -> BluetoothAddress? {
     guard resume == nil else { return nil }
-    // The link is the one that there is when the value is offered, so that the value can go with it.
+    // The link is looked up when the value is offered, so that the value can end with it.
     if let address = order.first(where: { queues[$0]?.handle == nil }) { return address }
     let counted = order.enumerated().compactMap { position, address in
       queues[address].map { queue in

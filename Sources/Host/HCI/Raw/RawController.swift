@@ -3,7 +3,8 @@ import Journal
 import Loop
 import Radio
 
-/// One controller's raw socket: it carries out what a `PacketScheduler` decides, and hands it what the controller says.
+/// One controller's raw socket: it executes the decisions of a `PacketScheduler`, and passes the controller's events to
+/// it.
 @LoopActor
 final class RawController {
   private let socket: any RawSocket
@@ -15,21 +16,21 @@ final class RawController {
   private var lastID: PacketScheduler.ValueID = 0
   private var watch: Registration?
   private var deadline: Deadline?
-  /// Whether the controller has still to say how much it takes.
+  /// Whether the controller has not reported its buffers yet.
   private var awaitsBuffers = true
   private var awaitsReports = false
 
-  /// Called when there is room for the values of a peer again.
+  /// Called when values of a peer can be accepted again.
   var onRoom: @LoopActor (BluetoothAddress) -> Void = { _ in }
-  /// Called when the controller is gone and the socket of no more use.
+  /// Called when the controller is gone and the socket is unusable.
   var onClosed: @LoopActor () -> Void = {}
 
   var buffers: LEBuffers { packets.buffers }
 
-  /// Packets that are taken in one turn of the loop.
+  /// Maximum packets that are received in one loop iteration.
   private nonisolated static let turnLimit = 64
 
-  /// Asks the controller `index` for the size of its buffers.
+  /// Requests the buffer sizes of the controller `index`.
   init(
     _ socket: any RawSocket, _ index: UInt16, _ scheduler: any Scheduler, _ privilege: @escaping RawPrivilege
   ) throws(HCIError) {
@@ -63,9 +64,9 @@ final class RawController {
 
   // MARK: Events and actions
 
-  /// Hands `event` over, and all that follows from it; a packet that is sent, and a look-up, are events of their own.
+  /// Handles `event` and all events that result from it, such as sent packets and look-ups.
   ///
-  /// - Returns: the actions that `event` itself brought about.
+  /// - Returns: the actions for `event` itself.
   @discardableResult
   private func handle(_ event: PacketScheduler.Event) -> [PacketScheduler.Action] {
     let first = packets.handle(event, at: scheduler.now)
@@ -78,7 +79,7 @@ final class RawController {
     return first
   }
 
-  /// - Returns: what came of it.
+  /// - Returns: the events that result from the action.
   private func perform(_ action: PacketScheduler.Action) -> [PacketScheduler.Event] {
     switch action {
     case .listen(let isOn):
@@ -90,15 +91,15 @@ final class RawController {
     case .refuse(let id): callers[id] = nil
     case .decided(let id, let outcome):
       guard let then = callers.removeValue(forKey: id) else { break }
-      // No caller is called from within its own call.
+      // The caller is not called from within its own call.
       EventLoop.shared.soon { then(outcome) }
     case .room(let address): EventLoop.shared.soon { [weak self] in self?.onRoom(address) }
     }
     return []
   }
 
-  /// The kernel's list first, then what the controller has said by then: an end that the list does not show yet is
-  /// among it.
+  /// Requests the kernel's list first, then reads the controller's events: these include ends of links that the list
+  /// does not show yet.
   private func lookUp() -> [PacketScheduler.Event] {
     do throws(HCIError) {
       let links = try socket.links(of: index)
@@ -129,10 +130,10 @@ final class RawController {
     EventLoop.shared.soon { [weak self] in self?.onClosed() }
   }
 
-  // MARK: What the controller says
+  // MARK: Events of the controller
 
-  /// Lets through to the socket what somebody waits for, and nothing else: the loop is not woken for the packets of other
-  /// programs.
+  /// Sets the filter of the socket to the events that are needed, so that packets of other programs do not wake the
+  /// loop.
   private func listen() {
     var filter = HCIFilter.nothing
     if awaitsBuffers {
@@ -169,7 +170,7 @@ final class RawController {
     return events
   }
 
-  /// What no decoder takes, and what nobody waits for, is passed over.
+  /// Decodes an event; nil for malformed events and for those that are not needed.
   private func event(_ bytes: [UInt8]) -> PacketScheduler.Event? {
     switch try? ControllerEvent(reading: bytes) {
     case .buffers(let own)? where awaitsBuffers:

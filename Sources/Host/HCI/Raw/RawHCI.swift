@@ -1,65 +1,65 @@
 import Loop
 import Radio
 
-/// Values for single clients, past bluetoothd, and what the kernel knows of its links.
+/// Sends values to single clients without bluetoothd, and reads the kernel's information about its links.
 ///
-/// It is for clients that never subscribed: a client that did gets the ordinary notification. On kernels without the
-/// repair that `KernelRepair` names, a value by raw HCI may stall what the kernel itself sends on that link.
+/// It is for clients without a subscription: subscribed clients receive ordinary notifications. On kernels without the
+/// fix that `KernelRepair` describes, a value over raw HCI may stall the kernel's own packets on that link.
 @LoopActor
 public protocol RawHCI: AnyObject {
-  /// Opens the controller `index`, and asks it how much it takes at a time; does nothing the second time.
+  /// Opens the controller `index`, and requests its buffer sizes; a second call has no effect.
   func open(_ index: UInt16) throws(HCIError)
 
-  /// Closes all controllers. Values that wait fail with `noController`.
+  /// Closes all controllers. Waiting values fail with `noController`.
   func closeAll()
 
   /// The links of the controller `index`, from the kernel's list.
   func links(of index: UInt16) throws(HCIError) -> [HCILink]
 
   /// The last write of the peer at `address` to the Client Characteristic Configuration (CCCD) with the handle
-  /// `attribute`. Nil if the peer has not written it on its present link, or if no socket listened at that time.
+  /// `attribute`. Nil if the peer has not written it on its present link, or if no socket received writes at that time.
   func configuration(of attribute: UInt16, by address: BluetoothAddress, on index: UInt16) -> LastConfiguration?
 
-  /// Calls `handler` when a peer has written a CCCD, for as long as the registration lives. A short write of another
-  /// attribute looks the same.
+  /// Calls `handler` when a peer has written a CCCD, for the lifetime of the registration. A short write of another
+  /// attribute cannot be distinguished.
   func onConfiguration(_ handler: @escaping @LoopActor (SeenConfiguration) -> Void) -> Registration
 
-  /// Bytes of the longest value that the controller `index` takes in one packet, between whose parts nothing can come.
+  /// Maximum bytes of a value that the controller `index` accepts in one packet, which nothing can interrupt.
   func packetLimit(of index: UInt16) -> Int
 
-  /// Sends `value` to the peer at `address`, after the values for the same peer that were accepted before it, as soon as
-  /// the controller has room. The link is looked up by its address when the value's turn comes: no packet goes to a link
-  /// that came up after another one's end.
+  /// Sends `value` to the peer at `address` when the controller has capacity, after earlier accepted values for that
+  /// peer. The link is looked up by its address before transmission: no packet is sent to a link that came up after
+  /// another one's end.
   ///
-  /// - Parameter then: called exactly once if the value is accepted, never from within this call, in the order in which
-  ///   the values were decided; not called if there is no room.
+  /// - Parameter then: called exactly once if the value is accepted, never from within this call, in the order of the
+  ///   decisions; not called if the value is refused.
   func send(
     _ value: ATTNotification, to address: BluetoothAddress, on index: UInt16,
     then: @escaping @LoopActor (RawOutcome) -> Void
   ) -> RawAcceptance
 
-  /// Drops what waits for the peer at `address`, whose link has ended. Each value's outcome is `linkGone`.
+  /// Drops waiting values for the peer at `address`, whose link has ended. Each value's outcome is `linkGone`.
   func forget(_ address: BluetoothAddress, on index: UInt16)
 
-  /// Calls `handler` with the address of a peer and the index of the controller when a value for that peer would be
-  /// accepted again, once for each time that one was not, for as long as the registration lives.
+  /// Calls `handler` with a peer's address and the controller's index when values for the peer can be accepted again.
+  /// It is called once for each refused value, for the lifetime of the registration.
   func onRoom(_ handler: @escaping @LoopActor (BluetoothAddress, UInt16) -> Void) -> Registration
 }
 
-/// Whether a value is taken over.
+/// Whether a value is accepted for transmission.
 public enum RawAcceptance: Hashable, Sendable {
   case accepted
-  /// Too many values wait: `onRoom` says when the next one is taken.
+  /// Too many values wait; `onRoom` reports when the next one can be accepted.
   case full
 }
 
-/// What became of a value that was accepted.
+/// The result of an accepted value.
 public enum RawOutcome: Hashable, Sendable {
-  /// All its packets are with the kernel, on the way to the controller. No client confirms a notification.
+  /// The kernel has accepted all its packets for the controller. Clients do not confirm notifications.
   case sent
-  /// The link ended before; a part of the value may have been sent.
+  /// The link ended; a part of the value may have been sent.
   case linkGone
-  /// It was not sent, or only a part of it. `HCIError.isPassing` tells whether the next value may fare better: a passing
-  /// error is no reason to call the radio `degraded`, a lasting one is.
+  /// The value was not sent completely. `HCIError.isPassing` tells whether the error is transient; only a permanent
+  /// error makes the radio `degraded`.
   case failed(HCIError)
 }

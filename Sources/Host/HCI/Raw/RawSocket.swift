@@ -1,27 +1,27 @@
 import Bytes
 import Loop
 
-/// A raw socket that is bound to one controller, and what the kernel answers about that controller. In a program it is
-/// an `HCISocket`, in a test a controller that is stricter than a real one.
+/// A raw socket that is bound to one controller, and the kernel's information about it. In a program it is an
+/// `HCISocket`, in a test a simulated controller that is stricter than a real one.
 @LoopActor
 public protocol RawSocket: AnyObject {
-  /// Sends one packet, its type included. It needs CAP_NET_RAW.
+  /// Sends one packet, including its type. It needs CAP_NET_RAW.
   func send(_ packet: [UInt8]) throws(HCIError)
 
-  /// Takes one packet of at most `limit` bytes, without waiting for it.
+  /// Receives one packet of at most `limit` bytes, without blocking.
   func receive(limit: Int) -> HCISocket.Arrival
 
-  /// Lets through what `filter` says. It needs CAP_NET_RAW: the kernel takes Number Of Completed Packets out of the
-  /// filter of a process without it, and says nothing.
+  /// Sets the filter. It needs CAP_NET_RAW: otherwise the kernel silently removes Number Of Completed Packets from the
+  /// filter.
   func listen(to filter: HCIFilter) throws(HCIError)
 
-  /// Calls `body` while there is something to take, for as long as the registration lives.
+  /// Calls `body` when packets can be received, for the lifetime of the registration.
   func watch(_ body: @escaping @LoopActor () -> Void) -> Registration
 
   /// The links of the controller `index`, from the kernel's list.
   func links(of index: UInt16) throws(HCIError) -> [HCILink]
 
-  /// The buffers for all data of the controller `index`; nil where the kernel does not say.
+  /// The buffers for all data of the controller `index`; nil if the kernel does not report them.
   func sharedBuffers(of index: UInt16) -> LEBuffers?
 }
 

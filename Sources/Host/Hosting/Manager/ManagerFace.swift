@@ -3,18 +3,18 @@ import DBus
 import Loop
 import Radio
 
-/// The service as a whole on the bus: `org.earshot.Manager1`, and the object manager that lists everything.
+/// The D-Bus object of the whole service: `org.earshot.Manager1`, and the object manager that lists all objects.
 @LoopActor
 public final class ManagerFace {
   public nonisolated static let interfaceName = "org.earshot.Manager1"
   public nonisolated static let path: ObjectPath = "/org/earshot"
-  /// Of this service and its interfaces.
+  /// The version of this service and its interfaces.
   public nonisolated static let version = "0.1.0"
 
   private let object: ExportedObject
   private var statusWatch: Registration?
 
-  /// - Parameter services: the names of the services that are on.
+  /// - Parameter services: the names of the enabled services.
   public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
     tree.exportManager(Self.path)
     let interface = Self.interface(radio, services: services, on: tree) { [weak tree] in tree?.tallies ?? [] }
@@ -26,8 +26,8 @@ public final class ManagerFace {
   }
 
   /// - Parameters:
-  ///   - tree: the tree whose signals `Watch` requests; nil where the interface is only described.
-  ///   - calls: how often callers were turned away.
+  ///   - tree: the tree whose signals `Watch` requests; nil if the interface is only described.
+  ///   - calls: counts of refused calls.
   public static func interface(
     _ radio: any Radio, services: [String], on tree: ObjectTree? = nil, calls: @escaping @LoopActor () -> [Tally]
   ) -> Interface {

@@ -1,16 +1,16 @@
 import Config
 import DBus
 
-/// Section `[Bus]`: what callers on the message bus may ask for.
+/// Section `[Bus]`: limits on callers on the message bus.
 public struct BusSettings: SettingsSection {
   public var limits = BusLimits()
 
   public init() {}
 
-  /// What was received and is not handled yet, what waits to be sent, and the same for the radio's connection.
+  /// Maximum unhandled received bytes and unsent bytes, of this connection and of the radio's.
   public var memory: Int { limits.received + limits.outgoing + Self.radio.received + Self.radio.outgoing }
 
-  /// The limits of the radio's own connection: values of characteristics, and what bluetoothd has.
+  /// The limits of the radio's own connection, which carries characteristic values and bluetoothd's objects.
   public static var radio: BusLimits {
     var limits = BusLimits()
     limits.received = 16 << 20

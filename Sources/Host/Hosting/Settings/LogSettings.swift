@@ -1,7 +1,7 @@
 import Config
 import Journal
 
-/// Section `[Log]`: which lines are logged.
+/// Section `[Log]`: the level and rate of log lines.
 public struct LogSettings: SettingsSection {
   public var level = LogLevel.info
   /// Maximum warnings about one peer in a minute, and maximum transfers or other lines about it.

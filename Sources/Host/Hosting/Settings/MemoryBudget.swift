@@ -1,15 +1,16 @@
 import Config
 
-/// Whether what the settings permit fits into the memory that the service has. Where it does not, a busy hour ends with the
-/// kernel killing the service.
+/// Checks whether the memory that the settings permit is available to the service. Otherwise the kernel may kill the service under high
+/// load.
 public enum MemoryBudget {
-  /// What the service takes for itself.
+  /// Memory of the service itself, in bytes.
   static let own = 32 << 20
 
-  /// The sum of what may be permitted: a quarter of the memory is for what stands between the pieces.
+  /// Maximum memory that settings may permit, in bytes: three quarters of the limit, because fragmentation needs the
+  /// rest.
   static func room(_ configuration: Configuration) -> Int { configuration[StoreSettings.self].memoryLimit / 4 * 3 }
 
-  /// What is wrong, in one sentence; nil where it fits.
+  /// The problem in one sentence; nil if the memory suffices.
   public static func objection(to configuration: Configuration) -> String? {
     let needed = own + configuration.memory
     let room = room(configuration)
@@ -24,7 +25,7 @@ public enum MemoryBudget {
 
   private static func megabytes(_ bytes: Int) -> String { "\((bytes + (1 << 20) - 1) >> 20)M" }
 
-  /// The same as a complaint about the files that the configuration was read from.
+  /// Adds the problem to the complaints about the configuration files.
   public static func check(_ loaded: LoadedConfiguration) -> LoadedConfiguration {
     guard let objection = objection(to: loaded.configuration) else { return loaded }
     return loaded.adding(Complaint(file: loaded.files.last ?? "the defaults", line: nil, sentence: objection))

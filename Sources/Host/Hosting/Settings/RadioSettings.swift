@@ -1,28 +1,28 @@
 import Config
 import Sharing
 
-/// Section `[Radio]`: which radio the services share.
+/// Section `[Radio]`: the radio that the services share.
 public struct RadioSettings: SettingsSection {
   public enum Backend: String, Sendable, CaseIterable {
     case bluez, air
   }
 
   public var backend = Backend.bluez
-  /// Nil: the first adapter there is.
+  /// Nil: the first available adapter.
   public var adapter: String?
-  /// Nil: an air of this process alone.
+  /// Nil: a simulated radio of this process alone.
   public var airSocket: String?
   public var notifyUnsubscribed = true
   public var startsBluetooth = true
-  /// What peers are asked for while a service wants fast links; nil: the kernel's own.
+  /// The connection interval to request from peers while a service needs fast links; nil: the kernel's default.
   public var linkInterval: ClosedRange<Duration>? = .microseconds(11_250) ... .milliseconds(15)
   public var selects2M = true
-  /// The adapter's links, whoever made them.
+  /// Maximum links of the adapter, in either role.
   public var links = LinkLimits().links
 
   public init() {}
 
-  /// The bounds of the shared radio's links.
+  /// The limits of the shared radio's links.
   public var linkLimits: LinkLimits {
     var limits = LinkLimits()
     limits.links = links

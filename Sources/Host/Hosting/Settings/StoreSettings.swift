@@ -1,6 +1,6 @@
 import Config
 
-/// Section `[Store]`: where services keep what must survive a restart.
+/// Section `[Store]`: the location of persistent state.
 public struct StoreSettings: SettingsSection {
   /// Nil: `$STATE_DIRECTORY`.
   public var directory: String?
