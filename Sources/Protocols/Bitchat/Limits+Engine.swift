@@ -1,17 +1,17 @@
 import Common
 
-/// The numbers of the node. Facts: bitchat.md sections 8, 9 and 16.
+/// Limits of the node. Facts: bitchat.md sections 8, 9 and 16.
 extension Limits {
-  /// So many packets are remembered, so that their copies are known.
+  /// Maximum remembered packets, for the detection of copies.
   public static let recentPackets = 10_000
-  /// So long a packet is remembered after it was seen last.
+  /// Time for which a packet is remembered after its last arrival.
   public static let recentTime = Duration.seconds(300)
-  /// So far the time of a packet may be from this node's, in milliseconds: iOS drops what is further.
+  /// Maximum difference between a packet's timestamp and this node's clock, in milliseconds. iOS uses the same limit.
   public static let clockMilliseconds: UInt64 = 120 * 1000
-  /// Bytes of the first message of a handshake.
+  /// Length of the first handshake message, in bytes.
   static let firstHandshakeBytes = 32
-  /// The length of the second message of a handshake, which dialect S numbers by itself.
+  /// Length of the second handshake message, in bytes. Dialect S has a packet type of its own for it.
   static let handshakeAnswerBytes = 96
-  /// The longest message that is sealed as a packet of dialect S, inflated: its text, and 1 KiB for the rest.
+  /// Maximum inflated length of a sealed packet of dialect S, in bytes: 64 KiB of text and 1 KiB for other fields.
   static let sealedSeedBytes = 65 << 10
 }

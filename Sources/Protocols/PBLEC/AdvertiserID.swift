@@ -1,4 +1,5 @@
-/// A peer on the air: its address, and whether that is a public one, as one number. The radio says which number.
+/// Advertiser, identified by one number formed of its address and the kind of the address. The radio layer forms the
+/// number.
 public struct AdvertiserID: Hashable, Sendable {
   public let rawValue: UInt64
 
@@ -8,6 +9,6 @@ public struct AdvertiserID: Hashable, Sendable {
 }
 
 extension AdvertiserID: CustomStringConvertible {
-  /// An address is not for logs.
+  /// A constant: addresses must not appear in logs.
   public var description: String { "advertiser" }
 }

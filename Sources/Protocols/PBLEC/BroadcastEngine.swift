@@ -1,9 +1,10 @@
 import Common
 import Crypto
 
-/// The public feed near by: messages in advertisements, without links, keys and names. Facts: pblec.md sections 1 to 4.
+/// Local broadcast channel: messages in advertisements, without links, keys and names. Facts: pblec.md sections 1 to 4.
 ///
-/// Nobody signs what comes in, and thousands may say it: what is remembered is bounded, and what is beyond the bounds is counted.
+/// Received messages are unsigned, and thousands of senders are possible. Stored state is therefore bounded, and
+/// messages beyond the bounds are counted.
 public struct BroadcastEngine: Sendable {
   public var configuration: Configuration
   public private(set) var counters = Counters()
@@ -21,10 +22,10 @@ public struct BroadcastEngine: Sendable {
   }
 
   /// - Parameters:
-  ///   - ledger: what earlier runs have notified.
-  ///   - random: where the first digit, the names of peers and the beacons' numbers come from.
-  ///   - last: the number before that of the first message, of others and of this machine.
-  ///   - now: when this run begins.
+  ///   - ledger: notifications of earlier runs.
+  ///   - random: source of the first digit, the aliases of peers, and the numbers of beacons.
+  ///   - last: received and own messages are numbered from `last` + 1.
+  ///   - now: start of this run.
   public init(
     configuration: Configuration = Configuration(), ledger: NotifyLedger = NotifyLedger(),
     random: any RandomSource & Sendable, after last: UInt64 = 0, at now: Instant
@@ -38,7 +39,7 @@ public struct BroadcastEngine: Sendable {
     self.random = random
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed, as in a feed that is idle or stopped.
+  /// Time at which `Event.timer` is due; nil if no timer is running, as in an idle or stopped engine.
   public var deadline: Instant? {
     guard !isStopped else { return nil }
     return [sender.deadline, receiver.peers.nextPruning, beaconDeadline].compactMap { $0 }.min()
@@ -49,43 +50,43 @@ public struct BroadcastEngine: Sendable {
     return since.advanced(by: Limits.longestSilence)
   }
 
-  /// Peers that said something in the last minute, or were heard to be there since.
+  /// Number of stored peers: those that sent a message and were received in the last `Limits.peerLife` (60 s).
   public var peersNearby: Int { receiver.peers.count }
 
-  /// Messages that programs sent and that are not said yet.
+  /// Number of pending messages of local programs, including the one being broadcast.
   public var waiting: Int { sender.count }
 
-  /// Notifications that are wanted in a day.
+  /// Maximum notifications reported to local programs in a day.
   public var notifyLimit: Int { ledger.limit }
 
-  /// Notifications that may still be told today.
+  /// Number of notifications that may still be reported today.
   public func notificationsLeft(at now: Instant, time: CalendarTime) -> Int { ledger.left(at: time, now) }
 
-  /// Messages of a higher number, the oldest first, `limit` of them at most.
+  /// Received messages with a number above `number`, oldest first, at most `limit`.
   public func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
     receiver.feed.messages(after: number, limit: limit)
   }
 
-  // MARK: What programs ask for
+  // MARK: Requests of local programs
 
-  /// Says something to everybody near.
+  /// Queues a message for broadcast.
   ///
-  /// - Returns: the message's number, one more for each since the start, and what is to be done.
-  /// - Throws: `queueFull`.
+  /// - Returns: the message's number, which is one more for each message since the start, and the actions to perform.
+  /// - Throws: `queueFull` if `Limits.queue` messages are pending.
   public mutating func send(
     _ text: MessageText, at now: Instant
   ) throws(BroadcastError) -> (number: UInt64, actions: [Action]) {
     try sender.send(text, at: now)
   }
 
-  /// Takes a message back that is not said yet; of one that is on the air the rest is not said.
+  /// Cancels a message that is waiting, or stops one that is being broadcast.
   ///
-  /// - Throws: `unknownMessage`.
+  /// - Throws: `unknownMessage` if the message is not pending.
   public mutating func cancel(_ number: UInt64, at now: Instant) throws(BroadcastError) -> [Action] {
     count(try sender.cancel(number, at: now))
   }
 
-  /// Wakes others up, once a day.
+  /// Broadcasts a notification beacon, once a day.
   ///
   /// - Throws: `notifying`, `notifySpent` or `clockNotSet`.
   public mutating func notify(at now: Instant, time: CalendarTime) throws(BroadcastError) -> [Action] {
@@ -93,25 +94,25 @@ public struct BroadcastEngine: Sendable {
     try ledger.send(at: time, now)
     beacon = .asking(since: now)
     let bytes = random.bytes(4).map { UInt16($0) }
-    // The budget is spent on the disk before anything is on the air: a crash gives nothing back.
+    // Persist the spent budget before broadcasting, so that a crash cannot restore it.
     return [
       .keep(ledger), .transmitBeacon(NotifyBeacon(major: bytes[0] << 8 | bytes[1], minor: bytes[2] << 8 | bytes[3])),
     ]
   }
 
-  /// Sets how many notifications are wanted in a day.
+  /// Sets the maximum notifications reported in a day, clamped to 0 to `Limits.mostNotifications`.
   public mutating func setNotifyLimit(_ limit: Int) -> [Action] {
     ledger.limit = limit
     return [.keep(ledger)]
   }
 
-  // MARK: What comes in
+  // MARK: Reports and events
 
-  /// Takes in one report of the radio: AD structures as they were on the air.
+  /// Handles one advertising report: AD structures in their wire form.
   ///
   /// - Parameters:
-  ///   - rssi: in dBm; nil where the radio does not know.
-  ///   - time: asked for only where it is needed.
+  ///   - rssi: in dBm; nil if the controller gives none.
+  ///   - time: evaluated only for new messages and for beacons.
   public mutating func hear(
     _ data: [UInt8], from advertiser: AdvertiserID, rssi: Int?, at now: Instant, time: @autoclosure () -> CalendarTime
   ) -> [Action] {
@@ -121,7 +122,7 @@ public struct BroadcastEngine: Sendable {
       counters.count(drop)
       return []
     case .stop(let digit):
-      // An empty name is everybody's: it counts for those who are remembered.
+      // An empty name is not specific to this protocol. It only shows that a known peer is in range.
       receiver.heard(advertiser, at: now)
       if digit != nil { counters.stops += 1 }
       return []
@@ -150,7 +151,7 @@ public struct BroadcastEngine: Sendable {
     return [.keep(ledger), .notified]
   }
 
-  /// Takes in what happened.
+  /// Handles an event other than a report or a request.
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
     case .began(let number):
@@ -183,7 +184,7 @@ public struct BroadcastEngine: Sendable {
     }
   }
 
-  /// The beacon that was not on the air may be sent another time on this day.
+  /// Restores the day's budget of a beacon that was not broadcast, so that it may be sent later today.
   private mutating func giveUpBeacon() -> [Action] {
     guard case .asking = beacon else { return [] }
     beacon = .none

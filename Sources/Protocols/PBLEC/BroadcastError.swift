@@ -1,29 +1,29 @@
 import Common
 
-/// Why a message or a beacon does not go out.
+/// Reason why a message or a beacon cannot be broadcast, or was not.
 public enum BroadcastError: CodedError, Hashable {
   case empty
   case tooLong(bytes: Int)
   case controlCharacters(bytes: Int)
-  /// As many messages as there may be wait; there is room again in so many seconds.
+  /// `Limits.queue` messages are pending. The first of them has been broadcast after `seconds`.
   case queueFull(seconds: Int)
-  /// There is no such message, or it is said already.
+  /// There is no such message, or it has been broadcast.
   case unknownMessage
-  /// A program took it back.
+  /// A local program cancelled the message, or the service stopped.
   case cancelled
-  /// It got no place on the air in time.
+  /// There was no advertising slot in time.
   case noPlace
-  /// The radio did not do it; the sentence says why.
+  /// The radio reported an error, described by the sentence.
   case radioFailed(String)
-  /// There is no radio to say it with; the sentence says why.
+  /// There is no usable radio. The sentence gives the reason.
   case noRadio(String)
-  /// It was taken off the air before its time was over.
+  /// The broadcast was stopped before its time was over.
   case cutShort
-  /// Today's beacon is spent; the next one may go out on this day.
+  /// Today's beacon was sent. The next one is allowed on day `until`.
   case notifySpent(until: CalendarDay)
-  /// A beacon is on the air, or about to be; the next one may go out on this day.
+  /// A beacon is being broadcast, or waits for a slot. The next one is allowed on day `until`.
   case notifying(until: CalendarDay)
-  /// The clock says a time before 2026, so nobody knows which day it is.
+  /// The clock shows a time before 2026, so the day is unknown.
   case clockNotSet
 
   public var code: String {

@@ -1,76 +1,77 @@
 import Common
 
 extension BroadcastEngine {
-  /// What happens to the feed, but for reports and what programs ask for: those have methods of their own.
+  /// Inputs of the engine. Reports and requests have their own methods.
   public enum Event: Hashable, Sendable {
-    /// The message of `Action.transmit` has come on the air.
+    /// The message of `Action.transmit` is being broadcast.
     case began(UInt64)
-    /// Its time on the air is over, or it was taken off before that.
+    /// Its broadcast is over, or was cut short.
     case ended(UInt64, wasCutShort: Bool)
-    /// It gets no place on the air, for this reason.
+    /// It was not broadcast, for this reason.
     case refused(UInt64, BroadcastError)
-    /// The beacon of `Action.transmitBeacon` has come on the air.
+    /// The beacon of `Action.transmitBeacon` is being broadcast.
     case beaconBegan
-    /// The beacon is no longer on the air.
+    /// The broadcast of the beacon is over.
     case beaconEnded
-    /// The beacon gets no place on the air.
+    /// The beacon was not broadcast.
     case beaconRefused
-    /// `deadline` has come.
+    /// `deadline` was reached.
     case timer
-    /// The service ends: what waits is dropped.
+    /// The service stops. Waiting messages are dropped.
     case stop
   }
 
-  /// What is to be done, in this order. Each action means the same wherever it stands.
+  /// Outputs of the engine, to be performed in order.
   public enum Action: Hashable, Sendable {
-    /// Puts a message on the air for `Limits.airTime`, within `Limits.longestWait`, under the address of the message before;
-    /// `Event.began` and `ended`, or `refused`, tell what became of it.
+    /// Broadcast a message for `Limits.airTime`, starting within `Limits.longestWait`, under the address of the
+    /// previous message. `Event.began` and `ended`, or `refused`, report the outcome.
     case transmit(UInt64, MessagePacket)
-    /// Takes off the air what was to be transmitted, or no longer asks for a place. The address is kept.
+    /// Stop the current broadcast, or withdraw its request for a slot. The address stays.
     case silence
-    /// Nothing was said for a while: the address is given up.
+    /// No message was sent for `Limits.conversation` (60 s), or the engine stops: release the advertising set and its
+    /// address.
     case leaveAir
-    /// Puts a beacon on the air for `Limits.beaconTime`, within `Limits.longestWait`; `Event.beaconBegan` and `beaconEnded`, or
-    /// `beaconRefused`, tell what became of it.
+    /// Broadcast a beacon for `Limits.beaconTime`, starting within `Limits.longestWait`. `Event.beaconBegan` and
+    /// `beaconEnded`, or `beaconRefused`, report the outcome.
     case transmitBeacon(NotifyBeacon)
-    /// Takes the beacon off the air, or no longer asks for its place, for this reason.
+    /// Stop the beacon, or withdraw its request for a slot, for this reason.
     case stopBeacon(BroadcastError)
-    /// A message was said as a whole.
+    /// A message was broadcast for its whole time.
     case sent(UInt64)
-    /// A message will not be said, or was not said for its whole time.
+    /// A message was not broadcast, or not for its whole time.
     case dropped(UInt64, BroadcastError)
-    /// A peer says something.
+    /// A new message of a peer was received.
     case heard(HeardMessage)
-    /// A peer wants to talk.
+    /// A beacon was received and is reported to local programs.
     case notified
-    /// The ledger has changed: it is to outlive the run.
+    /// The record of notifications has changed and must be persisted.
     case keep(NotifyLedger)
   }
 
-  /// How often each thing happened since the engine was made.
+  /// Number of events of each kind since the engine was created.
   public struct Counters: Hashable, Sendable {
-    /// Messages that were new.
+    /// New messages received.
     public var heard: UInt64 = 0
-    /// Messages that were on the air for their whole time.
+    /// Messages that were broadcast for their whole time.
     public var sent: UInt64 = 0
-    /// Messages that programs sent and that were not on the air for their whole time.
+    /// Messages of local programs that were not broadcast for their whole time.
     public var notSent: UInt64 = 0
-    /// Reports that a message is over.
+    /// Reports with a digit and no text, which mark the end of a message.
     public var stops: UInt64 = 0
-    /// Beacons that were told.
+    /// Beacons reported to local programs.
     public var notifications: UInt64 = 0
-    /// What the caps on peers and their pace have dropped.
+    /// Messages dropped because of the limits on peers and their rate.
     public var refusedByCaps: UInt64 { self[.noRoom] + self[.tooManyNew] + self[.tooFast] }
     private var drops = [UInt64](repeating: 0, count: Drop.allCases.count)
 
     public init() {}
 
-    /// How much was dropped for one reason.
+    /// Number of reports dropped for one reason.
     public subscript(_ drop: Drop) -> UInt64 { drops[drop.rawValue] }
 
     mutating func count(_ drop: Drop) { drops[drop.rawValue] += 1 }
 
-    /// All of them, with their names.
+    /// All counters with their names.
     public var tallies: [Tally] {
       [
         Tally("HeardMessages", heard), Tally("SentMessages", sent), Tally("UnsentMessages", notSent),
@@ -80,7 +81,8 @@ extension BroadcastEngine {
   }
 
   public struct Configuration: Hashable, Sendable {
-    /// Whether the same message from a new address that is as near is held for the same.
+    /// Whether a message from a new address counts as a copy of an equal one of the last 4 s with a similar signal
+    /// strength.
     public var followsAddresses = false
 
     public init() {}

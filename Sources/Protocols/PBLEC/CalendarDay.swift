@@ -1,13 +1,13 @@
-/// A day of the local calendar: days since 1970-01-01, shown as 2026-03-09.
+/// Day of the local calendar: days since 1970-01-01, shown as 2026-03-09.
 public struct CalendarDay: Hashable, Sendable, CustomStringConvertible {
   public let number: Int
 
-  /// - Parameter number: kept within ten thousand years of 1970.
+  /// - Parameter number: clamped to 0 to 3,652,000, which is about ten thousand years.
   public init(_ number: Int) {
     self.number = min(max(number, 0), 3_652_000)
   }
 
-  /// The proleptic Gregorian date. A year is counted from March on, so that the day that is sometimes there is its last.
+  /// Proleptic Gregorian date. Years are counted from March, so that the leap day is the last day of a year.
   public var description: String {
     let days = number + 719_468
     let era = days / 146_097

@@ -1,33 +1,33 @@
-/// Why something that came over the air was not told to anybody.
+/// Reason why a received report was not reported to local programs.
 public enum Drop: Int, CaseIterable, Hashable, Sendable {
-  /// The list of AD structures runs over its end, or is longer than any.
+  /// The list of AD structures overruns its end, or is longer than 62 bytes.
   case malformedReport
-  /// A name that begins with the mark and goes on without a digit.
+  /// A name starts with the mark `~`, and no digit follows.
   case noDigit
-  /// A text that is not UTF-8, or longer than any.
+  /// The text is not UTF-8, or longer than 27 bytes.
   case badText
-  /// A text with a control character in it.
+  /// The text contains a control character.
   case controlCharacter
-  /// The peer's last message again.
+  /// A copy of the peer's last message.
   case duplicate
-  /// One of the messages before that.
+  /// A copy of one of the four messages before the last one.
   case late
-  /// A message too soon after the last one of the peer.
+  /// The message follows the peer's last one within `Limits.heardPeriod` (4 s).
   case tooFast
-  /// A message of a new peer, while as many as there may be are remembered.
+  /// A message of a new peer, while `Limits.peers` (256) peers are stored.
   case noRoom
-  /// A message of a new peer, while enough of them have come in this second.
+  /// A message of a new peer, above `Limits.newPeersPerSecond` (20).
   case tooManyNew
-  /// A message that was just heard from another address, as close as this one.
+  /// A copy of a message that another address sent within 4 s at a similar signal strength.
   case moved
-  /// A beacon of the protocol's UUID that is not as long as a beacon is.
+  /// A beacon with the protocol's UUID and a wrong length.
   case badBeacon
-  /// A beacon that was told already today.
+  /// A beacon that was reported earlier today.
   case repeatedBeacon
-  /// A beacon over the number that is wanted in a day.
+  /// A beacon above the day's limit.
   case tooManyBeacons
 
-  /// What its counter is called.
+  /// Name of the counter.
   public var name: String {
     switch self {
     case .malformedReport: "MalformedReports"

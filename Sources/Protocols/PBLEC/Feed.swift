@@ -1,11 +1,11 @@
-/// The last messages that were heard, in memory alone. When it is full the oldest goes.
+/// Ring buffer of the last `Limits.messages` received messages, in memory only.
 struct Feed: Sendable {
   private var messages: [HeardMessage] = []
-  /// Where the next one goes once the feed is full.
+  /// Index of the oldest message, which is replaced next once the buffer is full.
   private var next = 0
   private(set) var last: UInt64
 
-  /// - Parameter last: the number before that of the first message.
+  /// - Parameter last: messages are numbered from `last` + 1.
   init(after last: UInt64 = 0) { self.last = last }
 
   /// - Returns: the message with its number.
@@ -21,7 +21,7 @@ struct Feed: Sendable {
     return message
   }
 
-  /// Messages of a higher number, the oldest first, `limit` of them at most.
+  /// Messages with a number above `number`, oldest first, at most `limit`.
   func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
     guard limit > 0, number < last, !messages.isEmpty else { return [] }
     let first = last - UInt64(messages.count) + 1

@@ -1,15 +1,15 @@
 import Common
 
-/// A message of a peer.
+/// Received message of a peer.
 public struct HeardMessage: Hashable, Sendable {
-  /// One more for each message since the start; the first is 1.
+  /// One more for each message since the start of the engine.
   public let number: UInt64
-  /// When it was first heard, in milliseconds since 1970 by this machine's clock.
+  /// Time of first receipt, in milliseconds since 1970 by this machine's clock.
   public let time: Int64
-  /// What the peer is told apart by for people: below `Limits.aliases`, of no other peer that is remembered, and the same for one
-  /// address as long as this machine's service runs. It tells nothing of the address.
+  /// Number below `Limits.aliases` that identifies the peer for people. It is unique among the stored peers and does
+  /// not reveal the address. An address has the same alias during a run, unless another peer uses it.
   public let alias: Int
   public let text: MessageText
-  /// Received signal strength in dBm; nil where the radio does not know.
+  /// Received signal strength in dBm; nil if the controller gives none.
   public let rssi: Int?
 }

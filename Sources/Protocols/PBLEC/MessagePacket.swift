@@ -1,6 +1,6 @@
 import Bytes
 
-/// A message on the air.
+/// Advertisement of a message.
 ///
 ///     off  len   value
 ///     0    3     02 01 06: Flags, for a peer that speaks LE alone; others are as good when they come in
@@ -16,16 +16,16 @@ public struct MessagePacket: Hashable, Sendable {
   public static let completeName: UInt8 = 0x09
   /// AD type of a shortened local name.
   public static let shortenedName: UInt8 = 0x08
-  /// What every name of the protocol begins with.
+  /// First byte of every name of the protocol.
   public static let mark = UInt8(ascii: "~")
-  /// The Flags that we send: LE General Discoverable, no BR/EDR.
+  /// Value of the Flags we send: LE General Discoverable, BR/EDR Not Supported.
   public static let flags: UInt8 = 0x06
 
-  /// 0 to 9: one more for each message, whatever its text is.
+  /// 0 to 9; one more for each message, modulo 10, independent of the text.
   public let digit: UInt8
   public let text: MessageText
 
-  /// - Parameter digit: its last decimal place counts.
+  /// - Parameter digit: taken modulo 10.
   public init(digit: UInt8, text: MessageText) {
     (self.digit, self.text) = (digit % 10, text)
   }
@@ -33,7 +33,7 @@ public struct MessagePacket: Hashable, Sendable {
   /// The local name: `~`, digit, text.
   public var name: String { "~\(digit)" + text.string }
 
-  /// The advertising data as a whole: 31 bytes at most for a text of 24.
+  /// Advertising data: at most 31 bytes for a text of 24.
   public var bytes: [UInt8] {
     var writer = ByteWriter(capacity: 7 + text.count)
     for byte in [2, 0x01, Self.flags, UInt8(3 + text.count), Self.completeName] { writer.u8(byte) }

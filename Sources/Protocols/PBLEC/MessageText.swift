@@ -1,15 +1,15 @@
 import Bytes
 
-/// The text of a message: UTF-8 of 27 bytes at most without control characters, held in place, so that texts are compared without
-/// taking memory.
+/// Text of a message: at most 27 bytes of UTF-8 without control characters, stored inline so that comparisons allocate
+/// no memory.
 public struct MessageText: Hashable, Sendable {
-  /// The bytes, zeros behind them, and their number in the last place.
+  /// Text, zero-padded; the last byte holds the length.
   private var storage = SIMD32<UInt8>()
 
-  /// The text that somebody wants to send, at most 24 bytes.
+  /// Checks a text to send, of 1 to 24 bytes of UTF-8.
   ///
-  /// - Throws: `BroadcastError.empty`, `tooLong` or `controlCharacters`. Text that does not fit is refused and never cut. Facts:
-  ///   pblec.md section 2.
+  /// - Throws: `BroadcastError.empty`, `tooLong` or `controlCharacters`. A text that does not fit is rejected, never
+  ///   cut. Facts: pblec.md section 2.
   public init(_ text: String) throws(BroadcastError) {
     let count = text.utf8.count
     guard count > 0 else { throw .empty }
@@ -19,21 +19,22 @@ public struct MessageText: Hashable, Sendable {
     self.init(unchecked: bytes[...])
   }
 
-  /// Text that was checked: at most 27 bytes.
+  /// Takes a checked text of at most 27 bytes.
   init(unchecked bytes: ArraySlice<UInt8>) {
     for (index, byte) in bytes.prefix(Limits.heardTextBytes).enumerated() { storage[index] = byte }
     storage[31] = UInt8(truncatingIfNeeded: min(bytes.count, Limits.heardTextBytes))
   }
 
-  /// How many bytes of UTF-8 the text has.
+  /// Length in bytes of UTF-8.
   public var count: Int { Int(storage[31]) }
 
   public var bytes: [UInt8] { (0..<count).map { storage[$0] } }
 
-  /// The text as it was sent, not fit to be shown: it may turn the direction of reading.
+  /// Text as it was sent. It may contain bidirectional controls, so it must be cleaned before it is displayed.
   public var string: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// As much of the text as fits into a message, cut between two code points; the original cuts so. Facts: pblec.md section 2.
+  /// Longest prefix of `text` that fits into a message, cut between two code points as in the original. Facts: pblec.md
+  /// section 2.
   public static func clipped(_ text: String) -> String {
     var result = ""
     for scalar in text.unicodeScalars {
@@ -43,7 +44,7 @@ public struct MessageText: Hashable, Sendable {
     return result
   }
 
-  /// Whether UTF-8 has a control character: U+0000 to U+001F, U+007F to U+009F.
+  /// Whether UTF-8 contains a control character: U+0000 to U+001F, U+007F to U+009F.
   static func hasControls(_ bytes: ArraySlice<UInt8>) -> Bool {
     var previous: UInt8 = 0
     for byte in bytes {
@@ -55,6 +56,6 @@ public struct MessageText: Hashable, Sendable {
 }
 
 extension MessageText: CustomStringConvertible {
-  /// What people say is not for logs.
+  /// Length only: message texts must not appear in logs.
   public var description: String { "text of \(count) bytes" }
 }

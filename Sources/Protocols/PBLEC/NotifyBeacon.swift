@@ -1,6 +1,6 @@
 import Bytes
 
-/// What wakes others up: an iBeacon of the protocol's own UUID.
+/// Notification beacon: an iBeacon with the protocol's UUID.
 ///
 ///     off  len   value
 ///     0    3     02 01 06: Flags
@@ -16,14 +16,14 @@ import Bytes
 public struct NotifyBeacon: Hashable, Sendable {
   /// AD type of manufacturer data.
   public static let manufacturerData: UInt8 = 0xFF
-  /// The company identifier that an iBeacon is sent under.
+  /// Company identifier of iBeacons.
   public static let company: UInt16 = 0x004C
-  /// What the manufacturer data begins with, and by which a beacon of the protocol is known: company, type, length, UUID.
+  /// First bytes of the manufacturer data, by which the protocol's beacons are recognized: company, type, length, UUID.
   public static let prefix: [UInt8] = [
     0x4C, 0x00, 0x02, 0x15,
     0x40, 0xB7, 0x4E, 0x09, 0xF1, 0xE9, 0x49, 0x92, 0x87, 0xAD, 0x77, 0xE4, 0x88, 0x2E, 0xEC, 0xF3,
   ]
-  /// The size of the manufacturer data, in bytes.
+  /// Length of the manufacturer data in bytes.
   static let size = 25
 
   public let major: UInt16
@@ -35,7 +35,7 @@ public struct NotifyBeacon: Hashable, Sendable {
     (self.major, self.minor, self.power) = (major, minor, power)
   }
 
-  /// Reads manufacturer data that begins with `prefix`.
+  /// Parses manufacturer data that starts with `prefix`.
   init(reading data: ArraySlice<UInt8>) throws(WireError) {
     var reader = ByteReader(data)
     guard try reader.bytes(Self.prefix.count).elementsEqual(Self.prefix) else { throw .badValue("beacon") }
@@ -45,10 +45,10 @@ public struct NotifyBeacon: Hashable, Sendable {
     try reader.finish()
   }
 
-  /// What duplicates are known by: major and minor.
+  /// Major and minor, by which duplicates are recognized.
   public var pair: UInt32 { UInt32(major) << 16 | UInt32(minor) }
 
-  /// The manufacturer data, the company in front.
+  /// Manufacturer data, starting with the company.
   public var data: [UInt8] {
     var writer = ByteWriter(capacity: Self.size)
     writer.append(Self.prefix)
@@ -58,7 +58,7 @@ public struct NotifyBeacon: Hashable, Sendable {
     return writer.bytes
   }
 
-  /// The advertising data as a whole: 30 bytes.
+  /// Advertising data: 30 bytes.
   public var bytes: [UInt8] {
     [2, 0x01, MessagePacket.flags, UInt8(1 + Self.size), Self.manufacturerData] + data
   }

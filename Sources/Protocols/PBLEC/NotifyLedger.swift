@@ -1,41 +1,44 @@
 import Bytes
 import Common
 
-/// What was notified on the last day: how often others were, and which of their beacons were told here. It outlives a run.
+/// Record of the notifications of the last day: whether the own beacon was sent, and which beacons were reported. It is
+/// persisted.
 ///
-///     flags   1  bit 0: the day's own beacon was sent; bit 1: one was told while the clock was not set; bit 2: the day counts that one
-///     limit   1  how many are wanted in a day
-///     told    1  how many were told
+///     flags   1  bit 0: the day's own beacon was sent; bit 1: one was reported while the clock was not set; bit 2: the
+///                day counts that one
+///     limit   1  maximum reported in a day
+///     told    1  number reported
 ///     day     4  big endian, days since 1970-01-01 of the local calendar
-///     ran     4  big endian, seconds for which the service has run since a day last filled the budgets
-///     count   1  of the pairs behind
+///     ran     4  big endian, run time in seconds since a day last reset the budgets
+///     count   1  number of pairs that follow
 ///     pairs   4  each: major and minor, big endian
 ///
-/// A later day fills both budgets again. A clock that goes back does not, until the service has run for 24 hours since: then the
-/// later day was a mistake. What was told while the clock was not set counts for the day that comes next. Facts: pblec.md section 4.
+/// A later day resets both budgets. A clock that is set back resets them only after 24 hours of run time: the later day
+/// was then a mistake. A beacon that was reported while the clock was not set counts for the next day. Facts: pblec.md
+/// section 4.
 public struct NotifyLedger: Hashable, Sendable, WireValue {
-  /// Notifications that are wanted in a day; 0: none.
+  /// Maximum notifications reported in a day; 0 turns them off.
   public var limit: Int { didSet { limit = min(max(limit, 0), Limits.mostNotifications) } }
   private var day = 0
   private var told = 0
   private var isSent = false
   private var isToldWithoutClock = false
-  /// Whether `told` has the one that was told without a clock.
+  /// Whether `told` includes the beacon that was reported while the clock was not set.
   private var countsIt = false
-  /// Major and minor of the beacons that were told on this day.
+  /// Major and minor of the beacons reported on this day.
   private var pairs: [UInt32] = []
-  /// For how long the service had run at `ranAt` since the budgets were filled last.
+  /// Run time between the last reset of the budgets and `ranAt`.
   private var ran = Duration.zero
   private var ranAt: Instant?
 
   private static let wholeDay = Duration.seconds(24 * 3600)
 
-  /// A ledger in which nothing is spent.
+  /// Creates a record with unspent budgets.
   public init(limit: Int = Limits.notifications) {
     self.limit = min(max(limit, 0), Limits.mostNotifications)
   }
 
-  /// A ledger for a day on which everything may be spent: the true one cannot be read.
+  /// A record with spent budgets, used if the stored record cannot be read.
   public static func spent(on time: CalendarTime, limit: Int) -> NotifyLedger {
     var ledger = NotifyLedger(limit: limit)
     ledger.day = time.isSet ? time.day.number : 0
@@ -71,7 +74,7 @@ public struct NotifyLedger: Hashable, Sendable, WireValue {
     for pair in pairs { writer.u32be(pair) }
   }
 
-  /// How many notifications may still be told today.
+  /// Number of notifications that may still be reported today; at most one while the clock is not set.
   public func left(at time: CalendarTime, _ now: Instant) -> Int {
     var ledger = self
     ledger.fill(at: time, now)
@@ -79,7 +82,7 @@ public struct NotifyLedger: Hashable, Sendable, WireValue {
     return time.isSet ? left : ledger.isToldWithoutClock ? 0 : min(1, left)
   }
 
-  /// Takes in a beacon. Nil: it is to be told.
+  /// Handles a beacon. Nil means that it is to be reported.
   mutating func hear(_ beacon: NotifyBeacon, at time: CalendarTime, _ now: Instant) -> Drop? {
     fill(at: time, now)
     if pairs.contains(beacon.pair) { return .repeatedBeacon }
@@ -90,7 +93,7 @@ public struct NotifyLedger: Hashable, Sendable, WireValue {
     return nil
   }
 
-  /// Spends the day's own beacon.
+  /// Spends the budget of the day's own beacon.
   mutating func send(at time: CalendarTime, _ now: Instant) throws(BroadcastError) {
     guard time.isSet else { throw .clockNotSet }
     fill(at: time, now)
@@ -98,16 +101,16 @@ public struct NotifyLedger: Hashable, Sendable, WireValue {
     isSent = true
   }
 
-  /// The day after this one: where the clock was put back, the day after the last one.
+  /// The day after `time`, or after the recorded day if the clock was set back.
   func nextDay(at time: CalendarTime) -> CalendarDay { CalendarDay(max(day, time.day.number) + 1) }
 
-  /// The beacon that was spent has not been on the air.
+  /// Restores the budget of a beacon that was not broadcast.
   mutating func giveBack() { isSent = false }
 
-  /// Whether a day has filled the budgets, so that the time since counts.
+  /// Whether a day has reset the budgets, so that the run time since then counts.
   var isInUse: Bool { day != 0 }
 
-  /// Notes for how long the service has run, for the runs to come.
+  /// Adds the run time since the last call to `ran`.
   mutating func settle(at now: Instant) {
     if let ranAt { ran += ranAt.duration(to: now) }
     ranAt = now
@@ -117,13 +120,13 @@ public struct NotifyLedger: Hashable, Sendable, WireValue {
     settle(at: now)
     let today = time.day.number
     guard time.isSet, today > day || today < day && ran >= Self.wholeDay else { return }
-    // What may all be spent, nobody knows on which day, is spent on this one.
+    // A record that was created as spent while the day was unknown counts as spent on the first known day.
     guard isInUse || !isSent else {
       day = today
       return
     }
     (day, isSent, ran) = (today, false, .zero)
-    // The one that was told without a clock was the last.
+    // The last pair is the beacon that was reported while the clock was not set.
     let counts = isToldWithoutClock && !countsIt
     (told, pairs) = counts ? (1, pairs.suffix(1)) : (0, [])
     (isToldWithoutClock, countsIt) = (counts, counts)

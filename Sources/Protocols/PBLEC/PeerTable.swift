@@ -1,14 +1,14 @@
 import Common
 import Crypto
 
-/// The peers that were heard in the last minute, and what they said last. Bounded; nothing of it is written down.
+/// Peers received in the last minute, with their last messages. Bounded, and in memory only.
 struct PeerTable: Sendable {
   struct Peer: Sendable {
-    /// What it said last, the newest at the end: `Limits.window` packets at most.
+    /// Last messages, newest at the end, at most `Limits.window`.
     fileprivate(set) var window: [MessagePacket]
-    /// When the last one was first heard.
+    /// Time of the first report of the newest message.
     fileprivate(set) var firstHeard: Instant
-    /// When anything of the peer was heard.
+    /// Time of the last report of the peer.
     fileprivate(set) var lastHeard: Instant
     let alias: Int
   }
@@ -16,7 +16,7 @@ struct PeerTable: Sendable {
   private var peers: [AdvertiserID: Peer] = [:]
   private var aliases: Set<Int> = []
   private let hash: KeyedHash
-  /// No peer goes before this.
+  /// Earliest time at which a stored peer can expire.
   private(set) var nextPruning: Instant?
 
   init(randomFrom random: inout some RandomSource) {
@@ -25,14 +25,14 @@ struct PeerTable: Sendable {
 
   var count: Int { peers.count }
 
-  /// What a known peer's packet is.
+  /// Result of checking a message against the stored peers.
   enum Verdict {
     case unknown
     case new(alias: Int)
     case refused(Drop)
   }
 
-  /// Takes in a message of a peer, if the peer is known. Facts: pblec.md section 3.
+  /// Handles a message of a peer; `unknown` if the peer is not stored. Facts: pblec.md section 3.
   mutating func judge(_ packet: MessagePacket, from advertiser: AdvertiserID, at now: Instant) -> Verdict {
     guard let index = touch(advertiser, at: now) else { return .unknown }
     let window = peers.values[index].window
@@ -45,7 +45,7 @@ struct PeerTable: Sendable {
     return .new(alias: peers.values[index].alias)
   }
 
-  /// Notes that a known peer was heard, whatever it said.
+  /// Notes that a stored peer was received.
   mutating func heard(_ advertiser: AdvertiserID, at now: Instant) { _ = touch(advertiser, at: now) }
 
   private mutating func touch(
@@ -61,13 +61,13 @@ struct PeerTable: Sendable {
     return index
   }
 
-  /// Whether a new peer can be remembered. Makes room if there are peers that have not been heard for long.
+  /// Whether a new peer can be stored. Removes expired peers if the table is full.
   mutating func hasRoom(at now: Instant) -> Bool {
     if peers.count >= Limits.peers { prune(at: now) }
     return peers.count < Limits.peers
   }
 
-  /// Remembers a peer with what it said first.
+  /// Stores a peer with its first message.
   ///
   /// - Returns: the peer's alias.
   mutating func admit(
@@ -80,7 +80,7 @@ struct PeerTable: Sendable {
     return alias
   }
 
-  /// Forgets who has not been heard for a minute.
+  /// Removes peers that were not received for `Limits.peerLife`.
   mutating func prune(at now: Instant) {
     guard let nextPruning, nextPruning <= now else { return }
     for (advertiser, peer) in peers where peer.lastHeard.duration(to: now) >= Limits.peerLife {
@@ -90,7 +90,7 @@ struct PeerTable: Sendable {
     self.nextPruning = peers.values.lazy.map(\.lastHeard).min()?.advanced(by: Limits.peerLife)
   }
 
-  /// The hash of the address, or the next number that no other peer has.
+  /// Keyed hash of the address modulo `Limits.aliases`, or the next number that is not in use.
   private func freeAlias(of advertiser: AdvertiserID) -> Int {
     let value = withUnsafeBytes(of: advertiser.rawValue.littleEndian) { hash.hash($0).low }
     var alias = Int(value % UInt64(Limits.aliases))

@@ -1,15 +1,15 @@
 import Common
 import Crypto
 
-/// What comes in: which reports are messages that nobody has heard yet. Facts: pblec.md section 3.
+/// Filters received messages and returns the new ones. Facts: pblec.md section 3.
 ///
-/// The address is all that a peer is known by, and anybody can have thousands: a peer that is remembered is served, at its own
-/// pace, and new ones are met up to a number in a second and up to a number in all.
+/// A peer is identified only by its address, and an attacker can use thousands. Stored peers are therefore served at
+/// their own rate, and new ones up to a number per second and a total.
 struct Receiver: Sendable {
   private(set) var peers: PeerTable
   private(set) var feed: Feed
   private var newPeers = TokenBucket(Limits.newPeersPerSecond)
-  /// What was said in the last seconds, for those whose address changes meanwhile.
+  /// Messages of the last 4 s, to recognize a peer whose address changes; empty if addresses are not followed.
   private var recent: [Recent] = []
 
   private struct Recent: Sendable {
@@ -17,14 +17,14 @@ struct Receiver: Sendable {
     let at: Instant
     let rssi: Int?
 
-    /// Whether two signals are about as strong. Where one is not known, nothing speaks against it.
+    /// Whether two signal strengths differ by at most 6 dB. An unknown one matches any.
     func isAsStrong(_ other: Int?) -> Bool {
       guard let rssi, let other else { return true }
       return abs(rssi - other) <= Limits.addressChange.decibels
     }
   }
 
-  /// - Parameter last: the number before that of the first message.
+  /// - Parameter last: messages are numbered from `last` + 1.
   init(randomFrom random: inout some RandomSource, after last: UInt64 = 0) {
     feed = Feed(after: last)
     peers = PeerTable(randomFrom: &random)
@@ -35,8 +35,8 @@ struct Receiver: Sendable {
     case refused(Drop)
   }
 
-  /// - Parameter followsAddresses: whether the same text with the same digit and about the same signal from a new address is the
-  ///   same peer's. Two people may say the same at one time, so this is not known for certain.
+  /// - Parameter followsAddresses: whether a message from a new address with equal text, digit and similar signal is a
+  ///   copy. It may be wrong, because two people can send an equal message at one time.
   mutating func judge(
     _ packet: MessagePacket, from advertiser: AdvertiserID, rssi: Int?, followsAddresses: Bool, at now: Instant,
     time: () -> CalendarTime
@@ -64,12 +64,12 @@ struct Receiver: Sendable {
     return .new(message)
   }
 
-  /// Notes that a peer that is remembered is there.
+  /// Notes that a stored peer was received.
   mutating func heard(_ advertiser: AdvertiserID, at now: Instant) { peers.heard(advertiser, at: now) }
 
   mutating func prune(at now: Instant) { peers.prune(at: now) }
 
-  /// When the same was first heard from another address, as near as this one.
+  /// Time of the first report of an equal message with a similar signal strength.
   private mutating func find(_ packet: MessagePacket, rssi: Int?, at now: Instant) -> Instant? {
     forget(at: now)
     return recent.first { $0.packet == packet && $0.isAsStrong(rssi) }?.at

@@ -1,19 +1,19 @@
 import Bytes
 
-/// What one report of the radio holds for this protocol. Facts: pblec.md sections 3 and 4.
+/// Content of one advertising report that belongs to this protocol. Facts: pblec.md sections 3 and 4.
 enum Report: Hashable {
-  /// Nothing: others advertise as well.
+  /// No content of this protocol.
   case nothing
   case message(MessagePacket)
-  /// No text: the end of a message, as some senders say it. The digit is nil where the name was empty as a whole.
+  /// End of a message, which some senders mark by a name without text. The digit is nil for an empty name.
   case stop(digit: UInt8?)
   case beacon(NotifyBeacon)
   case refused(Drop)
 
-  /// Reads AD structures. No memory is taken.
+  /// Parses AD structures without allocating memory.
   ///
-  /// A list ends where its bytes end or where a length is 0. Of several names the complete one counts, and the first of a kind;
-  /// a message goes before a beacon.
+  /// The list ends at its last byte or at a length of 0. A complete name takes precedence over a shortened one, the
+  /// first of a kind over later ones, and a message over a beacon.
   init(reading data: [UInt8]) {
     guard data.count <= Limits.reportBytes else {
       self = .refused(.malformedReport)
@@ -65,7 +65,7 @@ enum Report: Hashable {
       self = .refused(.noDigit)
       return
     }
-    // A shortened name may have been cut anywhere.
+    // A shortened name may end within a character.
     guard rest.count <= Limits.heardTextBytes, let whole = UTF8Text.wholeCharacters(in: rest),
       whole == rest.count || !isComplete
     else {

@@ -1,7 +1,7 @@
 import Common
 import Crypto
 
-/// What goes out: one message after the other, each for 4 s, none sooner than 6 s after the one before. Facts: pblec.md section 2.
+/// Queue of own messages: one at a time, each for 4 s, starting at least 6 s apart. Facts: pblec.md section 2.
 struct Sender: Sendable {
   private struct Waiting: Sendable {
     let number: UInt64
@@ -10,9 +10,9 @@ struct Sender: Sendable {
 
   private enum Turn: Sendable {
     case nobody
-    /// A message asks for its place on the air since this time.
+    /// A message waits for an advertising slot since this time.
     case asking(UInt64, since: Instant)
-    /// A message is on the air since this time.
+    /// A message is being broadcast since this time.
     case onAir(UInt64, since: Instant)
 
     var number: UInt64? {
@@ -27,21 +27,21 @@ struct Sender: Sendable {
   private var waiting: [Waiting] = []
   private var digit: UInt8
   private var last: UInt64
-  /// When the last message came on the air.
+  /// Start of the last broadcast.
   private var lastStart: Instant?
-  /// When the last message left the air, while the address is kept for the next one.
+  /// End of the last broadcast; nil once its address was released.
   private var lastEnd: Instant?
 
-  /// - Parameter last: the number before that of the first message.
+  /// - Parameter last: messages are numbered from `last` + 1.
   init(randomFrom random: inout some RandomSource, after last: UInt64 = 0) {
     self.last = last
-    // One of 250 numbers, so that all digits are alike.
+    // Reject bytes of 250 and above, so that all digits are equally likely.
     var byte = random.bytes(1)[0]
     while byte >= 250 { byte = random.bytes(1)[0] }
     digit = byte % 10
   }
 
-  /// How many messages are not said yet, with the one on the air.
+  /// Number of pending messages, including the one being broadcast.
   var count: Int { waiting.count + (turn.number == nil ? 0 : 1) }
 
   var deadline: Instant? {
@@ -63,7 +63,7 @@ struct Sender: Sendable {
     return (last, next(at: now))
   }
 
-  /// Takes a message back; what of it was said was said.
+  /// Cancels a message that is waiting, or stops one that is being broadcast.
   mutating func cancel(_ number: UInt64, at now: Instant) throws(BroadcastError) -> [BroadcastEngine.Action] {
     if let index = waiting.firstIndex(where: { $0.number == number }) {
       waiting.remove(at: index)
@@ -85,7 +85,7 @@ struct Sender: Sendable {
     return end(wasCutShort ? .dropped(number, .cutShort) : .sent(number), at: now)
   }
 
-  /// The radio had no place for it.
+  /// The radio did not broadcast the message.
   mutating func refused(
     _ number: UInt64, _ error: BroadcastError, at now: Instant
   ) -> [BroadcastEngine.Action] {
@@ -106,7 +106,7 @@ struct Sender: Sendable {
     }
   }
 
-  /// Takes everything back, and leaves the air.
+  /// Drops all pending messages and releases the advertising set.
   mutating func stop() -> [BroadcastEngine.Action] {
     let numbers = [turn.number].compactMap { $0 } + waiting.map(\.number)
     (turn, waiting, lastEnd) = (.nobody, [], nil)
@@ -128,7 +128,7 @@ struct Sender: Sendable {
     return [.transmit(message.number, MessagePacket(digit: digit, text: message.text))]
   }
 
-  /// Until the message that is first has been said, rounded up.
+  /// Time until the first message has been broadcast, rounded up.
   private func secondsToRoom(at now: Instant) -> Int {
     let end =
       switch turn {

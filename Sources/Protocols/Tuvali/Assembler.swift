@@ -1,66 +1,66 @@
 import Bytes
 
-/// Puts a frame together from chunks in any order. Memory grows with what has arrived; of what was announced only addresses
-/// are taken, with the first chunk.
+/// Reassembles a frame from chunks in any order. Memory grows with the received chunks; for the announced size only
+/// address space is reserved, at the first chunk.
 ///
-/// The assembler is strict where the originals are lax (facts: tuvali.md section 5): a chunk counts only if its length is
-/// exactly the expected one, its number exists and its CRC is right. A chunk that is dropped stays missing, and the next
+/// The assembler is stricter than the originals (facts: tuvali.md section 5): a chunk counts only if its length, its
+/// number and its CRC are right. A dropped chunk stays missing, and the next report names it.
 /// report names it.
 public struct Assembler: Sendable {
-  /// What became of a chunk.
+  /// Result of adding a chunk.
   public enum Outcome: Hashable, Sendable {
     case stored
-    /// The checksum is not that of the payload.
+    /// The checksum does not match the payload.
     case badCRC
-    /// The chunk had come before; the newer one takes its place.
+    /// The chunk was stored before; the newer payload replaces it.
     case duplicate
     /// The frame has no chunk of this number.
     case outOfRange
-    /// The chunk has not the length that it must have.
+    /// The chunk does not have the required length.
     case wrongLength
     /// The chunk is shorter than its header, or has no payload.
     case tooShort
   }
 
-  /// Bytes of the whole frame.
+  /// Length of the frame, in bytes.
   public let size: Int
-  /// How the wallet cuts the frame, as far as it is known.
+  /// Layout of the wallet's chunks, as far as it is known.
   public private(set) var layout: ChunkLayout
   private let firstSequence: Int
-  /// The payloads, in the order of their arrival.
+  /// Payloads in order of arrival.
   private var arrived: [UInt8] = []
-  /// For each chunk of the frame, one more than the offset of its payload in `arrived`; 0 if the chunk is missing.
+  /// Per chunk of the frame, the offset of its payload in `arrived` plus one; 0 if the chunk is missing.
   private var places: [UInt32] = []
   private var stored = 0
-  /// Whether every payload so far arrived in its turn, so that `arrived` is the beginning of the frame.
+  /// Whether all payloads arrived in sequence, so that `arrived` is the beginning of the frame.
   private var isInOrder = true
 
   /// - Parameters:
-  ///   - size: bytes of the frame.
-  ///   - layout: our own view of the MTU. The wallet's may be smaller; its first chunk to arrive shows that.
-  ///   - firstSequence: the number of the first chunk, 0 or 1.
+  ///   - size: length of the frame, in bytes.
+  ///   - layout: layout by the verifier's MTU. The wallet's may be smaller, as its first chunk then shows.
+  ///   - firstSequence: number of the first chunk, 0 or 1.
   public init(size: Int, layout: ChunkLayout, firstSequence: Int) {
     self.size = max(0, size)
     self.layout = layout
     self.firstSequence = firstSequence
   }
 
-  /// Chunks of the whole frame.
+  /// Number of chunks of the frame.
   public var count: Int { layout.count(forFrame: size) }
-  /// Chunks that have not arrived.
+  /// Number of missing chunks.
   public var missing: Int { count - stored }
   public var isComplete: Bool { stored == count }
-  /// Bytes of the frame that have arrived.
+  /// Number of received bytes of the frame.
   public var receivedBytes: Int { arrived.count }
 
-  /// Expects chunks of `layout` from now on, because the MTU has changed. This has no effect after the first chunk: by then
-  /// the wallet has cut the frame.
+  /// Expects chunks of `layout` after a change of the MTU. Has no effect after the first chunk: by then the wallet has
+  /// cut the frame.
   mutating func expect(_ layout: ChunkLayout) {
     guard stored == 0, layout.count(forFrame: size) <= Limits.chunks else { return }
     self.layout = layout
   }
 
-  /// Takes one chunk, as `Chunker` writes it.
+  /// Adds one chunk, as written by `Chunker`.
   public mutating func add(_ value: [UInt8]) -> Outcome {
     guard let chunk = try? Chunk(reading: value) else { return .tooShort }
     guard value.count <= layout.maxData else { return .wrongLength }
@@ -78,7 +78,7 @@ public struct Assembler: Sendable {
     return .stored
   }
 
-  /// The frame, once complete; nil before.
+  /// Returns the frame; nil until it is complete.
   public func frame() -> [UInt8]? {
     guard isComplete else { return nil }
     if isInOrder { return arrived }
@@ -91,7 +91,7 @@ public struct Assembler: Sendable {
     return frame
   }
 
-  /// The first `limit` sequence numbers that are missing, ascending.
+  /// Returns the first `limit` missing sequence numbers, in ascending order.
   public func missingSequences(limit: Int) -> [Int] {
     var found: [Int] = []
     for index in 0..<count where index >= places.count || places[index] == 0 {
@@ -101,8 +101,8 @@ public struct Assembler: Sendable {
     return found
   }
 
-  /// Takes on the layout of a wallet that has a smaller view of the MTU than ours and cuts smaller chunks. A full chunk
-  /// shows the size of all; a chunk that may as well be the last of another layout shows nothing, and stays missing.
+  /// Adopts the layout of a wallet with a smaller MTU, which cuts smaller chunks. A full chunk shows the size of all. A
+  /// chunk that may be the last of another layout shows nothing, and stays missing.
   private mutating func adoptLayout(shownBy length: Int, at index: Int) {
     guard index >= 0, index >= count || length != expectedLength(at: index) else { return }
     let candidate = ChunkLayout(payload: length)
@@ -112,7 +112,7 @@ public struct Assembler: Sendable {
     layout = candidate
   }
 
-  /// Whether the frame ends with a chunk of `length` bytes at `index`, for some number of bytes in those before it.
+  /// Whether the frame could end with a chunk of `length` bytes at `index`, for some length of the chunks before it.
   private func mayBeLast(_ length: Int, at index: Int) -> Bool {
     guard index > 0, (size - length).isMultiple(of: index) else { return false }
     let payload = (size - length) / index
@@ -130,12 +130,12 @@ public struct Assembler: Sendable {
     }
     places[index] = UInt32(arrived.count + 1)
     if stored == 0 { reserve() }
-    // As a slice it would be kept alive for the time, chunk for chunk.
+    // Appending the slice itself would retain it and cost more per chunk.
     payload.withUnsafeBufferPointer { arrived.append(contentsOf: $0) }
     stored += 1
   }
 
-  /// Reserves addresses for the frame, so that it need not move as it grows. The kernel gives memory for what is written.
+  /// Reserves address space for the frame, to avoid moving it. The kernel allocates memory only for what is written.
   private mutating func reserve() {
     arrived.reserveCapacity(size)
     places.reserveCapacity(count)

@@ -2,24 +2,24 @@ import Common
 
 /// A characteristic of a Tuvali service. Facts: tuvali.md section 3.
 public enum Characteristic: CaseIterable, Hashable, Sendable {
-  /// The originals declare these two and never use them.
+  /// Declared by the originals and never used.
   case requestSize, request
   /// Wallet to verifier: nonce and public key, `Identify`.
   case identify
-  /// Wallet to verifier: the size of the encrypted frame, `ResponseSize`.
+  /// Wallet to verifier: size of the encrypted frame, `ResponseSize`.
   case responseSize
   /// Wallet to verifier: one `Chunk`.
   case submitResponse
-  /// Wallet to verifier: a question which chunks are missing, `TransferReportRequest`.
+  /// Wallet to verifier: request for a report, `TransferReportRequest`.
   case transferReportRequest
-  /// Verifier to wallet: which chunks are missing, `TransferReport`.
+  /// Verifier to wallet: missing chunks, `TransferReport`.
   case transferReportResponse
-  /// Verifier to wallet: the verdict, `VerificationStatus`.
+  /// Verifier to wallet: verdict, `VerificationStatus`.
   case verificationStatus
   /// Verifier to wallet: `DisconnectRequest`.
   case disconnect
 
-  /// From which side to which a value of a characteristic goes.
+  /// Direction of the values of a characteristic.
   public enum Direction: Hashable, Sendable { case unused, toVerifier, toWallet }
 
   public var direction: Direction {

@@ -7,24 +7,24 @@ import Bytes
 ///     2       2     CRC-16/KERMIT of the payload, big endian
 ///     4       1...  payload; only the last chunk of a frame may have a short one
 public struct Chunk: WireValue, Sendable {
-  /// Bytes in front of the payload.
+  /// Length of the header, in bytes.
   public static let headerBytes = 4
 
-  /// The number of the chunk in its frame.
+  /// Number of the chunk in its frame.
   public let sequence: UInt16
-  /// The checksum that came with the payload.
+  /// Checksum that was sent with the payload.
   public let crc: UInt16
-  /// The chunk's part of the frame; never empty when it was read.
+  /// The chunk's part of the frame; never empty after decoding.
   public let payload: ArraySlice<UInt8>
 
-  /// A chunk with the right checksum.
+  /// Makes a chunk with the right checksum.
   public init(sequence: UInt16, payload: ArraySlice<UInt8>) {
     self.sequence = sequence
     self.payload = payload
     crc = CRC16.kermit(payload)
   }
 
-  /// Reads a chunk, to the end of the value. The checksum is read and not verified: `isIntact` does that.
+  /// Decodes a chunk, to the end of the value. Does not verify the checksum; see `isIntact`.
   ///
   /// Throws `truncated` for a value without payload.
   public init(reading reader: inout ByteReader) throws(WireError) {
@@ -34,7 +34,7 @@ public struct Chunk: WireValue, Sendable {
     payload = reader.rest()
   }
 
-  /// Whether the payload is the one that the checksum was made of.
+  /// Whether the checksum matches the payload.
   public var isIntact: Bool { CRC16.kermit(payload) == crc }
 
   public func write(to writer: inout ByteWriter) {

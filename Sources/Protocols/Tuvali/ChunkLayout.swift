@@ -1,30 +1,30 @@
-/// How a frame is cut at a given MTU. Facts: tuvali.md sections 5 and 6.
+/// Chunk sizes at a given MTU. Facts: tuvali.md sections 5 and 6.
 public struct ChunkLayout: Hashable, Sendable {
-  /// The usable bytes of one write: ATT_MTU - 3, and 509 at most.
+  /// Usable bytes of one write: ATT_MTU - 3, at most 509.
   public let maxData: Int
 
   public init(mtu: Int) {
     maxData = min(max(mtu, Self.writeHeaderBytes) - Self.writeHeaderBytes, Limits.writeBytes)
   }
 
-  /// The layout of a sender whose full chunks have `payload` bytes.
+  /// Makes the layout of a sender whose full chunks have `payload` bytes.
   init(payload: Int) {
     self.init(mtu: payload + Chunk.headerBytes + Self.writeHeaderBytes)
   }
 
-  /// The opcode and the handle, which ATT puts in front of the value of a write.
+  /// Length of opcode and handle, which precede the value of an ATT write.
   private static let writeHeaderBytes = 3
 
-  /// Whether a transfer is possible at all: it needs 64 usable bytes.
+  /// Whether the MTU allows a transfer, which needs 64 usable bytes.
   public var isUsable: Bool { maxData >= Limits.minimumMTU - Self.writeHeaderBytes }
 
-  /// How many bytes of the frame one chunk carries.
+  /// Bytes of the frame per chunk.
   public var payload: Int { max(1, maxData - Chunk.headerBytes) }
 
-  /// How many sequence numbers one page of a report has.
+  /// Sequence numbers per page of a report.
   public var reportPage: Int { max(0, maxData - TransferReport.headerBytes) / 2 }
 
-  /// How many chunks a frame of `bytes` bytes has.
+  /// Number of chunks of a frame of `bytes` bytes.
   public func count(forFrame bytes: Int) -> Int {
     (bytes + payload - 1) / payload
   }

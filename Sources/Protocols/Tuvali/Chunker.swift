@@ -1,8 +1,8 @@
 import Bytes
 
-/// Cuts a frame into chunks, each when it is asked for.
+/// Cuts a frame into chunks, one per request.
 public struct Chunker: Sendable {
-  /// How many chunks the frame has.
+  /// Number of chunks of the frame.
   public let count: Int
   private let frame: [UInt8]
   private let layout: ChunkLayout
@@ -21,10 +21,10 @@ public struct Chunker: Sendable {
     self.firstSequence = firstSequence
   }
 
-  /// The sequence numbers, in order.
+  /// Sequence numbers, in order.
   public var sequences: Range<Int> { firstSequence..<firstSequence + count }
 
-  /// The chunk with this sequence number, as it is written; nil for a number that the frame does not have.
+  /// Returns the encoded chunk with this sequence number; nil for a number outside of the frame.
   public func chunk(_ sequence: Int) -> [UInt8]? {
     guard sequences.contains(sequence) else { return nil }
     let start = (sequence - firstSequence) * layout.payload

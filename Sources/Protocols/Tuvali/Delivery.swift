@@ -1,17 +1,17 @@
 import Common
 
-/// Sends the chunks of a frame, round after round. The radio has a bounded number of them at a time.
+/// Sends the chunks of a frame in rounds, with a bounded number of chunks at the radio.
 struct Delivery: Sendable {
   let chunker: Chunker
-  /// When the report is asked for again; nil while a round is under way.
+  /// When the report is requested again; nil during a round.
   private(set) var reportDue: Instant?
-  /// When the report of this round was asked for first.
+  /// When the report of this round was first requested.
   private(set) var askingSince: Instant?
-  /// Whether this round sends what the last report named.
+  /// Whether this round repeats the chunks named by the last report.
   private(set) var isResending = false
 
   private let window: Int
-  /// The sequence numbers that this round sends; those before `next` are sent.
+  /// Sequence numbers of this round; those before `next` are sent.
   private var round: [Int]
   private var next = 0
   private var inFlight = 0
@@ -23,7 +23,7 @@ struct Delivery: Sendable {
     round = Array(chunker.sequences)
   }
 
-  /// The sequence numbers of the chunks that the radio has room for now.
+  /// Returns the sequence numbers of the chunks that the radio can take now.
   mutating func fill(_ progress: inout WalletEngine.Progress) -> [Int] {
     let count = min(window - inFlight, round.count - next)
     guard count > 0 else { return [] }
@@ -36,13 +36,13 @@ struct Delivery: Sendable {
     return Array(sequences)
   }
 
-  /// One chunk has left the radio: returns what there is room for now.
+  /// Handles a chunk that has left the radio, and returns the next ones to send.
   mutating func written(_ progress: inout WalletEngine.Progress) -> [Int] {
     inFlight = max(0, inFlight - 1)
     return fill(&progress)
   }
 
-  /// Begins a round with the missing chunks. Numbers that the frame does not have are passed over.
+  /// Begins a round with the missing chunks. Numbers outside of the frame are ignored.
   mutating func resend(_ sequences: [Int], _ progress: inout WalletEngine.Progress) -> [Int] {
     isResending = true
     (reportDue, askingSince) = (nil, nil)
@@ -52,19 +52,19 @@ struct Delivery: Sendable {
     return fill(&progress)
   }
 
-  /// Notes that the report of this round is asked for, and is asked for again at `due` if it does not come.
+  /// Records that the report of this round was requested, and when to request it again.
   mutating func asked(at now: Instant, due: Instant) {
     askingSince = askingSince ?? now
     reportDue = due
   }
 
-  /// Ends the round once more, because no report came.
+  /// Ends the round again, because no report arrived.
   mutating func askAgain() {
     reportDue = nil
     isRoundOpen = true
   }
 
-  /// Whether the radio has sent the whole round, so that the report is to be asked for; true once a round.
+  /// Whether the radio has sent the whole round, so that the report must be requested; true once per round.
   mutating func takeRoundEnd() -> Bool {
     guard isRoundOpen, next == round.count, inFlight == 0 else { return false }
     isRoundOpen = false

@@ -1,36 +1,36 @@
 import Common
 
-/// One of the three forms of the protocol that were shipped. They have one design, and differ in UUIDs, the first sequence
-/// number, the way to write a size, and the QR code. Facts: tuvali.md section 0.
+/// One of the three released forms of the protocol. They share one design, and differ in UUIDs, first sequence number,
+/// encoding of the size, and QR code. Facts: tuvali.md section 0.
 public struct Dialect: Hashable, Sendable {
-  /// The series of versions that speak a dialect; also its name in the configuration.
+  /// Series of versions that use a dialect; also its name in the configuration.
   public enum Name: String, CaseIterable, Hashable, Sendable {
     case v05 = "0.5"
     case v04 = "0.4"
     case v03 = "0.3"
   }
 
-  /// How `ResponseSize` is written.
+  /// Encoding of `ResponseSize`.
   public enum SizeEncoding: Hashable, Sendable { case bigEndian, asciiDecimal }
 
   public let name: Name
-  /// The service that is advertised and served.
+  /// Service UUID that is advertised and served.
   public let service: BluetoothUUID
-  /// The service-data UUID in the scan response.
+  /// Service data UUID in the scan response.
   public let scanResponse: BluetoothUUID
-  /// The sequence number of the first chunk.
+  /// Sequence number of the first chunk.
   public let firstSequence: Int
   public let sizeEncoding: SizeEncoding
   public let invitationForm: Invitation.Form
   private let uuids: [Characteristic: BluetoothUUID]
 
-  /// The UUID of a characteristic in this dialect.
+  /// UUID of a characteristic in this dialect.
   public func uuid(of characteristic: Characteristic) -> BluetoothUUID {
-    // Each dialect's table holds every characteristic; a test goes through them.
+    // Each dialect's table holds every characteristic; a test verifies this.
     uuids[characteristic] ?? service
   }
 
-  /// The characteristic with this UUID; nil if the dialect has no such characteristic.
+  /// Characteristic with this UUID; nil if the dialect has none.
   public func characteristic(for uuid: BluetoothUUID) -> Characteristic? {
     uuids.first { $0.value == uuid }?.key
   }
@@ -43,7 +43,7 @@ public struct Dialect: Hashable, Sendable {
     }
   }
 
-  /// Releases 0.5.0 to 0.5.2 and iOS 0.5.0: what current apps speak.
+  /// Releases 0.5.0 to 0.5.2 and iOS 0.5.0, used by current apps.
   public static let v05 = Dialect(
     name: .v05, service: BluetoothUUID(short: 0x0001), scanResponse: BluetoothUUID(short: 0x0002), firstSequence: 1,
     sizeEncoding: .bigEndian, invitationForm: .uri, uuids: openID4VPUUIDs)
@@ -70,7 +70,7 @@ public struct Dialect: Hashable, Sendable {
     .disconnect: BluetoothUUID(short: 0x2038),
   ]
 
-  /// `0000000x-5026-444A-9E0E-D6F2450F3A77`; only the status kept its old UUID.
+  /// UUIDs `0000000x-5026-444A-9E0E-D6F2450F3A77`; only the status kept its old UUID.
   private static let openID4VPUUIDs: [Characteristic: BluetoothUUID] = [
     .requestSize: draft(0x4),
     .request: draft(0x5),

@@ -1,6 +1,6 @@
 import Bytes
 
-/// The value of Disconnect, with which the verifier asks the wallet to end the link. Facts: tuvali.md section 3.
+/// Value of Disconnect, with which the verifier asks the wallet to end the link. Facts: tuvali.md section 3.
 ///
 ///     offset  size
 ///     0       1     1
@@ -9,7 +9,7 @@ public struct DisconnectRequest: WireValue, Hashable, Sendable {
 
   public init() {}
 
-  /// Reads a request. Throws `badValue("request")` for any byte but 1, which wallets ignore.
+  /// Decodes a request. Throws `badValue("request")` for any byte but 1, which wallets ignore.
   public init(reading reader: inout ByteReader) throws(WireError) {
     guard try reader.u8() == Self.code else { throw .badValue("request") }
   }

@@ -1,23 +1,23 @@
 import Bytes
 import Crypto
 
-/// The value of Identify: who the wallet is, for this connection. Facts: tuvali.md section 3.
+/// Value of Identify: nonce and key of the wallet for this connection. Facts: tuvali.md section 3.
 ///
 ///     offset  size
 ///     0       12    AES-GCM nonce
 ///     12      32    X25519 public key of the wallet
 ///
-/// The originals ignore bytes behind the 44, and so does a reader of this value.
+/// Bytes after the first 44 are ignored, as in the originals.
 public struct Identify: WireValue, Hashable, Sendable {
-  /// Bytes of the value.
+  /// Length of the value, in bytes.
   public static let size = nonceBytes + keyBytes
 
   static let nonceBytes = 12
   private static let keyBytes = 32
 
-  /// The nonce of every AES-GCM message of this connection.
+  /// Nonce of every AES-GCM message of this connection.
   public let nonce: [UInt8]
-  /// The wallet's public key, fresh for this connection.
+  /// Public key of the wallet, fresh for this connection.
   public let walletKey: X25519.PublicKey
 
   public init(nonce: [UInt8], walletKey: X25519.PublicKey) {

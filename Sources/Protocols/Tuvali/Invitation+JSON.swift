@@ -1,8 +1,8 @@
-/// The QR code of dialect 0.3: one flat JSON object of strings.
+/// QR code of dialect 0.3: a flat JSON object of strings.
 extension Invitation {
-  /// The members of the object.
+  /// Parses the members of the object.
   ///
-  /// - Throws: TVW_CON_001 for anything but a flat object of strings, and for a key that comes twice.
+  /// - Throws: TVW_CON_001 for anything but a flat object of strings, and for a repeated key.
   static func jsonMembers(_ text: String) throws(TuvaliError) -> [String: String] {
     var scanner = Scanner(text)
     guard let members = scanner.object() else {
@@ -77,8 +77,7 @@ extension Invitation {
       return nil
     }
 
-    /// The character that an escape stands for, behind its backslash. Surrogate pairs are refused: no name in use needs
-    /// one.
+    /// Parses the character of an escape, after its backslash. Rejects surrogate pairs: no known name needs them.
     private mutating func escape() -> Unicode.Scalar? {
       guard let scalar = unread.popFirst() else { return nil }
       switch scalar {
@@ -90,7 +89,7 @@ extension Invitation {
       case "f": return "\u{C}"
       case "u":
         let digits = unread.prefix(4)
-        // Each digit is checked, because an integer may also begin with a sign.
+        // Checks each digit, because `UInt32.init` also accepts a sign.
         guard digits.count == 4, digits.allSatisfy(\.properties.isASCIIHexDigit),
           let value = UInt32(String(digits), radix: 16)
         else { return nil }

@@ -1,9 +1,9 @@
 import Bytes
 import Crypto
 
-/// The content of the verifier's QR code: its name on the air and its public key. Facts: tuvali.md sections 1 and 2.
+/// Content of the verifier's QR code: advertised name and public key. Facts: tuvali.md sections 1 and 2.
 public struct Invitation: Hashable, Sendable {
-  /// How an invitation is written. Every form is read.
+  /// Written form of an invitation. All forms are read.
   public enum Form: Hashable, Sendable {
     /// `OPENID4VP://connect?name=…&key=…`
     case uri
@@ -16,7 +16,7 @@ public struct Invitation: Hashable, Sendable {
   public let name: String
   public let key: X25519.PublicKey
 
-  /// - Throws: TVW_CON_001 for a name that is empty or longer than the advertisement has room for.
+  /// - Throws: TVW_CON_001 for a name that is empty or too long for the advertisement.
   public init(name: String, key: X25519.PublicKey) throws(TuvaliError) {
     guard !name.isEmpty else { throw Self.invalid("It has no name.") }
     guard name.utf8.count <= Limits.nameBytes else {
@@ -26,10 +26,10 @@ public struct Invitation: Hashable, Sendable {
     self.key = key
   }
 
-  /// Reads either URI spelling or the JSON form: scheme and hex in either case, parameters in any order, unknown ones
-  /// passed over.
+  /// Parses either URI spelling or the JSON form. Scheme and hex digits may have either case; parameters may be in any
+  /// order, and unknown ones are ignored.
   ///
-  /// - Throws: TVW_CON_001, with a sentence that says what is wrong.
+  /// - Throws: TVW_CON_001, with a sentence about the problem.
   public init(reading text: String) throws(TuvaliError) {
     guard text.utf8.count <= Limits.invitationBytes else { throw Self.invalid("It is too long.") }
     let isJSON = Self.isJSON(text)
@@ -43,10 +43,10 @@ public struct Invitation: Hashable, Sendable {
     try self.init(name: name, key: key)
   }
 
-  /// Whether `text` is of the form that releases up to 0.4.0 use.
+  /// Whether `text` has the form that releases up to 0.4.0 use.
   static func isJSON(_ text: String) -> Bool { text.utf8.first == UInt8(ascii: "{") }
 
-  /// The invitation, written in `form`.
+  /// Writes the invitation in `form`.
   public func text(as form: Form) -> String {
     let hex = Hex.encode(key.bytes)
     return switch form {
@@ -56,21 +56,21 @@ public struct Invitation: Hashable, Sendable {
     }
   }
 
-  /// The service data of the advertisement: name, underscore, the first five key bytes.
+  /// Service data of the advertisement: name, underscore, the first five key bytes.
   public var advertisedServiceData: [UInt8] {
     Array(name.utf8) + [UInt8(ascii: "_")] + key.bytes.prefix(Limits.advertisedKeyBytes)
   }
 
-  /// The service data of the scan response: the other 27 key bytes.
+  /// Service data of the scan response: the other 27 key bytes.
   public var scanResponseServiceData: [UInt8] {
     Array(key.bytes.dropFirst(Limits.advertisedKeyBytes))
   }
 
   // MARK: The URI
 
-  /// The values of `name` and `key`; other parameters are passed over unread.
+  /// Parses the values of `name` and `key`; other parameters are ignored.
   private static func uriParameters(_ text: String) throws(TuvaliError) -> [String: String] {
-    // Over bytes: among characters, a combining mark could hide a separator.
+    // Parses bytes: with characters, a combining mark could hide a separator.
     let bytes = Array(text.utf8)
     guard let query = bytes.firstIndex(of: UInt8(ascii: "?")) else { throw invalid("It has no parameters.") }
     let start = String(decoding: bytes[..<query], as: UTF8.self).lowercased()
@@ -82,7 +82,7 @@ public struct Invitation: Hashable, Sendable {
       guard let equals = parameter.firstIndex(of: UInt8(ascii: "=")) else { continue }
       let key = String(decoding: parameter[..<equals], as: UTF8.self)
       guard key == "name" || key == "key" else { continue }
-      // A "+" stays one, as with iOS. Android reads it as a space, and no known verifier writes it.
+      // "+" is not decoded, as in iOS. Android reads it as a space, and no known verifier writes it.
       guard let value = PercentEncoding.decode(parameter[(equals + 1)...]) else {
         throw invalid("Its \(key) is not UTF-8.")
       }

@@ -1,14 +1,14 @@
 import Common
 import Crypto
 
-/// The key pairs of the QR code that is shown and of earlier codes.
+/// Key pairs of the current QR code and of earlier ones.
 ///
-/// A phone may read a code, connect, and send its Identify after the code was replaced. An earlier private key is kept for
-/// such phones: `earlierLimit` keys at most, each for `earlierTime` after its code was replaced.
+/// A phone may scan a code, connect, and send its Identify after the code was replaced. For such phones, earlier
+/// private keys are stored: at most `earlierLimit`, each for `earlierTime` after its code was replaced.
 struct InvitationKeys: Sendable {
-  /// The maximum number of earlier keys.
+  /// Maximum number of earlier keys.
   static let earlierLimit = 4
-  /// Time for which an earlier key is kept, from the replacement of its code.
+  /// Time for which an earlier key is stored, from the replacement of its code.
   static let earlierTime = Duration.seconds(20)
   /// Maximum time from the replacement of a code to a link of a phone that found the verifier by that code's
   /// advertisement.
@@ -16,35 +16,35 @@ struct InvitationKeys: Sendable {
 
   private struct Shown: Sendable {
     let key: X25519.PrivateKey
-    /// When the engine asked for the advertisement.
+    /// When the engine requested the advertisement.
     let advertisedAt: Instant
-    /// When the code was replaced or taken away.
+    /// When the code was replaced or withdrawn.
     var withdrawnAt = Instant.zero
 
     /// When the private key is destroyed.
     var end: Instant { withdrawnAt.advanced(by: InvitationKeys.earlierTime) }
   }
 
-  /// The invitation that is shown; nil while no wallet is invited.
+  /// Invitation that is shown; nil while no wallet is invited.
   private(set) var invitation: Invitation?
-  /// The number of codes that were shown so far.
+  /// Number of codes shown so far.
   private(set) var number = 0
   private var present: Shown?
-  /// The oldest first.
+  /// Oldest first.
   private var earlier: [Shown] = []
 
   init() {}
 
-  /// Begins without keys, and continues the numbering of codes, so that no number is used twice.
+  /// Starts without keys, and continues the numbering of codes, so that no number is reused.
   init(continuing before: InvitationKeys) { number = before.number }
 
-  /// When the next earlier key is destroyed; nil when there is none.
+  /// When the next earlier key is destroyed; nil if there is none.
   var deadline: Instant? { earlier.first?.end }
 
   /// Number of stored private keys.
   var count: Int { earlier.count + (present == nil ? 0 : 1) }
 
-  /// Shows a code in place of the present one.
+  /// Shows a code in place of the current one.
   mutating func show(_ invitation: Invitation, _ key: X25519.PrivateKey, at now: Instant) {
     withdraw(at: now)
     self.invitation = invitation
@@ -52,7 +52,7 @@ struct InvitationKeys: Sendable {
     present = Shown(key: key, advertisedAt: now)
   }
 
-  /// Takes the code away.
+  /// Withdraws the code.
   mutating func withdraw(at now: Instant) {
     expire(at: now)
     guard var shown = present else { return }
@@ -62,13 +62,13 @@ struct InvitationKeys: Sendable {
     (invitation, present) = (nil, nil)
   }
 
-  /// Destroys the earlier keys whose time is over.
+  /// Destroys the earlier keys that have expired.
   mutating func expire(at now: Instant) { earlier.removeAll { $0.end <= now } }
 
-  /// The keys that the phone behind a link may have read, the likeliest first.
+  /// Keys that the phone of a link may have scanned, the likeliest first.
   ///
-  /// A phone connects after it has seen the advertisement of its code. A link that is older than every code also serves
-  /// another purpose, such as the mesh, and its phone may have read any of the codes.
+  /// A phone connects after it has received the advertisement of its code. A link that is older than every code also
+  /// serves another purpose, such as the mesh, and its phone may have scanned any of the codes.
   func keys(forLinkOpenedAt openedAt: Instant) -> [X25519.PrivateKey] {
     guard let present else { return [] }
     let known = earlier.filter { $0.withdrawnAt.advanced(by: Self.connectTime) > openedAt }.map(\.key)
@@ -88,13 +88,13 @@ struct InvitationKeys: Sendable {
 struct CodeAllowance: Sendable {
   /// Maximum number of codes that are replaced in a row.
   static let limit = 4
-  /// The allowance grows by one in this time.
+  /// Time in which the allowance grows by one.
   static let interval = Duration.seconds(5)
 
   private var left = CodeAllowance.limit
   private var since = Instant.zero
 
-  /// Whether the code may be replaced now.
+  /// Whether the code may be replaced now; counts the replacement.
   mutating func take(at now: Instant) -> Bool {
     refill(at: now)
     guard left > 0 else { return false }

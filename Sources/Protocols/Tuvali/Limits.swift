@@ -1,29 +1,29 @@
-/// The numbers of the protocol, and the limits of this implementation. Facts: tuvali.md sections 2, 3, 5 and 7.
+/// Protocol constants, and limits of this implementation. Facts: tuvali.md sections 2, 3, 5 and 7.
 public enum Limits {
   /// Key bytes in the advertisement; the other 27 are in the scan response.
   public static let advertisedKeyBytes = 5
-  /// The longest name that the advertisement has room for, in bytes of UTF-8.
+  /// Maximum length of the name in the advertisement, in bytes of UTF-8.
   public static let nameBytes = 14
-  /// The usable bytes of one write, however large the MTU.
+  /// Usable bytes of one write, even with a larger MTU.
   public static let writeBytes = 509
-  /// The smallest ATT MTU with which a transfer is possible: 64 usable bytes.
+  /// Minimum ATT MTU for a transfer: 64 usable bytes.
   public static let minimumMTU = 67
-  /// The MTU that both sides offer.
+  /// MTU that both sides request.
   public static let offeredMTU = 517
-  /// The most chunks of a frame: the receiver reads sequence numbers as signed 16 bit.
+  /// Maximum chunks of a frame: the receiver reads sequence numbers as signed 16-bit integers.
   public static let chunks = 32_767
-  /// After this many rounds of resending the wallet gives up.
+  /// Number of resending rounds after which the wallet fails.
   public static let failureFrames = 15
-  /// How often the wallet looks again for a service that does not show up.
+  /// Maximum repetitions of a discovery that did not find the service.
   public static let discoveryRetries = 5
-  /// The shortest frame: the tag, and one byte.
+  /// Minimum length of a frame, in bytes: the tag, and one byte.
   public static let smallestFrame = 17
-  /// The share of a frame's chunks that may be missing when the wallet asks for a report. Above it the Android verifier
-  /// gives up, reckoning in double precision as we do (section 6).
+  /// Fraction of a frame's chunks that may be missing at a report request. Above it the Android verifier fails; it
+  /// computes in double precision, as this one does (section 6).
   static let toleratedMissing = 0.7
-  /// The longest text of an invitation that is looked at, in bytes.
+  /// Maximum text of an invitation that is parsed, in bytes.
   public static let invitationBytes = 512
-  /// The longest frame of `credential` bytes of text that does not compress: gzip and the tag add to them.
+  /// Maximum frame for `credential` bytes of incompressible text, including the overhead of gzip and tag, in bytes.
   public static func frameBytes(forCredential credential: Int) -> Int {
     credential + credential / 1000 + 64
   }

@@ -10,7 +10,7 @@ import Bytes
 ///     offset  size
 ///     0       1...10 the number in ASCII decimal digits
 public struct ResponseSize: Hashable, Sendable {
-  /// The length of the frame in bytes, as it was announced: perhaps negative.
+  /// Announced length of the frame in bytes; may be negative.
   public let frameBytes: Int
 
   private static let mostDigits = 10
@@ -19,7 +19,7 @@ public struct ResponseSize: Hashable, Sendable {
     self.frameBytes = frameBytes
   }
 
-  /// Reads a size. Android ignores bytes behind the four, and so does this; digits run to the end of the value.
+  /// Decodes a size. Bytes after the first four are ignored, as in Android; digits extend to the end of the value.
   ///
   /// Throws `truncated` for fewer than four bytes or no digit, `tooLong` for more than ten digits, and
   /// `badValue("digits")` for anything but digits.
@@ -38,7 +38,7 @@ public struct ResponseSize: Hashable, Sendable {
     }
   }
 
-  /// Writes the size; a big-endian one that is out of range as the nearest number that is not.
+  /// Encodes the size; a big-endian one is limited to the range of 32 bits.
   public func write(to writer: inout ByteWriter, as encoding: Dialect.SizeEncoding) {
     switch encoding {
     case .bigEndian: writer.u32be(UInt32(bitPattern: Int32(clamping: frameBytes)))
@@ -46,10 +46,10 @@ public struct ResponseSize: Hashable, Sendable {
     }
   }
 
-  /// The length of the frame, checked.
+  /// Returns the length of the frame after validation.
   ///
-  /// - Parameter limit: the largest frame that is taken, in bytes.
-  /// - Throws: TVV_TRA_001 for a length that no frame has, and for one above the limit.
+  /// - Parameter limit: maximum accepted frame, in bytes.
+  /// - Throws: TVV_TRA_001 for an impossible length, and for one above the limit.
   func checked(limit: Int) throws(TuvaliError) -> Int {
     guard frameBytes >= Limits.smallestFrame else {
       throw TuvaliError(
@@ -64,13 +64,13 @@ public struct ResponseSize: Hashable, Sendable {
 }
 
 extension ResponseSize {
-  /// Reads the size at the beginning of `bytes`.
+  /// Decodes the size at the beginning of `bytes`.
   public init(reading bytes: [UInt8], as encoding: Dialect.SizeEncoding) throws(WireError) {
     var reader = ByteReader(bytes)
     try self.init(reading: &reader, as: encoding)
   }
 
-  /// The size alone, as it is written.
+  /// Encoded size.
   public func bytes(as encoding: Dialect.SizeEncoding) -> [UInt8] {
     var writer = ByteWriter()
     write(to: &writer, as: encoding)

@@ -2,13 +2,12 @@ import Bytes
 import Compression
 import Crypto
 
-/// The key under which the wallet sends, which both sides derive from the key exchange, and the nonce that the wallet
-/// chose.
+/// Key for the wallet's messages, derived by both sides from the key exchange, and the wallet's nonce.
 ///
 /// HKDF-SHA-256 over the raw shared secret, salt "SHA-256", info "SKVerifier" (a sender uses the receiver's key; the
 /// other direction's key is never used). Facts: tuvali.md section 4.
 public struct SessionKeys: Sendable {
-  /// The receiver of what is encrypted with a key.
+  /// Receiver of messages encrypted with a key.
   public enum Receiver: String, CaseIterable, Sendable {
     case verifier = "SKVerifier"
     case wallet = "SKWallet"
@@ -27,7 +26,7 @@ public struct SessionKeys: Sendable {
     self.nonce = nonce
   }
 
-  /// The frame that carries `text`: gzip, then AES-256-GCM; ciphertext, then the 16-byte tag.
+  /// Encrypts `text` to a frame: gzip, then AES-256-GCM; ciphertext, followed by the 16-byte tag.
   func seal(_ text: [UInt8]) throws(TuvaliError) -> [UInt8] {
     do {
       return try AESGCM.seal(try Gzip.compress(text), key: key, nonce: nonce)
@@ -36,10 +35,10 @@ public struct SessionKeys: Sendable {
     }
   }
 
-  /// The text in `frame`, which has at most `limit` bytes and is UTF-8.
+  /// Decrypts `frame` to UTF-8 text of at most `limit` bytes.
   ///
-  /// - Throws: TVV_UNK_003 if it does not decrypt (with the reason `wrongCode`), does not inflate, is too large or is not
-  ///   UTF-8.
+  /// - Throws: TVV_UNK_003 if it cannot be decrypted (with reason `wrongCode`), cannot be inflated, is too large or is
+  ///   not UTF-8.
   func open(_ frame: [UInt8], limit: Int) throws(TuvaliError) -> [UInt8] {
     let compressed: [UInt8]
     do throws(CryptoError) {
@@ -63,14 +62,14 @@ public struct SessionKeys: Sendable {
   }
 }
 
-/// The decryption of a received frame. It takes too long for the loop's thread.
+/// Decryption of a received frame, a long computation for a worker thread.
 public struct Unsealing: Sendable {
   let frame: [UInt8]
-  /// The session keys for each code that the wallet may have read.
+  /// Session keys for each code that the wallet may have scanned.
   let keys: [SessionKeys]
   let limit: Int
 
-  /// The credential's text in UTF-8.
+  /// Returns the credential's text in UTF-8.
   public func run() -> Result<[UInt8], TuvaliError> {
     for keys in keys {
       do throws(TuvaliError) {
@@ -88,7 +87,7 @@ extension TuvaliError {
     .verifierTransfer, .wrongCode, "The credential was encrypted for another code. Scan the code that is shown now.")
 }
 
-/// The compression and encryption of a credential. It takes too long for the loop's thread.
+/// Compression and encryption of a credential, a long computation for a worker thread.
 public struct Sealing: Sendable {
   let text: [UInt8]
   let keys: SessionKeys
@@ -98,13 +97,13 @@ public struct Sealing: Sendable {
     self.keys = keys
   }
 
-  /// The frame to be sent in chunks.
+  /// Returns the frame, which is sent in chunks.
   public func run() -> Result<[UInt8], TuvaliError> {
     Result { () throws(TuvaliError) in try keys.seal(text) }
   }
 }
 
-// An action that is printed shows neither the credential nor the frame.
+// Descriptions contain neither the credential nor the frame.
 extension Unsealing: CustomStringConvertible, CustomReflectable {
   public var description: String { "<frame of \(frame.count) bytes>" }
   public var customMirror: Mirror { Mirror(self, children: []) }

@@ -1,18 +1,18 @@
 import Common
 
-/// The health of a session. It decides which session loses its slot when all slots are in use and one more wallet
-/// announces a credential.
+/// Health of a session. It decides which session loses its slot when all slots are in use and another wallet announces
+/// a credential.
 struct Standing: Hashable, Sendable {
-  /// Why a session loses its slot, the worst first.
+  /// Reason why a session loses its slot, the worst first.
   enum Fault: Hashable, Sendable {
-    /// There was no progress for this time.
+    /// Time without progress.
     case silent(Duration)
-    /// The frame arrives at this rate, in bytes a second.
+    /// Rate of the frame, in bytes per second.
     case slow(Int)
-    /// The wallet announced its first size this time ago.
+    /// Time since the wallet announced its first size.
     case old(Duration)
 
-    /// What happened, as a sentence.
+    /// Description as a sentence.
     var sentence: String {
       switch self {
       case .silent(let time): "There was no progress for \(time.components.seconds) s."
@@ -21,7 +21,7 @@ struct Standing: Hashable, Sendable {
       }
     }
 
-    /// Ascending from the worst.
+    /// Sort key, ascending from the worst.
     fileprivate var order: (kind: Int, extent: Duration, rate: Int) {
       switch self {
       case .silent(let time): (0, .zero - time, 0)
@@ -31,26 +31,27 @@ struct Standing: Hashable, Sendable {
     }
   }
 
-  /// The limits within which a session keeps its slot.
+  /// Limits within which a session keeps its slot.
   struct Patience: Hashable, Sendable {
-    /// The longest time without progress. The rate is measured from the same time on.
+    /// Maximum time without progress, and time after which the rate is measured.
     var silence = Duration.seconds(5)
-    /// The least rate, in bytes of the frame a second, from the size on.
+    /// Minimum rate, in bytes of the frame per second since the first size.
     var rate = 2000
-    /// The longest time from the first size on.
+    /// Maximum time since the first size.
     var age = Duration.seconds(30)
   }
 
   /// When the wallet announced its first size.
   var announcedAt: Instant
-  /// The last progress.
+  /// Time of the last progress.
   var progressAt: Instant
-  /// The most bytes of the frame that were here.
+  /// Maximum number of bytes of the frame received so far.
   var bytes: Int
-  /// Whether the credential is kept: only its age counts against the visit, because the wallet waits for a verdict.
+  /// Whether the credential is stored. Only the age then counts against the session, because the wallet waits for a
+  /// verdict.
   var isDelivered: Bool
 
-  /// The worst fault of the session; nil if it keeps its slot.
+  /// Worst fault of the session; nil if it keeps its slot.
   func fault(_ patience: Patience = .init(), at now: Instant) -> Fault? {
     let (age, silence) = (announcedAt.duration(to: now), progressAt.duration(to: now))
     if !isDelivered, silence >= patience.silence { return .silent(silence) }
@@ -64,7 +65,7 @@ struct Standing: Hashable, Sendable {
 
   /// Finds the session that loses its slot: the one with the worst fault, or the first of those with equal faults.
   ///
-  /// - Returns: its index in `standings` and its fault; nil when every session keeps its slot. A nil in `standings` is a
+  /// - Returns: its index in `standings` and its fault; nil if all sessions keep their slots. A nil in `standings` is a
   ///   session that keeps its slot in any case.
   static func worst(
     of standings: [Standing?], _ patience: Patience = .init(), at now: Instant

@@ -1,21 +1,21 @@
 import Bytes
 
-/// The value of Transfer report response: which chunks the verifier misses. Facts: tuvali.md section 6.
+/// Value of Transfer report response: the chunks that the verifier lacks. Facts: tuvali.md section 6.
 ///
 ///     offset  size
 ///     0       1     type: 0 missing chunks, 1 success
 ///     1       2     total pages, big endian; 0 on success
-///     3       2k    missing sequence numbers, big endian, ascending: the first page, and never another
+///     3       2k    missing sequence numbers, big endian, ascending: always the first page
 public enum TransferReport: WireValue, Hashable, Sendable {
   case success
-  /// The numbers of the first page. The list is never empty when we send it: the iOS wallet would crash.
+  /// Numbers of the first page. This verifier never sends an empty list, which would crash the iOS wallet.
   case missing([Int], totalPages: Int)
 
   static let headerBytes = 3
   private static let missingType: UInt8 = 0
   private static let successType: UInt8 = 1
 
-  /// The report on a frame, complete or not.
+  /// Makes the report on a frame, complete or not.
   public init(for assembler: Assembler) {
     let page = assembler.layout.reportPage
     if assembler.isComplete {
@@ -26,7 +26,7 @@ public enum TransferReport: WireValue, Hashable, Sendable {
     }
   }
 
-  /// Reads a report, to the end of the value. An odd byte at its end is dropped, as both originals do.
+  /// Decodes a report, to the end of the value. An odd last byte is ignored, as in both originals.
   ///
   /// Throws `truncated` under three bytes, and `badValue("type")` for a type over 1.
   public init(reading reader: inout ByteReader) throws(WireError) {

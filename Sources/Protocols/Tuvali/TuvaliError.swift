@@ -1,9 +1,9 @@
 import Common
 
-/// Why a transfer failed. The code is the one that the originals use for it, or the nearest; the reason distinguishes what
-/// the originals put under one code. Facts: tuvali.md section 7, "Error codes".
+/// Reason why a transfer failed. The code is the originals', or the nearest; the reason distinguishes errors that share
+/// a code in the originals. Facts: tuvali.md section 7, "Error codes".
 public struct TuvaliError: CodedError, Hashable {
-  /// The originals' codes: TVW from the wallet, TVV from the verifier, TUV from neither.
+  /// Codes of the originals: TVW from the wallet, TVV from the verifier, TUV from neither.
   public enum Code: String, CaseIterable, Hashable, Sendable {
     case unknown = "TUV_UNK_001"
     case walletInvalidURI = "TVW_CON_001"
@@ -22,13 +22,13 @@ public struct TuvaliError: CodedError, Hashable {
   }
 
   public enum Reason: Hashable, Sendable {
-    /// The peer did what the protocol does not allow.
+    /// The peer violated the protocol.
     case protocolViolation
-    /// A limit, ours or the protocol's, was exceeded.
+    /// A limit of this implementation or of the protocol was exceeded.
     case limitExceeded
-    /// A local program asked for something that cannot be done.
+    /// A local program requested something impossible.
     case invalidArgument
-    /// Time ran out.
+    /// A time limit was exceeded.
     case timeout
     /// The link was lost.
     case peerLost
@@ -42,7 +42,7 @@ public struct TuvaliError: CodedError, Hashable {
     case peerEnded
     /// A local program ended the transfer.
     case stopped
-    /// The radio of this machine cannot do its part now.
+    /// The radio of this machine cannot perform an operation now.
     case radioRefused
   }
 

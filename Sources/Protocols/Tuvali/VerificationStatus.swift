@@ -1,6 +1,6 @@
 import Bytes
 
-/// The value of Verification status: what became of the credential. Facts: tuvali.md section 3.
+/// Value of Verification status: the verdict. Facts: tuvali.md section 3.
 ///
 ///     offset  size
 ///     0       1     0 accepted, 1 rejected
@@ -12,7 +12,7 @@ public enum VerificationStatus: UInt8, WireValue, CaseIterable, Sendable {
     self = isAccepted ? .accepted : .rejected
   }
 
-  /// Reads a status. Every byte but 0 is a rejection, as with Android.
+  /// Decodes a status. Every byte but 0 is a rejection, as in Android.
   public init(reading reader: inout ByteReader) throws(WireError) {
     self = try reader.u8() == Self.accepted.rawValue ? .accepted : .rejected
   }

@@ -1,9 +1,9 @@
 extension VerifierEngine {
-  /// What the service can keep of what wallets bring.
+  /// Remaining capacity of the service for credentials.
   public struct Room: Hashable, Sendable {
-    /// How many credentials more.
+    /// Number of credentials.
     public var credentials: Int
-    /// How many bytes of credentials more.
+    /// Bytes of credentials.
     public var bytes: Int
 
     public init(credentials: Int, bytes: Int) {
@@ -13,13 +13,13 @@ extension VerifierEngine {
 
     public static let boundless = Room(credentials: .max, bytes: .max)
 
-    /// Whether there is no room for any credential.
+    /// Whether there is no capacity for any credential.
     public var isNone: Bool { credentials <= 0 || bytes <= 0 }
 
-    /// Whether there is room for a frame of `size` bytes. What it inflates to may still be too much when it is here.
+    /// Whether there is capacity for a frame of `size` bytes. Its inflated content may still exceed it.
     func holds(_ size: Int) -> Bool { credentials > 0 && bytes >= size }
 
-    /// What is left of it when frames of so many bytes have come.
+    /// Returns the remaining capacity after frames of these sizes.
     func without(_ claims: [Int]) -> Room {
       guard self != .boundless else { return self }
       return Room(credentials: credentials - claims.count, bytes: claims.reduce(bytes) { $0 - $1 })
@@ -28,7 +28,7 @@ extension VerifierEngine {
 }
 
 extension VerifierEngine.Refusal {
-  /// The error that ends a session.
+  /// Error that ends a session.
   func error(_ configuration: VerifierEngine.Configuration) -> TuvaliError {
     switch self {
     case .wrongCode: .wrongCode

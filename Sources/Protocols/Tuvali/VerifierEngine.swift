@@ -2,7 +2,7 @@ import Bytes
 import Common
 import Crypto
 
-/// The verifier: peripheral, GATT server, receiver. Facts: tuvali.md sections 3 to 8.
+/// Verifier: peripheral, GATT server, receiver. Facts: tuvali.md sections 3 to 8.
 ///
 /// The verifier has sessions with several wallets at a time. A wallet gets a session with its Identify, and a session
 /// slot with its first size. Between the two, while a person chooses a credential, the session uses only a link. When
@@ -13,62 +13,62 @@ import Crypto
 /// An Identify does not say which code the phone has read. The engine derives session keys for every code that the phone may
 /// have read (`InvitationKeys`), and the frame shows which of them is right.
 public struct VerifierEngine: Sendable {
-  /// What governs the next visit; a visit under way keeps the configuration it began with.
+  /// Configuration of later sessions; a session in progress uses the one that it began with.
   public var configuration: Configuration
   public private(set) var counters = Counters()
 
   private var random: any RandomSource & Sendable
   public private(set) var isStarted = false
-  /// What can be kept of what wallets bring, as the service said last.
+  /// Capacity for credentials, as last reported by the service.
   private var room = Room.boundless
-  /// The code that is shown, and the keys of the codes before it.
+  /// Current code, and keys of earlier codes.
   private var keys = InvitationKeys()
   private var allowance = CodeAllowance()
-  /// In the order of their beginnings.
+  /// Sessions in order of their beginning.
   private var visits: [Visit] = []
-  /// Every link but those of `visits`.
+  /// Links without a session.
   private var waiting = WaitingLinks()
 
-  /// - Parameter random: where the keys come from.
+  /// - Parameter random: source of the keys.
   public init(configuration: Configuration, random: any RandomSource & Sendable) {
     self.configuration = configuration
     self.random = random
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed.
+  /// Time at which `Event.timer` is due; nil if nothing is scheduled.
   public var deadline: Instant? { [linkDeadline, keys.deadline].compactMap(\.self).min() }
 
-  /// When something is due on a link; nil when no link is timed.
+  /// Next deadline of a link; nil if there is none.
   public var linkDeadline: Instant? {
     let visit = visits.lazy.map(\.deadline).min()
     return [waiting.deadline, visit].compactMap(\.self).min()
   }
 
-  /// The invitation that is on the air, for the next wallet; nil while nobody is invited.
+  /// Advertised invitation for the next wallet; nil while no wallet is invited.
   public var invitation: Invitation? { keys.invitation }
 
   /// Number of stored private keys of codes.
   var privateKeys: Int { keys.count }
 
-  /// The links of the wallets that are being served, in the order in which they identified themselves.
+  /// Links of sessions, in the order of their Identify.
   public var visitors: [LinkID] { visits.map(\.link) }
 
   /// Number of wallets that have a session slot.
   public var slotsInUse: Int { visits.count(where: \.hasSlot) }
 
-  /// How many links wait for their wallets to identify themselves or, where the MTU is too small, to leave.
+  /// Number of links that wait for Identify or, if the MTU is too small, for the wallet to leave.
   public var waitingLinks: Int { waiting.count }
 
-  /// How many links are cut as soon as the refusal has reached the wallet.
+  /// Number of links that are cut once the refusal has reached the wallet.
   public var turnedDownLinks: Int { waiting.turnedDown }
 
-  /// The figures of a visit; nil where the link has none.
+  /// Figures of a session; nil if the link has none.
   public func progress(of link: LinkID) -> Progress? { index(of: link).map { visits[$0].progress } }
 
   /// The deadline of the verdict for the wallet of a link; nil if that wallet does not wait for a verdict.
   public func verdictEnd(of link: LinkID) -> Instant? { index(of: link).flatMap { visits[$0].verdictEnd } }
 
-  /// Takes in an event; a write goes through `write` instead, because it has an answer.
+  /// Handles an event. Writes are handled by `write`, because they are answered.
   public mutating func handle(_ event: Event, at now: Instant) -> [Action] {
     switch event {
     case .start:
@@ -92,9 +92,9 @@ public struct VerifierEngine: Sendable {
     }
   }
 
-  /// Takes in what a wallet wrote to a characteristic of one of our dialects.
+  /// Handles a write to a characteristic of a served dialect.
   ///
-  /// - Returns: what the write is answered with, and what else is to be done.
+  /// - Returns: the answer to the write, and the actions.
   public mutating func write(
     _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, on link: LinkID, at now: Instant
   ) -> (answer: WriteAnswer, actions: [Action]) {
@@ -108,19 +108,19 @@ public struct VerifierEngine: Sendable {
     counters.ignoredWrites += 1
     if waiting.isMTUTooSmall(on: link) { return (.accepted, []) }
     guard waiting.newcomer(on: link) != nil else { return (.refused(.busy), []) }
-    // The originals answer every write with success; but a wallet that cannot be served had better know.
+    // The originals answer every write with success; a wallet that cannot be served gets an error instead.
     return (invitation == nil ? .refused(.full) : .accepted, [])
   }
 
   // MARK: Waiting
 
-  /// Shows a code with a fresh key. The code before it is never shown again.
+  /// Shows a code with a fresh key. The previous code is never shown again.
   private mutating func invite(at now: Instant) -> [Action] {
     let wasShown = invitation != nil
     keys.withdraw(at: now)
     guard isStarted, !room.isNone else { return wasShown ? [.stopAdvertising] : [] }
     let key = X25519.PrivateKey(randomFrom: &random)
-    // Settings are checked before they get here; with a name that does not fit there is nothing to wait with.
+    // The name was validated by the settings; with an invalid one, there is no invitation.
     guard let invitation = try? Invitation(name: configuration.name, key: key.publicKey) else {
       return wasShown ? [.stopAdvertising] : []
     }
@@ -128,7 +128,7 @@ public struct VerifierEngine: Sendable {
     return [.advertise(invitation)]
   }
 
-  /// Invites nobody while there is no room for a credential.
+  /// Withdraws the invitation while there is no capacity for a credential.
   private mutating func make(_ room: Room, at now: Instant) -> [Action] {
     self.room = room
     return room.isNone == (invitation == nil) ? [] : invite(at: now)
@@ -266,7 +266,7 @@ public struct VerifierEngine: Sendable {
     return .tell(link, .failed(error))
   }
 
-  // MARK: Visits
+  // MARK: Sessions
 
   /// Begins a session with a wallet, or refuses the wallet.
   private mutating func identify(
@@ -335,7 +335,7 @@ public struct VerifierEngine: Sendable {
   }
 
   /// Handles another Identify on the link of a session: the wallet begins another transfer on a link that another
-  /// service keeps up. The times that count against its slot continue.
+  /// service holds open. The times that count against its slot continue.
   private mutating func identifyAgain(
     _ index: Int, _ value: [UInt8], of dialect: Dialect, at now: Instant
   ) -> (WriteAnswer, [Action]) {
@@ -361,7 +361,7 @@ public struct VerifierEngine: Sendable {
     _ index: Int, _ value: [UInt8], to characteristic: Characteristic, of dialect: Dialect, at now: Instant
   ) -> (WriteAnswer, [Action]) {
     if characteristic == .identify { return identifyAgain(index, value, of: dialect, at: now) }
-    // For every chunk: the names are compared, because a whole dialect takes as long as the chunk's checksum does.
+    // Compares names only: this runs for every chunk, and comparing whole dialects takes as long as the checksum.
     guard visits[index].dialect.name == dialect.name else {
       counters.ignoredWrites += 1
       return (.accepted, [])
@@ -375,7 +375,7 @@ public struct VerifierEngine: Sendable {
   /// Handles the size of the frame that a wallet announces. The first size takes a session slot.
   private mutating func announce(_ index: Int, _ value: [UInt8], at now: Instant) -> (WriteAnswer, [Action]) {
     let hadSlot = visits[index].hasSlot
-    // What the other visits' frames need is looked at only where a size is announced.
+    // The capacity claimed by other sessions is computed only when a size is announced.
     var actions = visits[index].announce(value, room.without(claims(but: index)), &counters, at: now)
     if !hadSlot, visits[index].hasSlot {
       if let parting = makeSlot(for: index, at: now) {
@@ -401,10 +401,10 @@ public struct VerifierEngine: Sendable {
 
   private func claims(but index: Int) -> [Int] { visits.indices.compactMap { $0 == index ? nil : visits[$0].claim } }
 
-  /// There are a few visits at most: to look through them is faster than a table.
+  /// There are few sessions, so a linear search is faster than a table.
   private func index(of link: LinkID) -> Int? { visits.firstIndex { $0.link == link } }
 
-  /// Lets the visit of `link` handle something, if there is one.
+  /// Calls `body` with the session of `link`, if there is one.
   private mutating func inVisit(
     _ link: LinkID, _ body: (inout Visit, inout Counters) -> [Action]
   ) -> [Action] {

@@ -2,65 +2,65 @@ import Common
 import Crypto
 
 extension VerifierEngine {
-  /// What happens to the verifier, but for writes: `VerifierEngine.write` takes those.
+  /// Input of the engine, except writes: see `VerifierEngine.write`.
   public enum Event: Sendable {
-    /// A program wants the verifier to wait for a wallet.
+    /// A program starts the verifier.
     case start
-    /// A program wants the verifier to end what is under way, and to wait no longer.
+    /// A program stops the verifier; transfers in progress end.
     case stop
-    /// So much can be kept of what wallets bring, from now on; what is kept already is not in it.
+    /// Remaining capacity for credentials, without those already stored.
     case room(Room)
     /// A link came up at the time that is given. The time may lie in the past: a radio may report a link only when its
     /// peer first writes, reads or subscribes. A peer is distrusted if another of its sessions failed recently: no
     /// other wallet loses its link or its slot to such a peer.
     case linkOpened(LinkID, at: Instant, isDistrusted: Bool = false)
-    /// The ATT MTU of a link was agreed on; the 23 that holds before is not reported.
+    /// The ATT MTU of a link was negotiated; the default of 23 is not reported.
     case linkChanged(LinkID, mtu: Int)
     /// A link has ended.
     case linkClosed(LinkID)
-    /// `Action.unseal` was carried out.
+    /// Result of `Action.unseal`.
     case unsealed(LinkID, Result<[UInt8], TuvaliError>)
     /// The credential of `Action.deliver` is stored or, with an error, could not be stored. A provisional credential is
     /// stored only while its wallet waits: the wallet receives SUCCESS with the verdict, or an error if there is none.
     case kept(LinkID, TuvaliError?, isProvisional: Bool = false)
     /// A local program has judged the credential.
     case decided(LinkID, accepted: Bool)
-    /// A local program wants this wallet to leave.
+    /// A local program requests that this wallet is disconnected.
     case dismissed(LinkID)
-    /// `deadline` has come.
+    /// The time of `deadline` has come.
     case timer
   }
 
-  /// What a write is answered with, if it is a request.
+  /// Answer to a write request.
   public enum WriteAnswer: Hashable, Sendable {
     case accepted
     case refused(Refusal)
   }
 
-  /// What is to be done, in this order. Each action means the same wherever it stands.
+  /// Output of the engine, to be performed in order. The meaning of an action does not depend on its position.
   public enum Action: Sendable {
-    /// Puts this invitation on the air, in place of the one before.
+    /// Advertise this invitation, in place of the previous one.
     case advertise(Invitation)
     case stopAdvertising
-    /// Sends a value to the wallet of a link.
+    /// Send a value to the wallet of a link.
     case notify(LinkID, Characteristic, Dialect, [UInt8])
-    /// Ends a link at once.
+    /// Cut a link immediately.
     case cut(LinkID)
-    /// Decrypts a frame, and reports `Event.unsealed`.
+    /// Decrypt a frame, and report `Event.unsealed`.
     case unseal(LinkID, Unsealing)
-    /// Stores a credential, and reports `Event.kept`.
+    /// Store a credential, and report `Event.kept`.
     case deliver(LinkID, [UInt8])
-    /// Tells the programs that watch the transfer.
+    /// Notify the programs that observe the transfer.
     case tell(LinkID, Notice)
   }
 
-  /// What happened in a transfer: the originals' events, and the ends that the originals do not report.
+  /// Notification of a transfer: the originals' events, and endings that the originals do not report.
   public enum Notice: Sendable, Equatable {
-    /// A wallet identified itself and the keys are derived: SecureChannelEstablished.
+    /// A wallet has sent Identify, and the keys are derived: SecureChannelEstablished.
     case secured(Dialect)
     /// The wallet has announced the size of the frame.
     case announced
-    /// The whole credential is decrypted and stored: DataReceived.
+    /// The credential is complete, decrypted and stored: DataReceived.
     case received
     /// The verdict was sent to the wallet.
     case statusSent(accepted: Bool)
@@ -70,33 +70,33 @@ extension VerifierEngine {
     case refused(Refusal)
     /// A peer connected and did not identify itself in time. No further notice comes for its link.
     case silent
-    /// The visit is over, or the link never had one. No further notice comes for this link.
+    /// The session has ended, or the link never had one. No further notice comes for this link.
     case ended
   }
 
-  /// Why a wallet was refused.
+  /// Reason why a wallet was refused.
   public enum Refusal: String, Sendable, CaseIterable {
     /// The wallet used a code that is no longer shown.
     case wrongCode
-    /// Every slot or link is in use by a wallet that keeps it.
+    /// All slots or links are in use by wallets that may not be evicted.
     case busy
     /// There is no capacity for one more credential.
     case full
   }
 
-  /// The figures of a visit.
+  /// Progress figures of a session.
   public struct Progress: Hashable, Sendable {
     /// The ATT MTU.
     public var mtu: Int
-    /// Bytes of the encrypted frame; 0 before the wallet announces them.
+    /// Length of the encrypted frame, in bytes; 0 before the wallet announces it.
     public var bytesExpected = 0
-    /// Bytes of the encrypted frame that are here.
+    /// Received bytes of the encrypted frame.
     public var bytesReceived = 0
-    /// Chunks of the whole frame.
+    /// Number of chunks of the frame.
     public var chunksExpected = 0
-    /// Chunks that are not here yet.
+    /// Number of missing chunks.
     public var chunksMissing = 0
-    /// Chunks of this visit that were dropped for their checksum.
+    /// Number of this session's chunks with a wrong checksum.
     public var crcFailures = 0
 
     public init(mtu: Int) {
@@ -104,35 +104,35 @@ extension VerifierEngine {
     }
   }
 
-  /// How often each thing happened since the engine was made.
+  /// Event counters since the start of the engine.
   public struct Counters: Hashable, Sendable {
-    /// Wallets that identified themselves and were served.
+    /// Wallets that sent Identify and got a session.
     public var visits = 0
     /// Credentials that were decrypted and stored.
     public var received = 0
-    /// Transfers that failed, for whatever reason.
+    /// Transfers that failed for any reason.
     public var failed = 0
-    /// Wallets that were refused for lack of a slot, and links over the limit of those that wait to be identified.
+    /// Wallets that were refused for lack of a slot, and links beyond the limit of waiting ones.
     public var refused = 0
-    /// Chunks that were looked at, good or bad.
+    /// Processed chunks, valid or not.
     public var chunks = 0
-    /// Chunks that were dropped for their checksum.
+    /// Chunks with a wrong checksum.
     public var crcFailures = 0
-    /// Chunks that had come before.
+    /// Chunks received before.
     public var duplicateChunks = 0
-    /// Chunks that were dropped for their length or their number.
+    /// Chunks with a wrong length or number.
     public var badChunks = 0
     /// Writes that had no effect.
     public var ignoredWrites = 0
     /// Links whose peers did not identify themselves in time.
     public var silentLinks = 0
-    /// Transfers that failed because a size exceeded a limit, or because there was no room for the credential.
+    /// Transfers that failed because a size exceeded a limit, or there was no capacity for the credential.
     public var failedByLimit = 0
     /// Sessions that ended because another wallet needed their slot or their link.
     public var gaveWay = 0
-    /// Wallets that announced a credential for which there was no room.
+    /// Wallets that announced a credential for which there was no capacity.
     public var noRoom = 0
-    /// Transfers that failed because time ran out.
+    /// Transfers that failed because of a time limit.
     public var failedByTime = 0
 
     mutating func fail(for reason: TuvaliError.Reason) {
@@ -142,41 +142,42 @@ extension VerifierEngine {
     }
   }
 
-  /// The times and limits that a verifier keeps.
+  /// Time limits and other limits of a verifier.
   public struct Configuration: Sendable {
-    /// The name on the air, at most 14 bytes of UTF-8.
+    /// Advertised name, at most 14 bytes of UTF-8.
     public var name: String
-    /// The largest credential, in bytes of its text.
+    /// Maximum credential, in bytes of its text.
     public var credentialLimit = 4 << 20
-    /// From a report request to the report: the Android wallet listens only after its request has left.
+    /// Time from a report request to the report: the Android wallet listens only after its request was sent.
     public var reportDelay = Duration.milliseconds(40)
-    /// From the event that reports a link to the wallet's Identify.
+    /// Maximum time from the event that reports a link to the wallet's Identify.
     public var identifyTimeout = Duration.seconds(10)
-    /// Time from Identify to the first size, in which a person chooses a card or takes a photo.
+    /// Maximum time from Identify to the first size, in which a person chooses a card or takes a photo.
     public var announceTimeout = Duration.seconds(300)
     /// Number of session slots. A wallet holds one from its first size to the verdict.
     public var visitors = 4
-    /// From one sign of progress to the next: the first size, a new chunk. Also for decrypting and storing the credential.
+    /// Maximum time between steps of progress: the first size, or a new chunk. Also for decrypting and storing the
+    /// credential.
     public var idleTimeout = Duration.seconds(60)
-    /// From the first size to the report on a complete frame, however large it is; see `wholeTime`.
+    /// Maximum time from the first size to the report on a complete frame; see `wholeTime`.
     public var visitTimeout = Duration.seconds(900)
-    /// From the last write of a wallet whose frame is complete to the report for which it did not ask.
+    /// Time from the last write of a wallet whose frame is complete to an unrequested report.
     public var quietTime = Duration.seconds(2)
-    /// From the credential's arrival to the local program's verdict.
+    /// Maximum time from the arrival of the credential to the verdict.
     public var decisionTimeout = Duration.seconds(30)
-    /// From the verification status to the Disconnect message. The wallet should leave by itself before.
+    /// Time from the verification status to the Disconnect message. The wallet should disconnect before.
     public var leaveTimeout = Duration.seconds(2)
-    /// From the Disconnect message to the cut of the link.
+    /// Time from the Disconnect message to the cut of the link.
     public var closeGuard = Duration.milliseconds(500)
-    /// From the answer that turns a wallet down to the cut of its link: the answer needs time to reach the wallet.
+    /// Time from a refusal to the cut of the link, in which the answer reaches the wallet.
     public var answerTime = Duration.milliseconds(100)
-    /// Links that may wait for their wallets to identify themselves, as long as `links` leaves so many.
+    /// Maximum links that wait for Identify, within the limit `links`.
     public var waitingLinks = 8
     /// Maximum number of links of sessions and of waiting wallets together. One link may always wait.
     public var links = Int.max
-    /// How long such a link is safe from making room for another one.
+    /// Time in which a waiting link is not cut for another one.
     public var arrivalTime = Duration.seconds(4)
-    /// Time after its Identify for which a silent wallet keeps its link although another wallet needs one.
+    /// Time after its Identify for which an idle wallet is not evicted, although another wallet needs a link.
     public var idleSafety = Duration.seconds(2)
     /// Minimum time between two Identify writes that begin transfers on the same link.
     var identifyPause = Duration.seconds(2)
@@ -187,7 +188,7 @@ extension VerifierEngine {
       self.name = name
     }
 
-    /// How long a wallet has for its frame, from the first size on: a minute, and a second for each 1000 bytes.
+    /// Maximum time for a frame from the first size: a minute, plus a second per 1000 bytes.
     func wholeTime(for size: Int) -> Duration { .seconds(60) + .milliseconds(size) }
   }
 }

@@ -2,7 +2,7 @@ import Bytes
 import Common
 import Crypto
 
-/// One wallet's visit to the verifier, from its Identify to the end of the link.
+/// Session of one wallet with the verifier, from its Identify to the end of the link.
 struct Visit: Sendable {
   typealias Action = VerifierEngine.Action
   typealias Configuration = VerifierEngine.Configuration
@@ -10,11 +10,11 @@ struct Visit: Sendable {
 
   let link: LinkID
   let dialect: Dialect
-  /// When the link came up.
+  /// When the link was established.
   let openedAt: Instant
   /// Whether another session of this peer failed recently.
   let isDistrusted: Bool
-  /// What to do with the code that is shown when the wallet takes a slot.
+  /// Handling of the current code when the wallet takes a slot.
   var code = Code.old
   private let configuration: Configuration
   private let identify: Identify
@@ -23,20 +23,20 @@ struct Visit: Sendable {
   private let identifiedAt: Instant
   /// When the wallet announced its first size.
   private var announcedAt: Instant?
-  /// The last progress: the first size, or a chunk with which more of a frame was here than ever before.
+  /// Time of the last progress: the first size, or a chunk that made a frame longer than ever before.
   private var progressAt: Instant
-  /// The most bytes of a frame that were here.
+  /// Maximum number of bytes of a frame received so far.
   private var mostBytes = 0
-  /// When the credential must be complete.
+  /// Time limit for the complete credential.
   private var visitEnd: Instant
 
-  /// The relation of the wallet to the code that is shown.
+  /// Relation of the wallet to the current code.
   enum Code: Hashable, Sendable {
-    /// The wallet has read an earlier code, or has taken a slot.
+    /// The wallet has scanned an earlier code, or has taken a slot.
     case old
     /// The Identify replaced the code.
     case replaced
-    /// The wallet may have read the code with this number.
+    /// The wallet may have scanned the code with this number.
     case shown(Int)
   }
 
@@ -54,7 +54,7 @@ struct Visit: Sendable {
     progress = VerifierEngine.Progress(mtu: newcomer.mtu ?? Limits.offeredMTU)
   }
 
-  /// Begins a visit that replaces another one on the same link.
+  /// Begins a session that replaces another one on the same link.
   init(after old: Visit, dialect: Dialect, identify: Identify, keys: [SessionKeys], at now: Instant) {
     self.init(
       link: old.link, dialect: dialect, identify: identify, keys: keys,
@@ -64,10 +64,10 @@ struct Visit: Sendable {
     (announcedAt, progressAt, mostBytes) = (old.announcedAt, old.progressAt, old.mostBytes)
   }
 
-  /// When the wallet has been silent for too long.
+  /// End of the idle timeout.
   private var silenceEnd: Instant { progressAt.advanced(by: configuration.idleTimeout) }
 
-  /// When `timer` is to be called or, if the visit is closing, the link to be cut.
+  /// When to call `timer` or, if the session is closing, to cut the link.
   var deadline: Instant {
     switch state {
     case .identified: identifiedAt.advanced(by: configuration.announceTimeout)
@@ -78,7 +78,7 @@ struct Visit: Sendable {
     }
   }
 
-  /// Whether the credential was received, or never will be.
+  /// Whether the credential was received, or can no longer be received.
   var isOver: Bool {
     switch state {
     case .identified, .receiving, .unsealing, .keeping, .deciding(_, isProvisional: true): false
@@ -95,13 +95,14 @@ struct Visit: Sendable {
   /// The time of the Identify of a wallet that has announced no size; nil in any other state.
   var idleSince: Instant? { if case .identified = state { identifiedAt } else { nil } }
 
-  /// The reason of the refusal; nil if the wallet was not refused.
+  /// Reason of the refusal; nil if the wallet was not refused.
   ///
-  /// Swift 6.3.1 crashes where it inlines this into `VerifierEngine` ("Found outside of lifetime use").
+  /// Not inlined, because Swift 6.3.1 crashes when it inlines this into `VerifierEngine` ("Found outside of lifetime
+  /// use").
   @inline(never)
   var refusal: VerifierEngine.Refusal? { if case .refused(let reason, _) = state { reason } else { nil } }
 
-  /// Whether the visit counts against `Configuration.visitors`: from the first size to the verdict.
+  /// Whether the session counts against `Configuration.visitors`: from the first size to the verdict.
   var hasSlot: Bool {
     switch state {
     case .receiving, .unsealing, .keeping, .deciding: true
@@ -109,7 +110,7 @@ struct Visit: Sendable {
     }
   }
 
-  /// Bytes of a frame for which there must be room; nil while nothing is announced, and when the credential is kept.
+  /// Length of a frame that needs capacity, in bytes; nil before the announcement, and once the credential is stored.
   var claim: Int? {
     switch state {
     case .receiving, .unsealing, .keeping, .deciding(_, isProvisional: true): progress.bytesExpected
@@ -117,7 +118,7 @@ struct Visit: Sendable {
     }
   }
 
-  /// The health of the session when another wallet needs a slot; nil if the session has no slot, or keeps it in any
+  /// Health of the session when another wallet needs a slot; nil if the session has no slot, or keeps it in any
   /// case because its frame is complete.
   var standing: Standing? {
     switch state {
@@ -130,8 +131,8 @@ struct Visit: Sendable {
       isDelivered: verdictEnd != nil)
   }
 
-  /// Whether an Identify begins another transfer: it differs from the one that began this visit, comes at least
-  /// `identifyPause` after it, and no complete frame is being stored.
+  /// Whether an Identify begins another transfer. It must differ from the one that began this session and arrive at
+  /// least `identifyPause` after it, and no complete frame may be in storage.
   func mayBeginAgain(with identify: Identify, at now: Instant) -> Bool {
     switch state {
     case .identified, .receiving, .deciding, .leaving: break
@@ -140,7 +141,7 @@ struct Visit: Sendable {
     return identify != self.identify && identifiedAt.duration(to: now) >= configuration.identifyPause
   }
 
-  /// Calls `body` with this visit where it stands: nothing of it is copied.
+  /// Calls `body` with this session in place, without a copy.
   mutating func apply(_ body: (inout Visit, inout Counters) -> [Action], _ counters: inout Counters) -> [Action] {
     body(&self, &counters)
   }
@@ -157,7 +158,7 @@ struct Visit: Sendable {
     case .transferReportRequest: actions = requestReport(value, &counters, at: now)
     default: counters.ignoredWrites += 1
     }
-    // For every chunk: whether the frame is complete is asked of the figures, because the state would be copied.
+    // This runs for every chunk: completeness is read from the figures, because reading the state would copy it.
     if progress.chunksExpected > 0, progress.chunksMissing == 0 { awaitRequest(at: now) }
     return actions
   }
@@ -183,7 +184,7 @@ struct Visit: Sendable {
     case .identified(let known): keys = known
     case .receiving(let reception) where !reception.assembler.isComplete: keys = reception.keys
     case .receiving, .unsealing, .keeping, .deciding, .leaving, .refused, .closing:
-      // A connection carries one payload: a second one would come under the same key and nonce.
+      // A connection carries one payload: another one would use the same key and nonce.
       counters.ignoredWrites += 1
       return []
     }
@@ -208,9 +209,9 @@ struct Visit: Sendable {
     }
   }
 
-  /// The length in bytes of the frame that the wallet announces.
+  /// Parses the length of the announced frame, in bytes.
   ///
-  /// - Throws: TVV_UNK_002 for a value that is no size, TVV_TRA_001 for a size that cannot be received.
+  /// - Throws: TVV_UNK_002 for a malformed value, TVV_TRA_001 for a size that cannot be received.
   private func announcedSize(_ value: [UInt8]) throws(TuvaliError) -> Int {
     guard let announced = try? ResponseSize(reading: value, as: dialect.sizeEncoding) else {
       throw TuvaliError(
@@ -235,7 +236,7 @@ struct Visit: Sendable {
     counters.chunks += 1
     switch outcome {
     case .stored:
-      // A frame that is begun anew is no progress until there is more of it than there was before.
+      // A restarted frame counts as progress only when it is longer than before.
       guard progress.bytesReceived > mostBytes else { return }
       mostBytes = progress.bytesReceived
       progressAt = now
@@ -268,8 +269,8 @@ struct Visit: Sendable {
     }
   }
 
-  /// The frame is complete. The request for a report may be lost: without one, the report goes out when the wallet has been
-  /// quiet for `Configuration.quietTime`, and at the latest when a visit without progress would give way.
+  /// Schedules the report on a complete frame, because the request for it may be lost. It is sent after
+  /// `Configuration.quietTime` without a write, and at the latest when a session without progress could lose its slot.
   private mutating func awaitRequest(at now: Instant) {
     guard case .receiving(var reception) = state, reception.assembler.isComplete, !reception.isAsked else { return }
     let latest = min(visitEnd, progressAt.advanced(by: configuration.patience.silence))
@@ -277,7 +278,7 @@ struct Visit: Sendable {
     state = .receiving(reception)
   }
 
-  /// Gives the report that is due, or decrypts a frame that is complete.
+  /// Sends the report that is due, or decrypts a complete frame.
   private mutating func report(
     _ reception: VisitState.Reception, _ counters: inout Counters, at now: Instant
   ) -> [Action] {
@@ -286,7 +287,7 @@ struct Visit: Sendable {
       state = .unsealing(until: now.advanced(by: configuration.idleTimeout))
       return [.unseal(link, Unsealing(frame: frame, keys: reception.keys, limit: configuration.credentialLimit))]
     }
-    // Of a single chunk the original verifier tolerates no loss; both wallets send it again when they are asked to.
+    // The original verifier tolerates no loss of a single chunk; both wallets resend it on request.
     let isTolerable =
       assembler.count == 1 || Double(assembler.missing) <= Limits.toleratedMissing * Double(assembler.count)
     guard isTolerable else {
@@ -345,12 +346,12 @@ struct Visit: Sendable {
     return fail(stopped, &counters, at: now)
   }
 
-  /// `deadline` has come, and the visit is not closing.
+  /// Handles the deadline of a session that is not closing.
   mutating func timer(_ counters: inout Counters, at now: Instant) -> [Action] {
     switch state {
     case .receiving(let reception) where reception.reportAt.map { $0 <= now } ?? false:
       let actions = report(reception, &counters, at: now)
-      // The wallet's time may be over as well.
+      // The wallet's time limit may be exceeded too.
       guard case .receiving = state, deadline <= now else { return actions }
       return actions + timer(&counters, at: now)
     case .identified:
@@ -376,7 +377,7 @@ struct Visit: Sendable {
     }
   }
 
-  // MARK: Ends
+  // MARK: End of the session
 
   /// Ends the session of a silent wallet, because another wallet needs its link.
   mutating func giveLink(_ counters: inout Counters, at now: Instant) -> [Action] {

@@ -2,43 +2,42 @@ import Bytes
 import Common
 import Crypto
 
-/// How far a visit has come.
+/// State of a session.
 enum VisitState: Sendable {
-  /// The wallet has identified itself and has announced no size. There are keys for each code that it may have read.
+  /// The wallet has sent Identify and no size. There are keys for each code that it may have scanned.
   case identified([SessionKeys])
-  /// Chunks are coming in.
+  /// Chunks are being received.
   case receiving(Reception)
-  /// The frame is complete, and is being decrypted.
+  /// The frame is complete and being decrypted.
   case unsealing(until: Instant)
-  /// The credential is decrypted, and is being stored.
+  /// The credential is decrypted and being stored.
   case keeping(until: Instant)
-  /// The wallet waits for the verdict. It knows of its success unless the credential is stored provisionally.
+  /// The wallet waits for the verdict. It has received SUCCESS unless the credential is provisional.
   case deciding(until: Instant, isProvisional: Bool)
-  /// The wallet knows the verdict, and should disconnect by itself.
+  /// The wallet has received the verdict, and should disconnect.
   case leaving(until: Instant)
-  /// The wallet was refused, and is asked to disconnect when the answer has reached it.
+  /// The wallet was refused, and is asked to disconnect once the answer has reached it.
   case refused(VerifierEngine.Refusal, until: Instant)
   /// The wallet was asked to disconnect.
   case closing(cutAt: Instant)
 
-  /// A frame that is being received.
+  /// Frame that is being received.
   struct Reception: Sendable {
     var assembler: Assembler
-    /// When the report goes out: the wallet has asked for it, or the frame is complete. Nil while neither is so.
+    /// When to send the report; nil until the wallet has requested it or the frame is complete.
     var reportAt: Instant?
-    /// Whether the wallet has asked for the report that is due.
+    /// Whether the wallet has requested the report.
     var isAsked = false
-    /// The session keys for each code that the wallet may have read.
+    /// Session keys for each code that the wallet may have scanned.
     let keys: [SessionKeys]
   }
 
-  /// Adds a chunk to the frame that is being received, and brings the figures up to date.
+  /// Adds a chunk to the frame, and updates the figures.
   ///
-  /// - Returns: what became of the chunk; nil where no chunk is expected.
+  /// - Returns: the result; nil if no chunk is expected.
   mutating func add(_ chunk: [UInt8], _ progress: inout VerifierEngine.Progress) -> Assembler.Outcome? {
-    // `consume` moves the reception out of the state, and back into it. A reception that stayed in the state while it
-    // changes would be copied, and the whole frame with it, for every chunk. A `where`, or a case that stands for several,
-    // would copy it as well: a test counts.
+    // `consume` moves the reception out of the state and back. Otherwise it would be copied with the whole frame for
+    // every chunk. A `where` clause, or a case with several patterns, would also copy it, as a test verifies.
     switch consume self {
     case .receiving(var reception):
       let outcome = reception.assembler.isComplete ? nil : reception.assembler.add(chunk)
@@ -46,7 +45,7 @@ enum VisitState: Sendable {
       #if compiler(>=6.1)
         self = .receiving(consume reception)
       #else
-        // Swift 6.0 cannot consume what a pattern binds. The arrays are counted up and down, and not copied.
+        // Swift 6.0 cannot consume a pattern binding. The reference counts of the arrays change, and nothing is copied.
         self = .receiving(reception)
       #endif
       return outcome
@@ -63,7 +62,7 @@ enum VisitState: Sendable {
 }
 
 extension VerifierEngine.Progress {
-  /// Notes how much of the frame there is.
+  /// Updates the figures from the assembler.
   mutating func measure(_ assembler: Assembler) {
     bytesReceived = assembler.receivedBytes
     chunksExpected = assembler.count

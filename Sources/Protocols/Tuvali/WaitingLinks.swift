@@ -1,10 +1,10 @@
 import Common
 
-/// The links whose wallets have no session: wallets that have not identified themselves, and wallets that are being cut.
+/// Links of wallets without a session: those that have not sent Identify, and those being disconnected.
 struct WaitingLinks: Sendable {
   typealias Configuration = VerifierEngine.Configuration
 
-  /// A wallet that has not identified itself.
+  /// Wallet that has not sent Identify.
   struct Newcomer: Sendable {
     let openedAt: Instant
     /// Whether another session of this peer failed recently.
@@ -13,9 +13,9 @@ struct WaitingLinks: Sendable {
   }
 
   private enum Stage: Sendable {
-    /// The wallet has until `end` to identify itself.
+    /// The wallet must send Identify until `end`.
     case unidentified(Newcomer, end: Instant)
-    /// The MTU is too small for a transfer, which was reported. The wallet has until `cutAt` to leave by itself.
+    /// The MTU is too small for a transfer, as was reported. The wallet may disconnect until `cutAt`.
     case mtuTooSmall(cutAt: Instant)
     /// The wallet was refused. The answer has until `cutAt` to reach the wallet.
     case turnedDown(cutAt: Instant)
@@ -31,7 +31,7 @@ struct WaitingLinks: Sendable {
 
   private var stages: [LinkID: Stage] = [:]
 
-  /// When the next link is to be cut.
+  /// When the next link must be cut.
   var deadline: Instant? { stages.values.lazy.map(\.end).min() }
 
   /// Number of links that count against `Configuration.waitingLinks`.
@@ -40,12 +40,12 @@ struct WaitingLinks: Sendable {
   /// Number of links of refused wallets, which are disconnected when the answer has reached the wallet.
   var turnedDown: Int { stages.values.count { if case .turnedDown = $0 { true } else { false } } }
 
-  /// All links, in the order of their numbers.
+  /// All links, sorted by number.
   var links: [LinkID] { stages.keys.sorted { $0.number < $1.number } }
 
   func contains(_ link: LinkID) -> Bool { stages[link] != nil }
 
-  /// The wallet behind a link, while it may identify itself.
+  /// Wallet of a link, while it may send Identify.
   func newcomer(on link: LinkID) -> Newcomer? {
     guard case .unidentified(let newcomer, _)? = stages[link] else { return nil }
     return newcomer
@@ -88,7 +88,7 @@ struct WaitingLinks: Sendable {
 
   /// Removes the links whose deadline has passed.
   ///
-  /// - Returns: these links in the order of their numbers; `isSilent` if the wallet did not identify itself.
+  /// - Returns: these links, sorted by number; `isSilent` if the wallet did not send Identify.
   mutating func takeLate(at now: Instant) -> [(link: LinkID, isSilent: Bool)] {
     let late = stages.filter { $0.value.end <= now }.sorted { $0.key.number < $1.key.number }
     return late.map { link, stage in

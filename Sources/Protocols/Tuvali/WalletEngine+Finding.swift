@@ -1,7 +1,7 @@
 import Common
 import Crypto
 
-/// From the scan to Identify. Facts: tuvali.md sections 1 to 4 and 7.
+/// Finding the verifier, up to Identify. Facts: tuvali.md sections 1 to 4 and 7.
 extension WalletEngine {
   mutating func start(at now: Instant) -> [Action] {
     guard case .idle = state else { return [] }
@@ -43,7 +43,7 @@ extension WalletEngine {
         .walletServiceNotFound, .protocolViolation, "The verifier does not serve what it advertises.")
       return fail(error, at: now)
     }
-    // 2, 4, 8, 16, 32 ms.
+    // Delays of 2, 4, 8, 16 and 32 ms.
     let retryAt = now.advanced(by: .milliseconds(1 << attempt))
     state = .discovering(dialect, attempt: attempt + 1, retryAt: retryAt)
     return []
@@ -53,7 +53,7 @@ extension WalletEngine {
     progress.mtu = mtu
     switch state {
     case .exchangingMTU, .subscribing, .identifying, .sealing: break
-    // Too early to tell, or the chunks are cut.
+    // The MTU is not needed yet, or the chunks are already cut.
     default: return []
     }
     guard ChunkLayout(mtu: mtu).isUsable else {
@@ -76,7 +76,7 @@ extension WalletEngine {
     return identify(to: dialect, at: now)
   }
 
-  /// Makes the key pair and the nonce of this one connection, and sends them.
+  /// Generates key pair and nonce of this connection, and sends them.
   private mutating func identify(to dialect: Dialect, at now: Instant) -> [Action] {
     let key = X25519.PrivateKey(randomFrom: &random)
     let nonce = random.bytes(Identify.nonceBytes)

@@ -1,6 +1,6 @@
 import Common
 
-/// From the size to the verdict. Facts: tuvali.md sections 3 and 5 to 7.
+/// Sending the credential, from the size to the verdict. Facts: tuvali.md sections 3 and 5 to 7.
 extension WalletEngine {
   mutating func sealed(_ result: Result<[UInt8], TuvaliError>, at now: Instant) -> [Action] {
     guard case .sealing(let dialect) = state else { return [] }
@@ -49,7 +49,7 @@ extension WalletEngine {
     case (_, .transferReportRequest):
       return fail(TuvaliError(.walletReport, .protocolViolation, "The verifier refused the report request."), at: now)
     case (_, .submitResponse):
-      // A chunk that was refused is missing, and will be in the report.
+      // A refused chunk stays missing, and will be in the report.
       if case .sending = state { return inDelivery(at: now) { $0.written(&$1) } }
       return []
     default:
@@ -57,8 +57,8 @@ extension WalletEngine {
     }
   }
 
-  /// Lets `body` change the delivery, sends the chunks that it names, and asks for a report when the radio has sent all of
-  /// a round.
+  /// Changes the delivery with `body`, sends the chunks that it returns, and requests a report when a round is
+  /// complete.
   mutating func inDelivery(at now: Instant, _ body: (inout Delivery, inout Progress) -> [Int]) -> [Action] {
     guard case .sending(let dialect, var delivery) = state else { return [] }
     var actions: [Action] = []
@@ -90,7 +90,7 @@ extension WalletEngine {
     let verdict = Action.tell(.status(accepted: status == .accepted))
     switch state {
     case .awaitingStatus: return [verdict] + leave(at: now)
-    // The report was lost; but a verifier that judges a credential has received it.
+    // The report was lost; but a verdict shows that the verifier has the credential.
     case .sending(_, let delivery) where delivery.reportDue != nil:
       return [.tell(.sent), verdict] + leave(at: now)
     default: return []

@@ -2,31 +2,31 @@ import Bytes
 import Common
 import Crypto
 
-/// The wallet: central, GATT client, sender of one credential over one connection. Facts: tuvali.md sections 1 to 8.
+/// Wallet: central, GATT client, sender of one credential over one connection. Facts: tuvali.md sections 1 to 8.
 ///
-/// The originals compare five key bytes with the invitation; this wallet compares all 32, and so passes over an impostor
-/// that copies the five.
+/// The originals compare five key bytes with the invitation. This wallet compares all 32, and thereby ignores an
+/// impostor that copies the five.
 ///
-/// One engine is one transfer: it is started once, and tells `Notice.ended` once.
+/// An engine performs one transfer: it is started once, and reports `Notice.ended` once.
 public struct WalletEngine: Sendable {
   public let configuration: Configuration
-  /// The figures of the transfer, from its beginning to beyond its end.
+  /// Figures of the transfer, also valid after its end.
   public internal(set) var progress = Progress()
 
   let invitation: Invitation
-  /// The dialects to look for. 0.4 and 0.3 look the same on the air; the form of the invitation tells them apart.
+  /// Dialects to search for. 0.4 and 0.3 have the same advertisements; the form of the invitation distinguishes them.
   let dialects: [Dialect]
-  /// The credential; empty once it was handed out to be sealed.
+  /// The credential; empty once it was passed on for sealing.
   var text: [UInt8]
   var random: any RandomSource & Sendable
   var state = State.idle
-  /// Sightings with the right name and the right five key bytes, and other bytes in the scan response.
+  /// Number of scan results with the right name and the right five key bytes, but a different scan response.
   var impostors = 0
-  /// When Identify must have been answered.
+  /// Deadline of the answer to Identify.
   var connectEnd = Instant.zero
-  /// When the verifier must have received the whole frame.
+  /// Deadline for the verifier to receive the whole frame.
   var transferEnd = Instant.zero
-  /// When the verifier, or this machine's work on the credential, made progress last.
+  /// Last progress of the verifier, or of this machine's work on the credential.
   var lastSign = Instant.zero
 
   enum State: Sendable {
@@ -35,14 +35,14 @@ public struct WalletEngine: Sendable {
     case connecting(Dialect)
     case discovering(Dialect, attempt: Int, retryAt: Instant?)
     case exchangingMTU(Dialect)
-    /// The verifier's answers to these subscriptions are awaited.
+    /// Waits for the verifier's responses to these subscriptions.
     case subscribing(Dialect, awaited: Set<Characteristic>)
     case identifying(Dialect, SessionKeys)
     case sealing(Dialect)
-    /// The chunks are ready, and the size is on its way.
+    /// The chunks are ready, and the size is being sent.
     case announcing(Dialect, Delivery)
     case sending(Dialect, Delivery)
-    /// The verifier has received the whole frame, and its verdict is awaited.
+    /// The verifier has received the whole frame; the verdict is awaited.
     case awaitingStatus
     /// The link is being ended.
     case leaving(until: Instant)
@@ -50,11 +50,11 @@ public struct WalletEngine: Sendable {
   }
 
   /// - Parameters:
-  ///   - invitation: the QR code's text, in any of its forms.
+  ///   - invitation: text of the QR code, in any form.
   ///   - text: the credential, in UTF-8.
-  ///   - random: where the key pair and the nonce come from.
-  /// - Throws: TVW_CON_001 for a text that is no invitation; TVW_UNK_001 for a credential that is empty, too large or
-  ///   not UTF-8.
+  ///   - random: source of key pair and nonce.
+  /// - Throws: TVW_CON_001 for an invalid invitation; TVW_UNK_001 for a credential that is empty, too large or not
+  ///   UTF-8.
   public init(
     invitation: String, text: [UInt8], configuration: Configuration, random: any RandomSource & Sendable
   ) throws(TuvaliError) {
@@ -76,7 +76,7 @@ public struct WalletEngine: Sendable {
     self.random = random
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed.
+  /// Time at which `Event.timer` is due; nil if nothing is scheduled.
   public var deadline: Instant? {
     switch state {
     case .idle, .ended: nil
@@ -110,7 +110,7 @@ public struct WalletEngine: Sendable {
     }
   }
 
-  /// The write of a value that is no chunk.
+  /// Makes the write of a value other than a chunk.
   func write(_ value: [UInt8], to characteristic: Characteristic, _ dialect: Dialect) -> Action {
     .write(value, to: characteristic, dialect, withResponse: configuration.controlsWithResponse)
   }
@@ -157,14 +157,14 @@ public struct WalletEngine: Sendable {
     }
   }
 
-  // MARK: Ends
+  // MARK: End of the transfer
 
   mutating func leave(at now: Instant) -> [Action] {
     state = .leaving(until: now.advanced(by: Self.leaveTime))
     return [.disconnect]
   }
 
-  /// How long a link may take to end.
+  /// Timeout for the end of the link.
   private static let leaveTime = Duration.seconds(2)
 
   mutating func fail(_ error: TuvaliError, at now: Instant) -> [Action] {

@@ -1,23 +1,24 @@
 import Common
 
 extension WalletEngine {
-  /// What happens to the wallet.
+  /// Input of the engine.
   public enum Event: Sendable {
-    /// A program wants the transfer to begin.
+    /// A program starts the transfer.
     case start
-    /// A program wants the transfer to end.
+    /// A program ends the transfer.
     case stop
-    /// The scan saw an advertiser of one of the services. `token` is the radio's name for the advertiser.
+    /// Scan result of an advertiser of one of the services. `token` identifies the advertiser at the radio.
     case sighted(token: UInt64, serviceData: [BluetoothUUID: [UInt8]])
     /// The link is up.
     case connected
-    /// Discovery found these services, with their characteristics.
+    /// Discovered services, with their characteristics.
     case discovered([BluetoothUUID: Set<BluetoothUUID>])
-    /// The ATT MTU was agreed on.
+    /// The ATT MTU was negotiated.
     case mtuChanged(Int)
-    /// The verifier has answered a subscription.
+    /// The verifier has responded to a subscription.
     case subscribed(Characteristic)
-    /// A write was answered or, without response, has left the radio. Writes end in the order in which they began.
+    /// A write request was answered, or a write command has left the radio. Writes end in the order in which they
+    /// began.
     case written(Characteristic, WriteFailure?)
     /// The verifier sent a value.
     case notified(Characteristic, [UInt8])
@@ -25,13 +26,13 @@ extension WalletEngine {
     case disconnected
     /// The radio refused to scan or to connect, for this reason.
     case radioRefused(String)
-    /// `Action.seal` was carried out.
+    /// Result of `Action.seal`.
     case sealed(Result<[UInt8], TuvaliError>)
-    /// `deadline` has come.
+    /// The time of `deadline` has come.
     case timer
   }
 
-  /// How the verifier refused a write.
+  /// Reason why the verifier refused a write.
   public enum WriteFailure: Sendable {
     /// All session slots of the verifier are in use.
     case busy
@@ -40,7 +41,7 @@ extension WalletEngine {
     case other
   }
 
-  /// What is to be done, in this order. Each action means the same wherever it stands.
+  /// Output of the engine, to be performed in order. The meaning of an action does not depend on its position.
   public enum Action: Sendable {
     case scan([BluetoothUUID])
     case stopScanning
@@ -49,61 +50,61 @@ extension WalletEngine {
     case exchangeMTU(Int)
     case subscribe(Characteristic, Dialect)
     case write([UInt8], to: Characteristic, Dialect, withResponse: Bool)
-    /// Compresses and encrypts the credential, and reports `Event.sealed`.
+    /// Compress and encrypt the credential, and report `Event.sealed`.
     case seal(Sealing)
     case disconnect
-    /// Tells the programs that watch the transfer.
+    /// Notify the programs that observe the transfer.
     case tell(Notice)
   }
 
-  /// What happened in a transfer.
+  /// Notification of a transfer.
   public enum Notice: Sendable, Equatable {
-    /// The link is up, and is good enough for a transfer.
+    /// The link is established, and its MTU is sufficient.
     case connected(mtu: Int)
-    /// The verifier has taken Identify: SecureChannelEstablished.
+    /// The verifier has accepted Identify: SecureChannelEstablished.
     case secured
-    /// The verifier has taken the size of the encrypted frame.
+    /// The verifier has accepted the size of the encrypted frame.
     case announced
     /// The verifier has received the whole frame: DataSent.
     case sent
-    /// The verifier's verdict has come.
+    /// The verdict has arrived.
     case status(accepted: Bool)
     /// The transfer has failed, and the link is being ended.
     case failed(TuvaliError)
-    /// The link has ended or never was. This is the last notice.
+    /// The link has ended or was never established. This is the last notice.
     case ended
   }
 
-  /// The figures of a transfer.
+  /// Progress figures of a transfer.
   public struct Progress: Hashable, Sendable {
     public var mtu = 0
     public var bytesExpected = 0
-    /// Bytes of the frame that were given to the radio; a chunk that is sent again does not count again.
+    /// Bytes of the frame that were passed to the radio, without resent chunks.
     public var bytesSent = 0
     public var chunksExpected = 0
-    /// Chunks that the last report named.
+    /// Number of chunks named by the last report.
     public var chunksMissing = 0
-    /// Reports that named missing chunks.
+    /// Number of reports with missing chunks.
     public var failureFrames = 0
   }
 
-  /// The times and limits that a wallet keeps.
+  /// Time limits and other limits of a wallet.
   public struct Configuration: Sendable {
-    /// The largest credential, in bytes of its text.
+    /// Maximum credential, in bytes of its text.
     public var credentialLimit = 4 << 20
-    /// From the start to the sighting.
+    /// Maximum time from the start to the scan result.
     public var scanTimeout = Duration.seconds(30)
-    /// From the sighting to the answer to Identify.
+    /// Maximum time from the scan result to the answer to Identify.
     public var connectTimeout = Duration.seconds(10)
-    /// From a report request to the next one, if no report comes.
+    /// Time from a report request to the next one, if no report arrives.
     public var reportTimeout = Duration.seconds(5)
-    /// From one sign of the verifier to the next.
+    /// Maximum time between packets of the verifier.
     public var idleTimeout = Duration.seconds(60)
-    /// From the sighting to the report that the verifier has received the whole frame, however lively the verifier is.
+    /// Maximum time from the scan result to the report that the verifier has received the whole frame.
     public var transferTimeout = Duration.seconds(900)
-    /// Chunks that the radio has at one time.
+    /// Maximum chunks at the radio.
     public var window = 16
-    /// Whether missing chunks are sent again as write requests. The iOS wallet does this, the Android wallet does not.
+    /// Whether missing chunks are resent as write requests. The iOS wallet does this, the Android wallet does not.
     public var resendsWithResponse = true
     /// Whether everything but chunks is sent as write requests. The iOS wallet does this, the Android wallet does not.
     public var controlsWithResponse = true

@@ -1,7 +1,7 @@
 import Hosting
 import Tool
 
-/// An entry of the list: a service, and what it brings to the command-line tool.
+/// Entry of the list: a service, and its part of the command-line tool.
 public struct ListedService: Sendable {
   public let kind: any Service.Type
   public let tool: ToolPart

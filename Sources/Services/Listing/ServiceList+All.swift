@@ -8,7 +8,7 @@ import Verifier
 import Wallet
 
 extension ServiceList {
-  /// The services of the house. A new one is added here, and nowhere else outside its own folder.
+  /// All services of the daemon. A new service is added here, and nowhere else outside its own folder.
   public static let all = ServiceList(
     [
       ListedService(VerifierService.self, tool: VerifierTool.part),

@@ -6,16 +6,16 @@ import Loop
 import Radio
 import Tool
 
-/// A list of services, with all that follows from it: the configuration, the catalog of messages, the interfaces on the bus,
-/// the commands of the tool. Both programs are made from `ServiceList.all`.
+/// List of services, from which configuration, message catalog, D-Bus interfaces and commands of the tool are derived.
+/// Both programs use `ServiceList.all`.
 public struct ServiceList: Sendable {
-  /// The version of both programs.
+  /// Version of both programs.
   public static let version = ManagerFace.version
 
   public let services: [ListedService]
   private let tools: [ToolPart]
 
-  /// - Parameter tools: what the tool has besides.
+  /// - Parameter tools: parts of the command-line tool that belong to no service.
   public init(_ services: [ListedService], tools: [ToolPart] = []) {
     self.services = services
     self.tools = tools
@@ -25,23 +25,23 @@ public struct ServiceList: Sendable {
 
   public var toolParts: [ToolPart] { services.map(\.tool) + tools }
 
-  /// The defaults of the house and of all services.
+  /// Defaults of the daemon and of all services.
   public var configuration: Configuration {
     Configuration(
       of: "earshotd, Bluetooth proximity services", HouseSettings.sections + kinds.flatMap { $0.sections })
   }
 
-  /// Every kind of line that the house and its services write to the journal; what services share stands there once.
+  /// Every journal message ID of the daemon and its services, once.
   public var messages: [MessageID] {
     var seen: Set<MessageID> = []
     return (MessageID.house + kinds.flatMap { $0.messages }).filter { seen.insert($0).inserted }
   }
 
-  /// Every object of the house and its services on the bus, as documentation shows it.
+  /// D-Bus objects of the daemon and its services, for documentation.
   ///
   /// - Parameters:
-  ///   - radio: any radio; nothing is done with it.
-  ///   - scheduler: any scheduler; nothing is done with it.
+  ///   - radio: any radio; it is not used.
+  ///   - scheduler: any scheduler; it is not used.
   @LoopActor
   public func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let manager = ManagerFace.interface(radio, services: [], calls: { [] })
@@ -49,7 +49,7 @@ public struct ServiceList: Sendable {
       + kinds.flatMap { $0.objects(radio: radio, scheduler: scheduler) }
   }
 
-  /// Every interface of those objects, once.
+  /// Interfaces of these objects, each once.
   @LoopActor
   public func interfaces(radio: any Radio, scheduler: any Scheduler) -> [Interface] {
     var seen: Set<String> = []

@@ -1,40 +1,41 @@
 import Bytes
 import Crypto
 
-/// The payload of an announce: who the sender is. Records of one byte of type and one of length, in any order; unknown ones
-/// are passed over. Facts: bitchat.md section 4. Layout:
+/// Payload of an announce: identifies the sender. Records have one byte of type and one of length, in any order;
+/// unknown types are skipped. Facts: bitchat.md section 4. Layout:
 ///
 ///     01  nickname, UTF-8, required
-///     02  Noise static public key, 32, required
-///     03  Ed25519 public key, 32, required
+///     02  Noise static public key, 32 bytes, required
+///     03  Ed25519 public key, 32 bytes, required
 ///     04  direct neighbours, up to 10 peer IDs
 ///     05  `Capabilities`
-///     06  geohash of a bridge, up to 12
+///     06  geohash of a bridge, up to 12 bytes
 ///     B5  "S1": the sender speaks dialect S. Section 16.1
-///     B6  "E1": the sender is a node of this kind. It takes fragments as fast as the link does, keeps those that it misses for
-///         a while and asks for them, and acknowledges private files of any name. Where its radio loses long writes, two more bytes
-///         say how long those are that it takes, the first byte first
-///     B7  letters that the sender, a node of this kind, carries of one peer that is no favourite of its, where those are not two: 1 byte
+///     B6  "E1": the sender is an Earshot peer. It accepts fragments at the speed of the link, requests missing ones,
+///         and acknowledges private files of any name. If its radio loses long writes, two more bytes, big endian,
+///         give the longest value that it receives
+///     B7  1 byte, from Earshot peers: envelopes that the sender carries per depositor that is not a favourite.
+///         Absent if that is two, as in the apps
 ///
-/// The value says nothing about the packet: whether its sender is `peerID` and its signature holds is to be checked.
+/// Decoding does not authenticate: the caller compares the packet's sender with `peerID` and checks the signature.
 public struct Announcement: WireValue, Hashable, Sendable {
-  /// Up to 255 bytes of UTF-8, and whatever characters the sender chose.
+  /// UTF-8, up to 255 bytes, not sanitised.
   public let nickname: String
   public let noiseKey: X25519.PublicKey
   public let signingKey: Ed25519.PublicKey
-  /// The peers that the sender has links with; nil if it does not say, and empty if it has none.
+  /// Peers with which the sender has links. Nil if the record is absent.
   public let neighbours: [PeerID]?
-  /// Nil if the sender does not say.
+  /// Nil if the record is absent.
   public let capabilities: Capabilities?
-  /// Up to 12 bytes; nil if the sender is no bridge.
+  /// Up to 12 bytes. Nil if the sender is not a bridge.
   public let geohash: String?
   /// Whether the sender speaks dialect S.
   public let speaksSeed: Bool
-  /// Whether the sender is a node of this kind, and no phone.
+  /// Whether the sender is an Earshot peer.
   public let isEarshot: Bool
-  /// Bytes of the longest value that arrives when it is written to the sender, a node of this kind; nil where it does not say.
+  /// Longest value, in bytes, that arrives when it is written to the sender, an Earshot peer. Nil if not announced.
   public let longestWrite: UInt16?
-  /// Letters of one peer, who is no favourite of its, that the sender carries; nil where it does not say. The apps carry two.
+  /// Envelopes that the sender carries per depositor that is not a favourite. Nil if not announced; the apps carry two.
   public let courierPlaces: UInt8?
 
   /// Throws `tooLong` for a nickname over 255 bytes, more than ten neighbours, or a geohash over 12 bytes.
@@ -62,12 +63,12 @@ public struct Announcement: WireValue, Hashable, Sendable {
     self.courierPlaces = isEarshot ? courierPlaces : nil
   }
 
-  /// The ID that belongs to the Noise key. The packet's sender must be the same.
+  /// Peer ID derived from the Noise key. It must equal the sender of the packet.
   public var peerID: PeerID { PeerID(noiseKey: noiseKey) }
 
-  /// Reads the records to the end. Of a type that comes twice, the last one counts, as in the apps.
+  /// Reads the records to the end. The last record of a repeated type counts, as in the apps.
   ///
-  /// Throws `badValue` with the name of a required record that is missing, and of one whose value cannot be.
+  /// Throws `badValue` with the name of a required record that is missing, or of a record with an invalid value.
   public init(reading reader: inout ByteReader) throws(WireError) {
     var nickname: String?
     var noiseKey: X25519.PublicKey?

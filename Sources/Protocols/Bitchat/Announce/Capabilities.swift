@@ -1,8 +1,8 @@
 import Bytes
 
-/// What an app can do beyond chat, one bit each. Bits without a name here are kept. Facts: bitchat.md section 4.
+/// Features of an app beyond chat, one bit each. Unknown bits are preserved. Facts: bitchat.md section 4.
 ///
-/// The bytes are the bits as a number, least significant byte first, without zero bytes at the end, and at least one byte.
+/// Encoded as a little-endian number without trailing zero bytes, at least one byte long.
 public struct Capabilities: OptionSet, Hashable, Sendable {
   public let rawValue: UInt64
 
@@ -18,20 +18,23 @@ public struct Capabilities: OptionSet, Hashable, Sendable {
   public static let vouch = Capabilities(rawValue: 1 << 5)
   public static let meshDiagnostics = Capabilities(rawValue: 1 << 6)
   public static let bridge = Capabilities(rawValue: 1 << 7)
-  /// The peer takes private files and tells its state inside Noise. The iOS app opens a session with such a peer at once.
+  /// The peer accepts private files and sends its state inside Noise. The iOS app opens a session with such a peer at
+  /// once.
   public static let privateMedia = Capabilities(rawValue: 1 << 8)
   public static let privateMediaReceipts = Capabilities(rawValue: 1 << 9)
 
-  /// What this node can do, for its announces and for peers inside Noise. A bit belongs here when the node does what it says,
-  /// and not before: with `privateMedia` phones begin to send private files.
+  /// Capabilities of this node, sent in announces and inside Noise. Add a bit only when the feature works: with
+  /// `privateMedia` phones begin to send private files.
   public static let own: Capabilities = [.privateMedia, .privateMediaReceipts]
 
-  /// Whether an app with these carries letters of others, as far as an announce shows that. The iOS app and nodes of this kind
-  /// that carry say more than the Android app, which carries none: that says private files, and later versions that they know
-  /// changing peer IDs. Who says nothing is a relay of this kind, or older than couriers.
+  /// Whether the announced bits indicate an app that carries envelopes of others.
+  ///
+  /// The iOS app and Earshot couriers set bits beyond `privateMedia` and bit 14 (changing peer IDs). The Android app,
+  /// which does not carry envelopes, sets only these. Peers without bits are Earshot relays or apps older than
+  /// couriers.
   var showCourier: Bool { !subtracting([.privateMedia, Capabilities(rawValue: 1 << 14)]).isEmpty }
 
-  /// Reads the bits; those behind the eighth byte are passed over. Throws `badValue` if there is no byte.
+  /// Reads the first eight bytes; later bytes are ignored. Throws `badValue` if `bytes` is empty.
   init(_ bytes: ArraySlice<UInt8>) throws(WireError) {
     guard !bytes.isEmpty else { throw .badValue("capabilities") }
     rawValue = LittleEndian.number(bytes)

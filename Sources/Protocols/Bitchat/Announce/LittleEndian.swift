@@ -1,6 +1,6 @@
-/// Numbers as bit fields are written: least significant byte first, without zero bytes at the end, and at least one byte.
+/// Numbers in the encoding of bit fields: little endian, without trailing zero bytes, at least one byte.
 enum LittleEndian {
-  /// The number in the first eight bytes.
+  /// Returns the number in the first eight bytes.
   static func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
     bytes.prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
   }

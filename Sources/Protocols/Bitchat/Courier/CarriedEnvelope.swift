@@ -1,26 +1,26 @@
 import Common
 
-/// An envelope that this node carries for somebody else.
+/// An envelope that this node carries for other peers.
 public struct CarriedEnvelope: Hashable, Sendable {
   public let id: CourierID
-  /// As it would be given on now: with the copies that are left.
+  /// The envelope as it would be forwarded now, with the copies that are left.
   public internal(set) var envelope: CourierEnvelope
-  /// The peer that it came from.
+  /// Peer that deposited the envelope.
   public let depositor: PeerID
-  /// Whether that peer was a favourite then.
+  /// Whether the depositor was a favourite when it deposited the envelope.
   public let isOfFavourite: Bool
-  /// The mark of the device that deposited it; nil if unknown.
+  /// Mark of the device that deposited the envelope. Nil if unknown.
   public let via: UInt32?
   /// Milliseconds since 1970.
   public let storedAt: UInt64
-  /// The peers that it was given to, to be carried as well.
+  /// Couriers that got a copy.
   public internal(set) var givenTo: [PeerID]
-  /// The place in the order in which envelopes came in this run.
+  /// Position in the order of arrival in this run.
   var number: UInt64 = 0
-  /// When it was sent to its recipient last, and how often over a link of the recipient's own. The next run does not know.
+  /// Time of the last sending to the recipient, and number of hand-overs over a link of its own. Not persisted.
   var sentAt: Instant?
   var handed = 0
-  /// The links that it was last sent over.
+  /// Links of the last sending.
   var sentOver: Set<LinkID> = []
 
   public init(
@@ -36,7 +36,7 @@ public struct CarriedEnvelope: Hashable, Sendable {
     self.via = via
   }
 
-  /// What it takes up, in bytes.
+  /// Space used, in bytes.
   var size: Int { envelope.ciphertext.count + 128 }
 }
 

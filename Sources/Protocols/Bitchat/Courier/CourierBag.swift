@@ -1,37 +1,39 @@
-/// The envelopes that this node carries for others. Facts: bitchat.md section 8.5.
+/// Stores the envelopes that this node carries for others. Facts: bitchat.md section 8.5.
 ///
-/// Depositors that are not favourites ("strangers") share half of the places. If these are taken, the device with the most envelopes loses one,
-/// provided that it has more than the newcomer's device. So a device that returns under other names takes no place from other devices. If a
-/// depositor of a device was in range for `PeerTable.acquaintance`, as many envelopes as one depositor may have count as one, so that devices
-/// which pass by do not evict them. An envelope that was handed to its recipient is kept until it expires, in case it did not arrive; it
-/// counts for no depositor and is evicted first.
+/// Depositors that are not favourites ("strangers") share half of the capacity. When it is full, the device with the
+/// most envelopes loses one, if it has more than the newcomer's device. Changing its name therefore does not help a
+/// device to displace others.
+///
+/// If a depositor of a device was in range for `PeerTable.acquaintance`, the first envelopes, up to one depositor's
+/// limit, count as one. Devices that pass by therefore do not evict them. A handed-over envelope stays until it
+/// expires, in case it did not arrive. It counts for no depositor and is evicted first.
 struct CourierBag: Sendable {
-  /// The places of a node that is no mailbox.
+  /// Maximum envelopes of a node that is not a mailbox.
   static let usualLimit = 40
-  /// The most bytes, however many places there are.
+  /// Maximum bytes, whatever the limit on envelopes.
   static let byteLimit = 8 << 20
 
-  /// Why an envelope is not taken.
+  /// Reason why an envelope is rejected.
   enum Refusal: Error, Hashable, Sendable {
-    /// Its depositor has as many here as it may have.
+    /// The depositor has reached its limit.
     case tooManyOfDepositor
-    /// Strangers have no place left, and no device has more envelopes than this one.
+    /// The capacity for strangers is used up, and no device has more envelopes than this one.
     case tooManyOfStrangers
-    /// There is no place, and none that it may take.
+    /// The store is full, and this envelope may not evict another.
     case full
   }
 
-  /// What became of an envelope that was taken.
+  /// Result for an accepted envelope.
   struct Taken: Hashable, Sendable {
-    /// False if it was here before.
+    /// False if the envelope was stored before.
     var isNew: Bool
-    /// Those that had to go for it.
+    /// Envelopes evicted for it.
     var dropped: [CourierID] = []
-    /// Whether there is something to be kept.
+    /// Whether the change must be persisted.
     var isChanged = true
   }
 
-  /// How many envelopes there may be; those that are too many go when the next one comes.
+  /// Maximum number of envelopes. After it is lowered, the excess is evicted when the next envelope arrives.
   var limit: Int
   private(set) var envelopes: [CourierID: CarriedEnvelope] = [:]
   private var places: [CourierTag: Set<CourierID>] = [:]
@@ -42,24 +44,25 @@ struct CourierBag: Sendable {
     self.limit = limit
   }
 
-  /// How many envelopes wait for their recipients.
+  /// Number of envelopes that were not yet handed over.
   var count: Int { envelopes.values.count { $0.handed == 0 } }
   var isEmpty: Bool { envelopes.isEmpty }
 
-  /// The places that strangers have, and those of one depositor: 20, 5 and 2 of 40, and of more in proportion.
+  /// Maximum envelopes of all strangers, and of one depositor: 20, 5 (favourite) and 2 of a limit of 40, and in
+  /// proportion for others.
   var strangerLimit: Int { limit / 2 }
   func limit(isFavourite: Bool) -> Int { max(1, isFavourite ? limit / 8 : limit / 20) }
-  /// The places of one depositor who is no favourite at an app, and at a node that is no mailbox.
+  /// Maximum envelopes of a depositor that is not a favourite, at an app and at a node that is not a mailbox.
   static let usualPlaces = usualLimit / 20
-  /// The same of a favourite, at least, where others have so many.
+  /// Maximum envelopes of a favourite, at least, at a node that allows `places` to others.
   static func favouritePlaces(_ places: Int) -> Int { places < 2 ? places : places * 20 / 8 }
 
-  /// - Parameter knownFor: how long a depositor has been in range in all.
+  /// - Parameter knownFor: total time that a depositor has been in range.
   mutating func add(
     _ carried: CarriedEnvelope, knownFor: (PeerID) -> Duration = { _ in .zero }
   ) throws(Refusal) -> Taken {
     if let known = envelopes[carried.id] {
-      // A copy may come before the one that may be copied. Copies that were made do not come back.
+      // A copy may arrive before the original with more copies. Copies already given away do not come back.
       guard known.givenTo.isEmpty, known.envelope.copies < carried.envelope.copies else {
         return Taken(isNew: false, isChanged: false)
       }
@@ -88,16 +91,16 @@ struct CourierBag: Sendable {
     return Taken(isNew: true, dropped: dropped.map(\.id))
   }
 
-  /// The envelope that is evicted: the oldest that was handed over, else the oldest of a stranger, else the oldest. For a stranger's envelope only
-  /// one that was handed over is evicted, or one of a device that has more.
+  /// Returns the envelope to evict: the oldest handed-over one, else the oldest of a stranger, else the oldest. A
+  /// stranger's envelope evicts only a handed-over one, or one of a device that has more.
   private func victim(of newcomer: CarriedEnvelope, _ knownFor: (PeerID) -> Duration) -> CarriedEnvelope? {
     guard let first = envelopes.values.min(by: { rank($0) < rank($1) }) else { return nil }
     if first.handed > 0 || newcomer.isOfFavourite { return first }
     return strangersVictim(of: newcomer, knownFor)
   }
 
-  /// The oldest envelope of the device with the most of strangers' envelopes, if it has more than the newcomer's device. Among several such
-  /// devices it is the one whose depositor was in range for the shortest time.
+  /// Returns the oldest envelope of the device with the most envelopes of strangers, if it has more than the newcomer's
+  /// device. Among such devices, the one whose depositor was in range for the shortest time loses.
   private func strangersVictim(
     of newcomer: CarriedEnvelope, _ knownFor: (PeerID) -> Duration
   ) -> CarriedEnvelope? {
@@ -120,9 +123,9 @@ struct CourierBag: Sendable {
     (carried.handed > 0 ? 0 : carried.isOfFavourite ? 2 : 1, carried.number)
   }
 
-  /// Takes over what an earlier run carried, as far as there is room.
+  /// Restores an envelope of an earlier run, if it is new and there is capacity.
   ///
-  /// - Returns: whether there was.
+  /// - Returns: whether the envelope was stored.
   mutating func restore(_ carried: CarriedEnvelope) -> Bool {
     guard envelopes[carried.id] == nil, envelopes.count < limit, bytes + carried.size <= Self.byteLimit else {
       return false
@@ -158,14 +161,15 @@ struct CourierBag: Sendable {
     }
   }
 
-  /// The envelopes with one of these tags, the oldest first.
+  /// Envelopes with one of these tags, oldest first.
   func addressed(to tags: [CourierTag]) -> [CarriedEnvelope] {
     Self.sorted(Set(tags).flatMap { places[$0] ?? [] }.compactMap { envelopes[$0] })
   }
 
-  /// The envelopes of which a courier may get a copy: those that are not its own, that it did not bring and does not have.
+  /// Envelopes of which a courier may get a copy, oldest first. Excludes those addressed to it, deposited by it, or
+  /// already given to it.
   ///
-  /// - Parameter tags: the courier's own.
+  /// - Parameter tags: tags of the courier itself.
   func copies(for courier: PeerID, tags: [CourierTag]) -> [CarriedEnvelope] {
     Self.sorted(
       envelopes.values.filter {
@@ -174,17 +178,17 @@ struct CourierBag: Sendable {
       })
   }
 
-  /// Of how many envelopes a courier has a copy from here.
+  /// Number of envelopes of which a courier has a copy from this node.
   func copied(to courier: PeerID) -> Int { envelopes.values.count { $0.givenTo.contains(courier) } }
 
   private static func sorted(_ envelopes: [CarriedEnvelope]) -> [CarriedEnvelope] {
     envelopes.sorted { $0.number < $1.number }
   }
 
-  /// Throws away what is too old.
+  /// Removes expired envelopes.
   ///
   /// - Parameter time: milliseconds since 1970.
-  /// - Returns: those.
+  /// - Returns: IDs of the removed envelopes.
   mutating func expire(at time: UInt64) -> [CourierID] {
     let old = envelopes.values.filter { $0.envelope.expiry <= time }.map(\.id).sorted()
     for id in old { remove(id) }

@@ -1,10 +1,10 @@
 import Common
 
-/// What this node has given to couriers, as far as they still have it: a courier that refuses an envelope does not say so, and none is
-/// offered to it twice.
+/// Index of this node's envelopes at couriers. A courier does not report a refusal, so no envelope is offered to it
+/// twice.
 ///
-/// An envelope counts until its life is over, or until its courier itself brings the answer: that the letter arrived some other way
-/// takes nothing out of a courier's bag.
+/// An entry ends when the envelope expires, or when the courier itself brings the answer. An answer that arrives
+/// another way removes nothing from the courier's store.
 struct CourierBooks: Sendable {
   private struct Entry: Sendable {
     let message: MessageID
@@ -14,10 +14,10 @@ struct CourierBooks: Sendable {
 
   private var entries: [PeerID: [Entry]] = [:]
 
-  /// How many couriers something is known of.
+  /// Number of couriers with entries.
   var count: Int { entries.count }
 
-  /// How many envelopes of this node a courier has.
+  /// Number of this node's envelopes at a courier that have not expired.
   func envelopes(with courier: PeerID, at time: UInt64) -> Int {
     entries[courier]?.count { $0.expiry > time } ?? 0
   }
@@ -26,13 +26,13 @@ struct CourierBooks: Sendable {
     entries[courier, default: []].append(Entry(message: message, expiry: expiry))
   }
 
-  /// A courier has brought what answers a letter.
+  /// Removes the entry of a message whose answer the courier has brought.
   mutating func answered(_ message: MessageID, by courier: PeerID) {
     entries[courier]?.removeAll { $0.message == message }
     if entries[courier]?.isEmpty == true { entries[courier] = nil }
   }
 
-  /// Forgets what nobody carries any more.
+  /// Removes expired entries.
   mutating func age(at time: UInt64) {
     for courier in entries.keys {
       entries[courier]?.removeAll { $0.expiry <= time }

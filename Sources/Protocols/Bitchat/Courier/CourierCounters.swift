@@ -1,38 +1,38 @@
 import Common
 
-/// What became of envelopes, in numbers.
+/// Counters of courier envelopes.
 public struct CourierCounters: Hashable, Sendable {
-  /// Own letters that were given to somebody to carry.
+  /// Own messages deposited with a courier.
   public var deposited: UInt64 = 0
-  /// Envelopes of others that were taken to be carried.
+  /// Envelopes of others accepted for carrying.
   public var taken: UInt64 = 0
-  /// Envelopes that were handed to their recipients over a link, and those that were sent to them over hops.
+  /// Envelopes sent to their recipients over a direct link, and over several hops.
   public var handedOver: UInt64 = 0
   public var sentOverHops: UInt64 = 0
-  /// Copies that others got, to carry them as well.
+  /// Copies given to other couriers.
   public var copied: UInt64 = 0
   /// Envelopes for this node that were opened.
   public var opened: UInt64 = 0
-  /// Envelopes for this node that cannot be opened, and those that are sealed for a prekey, of which it has none.
+  /// Envelopes for this node that cannot be opened, and those sealed for a prekey, which this node does not support.
   public var notOpened: UInt64 = 0
   public var forPrekeys: UInt64 = 0
-  /// Payloads that are no envelopes.
+  /// Payloads that are not valid envelopes.
   public var malformed: UInt64 = 0
-  /// Envelopes that came too late, that were carried to no end, and those that ask for a longer life than a day.
+  /// Envelopes that arrived expired, that expired while stored, and those with a lifetime over one day.
   public var tooLate: UInt64 = 0
   public var expired: UInt64 = 0
   public var tooLong: UInt64 = 0
-  /// Envelopes that ask for more than eight copies. Eight count.
+  /// Envelopes that ask for more than eight copies. They are treated as eight.
   public var tooManyCopies: UInt64 = 0
-  /// Envelopes that were carried already.
+  /// Envelopes that were already stored.
   public var repeated: UInt64 = 0
-  /// Envelopes that did not come straight from a known neighbour that has signed them.
+  /// Envelopes not received directly from a known neighbour that signed them.
   public var notOfNeighbours: UInt64 = 0
-  /// Envelopes for which there was no place: of the same depositor, of strangers, or at all.
+  /// Envelopes rejected because of a limit: per depositor, for strangers, or in all.
   public var tooManyOfDepositor: UInt64 = 0
   public var tooManyOfStrangers: UInt64 = 0
   public var noPlace: UInt64 = 0
-  /// Envelopes that had to give way to others.
+  /// Envelopes evicted for others.
   public var droppedForOthers: UInt64 = 0
 
   public init() {}
@@ -45,7 +45,7 @@ public struct CourierCounters: Hashable, Sendable {
     }
   }
 
-  /// All of them by name.
+  /// All counters by name.
   public var tallies: [Tally] {
     [
       Tally("CourierDeposited", deposited), Tally("CourierTaken", taken), Tally("CourierHandedOver", handedOver),

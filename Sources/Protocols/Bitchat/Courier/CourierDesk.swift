@@ -1,39 +1,41 @@
 import Common
 import Crypto
 
-/// What has to do with the courier at this node: the bag with the mail of others, and its own letters that others may carry.
+/// Courier state of this node: the store with envelopes of others, and own messages that couriers may carry.
 struct CourierDesk: Sendable {
-  /// So many peers get a letter when it is first given away, and so many in all, as they come by.
+  /// Couriers that get a message when it is first deposited, and in all.
   static let firstCouriers = 3
   static let couriers = 8
-  /// A text that is cut into more pieces is not given to couriers: a phone takes five envelopes at most, of its favourites.
+  /// Maximum fragments of a text that is deposited. A phone accepts five envelopes per favourite.
   static let pieces = 5
-  /// So many places at a courier stay free for letters when receipts are given away.
+  /// Slots at a courier that receipts leave free for messages.
   static let letterPlaces = 1
-  /// Receipts that wait for a courier, and envelopes of own messages that are remembered: the oldest go.
+  /// Maximum receipts that wait for a courier, and remembered envelopes of own messages. The oldest are dropped first.
   static let receiptLimit = 200
   static let sealedLimit = 256
-  /// Messages that a courier has brought, whose senders get their receipts the same way.
+  /// Maximum remembered messages brought by couriers. Their senders get receipts through couriers too.
   static let broughtLimit = 1000
-  /// So long a peer that seems to be near has to answer.
+  /// Time in which a peer that seems to be in range must answer before couriers are used.
   static let patience = Duration.seconds(30)
   /// Maximum links that an envelope is sent over within `directPause` because its recipient's announces arrive over them.
   static let ways = 16
-  /// From one sending to a recipient to the next, over a link of its own and over hops.
+  /// Minimum time between sendings to a recipient, over a direct link and over several hops.
   static let directPause = Duration.seconds(60)
   static let remotePause = Duration.seconds(300)
-  /// After so many hand-overs to a recipient over a link of its own an envelope is handed over once an hour: a link that is cut may
-  /// swallow it, and an announce that somebody repeats makes that somebody's link pass for the recipient's. The recipient tells a
-  /// message once.
+  /// Hand-overs over a recipient's own link after which an envelope is handed over only once per `latePause`.
+  ///
+  /// A link that breaks may lose the envelope, and a replayed announce makes another peer's link look like the
+  /// recipient's. The recipient shows a repeated message once.
   static let handOvers = 3
   static let latePause = Duration.seconds(3600)
-  /// What is handed over at one announce, so that the queue of a link holds it. The rest follows at the next one.
+  /// Maximum hand-over after one announce, so that it fits into the queue of a link. The rest follows after the next
+  /// announce.
   static let batchCount = 32
   static let batchBytes = 24 << 10
-  /// How often what is too old is thrown away.
+  /// Interval between removals of expired items.
   static let ageing = Duration.seconds(60)
 
-  /// That a message which a courier has brought was delivered or read.
+  /// Confirmation that a message brought by a courier was delivered or read.
   struct Receipt: Sendable {
     let peer: PeerID
     let key: X25519.PublicKey
@@ -54,32 +56,33 @@ struct CourierDesk: Sendable {
   private var sealedOrder: [MessageID] = []
   private var brought: [ReceivedMessage: (key: X25519.PublicKey, at: UInt64)] = [:]
   private var broughtOrder: [ReceivedMessage] = []
-  /// When own letters are given away, if there is somebody; nil while nothing has changed.
+  /// When own messages are deposited next, if a courier is there. Nil while nothing has changed.
   var due: Instant?
-  /// Neighbours that have come since letters were given away last.
+  /// Neighbours that have arrived since the last deposit.
   var newcomers: Set<PeerID> = []
-  /// When what is too old goes next.
+  /// Next removal of expired items.
   var ageAt = Instant.zero
 
   init(limit: Int) {
     bag = CourierBag(limit: limit)
   }
 
-  /// Whether there is something that becomes too old.
+  /// Whether the state has items that can expire.
   var ages: Bool { !bag.isEmpty || !receipts.isEmpty || !brought.isEmpty || books.count > 0 }
 
-  /// Numbers of what is held, for tests of memory.
+  /// Item counts, for tests of memory.
   var held: [Int] {
     [bag.envelopes.count, receipts.count, sealed.count, brought.count, newcomers.count, books.count]
   }
 
-  /// How many letters of one peer that is no favourite this node carries, for its announces; nil where that is as many as the apps carry.
+  /// Envelopes that this node carries per depositor that is not a favourite, for its announces. Nil if it equals the
+  /// apps' value.
   var saidPlaces: UInt8? {
     let places = bag.limit == 0 ? 0 : bag.limit(isFavourite: false)
     return places == CourierBag.usualPlaces ? nil : UInt8(min(places, 255))
   }
 
-  // MARK: Own letters
+  // MARK: Own messages
 
   func envelope(of message: MessageID) -> CourierEnvelope? { sealed[message] }
 
@@ -96,14 +99,15 @@ struct CourierDesk: Sendable {
 
   // MARK: Receipts
 
-  /// A courier has brought a message.
+  /// Records that a courier has brought a message.
   mutating func bring(_ message: ReceivedMessage, from key: X25519.PublicKey, at time: UInt64) {
     guard brought.updateValue((key, time), forKey: message) == nil else { return }
     broughtOrder.append(message)
     if broughtOrder.count > Self.broughtLimit { brought[broughtOrder.removeFirst()] = nil }
   }
 
-  /// Has a receipt wait for a courier, if one has brought the message. A receipt that was given away already is not made again.
+  /// Queues a receipt for a courier if one has brought the message. Returns false if a receipt of the same or a higher
+  /// state is queued.
   mutating func entrust(_ message: ReceivedMessage, isRead: Bool, at time: UInt64) -> Bool {
     guard let key = brought[message]?.key else { return false }
     let place = receipts.firstIndex { $0.peer == message.sender && $0.message == message.id }
@@ -117,14 +121,14 @@ struct CourierDesk: Sendable {
 
   mutating func change(_ place: Int, _ body: (inout Receipt) -> Void) { body(&receipts[place]) }
 
-  /// The receipts for a peer that can be told itself now.
+  /// Removes and returns the receipts for a peer that can now be reached directly.
   mutating func takeReceipts(for peer: PeerID) -> [Receipt] {
     let taken = receipts.filter { $0.peer == peer }
     receipts.removeAll { $0.peer == peer }
     return taken
   }
 
-  /// Nothing of a peer is to be remembered.
+  /// Removes everything about a peer.
   mutating func forget(_ peer: PeerID) {
     receipts.removeAll { $0.peer == peer }
     broughtOrder.removeAll { $0.sender == peer }
@@ -132,7 +136,7 @@ struct CourierDesk: Sendable {
     newcomers.remove(peer)
   }
 
-  /// Forgets what is a day old.
+  /// Removes items older than one day.
   mutating func age(at time: UInt64) {
     receipts.removeAll { $0.createdAt &+ CourierEnvelope.lifetime <= time }
     books.age(at: time)

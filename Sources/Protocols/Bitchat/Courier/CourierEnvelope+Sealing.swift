@@ -5,22 +5,22 @@ import Noise
 extension CourierEnvelope {
   private static let prologue = Array("bitchat-courier-v1".utf8)
 
-  /// Why an envelope for this node says nothing.
+  /// Reason why an envelope for this node cannot be read.
   enum OpeningError: Error, Hashable, Sendable {
-    /// It is sealed for a prekey, and this node has given out none.
+    /// The envelope is sealed for a prekey, which this node does not support.
     case prekey
-    /// It is not sealed for this node, or was changed.
+    /// The envelope is not sealed for this node, or was changed.
     case notOpened
-    /// What is in it is nothing that can be read.
+    /// The payload is not a valid Noise payload.
     case unreadable(NoisePayloadError)
   }
 
-  /// Seals something for the owner of a Noise key, with the tag of today.
+  /// Seals a payload for the owner of a Noise key, with the tag of the day of `time`.
   ///
   /// - Parameters:
   ///   - time: milliseconds since 1970.
-  ///   - expiry: when it is to be thrown away; a day after `time` at most.
-  /// - Throws: `badValue` for a key that seals nothing, and `tooLong`.
+  ///   - expiry: milliseconds since 1970; limited to one day after `time`.
+  /// - Throws: `badValue` for an invalid recipient key, and `tooLong`.
   init(
     sealing payload: NoisePayload, for recipient: X25519.PublicKey, from key: X25519.PrivateKey, at time: UInt64,
     expiry: UInt64, randomFrom random: inout some RandomSource
@@ -37,7 +37,7 @@ extension CourierEnvelope {
       ciphertext: sealed)
   }
 
-  /// What is in the envelope, and the Noise key of whoever sealed it.
+  /// Opens the envelope. Returns the payload and the Noise key of the sender.
   func open(with key: X25519.PrivateKey) throws(OpeningError) -> (payload: NoisePayload, sender: X25519.PublicKey) {
     guard prekey == nil else { throw .prekey }
     let opened: (text: [UInt8], sender: X25519.PublicKey)

@@ -1,23 +1,23 @@
 import Bytes
 import Crypto
 
-/// The payload of a courier packet: something sealed for a peer who is not there. Records of one byte of type and two of length,
-/// in any order; unknown ones are passed over. Facts: bitchat.md section 8.5. Layout:
+/// Payload of a courier packet: a message sealed for a peer that is out of range. Records have one byte of type and two
+/// of length, in any order; unknown types are skipped. Facts: bitchat.md section 8.5. Layout:
 ///
-///     01  `CourierTag` of the recipient, 16
-///     02  when it is to be thrown away, milliseconds since 1970, 8
+///     01  `CourierTag` of the recipient, 16 bytes
+///     02  expiry, milliseconds since 1970, 8 bytes
 ///     03  message of the Noise pattern X, up to 16 KiB
-///     04  how many copies may still be made, 1; without it 1
-///     05  ID of the recipient's prekey that it is sealed for, 4; without it it is sealed for the Noise key
+///     04  copies that may still be made, 1 byte; default 1
+///     05  ID of the recipient's prekey, 4 bytes; if absent, the envelope is sealed for the Noise key
 ///
-/// Nothing but record 03 is protected: whoever carries an envelope can change the rest.
+/// Only record 03 is authenticated: a courier can change the others.
 public struct CourierEnvelope: WireValue, Hashable, Sendable {
-  /// The longest ciphertext, in bytes.
+  /// Maximum length of the ciphertext, in bytes.
   public static let ciphertextLimit = 16 << 10
-  /// The longest life, in milliseconds, and by how much the clocks of those who carry it may differ.
+  /// Maximum lifetime, and tolerated difference between the clocks of couriers, in milliseconds.
   public static let lifetime: UInt64 = 24 * 3600 * 1000
   public static let slack: UInt64 = 3600 * 1000
-  /// The copies that an envelope of this node begins with, and the most that one may ask for.
+  /// Copies of a new envelope of this node, and maximum that is honoured.
   public static let firstCopies: UInt8 = 4
   public static let mostCopies: UInt8 = 8
 
@@ -25,11 +25,11 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
   /// Milliseconds since 1970.
   public let expiry: UInt64
   public let ciphertext: [UInt8]
-  /// As the envelope says; `allowedCopies` are those that count.
+  /// Copies as written in the envelope; `allowedCopies` has the value that counts.
   public var copies: UInt8
   public let prekey: UInt32?
 
-  /// Throws `badValue` without a ciphertext, and `tooLong` for one over 16 KiB.
+  /// Throws `badValue` for an empty ciphertext, and `tooLong` for one over 16 KiB.
   public init(
     tag: CourierTag, expiry: UInt64, ciphertext: [UInt8], copies: UInt8 = firstCopies, prekey: UInt32? = nil
   ) throws(WireError) {
@@ -44,19 +44,19 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
     self.prekey = prekey
   }
 
-  /// The copies that may still be made, this one among them: 1 to 8, whatever the envelope says.
+  /// Copies that may still be made, this one included, limited to 1 to 8.
   public var allowedCopies: UInt8 { min(max(1, copies), Self.mostCopies) }
 
-  /// The same with so many copies.
+  /// Returns the envelope with another number of copies.
   public func with(copies: UInt8) -> CourierEnvelope {
     var envelope = self
     envelope.copies = copies
     return envelope
   }
 
-  /// Reads the records to the end. Of a type that comes twice, the last one counts.
+  /// Reads the records to the end. The last record of a repeated type counts.
   ///
-  /// Throws `badValue` with the name of a record that is missing, or that has another length than it must.
+  /// Throws `badValue` with the name of a record that is missing or has the wrong length.
   public init(reading reader: inout ByteReader) throws(WireError) {
     var tag: CourierTag?
     var expiry: UInt64?
@@ -96,7 +96,7 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
     if let prekey { Self.write(0x05, withUnsafeBytes(of: prekey.bigEndian, Array.init), to: &writer) }
   }
 
-  /// The longest value is checked when the envelope is made.
+  /// Lengths are checked by `init`.
   private static func write(_ type: UInt8, _ value: [UInt8], to writer: inout ByteWriter) {
     writer.u8(type)
     writer.u16be(UInt16(clamping: value.count))
@@ -104,8 +104,8 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
   }
 }
 
-/// An envelope by all that is on it and in it but its copies: the first 16 bytes of the SHA-256 of its records as they are with
-/// one copy. One that a courier has written another tag on is another one, and keeps nobody from carrying the true one.
+/// Identifies an envelope regardless of its copies: the first 16 bytes of the SHA-256 of its records with one copy. If
+/// a courier changes the tag, the ID differs, so a forged envelope does not block the real one.
 public struct CourierID: Hashable, Sendable, Comparable {
   let high: UInt64
   let low: UInt64

@@ -1,7 +1,7 @@
 import Bytes
 
 extension Described {
-  /// What the payload says; nil if it is not understood. Throws what is wrong with a payload of this meaning.
+  /// Describes the payload. Nil if its type is not supported. Throws `WireError` for a malformed payload.
   init?(_ meaning: PacketMeaning, _ packet: Packet, _ view: PacketView) throws(WireError) {
     let payload = packet.payload
     switch meaning {

@@ -1,4 +1,4 @@
-/// A part of what a packet says, for programs that write JSON.
+/// JSON-like value that describes a part of a packet.
 public indirect enum Described: Hashable, Sendable {
   case text(String)
   case number(UInt64)
@@ -6,7 +6,7 @@ public indirect enum Described: Hashable, Sendable {
   case list([Described])
   case fields([Field])
 
-  /// A name and what it stands for.
+  /// Name and value of a field.
   public struct Field: Hashable, Sendable {
     public let name: String
     public let value: Described

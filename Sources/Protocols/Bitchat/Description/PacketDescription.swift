@@ -1,12 +1,12 @@
 import Bytes
 
-/// What bytes say that may be a packet: its fields in an order for reading, or why they are no packet. Texts and nicknames are
-/// as the sender wrote them: whoever shows them makes them printable.
+/// Describes a packet's fields for people, or why the bytes are not a packet. Texts and nicknames are as the sender
+/// wrote them: the caller must make them printable.
 public struct PacketDescription: Hashable, Sendable {
-  /// The fields; of what is no packet, `error` with a stable name and `sentence`.
+  /// Fields of the packet; for malformed bytes, `error` with a stable name and `sentence`.
   public let fields: [Described.Field]
 
-  /// Describes one packet in hexadecimal digits; blanks between them are passed over.
+  /// Describes one packet given as hexadecimal digits. White space is ignored.
   public init(hex line: some StringProtocol) {
     let digits = String(line.filter { !$0.isWhitespace })
     fields =
@@ -53,7 +53,7 @@ public struct PacketDescription: Hashable, Sendable {
   }
 
   private static func contents(_ view: PacketView, _ packet: Packet) -> [Described.Field] {
-    // Whether there is a session cannot be seen; the number has no other meaning.
+    // The existence of a session is not visible in a packet. The number has no other meaning.
     let meaning = PacketMeaning(
       type: packet.type, payload: packet.payload, state: PacketMeaning.SeedState(hasSession: true))
     let name = meaning == .live ? packet.type.name ?? "unknown" : meaning.rawValue
@@ -72,6 +72,6 @@ public struct PacketDescription: Hashable, Sendable {
     return fields
   }
 
-  /// The longest payload that is shown in digits.
+  /// Maximum length of a payload that is shown in hexadecimal, in bytes.
   private static let shownBytes = 512
 }

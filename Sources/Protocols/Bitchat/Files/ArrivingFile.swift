@@ -8,7 +8,7 @@ public struct ArrivingFile: Hashable, Sendable {
   /// The sender that the fragments name; a known peer.
   public let sender: PeerID
   public let nickname: String
-  /// Whether it is for this node alone, inside a session.
+  /// Whether the file is for this node alone, inside a session.
   public let isPrivate: Bool
   /// Percentage of its fragments that have arrived, below 100.
   public let percent: Int

@@ -1,4 +1,5 @@
-/// What the apps take as a file: these types, and a content that begins as such a file does. Facts: bitchat.md section 10.
+/// MIME types that the apps accept for files. The content must begin as the type requires. Facts: bitchat.md section
+/// 10.
 ///
 /// The raw value is the MIME type.
 public enum FileKind: String, CaseIterable, Hashable, Sendable {
@@ -16,10 +17,10 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
   case xWav = "audio/x-wav"
   case ogg = "audio/ogg"
   case pdf = "application/pdf"
-  /// Anything.
+  /// Any content.
   case octetStream = "application/octet-stream"
 
-  /// The kind that a MIME type names, in whatever case; `octetStream` without one; nil for a type that the apps do not take.
+  /// Returns the kind of a MIME type, in any case. `octetStream` for nil or empty; nil for a type that the apps reject.
   public init?(mime: String?) {
     guard let mime, !mime.isEmpty else {
       self = .octetStream
@@ -28,7 +29,7 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
     self.init(rawValue: mime.lowercased())
   }
 
-  /// The kind that a content shows by its beginning; `octetStream` where it shows none.
+  /// Detects the kind from the first bytes of a content. `octetStream` if none matches.
   public init(content: some Collection<UInt8>) {
     let shown: [FileKind] = [.jpeg, .png, .gif, .webp, .wav, .ogg, .pdf]
     let head = Array(content.prefix(12))
@@ -37,8 +38,8 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
       ?? (head.dropFirst(4).starts(with: Array("ftypM4A".utf8)) ? .mp4 : .octetStream)
   }
 
-  /// Whether the content may be of this kind, as the apps see it: of AAC they ask no more than 100 bytes, for phones write its
-  /// beginning in several ways.
+  /// Whether the content matches this kind by the rules of the apps. AAC content only needs more than 100 bytes,
+  /// because phones write several headers.
   public func isKind(of content: [UInt8]) -> Bool {
     guard !content.isEmpty else { return false }
     switch self {
@@ -48,7 +49,7 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// What the name of such a file ends with.
+  /// File name extension of this kind.
   public var suffix: String {
     switch self {
     case .jpeg, .jpg: "jpg"
@@ -64,7 +65,7 @@ public enum FileKind: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// The endings that a name of such a file may have, in lower case.
+  /// Accepted file name extensions of this kind, in lower case.
   var endings: Set<String> {
     switch self {
     case .jpeg, .jpg: ["jpg", "jpeg", "jpe", "jfif"]

@@ -1,20 +1,25 @@
 import Common
 
-/// Names of files that others chose.
+/// Sanitises file names chosen by other peers.
 public enum FileName {
-  /// The longest plain name, in characters and in bytes: disks take 255.
+  /// Longest plain name, in characters and in bytes. File systems allow 255 bytes.
   public static let limit = 100
   public static let byteLimit = 200
 
-  /// The name as a plain one, which is no path and hides nothing: what follows the last slash of either kind, without control
-  /// and invisible characters, without dots at the beginning, one line, 100 characters with the end of the name kept. Where
-  /// nothing is left, `file` with the suffix of the kind. A name that has no ending of its kind gets the kind's suffix, lest an image
-  /// be opened as a page or a program; a file of any content (`octetStream`) keeps its ending.
+  /// Returns a name that is not a path and contains no invisible characters.
+  ///
+  /// Takes the text behind the last slash or backslash, on one line, without control characters and leading dots.
+  /// Shortens it to 100 characters and retains the extension. If nothing is left, returns `file` with the suffix of the
+  /// kind.
+  ///
+  /// A name without an extension of its kind gets the kind's suffix, so that an image is not opened as a page or a
+  /// program. A file of kind `octetStream` retains its extension.
   public static func plain(_ name: String, _ kind: FileKind) -> String {
     let scalars = name.unicodeScalars
     let last =
       scalars.lastIndex { $0 == "/" || $0 == "\\" }.map { scalars[scalars.index(after: $0)...] } ?? scalars[...]
-    // A character may carry thousands of marks, so scalars are counted; and no more of them are looked at than may matter.
+    // One character may have thousands of combining marks. Scalars are counted, and only those are examined that can
+    // matter.
     let looked = last.count > 2 * lookedAt ? Array(last.prefix(lookedAt)) + Array(last.suffix(lookedAt)) : Array(last)
     let shown = looked.filter { PrintableText.clean(String($0)) == String($0) && $0 != "\u{FFFD}" }
     let words = String(String.UnicodeScalarView(shown)).split(whereSeparator: \.isWhitespace).joined(separator: " ")
@@ -31,7 +36,7 @@ public enum FileName {
   }
 
   private static let lookedAt = 2000
-  /// The longest ending that is kept of a name that is too long, its dot included.
+  /// Longest extension that is retained when a name is shortened, including the dot.
   private static let endingLimit = 12
 
   private static func fitted(_ name: [Unicode.Scalar]) -> String {
@@ -39,7 +44,7 @@ public enum FileName {
     let ending = dot.map { Array(name[$0...]) } ?? []
     var stem = Array(name.dropLast(ending.count).prefix(limit - ending.count))
     while text(stem + ending).utf8.count > byteLimit, stem.count > 1 { stem.removeLast() }
-    // A blank or a dot at the end is no part of a name on every disk.
+    // Some file systems do not allow a space or a dot at the end.
     var whole = stem + ending
     while let end = whole.last, end == "." || end == " " { whole.removeLast() }
     return text(whole)

@@ -1,19 +1,19 @@
 import Bytes
 import Crypto
 
-/// What a private file is called in receipts. The file itself carries no ID: both ends make it out of what the file says.
+/// Message IDs of private files, for receipts. The file carries no ID: both ends derive it from the file.
 extension MessageID {
-  /// The iOS app's ID of a private file: nil unless the name is one that this app gives, with a random part in it.
+  /// Returns the iOS app's ID of a private file. Nil if the name is not one that the app generates, with a random part.
   ///
-  /// It is `media-` and 32 digits of SHA-256 over `bitchat-private-media-message-v1`, then sender, recipient (16 digits each)
-  /// and name, each behind its length in 4 bytes, big endian.
+  /// The ID is `media-` and 32 hexadecimal digits of a SHA-256. It covers `bitchat-private-media-message-v1`, sender,
+  /// recipient (16 digits each) and name, each with a length prefix of 4 bytes, big endian.
   static func media(_ name: String, from sender: PeerID, to recipient: PeerID) -> MessageID? {
     guard isRandom(name) else { return nil }
     return made("media-", "bitchat-private-media-message-v1", sender, recipient, Array(name.utf8))
   }
 
-  /// The ID of a private file between two nodes of this kind, which does for every name: `file-` and 32 digits, over the whole
-  /// file.
+  /// Returns the ID of a private file between two Earshot peers, for any name: `file-` and 32 digits, over the SHA-256
+  /// of the file.
   static func file(_ bytes: [UInt8], from sender: PeerID, to recipient: PeerID) -> MessageID? {
     made("file-", "earshot-private-file-v1", sender, recipient, SHA256.hash(bytes))
   }
@@ -30,7 +30,8 @@ extension MessageID {
     return try? MessageID(prefix + Hex.encode(SHA256.hash(writer.bytes).prefix(16)))
   }
 
-  /// `img_….jpg` and `voice_….m4a` with a UUID behind the last underscore, or `voice_` and 16 digits.
+  /// Matches `img_….jpg` and `voice_….m4a` with a UUID behind the last underscore, or `voice_` and 16 hexadecimal
+  /// digits.
   private static func isRandom(_ name: String) -> Bool {
     guard !name.contains("/"), let dot = name.lastIndex(of: ".") else { return false }
     let (stem, ending) = (name[..<dot], name[name.index(after: dot)...].lowercased())

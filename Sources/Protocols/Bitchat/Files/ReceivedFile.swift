@@ -1,32 +1,32 @@
 import Common
 
-/// A file that came, of a kind that the apps take.
+/// Received file of a kind that the apps accept.
 public struct ReceivedFile: Hashable, Sendable {
   public let sender: PeerID
-  /// As the sender called itself when the file came.
+  /// Nickname of the sender when the file arrived.
   public let nickname: String
-  /// A plain name, as `FileName` makes them.
+  /// Name sanitised by `FileName.plain`.
   public let name: String
   public let kind: FileKind
   /// 1 byte to 1 MiB.
   public let content: [UInt8]
-  /// Milliseconds since 1970: of a file to everybody by the sender's clock, of one to this node alone by
-  /// this node's.
+  /// Milliseconds since 1970: by the sender's clock for a public file, by this node's clock for a private one.
   public let time: UInt64
-  /// The packet of a file that came in clear, so that it is listed once; nil for one that came in a session.
+  /// ID of the packet of a public file, so that it is listed once. Nil for a file received in a session.
   public let packet: PacketID?
-  /// What a file to this node alone is called in the receipt; nil if it is public. `Event.fileKept` with it has the sender know.
+  /// Message ID for the receipt of a private file. Nil if it is public. `Event.fileKept` with this ID sends the
+  /// receipt.
   public let receipt: MessageID?
-  /// The link over which the last of a file in clear came.
+  /// Link over which the last part of a public file arrived.
   public let link: LinkID?
-  /// Identifies the fragments in which the file arrived; nil for a file in a single packet.
+  /// Identifies the fragments of the file. Nil for a file in a single packet.
   public var arrival: FragmentSetID?
 
-  /// Whether nobody but this node could read it on its way.
+  /// Whether the file was encrypted for this node.
   public var isPrivate: Bool { packet == nil }
 }
 
-// What is printed shows nothing of what was sent, and by whom.
+// Descriptions contain neither content nor sender.
 extension ReceivedFile: CustomStringConvertible, CustomReflectable {
   public var description: String { "a file of \(content.count) bytes" }
   public var customMirror: Mirror { Mirror(self, children: []) }

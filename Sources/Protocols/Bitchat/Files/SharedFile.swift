@@ -1,18 +1,18 @@
 import Bytes
 
-/// A file as it goes through the mesh: the payload of a packet of type 22, and of the Noise payload 20. Records of one byte of
-/// type and a length, in any order; unknown ones are passed over. Facts: bitchat.md section 10. Layout:
+/// File in the mesh: the payload of a packet of type 22, and of Noise payload 20. Records have one byte of type and a
+/// length, in any order; unknown types are skipped. Facts: bitchat.md section 10. Layout:
 ///
 ///     01  name, UTF-8, length of 2 bytes
 ///     02  size of the content, 4 bytes, length of 2 bytes; older apps write 8
 ///     03  MIME type, UTF-8, length of 2 bytes
 ///     04  content, length of 4 bytes; older apps write a length of 2, and the content in several such records
 ///
-/// All numbers are big endian. The value says nothing about what the content is: `FileKind` does.
+/// All numbers are big endian. Decoding does not check the type of the content; see `FileKind`.
 public struct SharedFile: WireValue, Hashable, Sendable {
-  /// As the sender wrote it; empty if there is none. `plainName` is for people and disks.
+  /// As the sender wrote it; empty if absent. `plainName` is for people and disks.
   public let name: String
-  /// As the sender wrote it; nil if there is none.
+  /// As the sender wrote it; nil if absent.
   public let mime: String?
   /// 1 byte to 1 MiB.
   public let content: [UInt8]
@@ -29,10 +29,10 @@ public struct SharedFile: WireValue, Hashable, Sendable {
     self.content = content
   }
 
-  /// Reads the records to the end. Of a text or a size that comes twice, the last one counts.
+  /// Reads the records to the end. The last name, MIME type or size counts.
   ///
-  /// Throws `badValue` with the name of a record that cannot be: a text that is not UTF-8, a size that is not the content's, no
-  /// content; `tooLong` for a content over 1 MiB; and `truncated`.
+  /// Throws `badValue` with the name of an invalid record: a text that is not UTF-8, a size that differs from the
+  /// content's, or no content. Throws `tooLong` for a content over 1 MiB, and `truncated`.
   public init(reading reader: inout ByteReader) throws(WireError) {
     var name = ""
     var mime: String?
@@ -88,7 +88,7 @@ public struct SharedFile: WireValue, Hashable, Sendable {
     return value.reduce(0) { $0 << 8 | UInt64($1) }
   }
 
-  /// A length of four bytes that reaches beyond the end is one of two bytes.
+  /// Reads a length of two bytes if one of four bytes would exceed the payload.
   private static func content(_ reader: inout ByteReader) throws(WireError) -> ArraySlice<UInt8> {
     var long = reader
     if let count = try? long.u32be(), Int(count) <= long.remaining {

@@ -5,7 +5,7 @@ import Bytes
 ///     offset  size
 ///     0       8     fragment ID, the same for all fragments of a packet
 ///     8       2     index, big endian, from 0
-///     10      2     fragments in all, big endian, 1 to 10,000
+///     10      2     number of fragments, big endian, 1 to 10,000
 ///     12      1     type of the packet
 ///     13            slice
 public struct Fragment: WireValue, Hashable, Sendable {
@@ -14,12 +14,12 @@ public struct Fragment: WireValue, Hashable, Sendable {
   public let id: FragmentID
   public let index: UInt16
   public let total: UInt16
-  /// The type of the packet that the slices give.
+  /// Type of the fragmented packet.
   public let type: MessageType
   public let slice: [UInt8]
 
-  /// Throws `badValue("total")` for none, `tooLong` for more than 10,000 fragments, and `badValue("index")` for an index that
-  /// is not among them.
+  /// Throws `badValue("total")` for zero, `tooLong` for more than 10,000 fragments, and `badValue("index")` for an
+  /// index not below `total`.
   public init(id: FragmentID, index: UInt16, total: UInt16, type: MessageType, slice: [UInt8]) throws(WireError) {
     guard total > 0 else { throw .badValue("total") }
     guard total <= Limits.fragments else { throw .tooLong(field: "fragments", limit: Limits.fragments) }

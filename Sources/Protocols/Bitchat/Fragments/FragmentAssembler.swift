@@ -1,39 +1,42 @@
 import Common
 
-/// Puts packets together from fragments in any order, within bounds that no sender can exceed. Facts: bitchat.md section 7.
+/// Reassembles packets from fragments in any order, within bounds that no sender can exceed. Facts: bitchat.md section
+/// 7.
 ///
-/// Where a bound is reached, a set gives way: of those that the sender began over the same link where these are too many, otherwise
-/// of the link that takes the most room. Of those it is one of an unknown sender, if there is one, and the one that was begun first.
-/// Nobody signs fragments: their sender can be forged, and the link that they come over cannot. So a fragment that contradicts a set
-/// ends nothing.
+/// At a bound, the assembler evicts a set. If a sender has too many sets over one link, its oldest is evicted.
+/// Otherwise a set of the link that uses the most is evicted: sets of unknown senders first, then the oldest.
+///
+/// Fragments are not signed: their sender can be forged, but not the link. A fragment that contradicts a set therefore
+/// does not end the set.
 public struct FragmentAssembler: Sendable {
-  /// How much is kept.
+  /// Limits of the assembler.
   public struct Bounds: Hashable, Sendable {
-    /// Packets under way, in all and from one sender over one link.
+    /// Maximum incomplete packets, in all and per sender and link.
     public var sets = 128
     public var setsPerSender = 8
-    /// How long after its latest new fragment another one must come.
+    /// Maximum time between new fragments of a packet that is not public.
     public var time = Duration.seconds(30)
-    /// How long after its first fragment a packet must be complete. What is missing of a public one may be asked for meanwhile.
+    /// Maximum time from the first fragment to the complete packet. Missing fragments of a public packet may be
+    /// requested meanwhile.
     public var longestTime = Duration.seconds(300)
-    /// Bytes of slices for one packet.
+    /// Maximum bytes of slices per packet.
     public var setBytes = Limits.payloadBytes
-    /// Bytes in all, with what it costs to keep each slice.
+    /// Maximum bytes in all, including the overhead of each slice.
     public var bytes = 8 << 20
 
     public init() {}
   }
 
-  /// What became of a fragment.
+  /// Result of adding a fragment.
   public enum Outcome: Hashable, Sendable {
     case stored
     /// The fragment had come before, with the same slice.
     case duplicate
-    /// The fragment was the last one missing: the bytes of the packet.
+    /// Last missing fragment; the value is the bytes of the packet.
     case complete([UInt8])
-    /// The fragment was not taken: the one of its index that came before has another slice.
+    /// Rejected: another slice is stored for its index.
     case otherSlice
-    /// The fragment was not taken: the packet would be too long.
+    /// Rejected: the packet would exceed `setBytes`.
     case tooLong
   }
 
@@ -42,39 +45,39 @@ public struct FragmentAssembler: Sendable {
   private struct Set {
     let begin: Instant
     let isPublic: Bool
-    /// When the latest fragment came that had not come before.
+    /// Arrival of the latest new fragment.
     var latest: Instant
-    /// How often others were asked for what is missing.
+    /// Number of requests for the missing fragments since the latest new one.
     var questions = 0
-    /// The percentage that was reported last; nil before the first report.
+    /// Last reported percentage; nil before the first report.
     var reported: Int?
-    /// Where its first fragment came from.
+    /// Link of the first fragment.
     let link: LinkID?
     let isKnown: Bool
     var slices: [UInt16: [UInt8]] = [:]
     /// Bytes of the slices.
     var bytes = 0
-    /// The lowest time to live of its fragments.
+    /// Lowest TTL of the fragments.
     var timeToLive = UInt8.max
 
-    /// What it costs to keep the set.
+    /// Memory that the set uses, in bytes.
     var cost: Int { bytes + slices.count * FragmentAssembler.sliceCost }
 
-    /// When it is given up.
+    /// Returns when the set expires.
     func end(_ bounds: Bounds) -> Instant {
       let end = begin.advanced(by: bounds.longestTime)
       return isPublic ? end : min(end, latest.advanced(by: bounds.time))
     }
   }
 
-  /// What it costs to keep a slice, beside its bytes: the array's header and the place in the table.
+  /// Overhead of a stored slice, in bytes: array header and table entry.
   static let sliceCost = 80
 
   private let bounds: Bounds
   private var sets: [Key: Set] = [:]
-  /// The sum of the sets' costs.
+  /// Sum of the costs of all sets.
   private var cost = 0
-  /// Packets that were not complete in time, or gave way to others.
+  /// Packets that timed out or were evicted.
   public private(set) var abandoned = 0
   /// Abandoned packets whose progress was reported, until `takeLost` returns them.
   private var lost: [FragmentSetID] = []
@@ -83,33 +86,32 @@ public struct FragmentAssembler: Sendable {
     self.bounds = bounds
   }
 
-  /// Packets under way.
+  /// Number of incomplete packets.
   public var count: Int { sets.count }
-  /// Bytes that are kept, with what it costs to keep each slice.
+  /// Bytes in use, including the overhead of each slice.
   public var bytes: Int { cost }
 
-  /// When `expire` has something to do; nil if there is nothing under way.
+  /// Next time at which a set expires; nil if there is no set.
   public var deadline: Instant? {
     var first: Instant?
     for set in sets.values { first = min(first ?? set.end(bounds), set.end(bounds)) }
     return first
   }
 
-  /// Drops the packets that were not complete in time.
+  /// Drops the packets that have timed out.
   public mutating func expire(at now: Instant) {
     guard let deadline, deadline <= now else { return }
     for (key, set) in sets where set.end(bounds) <= now { abandon(key) }
   }
 
-  /// Takes a fragment that came with this sender.
+  /// Adds a received fragment.
   ///
   /// - Parameters:
   ///   - isKnown: whether the sender has announced itself.
-  ///   - isPublic: whether it is for everybody: then others may have what is missing.
-  ///   - link: the link that it came over.
-  ///   - timeToLive: the time to live of the fragment; nil leaves that of the packet as it is. The packet gets the
-  ///     lowest time to live of its fragments, so the last fragment alone cannot make the packet seem to come from
-  ///     nearer.
+  ///   - isPublic: whether the fragment is for everybody; neighbours may then have missing ones.
+  ///   - link: link of arrival.
+  ///   - timeToLive: TTL of the fragment; nil leaves the packet's TTL unchanged. The packet gets the lowest TTL of its
+  ///     fragments, so that the last one alone cannot make the sender seem nearer.
   public mutating func add(
     _ fragment: Fragment, from sender: PeerID, isKnown: Bool = false, isPublic: Bool = false,
     over link: LinkID? = nil, timeToLive: UInt8? = nil, at now: Instant
@@ -125,7 +127,7 @@ public struct FragmentAssembler: Sendable {
         return .tooLong
       }
     }
-    // The set is taken out of the table while it changes, so that its slices are not copied.
+    // Taking the set out of the table while it changes avoids a copy of its slices.
     var set = take(key) ?? begin(from: sender, isPublic: isPublic, isKnown: isKnown, over: link, at: now)
     set.slices[fragment.index] = fragment.slice
     set.bytes += fragment.slice.count
@@ -167,12 +169,12 @@ public struct FragmentAssembler: Sendable {
     return lost.sorted()
   }
 
-  // MARK: What is missing
+  // MARK: Missing fragments
 
-  /// So often others are asked for what is missing, as long as nothing of it comes.
+  /// Maximum requests for the missing fragments of a set without a new fragment in between.
   private static let questions = 8
 
-  /// When a public set will have had no new fragment for so long; nil if there is none to ask for.
+  /// Returns when the next public set will have been without a new fragment for `pause`; nil if there is none.
   func nextStalled(_ pause: Duration) -> Instant? {
     var first: Instant?
     for set in sets.values where set.isPublic && set.questions < Self.questions {
@@ -181,7 +183,7 @@ public struct FragmentAssembler: Sendable {
     return first?.advanced(by: pause)
   }
 
-  /// The public sets that had no new fragment for so long, the oldest first; each is counted as asked for.
+  /// Returns the public sets without a new fragment for `pause`, oldest first, and counts a request for each.
   mutating func askForStalled(_ pause: Duration, at now: Instant, limit: Int) -> [FragmentID] {
     let stalled = sets.filter {
       $0.value.isPublic && $0.value.questions < Self.questions && $0.value.latest.advanced(by: pause) <= now
@@ -191,10 +193,10 @@ public struct FragmentAssembler: Sendable {
     return first.map(\.id)
   }
 
-  /// How many fragments of such a packet are here, in all sets that say so.
+  /// Number of stored fragments with this ID, in all sets.
   func count(of id: FragmentID) -> Int { sets.reduce(0) { $0 + ($1.key.id == id ? $1.value.slices.count : 0) } }
 
-  /// A set that `sender` begins over a link, for which there is room now.
+  /// Begins a set of `sender` over a link, after evicting others if a bound is reached.
   private mutating func begin(
     from sender: PeerID, isPublic: Bool, isKnown: Bool, over link: LinkID?, at now: Instant
   ) -> Set {
@@ -205,17 +207,18 @@ public struct FragmentAssembler: Sendable {
     return Set(begin: now, isPublic: isPublic, latest: now, link: link, isKnown: isKnown)
   }
 
-  /// Which of two was begun first. A dictionary has another order in each run: of two that were begun at one moment the key decides.
+  /// Whether a set began before another one. The key decides ties, because the order of a dictionary differs in each
+  /// run.
   private static func isOlder(_ one: [Key: Set].Element, _ other: [Key: Set].Element) -> Bool {
     (one.value.begin, one.key) < (other.value.begin, other.key)
   }
 
-  /// Which of two of one link gives way first.
+  /// Whether a set is evicted before another one of the same link.
   private static func isSooner(_ one: [Key: Set].Element, _ other: [Key: Set].Element) -> Bool {
     one.value.isKnown == other.value.isKnown ? isOlder(one, other) : other.value.isKnown
   }
 
-  /// The set that gives way, of the link whose sets together weigh the most.
+  /// Returns the set to evict, of the link whose sets together weigh the most.
   private func victim(but key: Key? = nil, by weight: (Set) -> Int) -> Key? {
     var weights: [LinkID?: Int] = [:]
     for set in sets.values { weights[set.link, default: 0] += weight(set) }

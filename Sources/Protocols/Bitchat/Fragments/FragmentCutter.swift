@@ -1,15 +1,15 @@
 import Bytes
 
-/// Cuts a packet into packets that a link takes, one when it is asked for. `FragmentPlan` has them all at once.
+/// Fragments a packet for a link, one fragment per call. `FragmentPlan` makes them all at once.
 struct FragmentCutter: Sendable {
   let packet: PacketView
   let id: FragmentID
   let sliceSize: Int
   let recipient: PeerID?
-  /// How many there are.
+  /// Number of fragments.
   let count: Int
 
-  /// Nil if the link is too narrow for fragments, or there would be more than 10,000.
+  /// Nil if the link is too narrow for fragments, or more than 10,000 would be needed.
   init?(_ packet: PacketView, id: FragmentID, frameLimit: Int, recipient: PeerID? = nil) {
     let recipient = packet.namedRecipient ?? recipient
     let size = FragmentPlan.sliceSize(frameLimit: frameLimit, hasRecipient: recipient != nil, hops: packet.route.count)
@@ -23,9 +23,9 @@ struct FragmentCutter: Sendable {
     (self.packet, self.id, self.sliceSize, self.recipient) = (packet, id, sliceSize, recipient)
   }
 
-  /// The fragment with this index; nil if there is none.
+  /// Returns the fragment with this index; nil if there is none.
   ///
-  /// - Parameter timestamp: the time that it says; nil for that of the packet.
+  /// - Parameter timestamp: timestamp of the fragment; nil for that of the packet.
   func fragment(_ index: Int, timestamp: UInt64? = nil) -> Packet? {
     guard (0..<count).contains(index) else { return nil }
     let slice = packet.bytes[(index * sliceSize)...].prefix(sliceSize)

@@ -1,7 +1,8 @@
 import Bytes
 import Crypto
 
-/// What the fragments of one packet have in common, beside its sender and type: eight random bytes. Facts: bitchat.md section 7.
+/// Identifies the fragments of one packet, together with sender and type: eight random bytes. Facts: bitchat.md section
+/// 7.
 public struct FragmentID: WireValue, Hashable, Sendable {
   public static let size = 8
 
@@ -28,7 +29,7 @@ extension FragmentID: CustomStringConvertible {
 }
 
 extension FragmentID {
-  /// The ID of the fragment that a packet is; nil for any other packet.
+  /// Fragment ID in an encoded packet; nil if the packet is not a fragment.
   public init?(ofPacket bytes: [UInt8]) {
     guard let head = GossipArchive.Item.fragmentHead(in: bytes) else { return nil }
     self = head.id

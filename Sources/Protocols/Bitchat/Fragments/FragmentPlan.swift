@@ -1,23 +1,23 @@
 import Bytes
 
-/// A packet cut into packets that a link takes. Facts: bitchat.md section 7, bitchat-delta.md section 3.1.
+/// Packet cut into fragments that fit a link. Facts: bitchat.md section 7, bitchat-delta.md section 3.1.
 ///
-/// The fragments have the packet's sender, recipient, timestamp, time to live, route and mark of an answer; they are of
-/// version 1, or 2 where there is a route, and have no signature. Fragments of 10 and 11 have slices of the padded packet.
+/// The fragments have the packet's sender, recipient, timestamp, TTL, route and answer flag, and no signature. They
+/// have version 2 if there is a route, otherwise 1. For packet types 10 and 11 the padded packet is cut.
 public struct FragmentPlan: Hashable, Sendable {
   public let fragments: [Packet]
 
-  /// Bytes of each slice but the last of a file for everybody, on links as wide as they get with the older BlueZ.
+  /// Slice size, in bytes, of a public file on the widest links of older BlueZ.
   public static let olderSlice = Limits.olderFrameBytes - 43
 
-  /// The longest content of a file that the Android app puts together.
+  /// Longest content of a file, in bytes, that the Android app reassembles.
   ///
-  /// - Parameter sliceBytes: of each slice, on the links of now.
+  /// - Parameter sliceBytes: slice size on the current links.
   public static func longestForAndroid(sliceBytes: Int = olderSlice) -> Int {
     longest(in: Limits.fragmentsForAndroid, sliceBytes)
   }
 
-  /// The longest content of a file that is with an iPhone before the iOS app gives it up.
+  /// Longest content of a file, in bytes, that reaches an iPhone before the iOS app times out.
   public static func longestForIOS(sliceBytes: Int = olderSlice) -> Int {
     longest(in: Limits.fragmentsForIOS, sliceBytes)
   }
@@ -26,16 +26,16 @@ public struct FragmentPlan: Hashable, Sendable {
     fragments * min(sliceBytes, olderSlice) - aroundContent
   }
 
-  /// Bytes that a file's packet may have beside the content: 32 of header, 64 of signature, 25 of Noise, 18 of the records, 57 of a route
-  /// with seven peers, and some 300 for name and type.
+  /// Maximum bytes of a file packet beside the content: 32 header, 64 signature, 25 Noise, 18 records, 57 route with
+  /// seven peers, and about 300 for name and type.
   private static let aroundContent = 500
 
-  /// Cuts the bytes of a packet, as they came or as they would be sent. Nil if the link is too narrow for fragments, or there
-  /// would be more than 10,000.
+  /// Cuts the bytes of a packet, as received or as sent. Nil if the link is too narrow for fragments, or more than
+  /// 10,000 would be needed.
   ///
   /// - Parameters:
-  ///   - frameLimit: bytes that the link takes in one PDU, the narrowest of those that the fragments go to.
-  ///   - recipient: whom the fragments are for, if the packet does not say it.
+  ///   - frameLimit: smallest frame size, in bytes, of the links that the fragments go to.
+  ///   - recipient: recipient of the fragments if the packet names none.
   public init?(_ packet: PacketView, id: FragmentID, frameLimit: Int, recipient: PeerID? = nil) {
     self.init(FragmentCutter(packet, id: id, frameLimit: frameLimit, recipient: recipient))
   }
@@ -49,11 +49,10 @@ public struct FragmentPlan: Hashable, Sendable {
     fragments = (0..<cutter.count).compactMap { cutter.fragment($0) }
   }
 
-  /// Bytes of each slice but the last; nil if the link is too narrow for fragments.
+  /// Slice size in bytes; nil if the link is too narrow for fragments.
   ///
-  /// What stands around a slice is 35 bytes, 43 with a recipient. The iOS app reckons with 42 in both cases, so with a
-  /// recipient its frames are one byte longer than the link takes; ours are not. With a route it keeps 16 bytes in reserve,
-  /// and so do we.
+  /// A slice has 35 bytes around it, 43 with a recipient. The iOS app always reserves 42, so its frames with a
+  /// recipient exceed the limit by one byte; this node reserves 43. With a route both reserve 16 more bytes.
   public static func sliceSize(frameLimit: Int, hasRecipient: Bool, hops: Int) -> Int? {
     let around =
       switch (hops, hasRecipient) {

@@ -1,20 +1,20 @@
 import Bytes
 import Crypto
 
-/// Keyed hashes of what wipes have erased: public packets, and the peer IDs that this node had. Neighbours still give these packets for
-/// some hours; by their hashes the node knows them again, and the hashes show nothing of their content. Layout, numbers big endian:
+/// Keyed hashes of erased public packets and of this node's former peer IDs. Neighbours resend such packets for hours
+/// after a wipe; the hashes recognise them without revealing content. Layout, numbers big endian:
 ///
 ///     key     16  of the hash
 ///     time     8  of the last wipe, in milliseconds since 1970
 ///     peers    1  followed by 8 bytes for each peer ID
 ///     packets  2  followed by 8 bytes for each packet
 public struct ErasedTraces: Hashable, Sendable, WireValue {
-  /// How long the traces are kept after the last wipe, in milliseconds. Neighbours keep messages for 6 h.
+  /// Lifetime of the traces after the last wipe, in milliseconds. Neighbours store messages for 6 h.
   public static let lifetime: UInt64 = 24 * 3600 * 1000
-  /// Maximum number of packets. Those that were added first go first.
+  /// Maximum number of packets; the oldest are dropped first.
   public static let packetLimit = 8000
   static let peerLimit = 16
-  /// Maximum difference between the clocks of two nodes that talk with each other, in milliseconds.
+  /// Maximum clock difference of two nodes that communicate, in milliseconds.
   private static let clockDifference: UInt64 = Limits.clockMilliseconds
 
   /// When the last wipe began, in milliseconds since 1970.
@@ -29,10 +29,10 @@ public struct ErasedTraces: Hashable, Sendable, WireValue {
     wipedAt = 0
   }
 
-  /// Adds what a wipe erases.
+  /// Adds erased packets.
   ///
   /// - Parameters:
-  ///   - own: the peer ID of the node; nil where it is not known.
+  ///   - own: peer ID of this node; nil if unknown.
   ///   - time: milliseconds since 1970.
   public mutating func add(_ erased: [PacketID], own: PeerID?, at time: UInt64) {
     wipedAt = max(wipedAt, time)
@@ -44,7 +44,7 @@ public struct ErasedTraces: Hashable, Sendable, WireValue {
     known = Set(packets)
   }
 
-  /// Whether the traces say nothing any more at this time, in milliseconds since 1970.
+  /// Whether the traces have expired at `time`, in milliseconds since 1970.
   public func isOver(at time: UInt64) -> Bool { time > wipedAt && time - wipedAt > Self.lifetime }
 
   /// Whether a packet was erased.
@@ -53,16 +53,16 @@ public struct ErasedTraces: Hashable, Sendable, WireValue {
   /// Whether this node had a peer ID before a wipe.
   public func isFormerSelf(_ peer: PeerID) -> Bool { peers.contains(hash(peer)) }
 
-  /// Whether a packet that a neighbour keeps was made before the last wipe.
+  /// Whether a packet with this timestamp is not newer than the last wipe.
   public func predatesWipe(_ timestamp: UInt64) -> Bool { timestamp <= wipedAt }
 
-  /// Whether a packet was made before the last wipe, by any clock that is right enough for the mesh.
+  /// Whether a packet predates the last wipe by more than the allowed clock difference.
   public func surelyPredatesWipe(_ timestamp: UInt64) -> Bool {
     timestamp < wipedAt && wipedAt - timestamp > Self.clockDifference
   }
 
   private func hash(_ value: some WireValue) -> UInt64 {
-    // The key has the length that the hash takes: `init` and `init(reading:)` see to that.
+    // Both initializers guarantee a key of the length that the hash requires.
     guard let hash = try? KeyedHash(key: key) else { return 0 }
     return value.bytes.withUnsafeBytes { hash.hash($0).low }
   }

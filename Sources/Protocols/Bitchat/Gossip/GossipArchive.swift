@@ -1,32 +1,33 @@
 import Common
 
-/// Public packets that this node can give to a neighbour who missed them, as they came. Facts: bitchat.md section 9.
+/// Public packets, stored as received, that this node can give to neighbours that missed them. Facts: bitchat.md
+/// section 9.
 ///
-/// Of announces there is the newest one of each peer. Messages and fragments are kept for so long, and so many of them.
+/// Holds the newest announce per peer. Messages and fragments are limited in age, number and bytes.
 public struct GossipArchive: Sendable {
-  /// A packet that is kept.
+  /// A stored packet.
   public struct Item: Hashable, Sendable {
     typealias FragmentHead = (id: FragmentID, type: MessageType)
 
-    /// The bytes as they came.
+    /// Packet as received.
     public let bytes: [UInt8]
     public let id: PacketID
     public let type: MessageType
     public let sender: PeerID
     /// Milliseconds since 1970, by the sender's clock.
     public let timestamp: UInt64
-    /// The hash of the ID that filters have: every request compares it.
+    /// Hash of the ID for sync filters, computed once because every request compares it.
     let filterHash: UInt64
-    /// Of a fragment, which packet it belongs to.
+    /// Fragment ID; nil for other packets.
     let fragment: FragmentID?
-    /// Whether it is a file, or a fragment of one.
+    /// Whether the packet is a file, or a fragment of one.
     let isFile: Bool
-    /// The time to live that it came with; 0 of an answer to a request.
+    /// TTL on arrival; 0 for an answer to a sync request.
     let timeToLive: UInt8
-    /// The mark of the device that delivered it; nil for this node's own packets, and if unknown.
+    /// Mark of the device that delivered the packet. Nil for this node's own packets, and if unknown.
     public let via: UInt32?
 
-    /// - Parameter fragment: of a fragment, which packet it belongs to, and the type of that; nil where it is to be read from the bytes.
+    /// - Parameter fragment: ID and packet type of a fragment, if known; nil to read them from the bytes.
     init(
       bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentHead? = nil,
       via: UInt32? = nil
@@ -39,13 +40,13 @@ public struct GossipArchive: Sendable {
       timeToLive = bytes.count > 2 ? bytes[2] : 0
     }
 
-    /// A stored packet; nil if the bytes are not a packet.
+    /// Decodes a packet. Nil if the bytes are not a packet.
     public init?(bytes: [UInt8], via: UInt32? = nil) {
       guard let packet = try? Packet(decoding: bytes) else { return nil }
       self.init(bytes: bytes, of: packet, via: via)
     }
 
-    /// A packet, and its bytes.
+    /// Stores a decoded packet with its bytes.
     init(bytes: [UInt8], of packet: Packet, via: UInt32? = nil) {
       self.init(
         bytes: bytes, id: PacketID(packet), type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
@@ -53,38 +54,41 @@ public struct GossipArchive: Sendable {
     }
   }
 
-  /// The most messages, and for how long each is kept by its own time.
+  /// Maximum number of messages, and maximum age by their timestamps, in milliseconds.
   static let messageLimit = 1000
   static let messageMilliseconds: UInt64 = 6 * 3600 * 1000
-  /// The most bytes of them.
+  /// Maximum bytes of messages.
   static let messageBytes = 4 << 20
-  /// The most fragments of public packets and files that need none, and the most bytes of them: a file of 1 MiB and another one.
+  /// Maximum number of fragments of public packets and unfragmented files, and their maximum bytes: a file of 1 MiB and
+  /// a half.
   static let fragmentLimit = 3000
   static let fragmentBytes = 3 << 19
-  /// For how long a file is kept, whole or in fragments: nobody takes one that is older. The iOS app keeps them for so long.
+  /// Maximum age of a file, whole or in fragments, in milliseconds. Receivers reject older ones; the iOS app uses the
+  /// same value.
   static let fileMilliseconds: UInt64 = 15 * 60 * 1000
-  /// The most announces.
+  /// Maximum number of announces.
   static let announceLimit = PeerTable.peerLimit
-  /// So old an announce may be by itself, and so old before messages of its sender.
+  /// Maximum age of an announce that is sent by itself, and of one that is sent before messages of its sender, in
+  /// milliseconds.
   static let announceMilliseconds: UInt64 = 60 * 1000
   static let oldAnnounceMilliseconds: UInt64 = 900 * 1000
-  /// So many announces crowd nothing out: a filter holds almost three times as many.
+  /// Number of announces up to which they fit beside messages in a filter. A filter holds almost three times as many.
   static let crowd = 128
-  /// Where there are more, those that have come as far as they go are given with messages alone. In a smaller field that would
-  /// keep peers seven hops away from each other unknown, and their lines waiting.
+  /// Number of announces above which those that arrived with a TTL of 1 are sent only with messages. In smaller
+  /// networks this would leave peers seven hops apart unknown to each other, and their public messages undisplayed.
   static let largeCrowd = 512
-  /// Where there are too many, announces are asked for with every fourth request.
+  /// With more announces than `crowd`, every fourth request asks for announces.
   static let announcesEvery = 4
 
   private var announces = DenseTable<PeerID, Item>()
-  /// Peers whose announces are here no longer, as they have left.
+  /// Peers that have left, and whose announces are removed.
   private var departed: Set<PeerID> = []
   private var messages = Shelf(limit: messageLimit, byteLimit: messageBytes, isShared: true)
   private var fragments = Shelf(limit: fragmentLimit, byteLimit: fragmentBytes)
-  /// Whether messages are kept at all.
+  /// Whether messages are stored at all.
   private let keepsMessages: Bool
 
-  /// - Parameter keepsMessages: false for a relay that stores nothing; it still knows announces.
+  /// - Parameter keepsMessages: false for a relay, which stores only announces.
   init(keepsMessages: Bool = true) {
     self.keepsMessages = keepsMessages
   }
@@ -94,9 +98,9 @@ public struct GossipArchive: Sendable {
   var fragmentCount: Int { fragments.count }
   var bytes: Int { announces.values.reduce(messages.bytes + fragments.bytes) { $0 + $1.bytes.count } }
 
-  /// Keeps a packet whose signature holds, or a fragment of a public packet. Another type is not kept.
+  /// Stores a packet whose signature is valid, or a fragment of a public packet. Ignores other types.
   ///
-  /// - Returns: whether it is a message that was not there.
+  /// - Returns: whether it is a new message.
   mutating func keep(_ item: Item) -> Bool {
     switch item.type {
     case .announce:
@@ -121,40 +125,40 @@ public struct GossipArchive: Sendable {
     }
   }
 
-  /// The last announce of a peer.
+  /// Latest announce of a peer.
   func announce(of peer: PeerID) -> Item? { announces[peer] }
 
-  /// Whether this is the last announce of a peer.
+  /// Whether the packet is the latest announce of a peer.
   func isLastAnnounce(_ id: PacketID, of peer: PeerID) -> Bool {
     announces.place(of: peer).map { announces.values[$0].id == id } ?? false
   }
 
-  /// Whether a packet is a newer announce that says what the last one of its sender said.
+  /// Whether a packet is a newer announce with the payload of its sender's latest one.
   func isRepeated(by view: PacketView) -> Bool {
     guard let place = announces.place(of: view.sender) else { return false }
     return view.timestamp > announces.values[place].timestamp && view.hasPayload(of: announces.values[place].bytes)
   }
 
-  /// The messages, and the files that are one packet.
+  /// IDs of stored messages and unfragmented files.
   var publicPackets: [PacketID] { (messages.items + fragments.items).filter { $0.type != .fragment }.map(\.id) }
 
   func hasMessage(_ id: PacketID) -> Bool { messages.has(id) }
 
-  /// A peer has left: it is not announced to anybody any more.
+  /// Removes the announce of a peer that has left.
   mutating func leave(_ peer: PeerID) {
     announces[peer] = nil
     departed.insert(peer)
-    // Of those that have said nothing no message is here.
+    // The store has no messages of peers that are dropped here.
     guard departed.count > Self.messageLimit else { return }
     departed.formIntersection(messages.items.map(\.sender))
   }
 
-  /// Forgets the fragments of one packet.
+  /// Removes the fragments of one packet.
   mutating func forget(_ id: FragmentID, of sender: PeerID) {
     fragments.removeAll { $0.fragment == id && $0.sender == sender }
   }
 
-  /// The fragments that are here of these packets, whoever says to have sent them.
+  /// Returns the stored fragments of these packets, whatever sender they name.
   func fragments(of ids: Set<FragmentID>) -> [FragmentID: [Item]] {
     var found: [FragmentID: [Item]] = [:]
     for item in fragments.items {
@@ -163,10 +167,10 @@ public struct GossipArchive: Sendable {
     return found
   }
 
-  /// Forgets a file that is one packet.
+  /// Removes an unfragmented file.
   mutating func forget(filePacket bytes: [UInt8]) { fragments.removeAll { $0.bytes == bytes } }
 
-  /// Forgets everything of a sender who is blocked.
+  /// Removes all packets of a blocked sender.
   mutating func forget(_ sender: PeerID) {
     announces[sender] = nil
     messages.removeAll { $0.sender == sender }
@@ -175,7 +179,7 @@ public struct GossipArchive: Sendable {
 
   mutating func removeAll() { self = GossipArchive(keepsMessages: keepsMessages) }
 
-  /// Forgets what is too old.
+  /// Removes packets that exceed their maximum age.
   ///
   /// - Parameter time: milliseconds since 1970, by this node's clock.
   mutating func age(at time: UInt64) {
@@ -185,13 +189,15 @@ public struct GossipArchive: Sendable {
     fragments.removeAll { !$0.isFresh(at: time) }
   }
 
-  /// What a neighbour does not have, by what it says: announces that are fresh, and were passed on to here; messages; fragments and
-  /// small files. Before the first that a sender has said goes that sender's announce, fresh or not, for nobody takes a line or a file
-  /// from a peer that it does not know. The oldest come first.
+  /// Packets that a neighbour lacks according to its request: recent announces, messages, fragments and unfragmented
+  /// files, oldest first.
   ///
-  /// An announce that came in an answer itself is of somebody further away than announces are meant to go, and goes on with
-  /// what its sender has said alone: else one neighbour after the other would bring everybody's to everybody, each time anew. In a large crowd the
-  /// same holds of one that has come as far as its time to live brought it.
+  /// The announce of a sender, recent or not, precedes its first packet, because nodes reject messages and files of
+  /// unknown peers.
+  ///
+  /// An announce received in a sync answer comes from beyond the usual reach of announces. It is sent only with packets
+  /// of its sender; otherwise neighbours would spread every announce to everybody. In networks above `largeCrowd` this
+  /// also holds for announces that arrived with a TTL of 1.
   func missing(_ request: SyncRequest, at time: UInt64) -> [Item] {
     let types = request.types ?? .usual
     let known = FilterValues(request.filter)
@@ -206,12 +212,13 @@ public struct GossipArchive: Sendable {
       else { return }
       found.append(item)
     }
-    /// What somebody has said goes behind that peer's announce.
+    /// Appends packets behind the announces of their senders.
     func give(_ items: [Item]) {
       for sender in Set(items.map(\.sender)).sorted() { announce(sender, youngerThan: Self.oldAnnounceMilliseconds) }
       found += items
     }
-    // Announces have no beginning where messages are asked for as well: the iOS app's `since` says nothing of them.
+    // If messages are requested too, `since` does not limit announces: in requests of the iOS app it concerns messages
+    // only.
     if types.contains(.announce) {
       let hasBeginning = types == .announce
       let fewestHops: UInt8 = announces.count > Self.largeCrowd ? 2 : 1
@@ -225,7 +232,7 @@ public struct GossipArchive: Sendable {
     if types.contains(.message) {
       let oldest = max(request.since ?? 0, time - min(time, Self.messageMilliseconds))
       let wanted = messages.items(since: oldest) { !known.mayHave($0) }
-      // Nobody takes a message of a peer that it does not know, and of one that has left there is no announce to give.
+      // Nodes reject messages of unknown peers, and there is no announce to send for a peer that has left.
       give(wanted.filter { !departed.contains($0.sender) })
     }
     if types.contains(.fragment) {
@@ -245,12 +252,14 @@ public struct GossipArchive: Sendable {
     return found
   }
 
-  /// Requests for what this node does not have. One asks for everything, as long as one filter holds all that this node has.
-  /// Where announces would crowd the messages out of it, messages are asked for by themselves, and announces too, but seldom: flooding
-  /// brings them, and each answer has those of the senders of its messages.
+  /// Requests for the packets that this node lacks.
+  ///
+  /// A single request asks for all types if one filter holds everything that this node has. If announces would displace
+  /// messages from the filter, messages are requested separately. Announces are then requested rarely, because flooding
+  /// delivers them and answers include those of message senders.
   ///
   /// - Parameters:
-  ///   - round: how many requests went before to this neighbour.
+  ///   - round: number of earlier requests to this neighbour.
   ///   - time: milliseconds since 1970, by this node's clock.
   func requests(for types: SyncTypes, round: Int, at time: UInt64) -> [SyncRequest] {
     let isOfBoth = types.contains(.announce) && types != .announce
@@ -265,7 +274,7 @@ public struct GossipArchive: Sendable {
     ].compactMap(\.self)
   }
 
-  /// Whether there is surely more than one filter holds.
+  /// Whether the packets certainly exceed one filter.
   private func isOverfull(_ types: SyncTypes, at time: UInt64) -> Bool {
     let others = types.contains(.message) ? messages.count : 0
     guard others <= SyncFilter.mostUsual, others + announces.count > SyncFilter.mostUsual else {
@@ -275,16 +284,16 @@ public struct GossipArchive: Sendable {
       > SyncFilter.mostUsual
   }
 
-  /// A request for what this node does not have: a filter of what it has. Where that is too much for one filter, it is of the
-  /// newest, and nothing older than those is asked for.
+  /// Request with a filter of the packets that this node has. If they exceed one filter, it holds the newest, and the
+  /// request asks for nothing older.
   ///
   /// - Parameters:
-  ///   - isBare: whether it says no more than the seed's document has, in a shorter filter.
+  ///   - isBare: whether the request has only the fields of the seed's document, and a shorter filter.
   ///   - time: milliseconds since 1970, by this node's clock.
   func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
-    // No filter holds more than the newest of each kind; one more shows that there are more.
+    // A filter holds at most the newest `mostUsual` of each kind; one more item shows that there are more.
     let most = SyncFilter.mostUsual + 1
-    // Messages lie in their order; the others are put in between.
+    // Messages are already sorted; the others are merged.
     var moments = types.contains(.message) ? messages.items.suffix(most).map { Moment($0) } : []
     let sorted = moments.count
     if types.contains(.announce) {
@@ -306,12 +315,12 @@ public struct GossipArchive: Sendable {
     // M is the number of IDs in the filter times 2^P.
     let included = Int(filter.m >> UInt32(filter.p))
     var since = included > 0 && included < moments.count ? moments[included - 1].timestamp : nil
-    // Where the filter ends amid the fragments of one packet, these are not asked for: most of them are here.
+    // If the filter ends between fragments with one timestamp, these are not requested: most of them are stored.
     if let oldest = since, moments[included].timestamp == oldest, moments[included].isFragment { since = oldest + 1 }
     return try? SyncRequest(filter: filter, types: types, since: since)
   }
 
-  /// What a request takes of an item: without its bytes, so that going through a thousand costs little.
+  /// Fields of an item that a request needs. Without the bytes, copying a thousand of them is cheap.
   struct Moment: Sendable {
     let timestamp: UInt64
     let id: PacketID
@@ -330,7 +339,7 @@ public struct GossipArchive: Sendable {
 }
 
 extension GossipArchive.Item {
-  /// The order of time; of one moment that of the IDs.
+  /// Orders by timestamp, then by ID.
   static func isOlder(_ left: Self, _ right: Self) -> Bool {
     (left.timestamp, left.id.high, left.id.low) < (right.timestamp, right.id.high, right.id.low)
   }
@@ -339,12 +348,12 @@ extension GossipArchive.Item {
     timestamp > time || time - timestamp <= age
   }
 
-  /// Whether somebody may still take it: a file, a message, or a fragment of either.
+  /// Whether receivers still accept the packet: up to 15 min for files and their fragments, 6 h for others.
   func isFresh(at time: UInt64) -> Bool {
     isYounger(than: isFile ? GossipArchive.fileMilliseconds : GossipArchive.messageMilliseconds, at: time)
   }
 
-  /// The ID of the fragment that the bytes are, and the type of the packet that it is of.
+  /// Returns ID and packet type of an encoded fragment; nil for any other packet.
   static func fragmentHead(in bytes: [UInt8]) -> FragmentHead? {
     guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
     let isPlain = !view.flags.contains(.compressed)

@@ -1,5 +1,5 @@
-/// Number and bytes of stored items, by the peer that sent them and the device that delivered them. If there are too many, it selects the
-/// senders whose items are evicted first, so that nobody evicts the items of others, under any number of names.
+/// Number and bytes of stored items, by sending peer and delivering device. If there are too many, it selects the
+/// senders whose items are evicted first. No peer can therefore evict the items of others, under any number of names.
 public struct Shares: Sendable {
   /// Maximum number and bytes of items.
   public typealias Limit = (count: Int, bytes: Int)
@@ -90,16 +90,16 @@ public struct Shares: Sendable {
   /// The senders for whom `isGreedy` holds.
   public func greedy(within limit: Limit) -> Set<PeerID?> { Set(amounts.keys.filter { isGreedy($0, within: limit) }) }
 
-  /// The senders whose oldest items are evicted first, by the first of these rules that applies:
+  /// Returns the senders whose oldest items are evicted first, by the first of these rules that applies:
   ///
-  /// 1. senders with more than a quarter (the user of this node, nil: more than half);
-  /// 2. if peers that are not trusted have more than a quarter together: of the items that the device with the most of theirs delivered, the
-  ///    items of the peer with the most of these;
-  /// 3. all peers;
-  /// 4. the user of this node.
+  /// 1. Senders with more than a quarter of the limit (the user of this node, nil: more than half).
+  /// 2. If untrusted peers together have more than a quarter: on the device that delivered most of it, the peers with
+  ///    the most.
+  /// 3. All peers.
+  /// 4. The user of this node.
   ///
-  /// Rule 2 keeps the items of favourite and verified peers although many identities have less than a quarter each. It also keeps a
-  /// stranger's items although another device delivers those of many identities, or one identity behind the same relay sends many.
+  /// Rule 2 protects the items of favourite and verified peers from many identities with less than a quarter each. It
+  /// also protects a stranger from many identities on another device, and from a busy identity behind the same relay.
   public func firstToGo(within limit: Limit, isTrusted: (PeerID) -> Bool = { _ in false }) -> Losers {
     let greedy = greedy(within: limit)
     if !greedy.isEmpty { return Losers(peers: greedy, device: nil) }

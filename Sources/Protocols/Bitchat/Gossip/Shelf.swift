@@ -1,30 +1,30 @@
-/// Packets of one kind, so many and of so many bytes at most: the oldest goes first, or, where nobody may take the room of all others, the
-/// oldest of those that `Shares` names.
+/// Packets of one kind, limited in number and bytes. The oldest is evicted first. With shares, the oldest of the
+/// senders selected by `Shares` is evicted first.
 struct Shelf: Sendable {
   private let limit: Int
   private let byteLimit: Int
   private let isShared: Bool
   private var shares = Shares()
   private var ids: Set<PacketID> = []
-  /// The oldest first; of one moment, where senders are certain, by their IDs, and else as they came.
+  /// Oldest first. With shares, packets of one timestamp are ordered by ID, otherwise by arrival.
   private(set) var items: [GossipArchive.Item] = []
   private(set) var bytes = 0
 
-  /// - Parameter isShared: whether senders have shares. Only where they are certain.
+  /// - Parameter isShared: whether each sender has a share. Use only where senders are authenticated.
   init(limit: Int, byteLimit: Int, isShared: Bool = false) {
     (self.limit, self.byteLimit, self.isShared) = (limit, byteLimit, isShared)
   }
 
   var count: Int { items.count }
 
-  /// Those of this time and later, the oldest first.
+  /// Items with this timestamp or a later one, oldest first.
   ///
-  /// - Parameter isWanted: says it of the hash of an item.
+  /// - Parameter isWanted: filter on the hash of an item.
   func items(since time: UInt64, where isWanted: (UInt64) -> Bool) -> [GossipArchive.Item] {
     items[place { $0.timestamp < time }...].filter { isWanted($0.filterHash) }
   }
 
-  /// How many are so; the first ones are.
+  /// Returns the number of items at the beginning for which `isBefore` holds.
   private func place(where isBefore: (GossipArchive.Item) -> Bool) -> Int {
     var (low, high) = (0, items.count)
     while low < high {
@@ -36,16 +36,17 @@ struct Shelf: Sendable {
 
   func has(_ id: PacketID) -> Bool { ids.contains(id) }
 
-  /// - Returns: false for a packet that was there, and for one that is older than all of a full shelf.
+  /// - Returns: false for a packet that was stored before, and for one older than all packets of a full store.
   mutating func insert(_ item: GossipArchive.Item) -> Bool {
     guard ids.insert(item.id).inserted else { return false }
-    // All fragments of a packet have its time: by their IDs, half of them would have to move for each that comes.
+    // All fragments of a packet have one timestamp. Ordering them by ID would move half of them at each insertion.
     items.insert(
       item, at: isShared ? place { GossipArchive.Item.isOlder($0, item) } : place { $0.timestamp <= item.timestamp })
     bytes += item.bytes.count
     if isShared { shares.add(from: item.sender, via: item.via, bytes: item.bytes.count) }
     if !isShared, count > limit || bytes > byteLimit {
-      // Many at a time: to move the others up each time would take longer than all else that becomes of a fragment.
+      // Evicts a 16th at once: moving the rest up for each insertion would take longer than all other work on a
+      // fragment.
       let oldest = Array(items.prefix(max(1, limit / 16)))
       items.removeFirst(oldest.count)
       for item in oldest { forget(item) }
@@ -61,14 +62,14 @@ struct Shelf: Sendable {
     for item in unwanted { forget(item) }
   }
 
-  /// The place of the packet that goes first.
+  /// Index of the packet to evict.
   private var next: Int? {
     guard isShared else { return items.indices.first }
     let losers = shares.firstToGo(within: (limit, byteLimit))
     return items.firstIndex { losers.contains($0.sender, via: $0.via) } ?? items.indices.first
   }
 
-  /// Counts a packet out that has left `items`.
+  /// Updates the index and sums for a packet that was removed from `items`.
   private mutating func forget(_ item: GossipArchive.Item) {
     guard ids.remove(item.id) != nil else { return }
     bytes -= item.bytes.count

@@ -1,21 +1,21 @@
 import Common
 import Crypto
 
-/// When a neighbour is asked what it has, and how often one that asks is answered. Facts: bitchat.md section 9.
+/// Schedules sync requests to neighbours, and limits the answers to theirs. Facts: bitchat.md section 9.
 struct SyncSchedule: Sendable {
-  /// From a neighbour's first announce until it is asked.
+  /// Time from a neighbour's first announce to the first request.
   static let firstDelay = Duration.seconds(1)
-  /// From one request to the next, give or take a fifth.
+  /// Time between requests, ± 20 %.
   static let period = Duration.seconds(15)
-  /// The same two with a neighbour of dialect S.
+  /// Delay and period for a neighbour of dialect S.
   static let slowFirstDelay = Duration.seconds(5)
   static let slowPeriod = Duration.seconds(30)
-  /// Fragments are asked for with every second request.
+  /// Every second request, beginning with the first, asks for fragments.
   static let fragmentsEvery = 2
-  /// So many requests of a neighbour are answered within `answerPeriod`.
+  /// Maximum requests of a neighbour that are answered per `answerPeriod`.
   static let answers = 8
   static let answerPeriod = Duration.seconds(30)
-  /// So long after a request its answers are awaited.
+  /// Time after a request in which packets count as its answers.
   static let answerTime = Duration.seconds(30)
 
   private struct Neighbour: Sendable {
@@ -27,14 +27,14 @@ struct SyncSchedule: Sendable {
 
   private var neighbours = LinkTable<Neighbour>()
 
-  /// When a request is due next; nil without neighbours.
+  /// Next time at which a request is due; nil without neighbours.
   var deadline: Instant? {
     var first: Instant?
     for neighbour in neighbours.values where first.map({ neighbour.due < $0 }) ?? true { first = neighbour.due }
     return first
   }
 
-  /// A peer has announced itself over a link of its own for the first time.
+  /// Starts the schedule of a link at the first direct announce of its peer.
   mutating func begin(_ link: LinkID, isSlow: Bool = false, at now: Instant) {
     guard neighbours[link] == nil else { return }
     neighbours[link] = Neighbour(due: now.advanced(by: isSlow ? Self.slowFirstDelay : Self.firstDelay))
@@ -44,9 +44,9 @@ struct SyncSchedule: Sendable {
 
   mutating func removeAll() { neighbours = LinkTable() }
 
-  /// The links on which a request is due, what it is about, and how many went before it.
+  /// Returns the links on which a request is due, with the requested types and the number of earlier requests.
   ///
-  /// - Parameter slow: the links whose neighbours are asked half as often.
+  /// - Parameter slow: links whose neighbours are asked half as often.
   mutating func takeDue(
     _ random: inout some RandomSource, slow: Set<LinkID> = [], at now: Instant
   ) -> [(link: LinkID, types: SyncTypes, round: Int)] {
@@ -65,15 +65,15 @@ struct SyncSchedule: Sendable {
     return due
   }
 
-  /// The neighbour is asked for something besides.
+  /// Records a request to the neighbour outside the schedule.
   mutating func ask(_ link: LinkID, at now: Instant) { neighbours[link]?.askedAt = now }
 
-  /// Whether a request that came over this link is answered.
+  /// Whether a request from this link may be answered; counts it if so.
   mutating func takeAnswer(on link: LinkID, at now: Instant) -> Bool {
     neighbours[link]?.bucket.take(at: now) ?? false
   }
 
-  /// Whether what comes over this link may be an answer: the neighbour was asked a short time ago.
+  /// Whether packets from this link may be answers: the last request is at most `answerTime` ago.
   func awaitsAnswer(on link: LinkID, at now: Instant) -> Bool {
     neighbours[link]?.askedAt.map { $0.duration(to: now) <= Self.answerTime } ?? false
   }

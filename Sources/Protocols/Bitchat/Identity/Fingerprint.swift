@@ -16,7 +16,7 @@ public struct Fingerprint: Hashable, Sendable {
     self.bytes = bytes
   }
 
-  /// The ID that a peer with this fingerprint has on the air.
+  /// Peer ID of the owner: the first eight bytes.
   public var peerID: PeerID {
     PeerID(rawValue: bytes.prefix(PeerID.size).reduce(0) { $0 << 8 | UInt64($1) })
   }

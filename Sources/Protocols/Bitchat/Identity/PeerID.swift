@@ -1,10 +1,11 @@
 import Bytes
 import Crypto
 
-/// Who a peer is on the air: the first eight bytes of the SHA-256 of its Noise static key. Facts: bitchat.md section 4.
+/// Identifies a peer in packets: the first eight bytes of the SHA-256 of its Noise static key. Facts: bitchat.md
+/// section 4.
 ///
-/// The text is 16 lower-case hexadecimal digits. The order is that of the texts, which is that of the numbers: of two peers
-/// that begin a handshake at a time, the smaller one stays initiator.
+/// The text is 16 lower-case hexadecimal digits. Texts and numbers sort alike. If two peers begin a handshake at once,
+/// the one with the smaller ID stays initiator.
 public struct PeerID: WireValue, Hashable, Sendable {
   public static let size = 8
 
@@ -15,7 +16,7 @@ public struct PeerID: WireValue, Hashable, Sendable {
     self.rawValue = rawValue
   }
 
-  /// The ID of the peer with this static key.
+  /// Derives the ID from the static key of a peer.
   public init(noiseKey: X25519.PublicKey) {
     self.init(rawValue: noiseKey.withBytes { SHA256.words($0) }.first)
   }
@@ -33,7 +34,7 @@ public struct PeerID: WireValue, Hashable, Sendable {
 
   public func write(to writer: inout ByteWriter) { writer.u64be(rawValue) }
 
-  /// The recipient that means everybody. The Android app sends it with public packets, the iOS app sends none.
+  /// Recipient of public packets in the Android app. The iOS app omits the recipient.
   public static let everybody = PeerID(rawValue: .max)
 }
 

@@ -2,10 +2,10 @@ import Common
 import Crypto
 import Noise
 
-/// The device at the other end of a link: its Bluetooth address, or the link itself if the address is unknown.
+/// Device at the other end of a link: its Bluetooth address, or the link itself if the address is unknown.
 ///
-/// Shares of limited resources are counted by origin, because a sender can write any name and generate any number of identities. A device
-/// that changes its address, or has several radios, has several origins.
+/// Shares of limited resources are counted by origin, because a sender can use any name and generate any number of
+/// identities. A device that changes its address, or has several radios, has several origins.
 public struct DeviceOrigin: Hashable, Comparable, Sendable {
   private enum Kind: Hashable, Sendable {
     case address(UInt64)

@@ -1,39 +1,42 @@
 import Common
 
-/// What a packet is to the queue of a link: what goes first where there is no room, and what may overtake.
+/// Class of a packet in the queue of a link. It decides which packets are dropped first, and which may overtake.
 public enum PacketClass: Int, CaseIterable, Hashable, Sendable, Comparable {
-  /// Public chat of others.
+  /// Public messages of others.
   case publicChat
-  /// What a neighbour asked for.
+  /// Answers to sync requests.
   case syncAnswer
   /// Fragments of others.
   case fragment
-  /// A file of this node's, or a fragment of one. Everything else overtakes it.
+  /// File of this node, or a fragment of one. All other classes overtake it.
   case file
-  /// Packets of others for one peer.
+  /// Packets of others that are addressed to one peer.
   case directed
-  /// Announces, also those of others. A few at a time overtake all else, for nobody takes a line from a peer that it does not know.
+  /// Announces, this node's and relayed ones. A few in a row overtake all else, because nodes reject messages of
+  /// unknown peers.
   case announce
-  /// What this node says, receipts included.
+  /// Messages of this node, receipts included.
   case own
   case handshake
 
   public static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Packets that wait until a link takes them.
+/// Queue of packets that wait for a link.
 ///
-/// Where there is no room, of chat, answers, fragments, announces and what others send to one peer the class that takes the most loses
-/// its oldest, so that whoever sends very much of one pushes out nothing of the others; where there are none of these, the first class
-/// that has one. What this node says has capacity of its own: it waits there in its order, and where that is full, nothing more is taken.
+/// When it is full, it drops the oldest packet of the class with the most bytes among chat, answers, fragments,
+/// directed packets and announces. A flood of one class therefore does not displace the others. If these are empty, the
+/// first class with a packet loses its oldest.
+///
+/// Messages of this node have a capacity of their own and stay in order. When it is used up, new ones are rejected.
 public struct LinkQueue: Sendable {
-  /// The most packets that wait, and the most bytes.
+  /// Maximum number and bytes of queued packets, without own messages.
   static let limit = 256
   static let byteLimit = 64 << 10
-  /// The most packets of this node that wait beside those, and the most bytes.
+  /// Maximum number and bytes of queued own messages.
   static let ownLimit = 1024
   static let ownByteLimit = 512 << 10
-  /// So many announces in a row overtake what else waits; then one packet of that goes.
+  /// Maximum announces in a row that overtake other packets.
   static let announcesInARow = 4
 
   private struct Item: Sendable {
@@ -42,37 +45,38 @@ public struct LinkQueue: Sendable {
   }
 
   private var items: [Fifo<Item>] = PacketClass.allCases.map { _ in Fifo() }
-  /// Bytes by class.
+  /// Queued bytes per class.
   private var weights = PacketClass.allCases.map { _ in 0 }
   private var nextNumber = 0
-  /// What comes by the hundred, and takes turns with what else waits.
+  /// Classes with many packets, which alternate with the other ones.
   private static let bulk = [PacketClass.syncAnswer, .fragment]
-  /// What takes turns with it.
+  /// Classes that alternate with `bulk`.
   private static let others = PacketClass.allCases.filter { !bulk.contains($0) && $0 != .file && $0 != .announce }
-  /// Whether the next one of those goes before what else waits.
+  /// Whether the next packet is one of `bulk`.
   private var isTurnOfBulk = false
-  /// How many announces have overtaken what waits, since something of that went.
+  /// Number of announces that have overtaken others since the last other packet.
   private var overtaking = 0
   public private(set) var count = 0
   public private(set) var bytes = 0
-  /// Whether files wait, however long: somebody else needs the radio.
+  /// Whether files are held back because another node or service needs the radio.
   public var holdsFiles = false
 
   public init() {}
 
   public var isEmpty: Bool { count == 0 }
-  /// How many packets of files wait.
+  /// Number of queued packets of files.
   public var files: Int { items[PacketClass.file.rawValue].count }
 
-  /// Whether so much of this node waits that it should say nothing more for now. Receipts and answers have room all the same.
+  /// Whether three quarters of the capacity for own messages are used. New messages should then wait; receipts and
+  /// answers still fit.
   public var isOwnFull: Bool {
     let own = PacketClass.own.rawValue
     return items[own].count >= Self.ownLimit * 3 / 4 || weights[own] >= Self.ownByteLimit * 3 / 4
   }
 
-  /// Takes a packet in.
+  /// Queues a packet.
   ///
-  /// - Returns: the classes of packets that went for it; the packet's own if it is the one.
+  /// - Returns: classes of the packets dropped for it, or the packet's own class if it was rejected.
   public mutating func append(_ packet: [UInt8], as kind: PacketClass) -> [PacketClass] {
     let own = PacketClass.own.rawValue
     guard kind != .own || items[own].count < Self.ownLimit && weights[own] + packet.count <= Self.ownByteLimit else {
@@ -92,7 +96,7 @@ public struct LinkQueue: Sendable {
     return dropped
   }
 
-  /// Takes packets of files out that are not wanted any more, also those that a neighbour asked for.
+  /// Removes queued packets of files, and of sync answers, for which `isUnwanted` holds.
   public mutating func removeFiles(where isUnwanted: ([UInt8]) -> Bool) {
     for kind in [PacketClass.file, .syncAnswer] {
       var kept = Fifo<Item>()
@@ -106,11 +110,11 @@ public struct LinkQueue: Sendable {
     }
   }
 
-  /// The packet that goes next: an announce, a few times in a row; or else, in turn, the fragment or answer and the other packet that
-  /// wait longest; or else one of a file; nil without packets.
+  /// Next packet to send; nil if there is none. Announces go first, a few in a row. Then `bulk` and other classes
+  /// alternate, the oldest packet first. Files go last.
   public var first: [UInt8]? { next.flatMap { items[$0.rawValue].first?.bytes } }
 
-  /// Takes `first` away.
+  /// Removes the packet that `first` returned.
   public mutating func removeFirst() {
     guard let next else { return }
     _ = pop(next)
@@ -122,13 +126,13 @@ public struct LinkQueue: Sendable {
     }
   }
 
-  /// The class of the packet that goes next.
+  /// Class of the next packet.
   public var next: PacketClass? {
     guard !items[PacketClass.announce.rawValue].isEmpty else { return nextOfOthers }
     return overtaking >= Self.announcesInARow && isSomethingOvertaken ? nextOfOthers : .announce
   }
 
-  /// Whether something but files waits for announces to go.
+  /// Whether packets other than files wait behind announces.
   private var isSomethingOvertaken: Bool { nextOfOthers.map { $0 != .file } ?? false }
 
   private var nextOfOthers: PacketClass? {
@@ -137,7 +141,7 @@ public struct LinkQueue: Sendable {
     return other ?? (holdsFiles || files == 0 ? nil : .file)
   }
 
-  /// Of some classes, that of the packet that waits longest.
+  /// Returns the class, among `kinds`, whose packet has waited longest.
   private func oldest(of kinds: [PacketClass]) -> PacketClass? {
     var oldest: (kind: PacketClass, number: Int)?
     for kind in kinds {
@@ -149,7 +153,7 @@ public struct LinkQueue: Sendable {
     return oldest?.kind
   }
 
-  /// The class that loses its oldest packet.
+  /// Class that loses its oldest packet when the queue is full.
   private var loser: PacketClass? {
     var heaviest = PacketClass.publicChat
     for kind in [PacketClass.syncAnswer, .fragment, .directed, .announce]

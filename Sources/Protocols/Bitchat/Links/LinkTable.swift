@@ -1,9 +1,9 @@
 import Common
 
-/// What belongs to the links, in the order of their numbers. A node has a few links, and looks one up for each frame: going through a
-/// few numbers is quicker than hashing one.
+/// Values per link, sorted by link number. A node has few links and looks one up for each frame: a linear search is
+/// faster than hashing.
 struct LinkTable<Value: Sendable>: Sendable {
-  /// Ascending.
+  /// Link IDs in ascending order.
   private(set) var keys: [LinkID] = []
   private(set) var values: [Value] = []
 
@@ -34,7 +34,7 @@ struct LinkTable<Value: Sendable>: Sendable {
     }
   }
 
-  /// Changes the value at a place that `index(of:)` gave.
+  /// Changes the value at an index returned by `index(of:)`.
   mutating func change(at index: Int, _ change: (inout Value) -> Void) { change(&values[index]) }
 }
 

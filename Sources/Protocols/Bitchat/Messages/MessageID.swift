@@ -1,12 +1,12 @@
 import Bytes
 import Crypto
 
-/// What a message is called. Private messages carry their ID, 1 to 255 bytes of UTF-8; public messages have one that each app
-/// makes up by its own rule. Facts: bitchat.md sections 5.1 and 5.2.
+/// ID of a message, 1 to 255 bytes of UTF-8. Private messages carry it; for public messages each app derives it by its
+/// own rule. Facts: bitchat.md sections 5.1 and 5.2.
 public struct MessageID: Hashable, Sendable {
   public let text: String
 
-  /// Throws `badValue` if there is no character, and `tooLong` over 255 bytes.
+  /// Throws `badValue` for an empty text, and `tooLong` over 255 bytes.
   public init(_ text: String) throws(WireError) {
     guard !text.isEmpty else { throw .badValue("messageID") }
     try Text.check(text, field: "messageID")
@@ -22,7 +22,7 @@ public struct MessageID: Hashable, Sendable {
     try self.init(Text.read(bytes, field: "messageID"))
   }
 
-  /// A new ID for a private message: a random UUID in upper-case letters, as the apps make them.
+  /// Generates the ID of a private message: a random UUID in upper-case letters, as the apps do.
   public init(randomFrom random: inout some RandomSource) {
     var bytes = random.bytes(16)
     bytes[6] = bytes[6] & 0x0F | 0x40
@@ -36,13 +36,13 @@ public struct MessageID: Hashable, Sendable {
     self.text = text
   }
 
-  /// The iOS app's ID of a public message: 32 digits of SHA-256 over sender, timestamp and text without the blanks around it.
+  /// The iOS app's ID of a public message: 32 digits of a SHA-256 over sender, timestamp and trimmed text.
   public static func iOS(sender: PeerID, timestamp: UInt64, text: String) -> MessageID {
     let name = "\(sender)|\(timestamp)|\(trimmed(text))"
     return MessageID(made: Hex.encode(SHA256.hash(Array(name.utf8)).prefix(16)))
   }
 
-  /// The Android app's ID of a public message: the packet's ID in upper-case digits.
+  /// The Android app's ID of a public message: the packet ID in upper-case hexadecimal digits.
   public static func android(_ packet: PacketID) -> MessageID {
     MessageID(made: packet.description.uppercased())
   }
@@ -53,7 +53,7 @@ public struct MessageID: Hashable, Sendable {
     return String(scalars[...last])
   }
 
-  /// Whether Foundation counts the scalar among blanks and ends of lines.
+  /// Whether Foundation counts the scalar as white space or a newline.
   private static func isBlank(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x09...0x0D, 0x85: true

@@ -1,13 +1,13 @@
 import Bytes
 
-/// The payload of a public message: text in UTF-8, and nothing else. Facts: bitchat.md section 5.1.
+/// Payload of a public message: text in UTF-8. Facts: bitchat.md section 5.1.
 public struct PublicText: Hashable, Sendable {
-  /// Up to 60,000 characters, whatever characters the sender chose.
+  /// Up to 60,000 characters, not sanitised.
   public let text: String
 
   /// Throws `tooLong` for more than 60,000 characters.
   public init(_ text: String) throws(WireError) {
-    // Bytes are quicker to count, and a text of so few of them cannot have too many characters.
+    // Counting bytes is faster, and a text cannot have more characters than bytes.
     guard text.utf8.count <= Limits.publicTextCharacters || text.count <= Limits.publicTextCharacters else {
       throw .tooLong(field: "text", limit: Limits.publicTextCharacters)
     }

@@ -1,22 +1,22 @@
 import Common
 
-/// A packet that came, and how.
+/// Received packet, with its link and the way in which it arrived.
 struct Arrival: Sendable {
   let view: PacketView
   let link: LinkID
-  /// Whether it was put together from fragments: then it is not passed on. Its time to live is that of its last fragment.
+  /// Whether it was reassembled from fragments. It is then not relayed, and its TTL is the lowest of its fragments.
   let isReassembled: Bool
-  /// Whether it answers this node's request for sync: then it may be old.
+  /// Whether it answers a sync request of this node. It may then be old.
   let isAnswer: Bool
 
-  /// How many hops it has come; 1 from a neighbour.
+  /// Number of hops from the sender; 1 for a neighbour.
   var hops: Int { Int(Limits.timeToLive) + 1 - Int(min(Limits.timeToLive, view.timeToLive)) }
 
-  /// Whether it comes from its sender, and from nobody in between.
+  /// Whether the packet was received directly from its sender.
   var isDirect: Bool { view.timeToLive >= Limits.timeToLive && !isReassembled && !isAnswer }
 }
 
-/// A private message that came: its sender and its ID.
+/// Sender and ID of a received private message.
 struct ReceivedMessage: RecentKey {
   let sender: PeerID
   let id: MessageID

@@ -1,22 +1,23 @@
 import Common
 import Crypto
 
-/// Peers that are asked to prove their signing key: the key of a verification code, or any key. Facts: bitchat.md section 11.
+/// Peers that are asked to prove their signing key: the key of a verification code, or any key. Facts: bitchat.md
+/// section 11.
 ///
-/// There is one entry for a peer. It is asked again with another nonce each time, because phones answer no nonce twice, and
-/// the answer to any of them counts.
+/// Each peer has one entry. Each question has a new nonce, because phones answer a nonce once; an answer to any open
+/// question counts.
 struct AwaitedProofs: Sendable {
-  /// The most peers that are asked at a time.
+  /// Maximum peers that are asked at a time.
   static let limit = 16
-  /// So often a peer is asked, or a session is asked for, with this pause behind each time.
+  /// Maximum tries per peer, each a question or a request for a session, and the time between tries.
   static let tries = 4
   static let pause = Duration.seconds(6)
-  /// The most questions to a peer whose answers count.
+  /// Maximum open questions per peer; older ones are dropped.
   private static let askedLimit = 8
 
   struct Entry: Sendable {
     let noiseKey: X25519.PublicKey
-    /// The key of the code; nil if any key is accepted.
+    /// Key of the verification code; nil if any key is accepted.
     let signingKey: Ed25519.PublicKey?
     var asked: [VerificationChallenge] = []
     var tries = 0
@@ -32,7 +33,7 @@ struct AwaitedProofs: Sendable {
 
   func isAwaited(_ peer: PeerID) -> Bool { entries[peer] != nil }
 
-  /// Has the peer asked from now on. One that is asked already has all its time again.
+  /// Begins to ask a peer. For a peer that is being asked, the tries start again.
   mutating func begin(
     _ peer: PeerID, _ noiseKey: X25519.PublicKey, _ signingKey: Ed25519.PublicKey?, at now: Instant
   ) {
@@ -41,10 +42,10 @@ struct AwaitedProofs: Sendable {
     entries[peer] = entry
   }
 
-  /// Begins the next try, if it is due.
+  /// Begins the next try if it is due.
   ///
-  /// - Returns: nil if it is not due; else whether this is the first try, whether the last try is over, and whether an earlier question was
-  ///   not answered.
+  /// - Returns: nil if it is not due; else whether it is the first try, whether the last try has ended, and whether an
+  ///   earlier question is unanswered.
   mutating func takeDue(_ peer: PeerID, at now: Instant) -> (isFirst: Bool, isLast: Bool, isUnanswered: Bool)? {
     guard var entry = entries[peer], entry.nextTry <= now else { return nil }
     guard entry.tries < Self.tries else { return (false, true, false) }
@@ -54,7 +55,7 @@ struct AwaitedProofs: Sendable {
     return (entry.tries == 1, false, !entry.asked.isEmpty)
   }
 
-  /// A new question for the peer; the answer has the whole pause from now on.
+  /// Makes a new question for the peer, and restarts the time until the next try.
   mutating func ask(_ peer: PeerID, at now: Instant, randomFrom random: inout some RandomSource)
     -> VerificationChallenge?
   {
@@ -73,10 +74,10 @@ struct AwaitedProofs: Sendable {
     case wrong
   }
 
-  /// Judges an answer.
+  /// Checks an answer.
   ///
-  /// - Parameter keys: the possible keys of the peer, if any key is accepted.
-  /// - Returns: nil for an answer to a question that is not open.
+  /// - Parameter keys: possible keys of the peer, used if any key is accepted.
+  /// - Returns: nil if the answer belongs to no open question.
   func judge(_ response: VerificationResponse, from peer: PeerID, keys: [Ed25519.PublicKey]) -> Judgement? {
     guard let entry = entries[peer], let asked = entry.asked.first(where: { $0 == response.challenge }) else {
       return nil
@@ -85,7 +86,7 @@ struct AwaitedProofs: Sendable {
     return possible.first { response.answers(asked, key: $0) }.map { .shows($0) } ?? .wrong
   }
 
-  /// Whether a peer is asked, and any key is accepted.
+  /// Whether a peer is being asked, and any key is accepted.
   func takesAnyKey(of peer: PeerID) -> Bool { entries[peer].map { $0.signingKey == nil } ?? false }
 
   mutating func end(_ peer: PeerID) { entries[peer] = nil }

@@ -1,47 +1,48 @@
 import Common
 
-/// What a neighbour of this kind says to confirm packets of files.
+/// Confirmation of file packets by an Earshot neighbour.
 struct FileConfirmation: Hashable, Sendable {
-  /// The mark of a fragment, or what was asked with.
+  /// Mark of a fragment, or nonce of a ping.
   let mark: UInt64
-  /// Whether it names a fragment; else it is the answer to a question.
+  /// Whether `mark` names a fragment; otherwise it is the nonce of an answered ping.
   let isOfFragment: Bool
 }
 
-/// How much of what went over a link to a node of this kind its other end has taken. It confirms every few fragments, by the
-/// mark of the last one, and with it all that went before. A value.
+/// Flow control for files on a link to an Earshot peer. The peer confirms every few fragments by the mark of the last
+/// one, which also confirms all earlier ones.
 ///
-/// The other end is told after how many with a question: a ping, which goes behind the packets and whose answer confirms them. It is
-/// asked at first, when that number has changed much, behind small files, which are no fragments, and when all is to be confirmed.
+/// A ping sets the confirmation interval. It follows the packets, and its answer confirms them. A ping is sent at
+/// first, when the interval has changed much, behind files without fragments, and when everything must be confirmed.
 ///
-/// As many packets may be unconfirmed as keep the link busy, and more: what the link has taken of late in the time that a
-/// confirmation needs on an empty one, and beyond. Nothing overtakes what waits on the way, so beside chat that is little; else more,
-/// for what many packets at a time cost each program on the way, and the confirmations, is less. How long a confirmation needs is
-/// measured with the first packet, and anew every ten seconds: then all is confirmed before the next packet goes. Without that a link
-/// that is always full would pass for one that is slow.
+/// The limit on unconfirmed packets keeps the link busy: the recent rate times the time of a confirmation on an empty
+/// link, plus a margin. The margin is small beside chat, because nothing overtakes packets on the way. Otherwise it is
+/// larger, because sending many packets at a time costs less per packet.
+///
+/// The confirmation time is measured with the first packet and again every ten seconds. For the measurement, the link
+/// first drains. Otherwise a link that is always full would be mistaken for a slow one.
 struct Confirming: Sendable {
-  /// The fewest and the most packets that may be unconfirmed.
+  /// Range of the limit on unconfirmed packets.
   static let limits = 4...96
-  /// So long packets may wait on the way beside chat, or for half the time that a confirmation needs where that is longer.
+  /// Maximum queueing time beside chat, or half a confirmation time if that is longer.
   static let wait = Duration.milliseconds(40)
-  /// The same where nobody chats: the first line after that may wait so long.
+  /// Maximum queueing time without chat. The first chat message afterwards may wait as long.
   static let waitWithoutChat = Duration.milliseconds(400)
-  /// So long a confirmation is waited for at least. It can be lost.
+  /// Minimum timeout of a confirmation, which can be lost.
   static let time = Duration.seconds(1)
-  /// From one measurement on an empty link to the next; where a confirmation takes more than a 64th of this, 64 times its time.
+  /// Interval between measurements on an empty link, or 64 confirmation times if that is longer.
   static let period = Duration.seconds(10)
-  /// How fast the link is, is the best that so many confirmations have shown.
+  /// Number of recent confirmations whose best rate counts as the speed of the link.
   private static let rateCount = 10
-  /// Nothing is faster than the clock can tell.
+  /// Minimum measured time, because of the resolution of the clock.
   private static let shortestTime = Duration.milliseconds(1)
 
-  /// A packet of a file, or a question behind some.
+  /// A sent file packet, or a ping.
   private struct Sent: Sendable {
-    /// What the confirmation names; nil for a packet that is no fragment.
+    /// Value that the confirmation names; nil for a packet that is not a fragment.
     let mark: UInt64?
     let isQuestion: Bool
     let at: Instant
-    /// How many packets were confirmed by then.
+    /// Number of packets that were confirmed at the time of sending.
     let confirmed: Int
 
     func isMeant(by confirmation: FileConfirmation) -> Bool {
@@ -49,12 +50,12 @@ struct Confirming: Sendable {
     }
   }
 
-  /// The shortest time that a confirmation took.
+  /// Shortest measured time of a confirmation.
   private struct Shortest: Sendable {
     let time: Duration
-    /// When it was measured on an empty link.
+    /// Time of the measurement on an empty link.
     let measuredAt: Instant
-    /// Until when it holds. It is asked for with each packet.
+    /// End of validity, stored because each packet compares it.
     let until: Instant
 
     init(_ time: Duration, measuredAt: Instant) {
@@ -63,53 +64,53 @@ struct Confirming: Sendable {
     }
   }
 
-  /// What is unconfirmed, in the order of its going.
+  /// Unconfirmed packets and pings, in the order of sending.
   private var way: [Sent] = []
-  /// What was given up last. A confirmation of it that comes too late shows how long they take.
+  /// Packets that were last given up. A late confirmation of one shows the confirmation time.
   private var overdue: [Sent] = []
-  /// Packets that went after the last question.
+  /// Number of packets sent after the last ping.
   private var unasked = 0
   private var lastAt = Instant.zero
   private var confirmed = 0
   /// Nil before the first confirmation.
   private var shortest: Shortest?
-  /// Packets a second, as the last confirmations showed them.
+  /// Packets per second, as measured by the latest confirmations.
   private var rates: [Double] = []
-  /// Whether nothing more goes until all is confirmed.
+  /// Whether sending pauses until everything is confirmed.
   private var isEmptying = false
-  /// Whether the next confirmation says how long they take.
+  /// Whether the next confirmation measures the confirmation time.
   private var isMeasuring = true
-  /// Packets on the way.
+  /// Number of unconfirmed packets.
   private(set) var unconfirmed = 0
-  /// The most packets that may be unconfirmed now.
+  /// Current limit on unconfirmed packets.
   private(set) var limit = limits.lowerBound
-  /// After so many packets the other end is to confirm.
+  /// Number of packets after which the peer should confirm.
   private(set) var interval = interval(of: limits.lowerBound)
-  /// After how many it does, as it was told; nil before the first question.
+  /// Confirmation interval that was last sent to the peer; nil before the first ping.
   private var told: Int?
-  /// Whether chat goes over the link, or may at any moment. The next confirmation makes use of it.
+  /// Whether the link carries chat, or may at any moment. The next confirmation applies it.
   var isBesideChat = true
 
-  /// Whether the other end is to be asked now.
+  /// Whether a ping must be sent now.
   var isDue: Bool {
     guard unasked > 0 else { return false }
     if isEmptying || isMeasuring && !way.contains(where: \.isQuestion) { return true }
-    // It does not confirm what is no fragment by itself.
+    // The peer does not confirm packets that are not fragments unless asked.
     return unasked >= interval && (!isTold || way.last?.mark == nil)
   }
-  /// When the next packet may go.
+  /// Earliest time of the next packet.
   var next: Instant { hasRoom ? .zero : lastAt.advanced(by: patience) }
 
   private var hasRoom: Bool { isEmptying ? way.isEmpty : unconfirmed < limit }
-  /// A link that is slow by nature is not taken for one that is lost.
+  /// Confirmation timeout; four confirmation times on a slow link, so that it does not count as lost.
   private var patience: Duration { max(Self.time, (shortest?.time ?? .zero) * 4) }
-  /// Whether the other end confirms about as often as it is to.
+  /// Whether the interval known to the peer is within a third of `interval`.
   private var isTold: Bool { told.map { $0 * 3 >= interval * 2 && $0 * 3 <= interval * 4 } ?? false }
 
-  /// - Parameter mark: that of the fragment; nil for a packet that is none.
+  /// - Parameter mark: mark of the fragment; nil for a packet that is not a fragment.
   mutating func sent(_ mark: UInt64?, at now: Instant) {
     if !hasRoom {
-      // Nobody confirms: it goes on without, and asks anew.
+      // Confirmations have timed out: sending continues without them and measures again.
       limit = Self.limits.lowerBound
       interval = Self.interval(of: limit)
       (overdue, way, unasked, unconfirmed) = (way, [], 0, 0)
@@ -124,13 +125,15 @@ struct Confirming: Sendable {
     lastAt = now
   }
 
-  /// A question goes: it has the other end answer with the nonce, and confirm after `interval` packets from then on.
+  /// Records a ping. The peer answers with the nonce, and from then on confirms every `interval` packets.
   mutating func ask(_ nonce: UInt64, at now: Instant) {
     way.append(Sent(mark: nonce, isQuestion: true, at: now, confirmed: confirmed))
     (unasked, told) = (0, interval)
   }
 
-  /// - Returns: whether what it names is on the way; all that went before is confirmed with it.
+  /// Confirms a packet and all earlier ones.
+  ///
+  /// - Returns: whether the confirmed packet was on the way.
   mutating func confirm(_ confirmation: FileConfirmation, at now: Instant) -> Bool {
     guard let index = way.firstIndex(where: { $0.isMeant(by: confirmation) }) else {
       return isOverdue(confirmation, at: now)
@@ -162,10 +165,10 @@ struct Confirming: Sendable {
     interval = Self.interval(of: limit, wait / (shortest.time + wait))
   }
 
-  /// Confirmations cost the link as much as packets do. One comes in time where no more packets go before it than may wait on the
-  /// way, and where two are under way one that is lost holds up little.
+  /// Returns the confirmation interval, at least 2. Confirmations cost as much radio time as packets. The interval
+  /// stays below the packets that may queue, and at half the limit, so that one lost confirmation delays little.
   ///
-  /// - Parameter share: that of the packets which may wait on the way.
+  /// - Parameter share: fraction of the limit that may queue.
   private static func interval(of limit: Int, _ share: Double = 1 / 3) -> Int {
     max(Int(Double(limit) * min(share, 1 / 2)), 2)
   }

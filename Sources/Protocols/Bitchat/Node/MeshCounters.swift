@@ -1,98 +1,97 @@
 import Common
 
 extension MeshEngine {
-  /// What handshakes and sessions came to, and what was dropped of them, by name.
+  /// Counters of handshakes and sessions, by name.
   public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
 
-  /// How often each thing happened since the engine was made.
+  /// Event counters since the start of the engine.
   public struct Counters: Hashable, Sendable {
-    /// Frames that came.
+    /// Received frames.
     public var frames: UInt64 = 0
-    /// Frames that were no packets, by the name of the error.
+    /// Malformed packets, by the name of the error.
     public var malformed: [String: UInt64] = [:]
-    /// Copies of packets that had come before.
+    /// Repeated copies of packets.
     public var duplicates: UInt64 = 0
-    /// Own packets that came back.
+    /// Own packets that were received back.
     public var echoes: UInt64 = 0
-    /// Packets whose time is off by too much.
+    /// Packets whose timestamp deviates too much.
     public var clock: UInt64 = 0
-    /// Packets that answered a request and are too old all the same.
+    /// Answers to sync requests that are too old.
     public var tooOld: UInt64 = 0
-    /// Announces that are none, or whose sender is not their key's.
+    /// Malformed announces, and those whose sender does not match their key.
     public var badAnnounces: UInt64 = 0
     /// Announces with another signing key than the peer's first one.
     public var otherSigningKeys: UInt64 = 0
-    /// Announces that are older than one that came before.
+    /// Announces older than an earlier one of the peer.
     public var oldAnnounces: UInt64 = 0
-    /// New peers that came too quickly after others.
+    /// New peers that were rejected because they came too fast.
     public var tooManyIdentities: UInt64 = 0
-    /// Signatures that were not checked, because there were too many.
+    /// Packets whose signatures were not checked because of a limit.
     public var tooManySignatures: UInt64 = 0
     public var badSignatures: UInt64 = 0
-    /// Packets that nobody can verify, of which there were too many on one link.
+    /// Packets that cannot be verified, beyond the limit per link.
     public var tooManyUnverified: UInt64 = 0
-    /// Public messages that were dropped, and those that were not relayed, because there were too many from one sender, or over links
-    /// of one origin.
+    /// Public messages that were dropped, or not relayed, because of the limits per sender and per origin of links.
     public var tooManyLines: UInt64 = 0
     public var linesNotPassedOn: UInt64 = 0
-    /// Messages of handshakes that were dropped because one origin sent too many in one conversation, or for one peer.
+    /// Handshake messages dropped because of the limits on one origin per conversation and per peer.
     public var tooManyHandshakes: UInt64 = 0
-    /// Packets that were not inflated, because there was too much of that on one link.
+    /// Packets not inflated because of the limit per link.
     public var tooMuchInflation: UInt64 = 0
-    /// Announces over a link that has changed its peer a short time ago.
+    /// Announces on a link whose peer changed shortly before.
     public var refusedBindings: UInt64 = 0
-    /// Chat whose sender did not announce itself in time, or for which there was no room to wait.
+    /// Chat whose sender did not announce itself in time, or that found no buffer space.
     public var chatOfUnknown: UInt64 = 0
-    /// Texts and payloads that cannot be read.
+    /// Texts and payloads that cannot be decoded.
     public var unreadable: UInt64 = 0
-    /// Payloads inside Noise of a type that this node does not know.
+    /// Noise payloads of unknown types.
     public var unknownPayloads: UInt64 = 0
     /// Packets of blocked peers.
     public var blocked: UInt64 = 0
-    /// Fragments that contradicted the others of their packet, or were too many.
+    /// Fragments that contradict others of their packet, or exceed a limit.
     public var badFragments: UInt64 = 0
-    /// Packets of which not all fragments came in time, and those that gave way to others.
+    /// Incomplete packets that timed out or were evicted.
     public var abandonedFragments: UInt64 = 0
-    /// Requests for sync that were not answered.
+    /// Sync requests that were rejected, and answered.
     public var refusedRequests: UInt64 = 0
     public var answeredRequests: UInt64 = 0
-    /// Packets that look like answers to a request that was not made.
+    /// Packets marked as sync answers without a request.
     public var unaskedAnswers: UInt64 = 0
-    /// Packets of others that were passed on, and copies by which a relay became superfluous.
+    /// Packets of others that were relayed, and relays that copies of other nodes made superfluous.
     public var relayed: UInt64 = 0
     public var superfluous: UInt64 = 0
-    /// Packets that were relayed late, or once more, because a later copy reaches further.
+    /// Packets relayed late or again because a later copy reaches further.
     public var revived: UInt64 = 0
-    /// Packets that were to be passed on, and went for want of room.
+    /// Relays dropped because a queue was full.
     public var relaysDropped: UInt64 = 0
-    /// Files of kinds that are not taken, and those that are none.
+    /// Malformed files, and files of types that are rejected.
     public var refusedFiles: UInt64 = 0
-    /// Pings that were not answered, because there were too many.
+    /// Pings not answered because of a limit.
     public var refusedPings: UInt64 = 0
-    /// Answers to pings that were not sent, or are no longer waited for.
+    /// Answers to pings that were not sent or have timed out.
     public var unaskedPongs: UInt64 = 0
-    /// Packets that some link takes neither whole nor in fragments.
+    /// Packets that a link takes neither whole nor in fragments.
     public var unsendable: UInt64 = 0
-    /// Packets of dialect S that were taken, and those that were not.
+    /// Packets of dialect S that were accepted, and rejected.
     public var seedPackets: UInt64 = 0
     public var refusedSeed: UInt64 = 0
-    /// Peers that proved that a verification code is theirs, those that answered wrongly, and those that did not answer.
+    /// Peers that proved their verification code, answered wrongly, and did not answer.
     public var proofs: UInt64 = 0
     public var wrongProofs: UInt64 = 0
     public var missingProofs: UInt64 = 0
-    /// Answers to questions that were not asked, or not of this peer, or are over.
+    /// Answers to challenges that were not sent, went to another peer, or have timed out.
     public var unaskedProofs: UInt64 = 0
-    /// Challenges of peers that were answered, and those that meant somebody else.
+    /// Challenges that were answered, and those that concern another node.
     public var answeredChallenges: UInt64 = 0
     public var strangeChallenges: UInt64 = 0
-    /// What became of envelopes.
+    /// Counters of courier envelopes.
     public var courier = CourierCounters()
 
     public init() {}
 
     mutating func count(_ error: PacketError) { malformed[error.name, default: 0] += 1 }
 
-    /// All of them by name.
+    /// All counters by name.
     public var tallies: [Tally] {
       [
         Tally("Frames", frames), Tally("Duplicates", duplicates), Tally("Echoes", echoes), Tally("Clock", clock),

@@ -2,17 +2,17 @@ import Common
 import Crypto
 
 extension MeshEngine {
-  /// From one announce to the next, give or take some seconds: with few links and with many. Facts: bitchat.md section 1.
+  /// Range of the announce interval, in milliseconds, with few and with many links. Facts: bitchat.md section 1.
   private static let announcePeriod: ClosedRange<Int64> = 11_000...19_000
   private static let densePeriod: ClosedRange<Int64> = 22_000...38_000
-  /// The same where so many peers are known. The iOS app forgets who says nothing for 45 s.
+  /// Range with more than `crowd` known peers, in milliseconds. The iOS app forgets peers that are silent for 45 s.
   private static let crowdedPeriod: ClosedRange<Int64> = 32_000...44_000
   private static let crowd = 256
-  /// The same on a battery.
+  /// Range on battery power, in milliseconds.
   private static let sparingPeriod: ClosedRange<Int64> = 57_000...63_000
-  /// The same while no neighbour has said who it is.
+  /// Range while no neighbour has announced itself, in milliseconds.
   private static let isolatedPeriod: ClosedRange<Int64> = 3_500...4_500
-  /// Two announces to all are never nearer than that.
+  /// Minimum interval between announces to all links.
   private static let shortestPause = Duration.seconds(1)
 
   mutating func announceIfDue(_ turn: inout Turn) {
@@ -34,7 +34,7 @@ extension MeshEngine {
     broadcast(packet, as: .announce, &turn)
   }
 
-  /// Tells one link who is here.
+  /// Sends an announce over one link.
   mutating func announce(on link: LinkID, _ turn: inout Turn) {
     guard canSend, let packet = announcement(turn) else { return }
     transmit(packet, as: .announce, to: [link], &turn)
@@ -53,18 +53,18 @@ extension MeshEngine {
     return Packet(type: .announce, timestamp: timestamp(turn), sender: identity.id, payload: announcement.bytes)
   }
 
-  // MARK: From others
+  // MARK: Announces of other peers
 
-  /// The result of an announce.
+  /// Result of handling an announce.
   enum Heard {
-    /// The signing key is the pinned one, or the first.
+    /// The signing key equals the pinned one, or is the first.
     case taken
-    /// The signing key is not the pinned one, but the pinned one is not proven.
+    /// The signing key differs from the pinned one, which is not proven.
     case contested
     case refused
   }
 
-  /// Takes in an announce. It is the one packet that brings its own key.
+  /// Handles an announce, which carries the key that verifies it.
   mutating func hear(announce packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Heard {
     guard let announcement = try? Announcement(reading: packet.payload), announcement.peerID == packet.sender else {
       counters.badAnnounces += 1
@@ -76,7 +76,7 @@ extension MeshEngine {
       counters.otherSigningKeys += 1
       guard !table.isProven(packet.sender) else { return .refused }
     }
-    // One that was pushed out of the table, and has a pin, is no new identity.
+    // A peer that was evicted from the table but has a pin is not a new identity.
     let isKnown = !isOther && (table.has(packet.sender) || pinned != nil)
     guard isKnown || budget.takeIdentity(on: arrival.link, at: turn.now) else {
       counters.tooManyIdentities += 1
@@ -92,7 +92,7 @@ extension MeshEngine {
     }
     guard !isOther else {
       contest(announcement, arrival, &turn)
-      // A peer with a session may have proven the key already.
+      // If the peer has a session, it may have proven the key already.
       return table.pin(of: packet.sender) == announcement.signingKey ? .refused : .contested
     }
     learn(announcement, packet, arrival, &turn)
@@ -104,11 +104,11 @@ extension MeshEngine {
   ) {
     let peer = packet.sender
     let spokeSeed = table[peer]?.speaksSeed == true
-    // What a neighbour tells later has lost the count of its hops.
+    // A neighbour's sync answer does not show the number of hops.
     let hops = arrival.isAnswer ? max(2, table[peer]?.hops ?? 2) : arrival.hops
     guard let news = try? table.learn(announcement, at: packet.timestamp, hops: hops, now: turn.now) else {
       counters.oldAnnounces += 1
-      // It brings nothing new, and still shows whose link it came over: a newer one overtook it on another link.
+      // The announce is not new, but it still shows a link to the peer: a newer announce overtook it on another link.
       claim(arrival, of: peer, &turn)
       return
     }
@@ -130,7 +130,7 @@ extension MeshEngine {
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
 
-  /// Asks a peer for its signing key if a user has compared its fingerprint while it was out of reach.
+  /// Asks a peer for its signing key if a user has verified its fingerprint while it was out of reach.
   mutating func askForKeyOfVerified(_ peer: PeerID, _ arrival: Arrival, _ turn: inout Turn) {
     guard verified.contains(peer), !table.isProven(peer), !proofs.isAwaited(peer), let known = table[peer] else {
       return
@@ -138,8 +138,8 @@ extension MeshEngine {
     askForKey(of: peer, known.noiseKey, because: origin(of: arrival.link), &turn)
   }
 
-  /// Has a peer be held to its key in the next run as well, once it is no stranger any more: identities that somebody makes up
-  /// fill no disk.
+  /// Persists the pinned key of a peer once the peer is no longer a stranger, so that invented identities do not fill
+  /// the disk.
   mutating func keepPin(of peer: PeerID, _ turn: inout Turn) {
     guard table.isPinDue(peer), let key = table.pin(of: peer),
       table.precious.contains(peer) || budget.takePin(at: turn.now)
@@ -148,8 +148,8 @@ extension MeshEngine {
     turn.actions.append(.keep(.pin(peer, key, isProven: table.isProven(peer))))
   }
 
-  /// A link belongs to the peer that announces itself over it and nobody in between. It changes its peer once a minute at most, but
-  /// for one that has left and comes back.
+  /// Binds a link to the peer that announces itself directly over it. A link changes its peer at most once per
+  /// `MeshLink.rebindTime`, except back to a peer that has left.
   mutating func bind(_ link: LinkID, to peer: PeerID, _ turn: inout Turn) {
     guard var state = links[link], state.peer != peer else { return }
     if let boundAt = state.boundAt, boundAt.duration(to: turn.now) < MeshLink.rebindTime, state.formerPeer != peer {
@@ -167,7 +167,7 @@ extension MeshEngine {
     sync.end(link)
     sync.begin(link, isSlow: isSeed(link), at: turn.now)
     turn.actions.append(.bound(link, peer))
-    // Through the first neighbour others may be within reach again.
+    // The first neighbour may make other peers reachable again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
     owed.hurry(peer, at: turn.now)
     probeSession(with: peer, &turn)
@@ -176,30 +176,32 @@ extension MeshEngine {
     cutSecondLink(to: peer, &turn)
   }
 
-  /// Notes that a link counts as the peer's own from now on.
+  /// Records that a link now counts as the peer's own.
   private mutating func noteNeighbour(_ peer: PeerID, on link: LinkID, isNew: Bool, _ turn: Turn) {
     guard let known = table[peer] else { return }
     ways.observe(peer, isNamed: known.names(identity.id) != false, at: turn.now)
-    // Its announces arrived over other links before. Which ones is unknown.
+    // Announces of the peer arrived over other links before; which ones is unknown.
     guard isNew, known.farHops > 1 else { return }
     for other in links.keys where other != link {
       ways.note(peer, over: other, hops: Int(known.farHops), at: turn.now)
     }
   }
 
-  /// Notes a link over which an announce arrived whose peer has a link of its own. Envelopes and first messages that were just sent over the
-  /// peer's own link alone are sent over a new such link, too: the own link may be an attacker's who repeats announces.
+  /// Records a link over which announces of a neighbour arrive, although it has a link of its own. Recent envelopes and
+  /// first handshake messages, sent over the own link alone, are repeated over the new one. The own link may belong to
+  /// an attacker who replays announces.
   mutating func noteWay(of arrival: Arrival, to peer: PeerID, _ turn: inout Turn) {
     guard !arrival.isAnswer, !arrival.isReassembled else { return }
     if arrival.hops > 1 { table.noteFar(peer, hops: arrival.hops) }
     guard links[arrival.link]?.peer != peer, isNeighbour(peer) else { return }
     guard ways.note(peer, over: arrival.link, hops: arrival.hops, at: turn.now) else { return }
     handAgain(to: peer, over: arrival.link, &turn)
-    // A phone that receives a first message twice drops the handshake that it answered first.
+    // A phone that receives a first handshake message twice drops the handshake that it answered first.
     if table.isEarshot(peer) { carryOut(sessions.handle(.again(peer), at: turn.now), &turn) }
   }
 
-  /// Notes an announce that arrived over no other link before. Its sender is its peer, or a device that receives the peer's announces.
+  /// Handles an announce that arrived over its first link. The device at the other end is the sender, or one that
+  /// receives the sender's announces.
   mutating func claim(_ arrival: Arrival, of peer: PeerID, _ turn: inout Turn) {
     if let known = table[peer], isNeighbour(peer) {
       ways.observe(peer, isNamed: known.names(identity.id) != false, at: turn.now)
@@ -212,9 +214,11 @@ extension MeshEngine {
     if !state.isOurs { cutSecondLink(to: peer, &turn) }
   }
 
-  /// Cuts the second of two links between two nodes. The link that the node with the smaller ID made stays, and the node that made the other one
-  /// cuts it. A phone does not know this rule, so a link that a phone made is never cut. Both links of an Earshot peer must come from one
-  /// device, because an attacker's link may count as the peer's own. A phone may have two addresses.
+  /// Cuts one of two links between two nodes. The link made by the node with the smaller ID stays; the maker of the
+  /// other link cuts it. Phones do not know this rule, so a link made by a phone is never cut.
+  ///
+  /// Both links to an Earshot peer must come from one device, because an attacker's link may count as the peer's own. A
+  /// phone may have two addresses.
   private mutating func cutSecondLink(to peer: PeerID, _ turn: inout Turn) {
     guard peer < identity.id else { return }
     let toPeer = links.filter { $0.value.peer == peer }
@@ -224,14 +228,14 @@ extension MeshEngine {
       let hasOther = toPeer.contains {
         !$0.value.isOurs && $0.value.broughtAt > 0 && (isPhone || $0.value.origin == state.origin)
       }
-      // So may one that has brought an announce which the peer has said to another link alone: it does not outdo a link that has been
-      // there.
+      // An announce that the peer sent over another link alone may be replayed by an attacker's link. Such a link does
+      // not replace an established one.
       let isNew = state.boundAt.map { $0.duration(to: turn.now) < MeshLink.announceTime } ?? true
       if hasOther, isNew { cut(link, .second, &turn) }
     }
   }
 
-  /// The clock of a neighbour, or this node's, is off by more than the mesh allows.
+  /// Reports a neighbour whose clock differs from this node's by more than the mesh allows.
   mutating func reportClock(of arrival: Arrival, _ nickname: String, _ turn: inout Turn) {
     guard arrival.isDirect, canSend else { return }
     let (theirs, ours) = (Int64(clamping: arrival.view.timestamp), Int64(clamping: turn.time))
@@ -239,10 +243,10 @@ extension MeshEngine {
       .trouble(arrival.view.sender, nickname: nickname, .clock(seconds: (theirs &- ours) / 1000)))
   }
 
-  /// A neighbour whose announce comes straight from it has a clock that can be compared.
+  /// Compares the clock of a neighbour whose announce arrived directly.
   mutating func noteClock(of arrival: Arrival, _ turn: Turn) {
     let (sender, timestamp) = (arrival.view.sender, arrival.view.timestamp)
-    // An old announce that somebody says again shows nothing.
+    // An old announce may be a replay.
     guard arrival.isDirect, timestamp >= table[sender]?.announcedAt ?? 0 else { return }
     witnesses.note(
       sender, from: origin(of: arrival.link), agrees: Self.distance(timestamp, turn.time) <= Limits.clockMilliseconds)

@@ -1,28 +1,28 @@
 import Common
 import Crypto
 
-/// Mail of others: envelopes that come, are carried, and go on. Facts: bitchat.md section 8.5.
+/// Handling of courier envelopes of other peers. Facts: bitchat.md section 8.5.
 extension MeshEngine {
-  /// How many envelopes this node carries for others.
+  /// Number of envelopes that this node carries for others.
   public var carried: Int { courier.bag.count }
 
-  /// Takes over an envelope that an earlier run has carried.
+  /// Restores an envelope of an earlier run.
   ///
-  /// - Returns: false if there is no place for it.
+  /// - Returns: false if there is no capacity for it.
   @discardableResult
   public mutating func restore(_ carried: CarriedEnvelope) -> Bool {
     isDueKnown = false
     return courier.bag.restore(carried)
   }
 
-  /// Whether a packet has an envelope. Dialect S has its chat under the same number.
+  /// Whether a packet is an envelope. Dialect S uses the same type for chat.
   func isEnvelope(_ packet: Packet) -> Bool {
     PacketMeaning(type: packet.type, payload: packet.payload) != .seedMessage
   }
 
-  /// Takes in an envelope that is addressed to this node: to be opened, or to be carried.
+  /// Opens an envelope for this node, or stores one to carry it.
   ///
-  /// - Returns: whether it need not be looked at again.
+  /// - Returns: whether copies of the packet can be ignored.
   mutating func hear(envelope packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard !configuration.isRelayOnly else { return true }
     guard !blocked.contains(packet.sender) else {
@@ -48,13 +48,13 @@ extension MeshEngine {
 
   // MARK: For this node
 
-  /// Opens an envelope. Who has sealed it is proven by the envelope itself, whoever brings it.
+  /// Opens an envelope. The Noise message authenticates its author, independent of the courier.
   private mutating func open(_ envelope: CourierEnvelope, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard budget.takeSignature(on: arrival.link, isKnownAnnounce: false, at: turn.now) else {
       counters.tooManySignatures += 1
       return false
     }
-    // It takes three multiplications, which a signature does not.
+    // Opening takes three curve multiplications more than checking a signature.
     budget.spend(2, on: arrival.link)
     let opened: (payload: NoisePayload, sender: X25519.PublicKey)
     do throws(CourierEnvelope.OpeningError) {
@@ -82,15 +82,15 @@ extension MeshEngine {
       if let bearer = links[arrival.link]?.peer { courier.books.answered(id, by: bearer) }
       let isRead = if case .read = opened.payload { true } else { false }
       note(id, from: peer, isRead: isRead, &turn)
-    // The rest belongs into a session.
+    // Other payloads are valid only in a session.
     default: counters.unknownPayloads += 1
     }
     return true
   }
 
-  // MARK: For others
+  // MARK: Envelopes for other peers
 
-  /// Takes an envelope to carry it: from a neighbour that has signed it, and from nobody else.
+  /// Stores an envelope of a neighbour that has signed the packet, and rejects all others.
   private mutating func carry(
     _ envelope: CourierEnvelope, _ packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
@@ -123,9 +123,9 @@ extension MeshEngine {
     turn.actions += ids.map { .keep(.carriedNoMore($0)) }
   }
 
-  /// A peer has just announced itself: it gets what is for it, and a neighbour gets copies to carry.
+  /// Sends envelopes to a peer that has just announced itself, and copies to a neighbour that can carry them.
   mutating func deliverMail(to peer: Peer, _ arrival: Arrival, _ turn: inout Turn) {
-    // What a neighbour tells later shows nothing about where the peer is.
+    // An announce in a sync answer does not show where the peer is.
     guard canSend, !arrival.isAnswer, !courier.bag.isEmpty, !blocked.contains(peer.id) else { return }
     let tags = CourierTag.near(turn.time, for: peer.noiseKey)
     let links = links(to: peer.id)
@@ -138,7 +138,7 @@ extension MeshEngine {
       hand(carried, to: peer.id, over: links, &turn)
     }
     guard !links.isEmpty, peer.capabilities.showCourier else { return }
-    // What it has no place for is lost with it, and so is half of the copies.
+    // A courier without capacity loses the envelope and half of the copies.
     var places = places(at: peer.id, turn)
     for carried in courier.bag.copies(for: peer.id, tags: tags) where carried.envelope.expiry > turn.time {
       guard places > 0, batch.take(carried) else { return }
@@ -147,7 +147,7 @@ extension MeshEngine {
     }
   }
 
-  /// What is given away at one announce.
+  /// Capacity for hand-overs after one announce.
   private struct Batch {
     var count = CourierDesk.batchCount
     var bytes = CourierDesk.batchBytes
@@ -160,8 +160,8 @@ extension MeshEngine {
     }
   }
 
-  /// Sends an envelope to its recipient: over its own links and those that its announces arrive over, or over all links. The envelope is kept
-  /// until it expires, because no receipt confirms it.
+  /// Sends an envelope to its recipient over its own links and those that its announces arrive over, else over all
+  /// links. The envelope is stored until it expires, because no receipt confirms it.
   private mutating func hand(
     _ carried: CarriedEnvelope, to peer: PeerID, over links: [LinkID], _ turn: inout Turn
   ) {
@@ -213,12 +213,12 @@ extension MeshEngine {
 
   // MARK: Time
 
-  /// When the courier has something to do; nil if nothing is timed.
+  /// Next time at which the courier has work; nil if there is none.
   var courierDeadline: Instant? {
     [courier.due, courier.ages ? courier.ageAt : nil].compactMap(\.self).min()
   }
 
-  /// Throws away what is too old, and gives own letters to those who may carry them.
+  /// Removes expired items, and deposits own messages with couriers.
   mutating func courierWhatIsDue(_ turn: inout Turn) {
     if courier.ages, courier.ageAt <= turn.now {
       courier.ageAt = turn.now.advanced(by: CourierDesk.ageing)

@@ -1,17 +1,17 @@
 import Common
 import Crypto
 
-/// Own letters, which neighbours carry to those who are not there.
+/// Own messages that couriers carry to peers that are out of range.
 extension MeshEngine {
-  /// A neighbour has come: letters that wait may go with it.
+  /// Records a new neighbour, so that waiting messages are deposited with it.
   mutating func meetCourier(_ peer: PeerID, _ turn: Turn) {
-    // While this node may say nothing, many come and go: those that are not here any more get nothing.
+    // Neighbours may have left while this node was not allowed to send.
     courier.newcomers.formIntersection(neighbours)
     courier.newcomers.insert(peer)
     courier.due = turn.now
   }
 
-  /// Gives the letters away that have no other way to their recipients.
+  /// Deposits the messages and receipts that have no other path to their recipients.
   mutating func depositWhatIsDue(_ turn: inout Turn) {
     courier.due = nil
     let newcomers = courier.newcomers
@@ -25,26 +25,26 @@ extension MeshEngine {
     depositReceipts(with: couriers, newcomers, &turn)
   }
 
-  /// A peer has said, in this run or an earlier one, whether this node is a favourite of its.
+  /// Records whether a peer reports this node as its favourite, in this run or an earlier one.
   public mutating func favour(by peer: PeerID, _ isFavourite: Bool) {
     favouredBy.remove(peer)
     guard isFavourite else { return }
-    // Anybody may say so in many names: of those who are not near one goes.
+    // A sender can report this under any number of names. At the limit, a peer that is not in range is dropped.
     if favouredBy.count >= PeerTable.peerLimit, let other = favouredBy.first(where: { !table.has($0) }) {
       favouredBy.remove(other)
     }
     if favouredBy.count < PeerTable.peerLimit { favouredBy.insert(peer) }
   }
 
-  /// The places that a courier has left for this node, as far as that can be told.
+  /// Remaining capacity of a courier for this node, as far as it is known.
   func places(at peer: PeerID, _ turn: Turn) -> Int {
     let usual = table[peer]?.courierPlaces.map { Int($0) } ?? CourierBag.usualPlaces
     let all = favouredBy.contains(peer) ? CourierBag.favouritePlaces(usual) : usual
     return all - courier.books.envelopes(with: peer, at: turn.time) - courier.bag.copied(to: peer)
   }
 
-  /// The neighbours whose announces show that they carry letters, favourites first, and else in any order: an ID that anybody may
-  /// choose says nothing.
+  /// Neighbours whose announces show that they carry envelopes, favourites first, otherwise in random order. Peers can
+  /// choose their ID, so it does not decide.
   private mutating func findCouriers() -> [PeerID] {
     let able = neighbours.subtracting(blocked).filter { table[$0]?.capabilities.showCourier == true }.sorted()
     let drawn = able.map { peer in
@@ -53,15 +53,16 @@ extension MeshEngine {
     return drawn.sorted { ($0.rank, $0.lot) < ($1.rank, $1.lot) }.map(\.peer)
   }
 
-  /// Whether what this node sends to the peer itself does not seem to arrive.
+  /// Whether messages sent to the peer directly seem not to arrive.
   private func hasNoPath(_ message: OutgoingMessage, since: Instant?, _ turn: Turn) -> Bool {
-    // A link may still pass for that of a peer who has gone, for what anybody says there keeps it.
+    // A link may still count as that of a peer that has left, because any packet on it keeps it alive.
     guard table.has(message.peer) else { return true }
     guard ownLink(of: message.peer) == nil else { return false }
     return since.map { $0.duration(to: turn.now) >= CourierDesk.patience } ?? false
   }
 
-  /// The couriers that get a letter now: three at first, and later each that comes.
+  /// Selects couriers for a message: up to `CourierDesk.firstCouriers` at first, later each newcomer, up to
+  /// `CourierDesk.couriers` in all.
   private static func chosen(
     of couriers: [PeerID], newcomers: Set<PeerID>, having before: [PeerID], for recipient: PeerID
   ) -> [PeerID] {
@@ -75,7 +76,7 @@ extension MeshEngine {
     _ message: OutgoingMessage, with couriers: [PeerID], _ newcomers: Set<PeerID>, _ turn: inout Turn
   ) {
     let pieces = message.pieces.filter { !$0.isDelivered }
-    // Of half a letter nobody has anything.
+    // A part of a message is useless, so a courier needs capacity for all fragments.
     let able = couriers.filter { places(at: $0, turn) >= pieces.count }
     let chosen = Self.chosen(of: able, newcomers: newcomers, having: message.couriers, for: message.peer)
     guard !chosen.isEmpty, message.pieces.count <= CourierDesk.pieces,
@@ -100,7 +101,8 @@ extension MeshEngine {
     if let state = deposited.state { turn.actions.append(.progress(message.number, state)) }
   }
 
-  /// The envelope with a piece of a message: the same one for all couriers, so that two that meet know it.
+  /// Returns the envelope of a fragment of a message. All couriers get the same envelope, so that they can detect
+  /// copies.
   private mutating func envelope(
     of piece: OutgoingMessage.Piece, for key: X25519.PublicKey, of message: OutgoingMessage, _ turn: Turn
   ) -> CourierEnvelope? {
@@ -117,7 +119,7 @@ extension MeshEngine {
 
   // MARK: Receipts
 
-  /// A receipt whose recipient is not there goes the way that the message came.
+  /// Entrusts a receipt to a courier if a courier has brought the message.
   mutating func entrust(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     let isEntrusted =
       switch receipt {
@@ -134,7 +136,8 @@ extension MeshEngine {
   ) {
     for place in courier.receipts.indices {
       let receipt = courier.receipts[place]
-      // One place stays free for a letter of this node: receipts for letters in many made-up names would fill them all.
+      // One slot stays free for a message of this node. Otherwise receipts for messages from invented identities could
+      // fill the courier.
       let able = couriers.filter { places(at: $0, turn) > CourierDesk.letterPlaces }
       let chosen = Self.chosen(of: able, newcomers: newcomers, having: receipt.couriers, for: receipt.peer)
       guard link(to: receipt.peer) == nil || !table.has(receipt.peer), !chosen.isEmpty,

@@ -1,4 +1,4 @@
-// What is printed shows nothing of what was said, by whom, and under which keys.
+// Descriptions contain neither content, nor peers, nor keys.
 
 extension MeshEngine: CustomStringConvertible, CustomReflectable {
   public var description: String { "a mesh node, \(state.rawValue), with \(links.count) links" }

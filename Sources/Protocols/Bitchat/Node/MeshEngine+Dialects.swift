@@ -2,13 +2,14 @@ import Bytes
 import Common
 import Crypto
 
-/// Which dialect goes where. Facts: bitchat.md section 16.1.
+/// Selection of the dialect. Facts: bitchat.md section 16.1.
 ///
-/// Dialect S goes over links alone whose peer speaks it: the apps would pass it on over seven hops. What this node says by
-/// itself goes out in the dialect of each link; what others have said cannot be translated, for their signatures would not hold.
+/// Dialect S is used only on links whose peer speaks it, because the apps would relay it over seven hops. This node
+/// sends its own packets in the dialect of each link. Packets of others cannot be translated, because their signatures
+/// would become invalid.
 extension MeshEngine {
-  /// The dialect that a peer is spoken to in: the one that is configured for it; dialect S where this node prefers it and the
-  /// peer says, in its announce or by a hello over its own link, that it speaks it; else dialect L.
+  /// Dialect in which this node addresses a peer. A configured dialect comes first. Dialect S is used if this node
+  /// prefers it, and the peer has announced it or has sent a hello over its own link. Otherwise dialect L.
   func dialect(of peer: PeerID) -> MeshDialect {
     guard configuration.speaksSeed else { return .live }
     if let chosen = configuration.dialects[peer] { return chosen }
@@ -16,19 +17,19 @@ extension MeshEngine {
     return table[peer]?.speaksSeed == true || talks.hasGreeted(peer) ? .seed : .live
   }
 
-  /// Whether a link's peer is spoken to in dialect S.
+  /// Whether this node uses dialect S on a link.
   func isSeed(_ link: LinkID) -> Bool {
     guard configuration.speaksSeed, let peer = links[link]?.peer else { return false }
     return dialect(of: peer) == .seed
   }
 
-  /// Whether a peer says that it speaks dialect S, or is spoken to in it: its numbers are understood then.
+  /// Whether packet types of dialect S are accepted from a peer: it announces S, or is addressed in it.
   func mayUseSeed(_ peer: PeerID) -> Bool { table[peer]?.speaksSeed == true || dialect(of: peer) == .seed }
 
-  /// The links whose peers are spoken to in dialect S.
+  /// Links on which this node uses dialect S.
   var seedLinks: Set<LinkID> { configuration.speaksSeed ? Set(links.keys.filter { isSeed($0) }) : [] }
 
-  /// Whether what is for a peer reaches it in dialect S: it speaks it, and so does everybody on a way to it.
+  /// Whether a packet reaches a peer in dialect S: the peer and all nodes on a route to it speak it.
   func isReachedInSeed(_ peer: PeerID, at now: Instant) -> Bool {
     guard dialect(of: peer) == .seed else { return false }
     let near = neighbours
@@ -37,7 +38,7 @@ extension MeshEngine {
     return topology.route(from: identity.id, to: peer) { dialect(of: $0) == .seed } != nil
   }
 
-  /// Whether somebody behind the neighbours does not speak dialect S, so that a line has to go in both.
+  /// Whether a peer beyond the neighbours speaks dialect L, so that public messages must be sent in both dialects.
   var hasLivePeersBehind: Bool {
     let near = neighbours
     return table.peers.keys.contains { !near.contains($0) && dialect(of: $0) == .live }
@@ -45,7 +46,7 @@ extension MeshEngine {
 
   // MARK: The forms of a packet
 
-  /// A packet of this node in the forms that it goes out in, each with its links.
+  /// Returns the forms in which a packet of this node is sent, each with its links.
   func forms(of packet: Packet, for targets: [LinkID], at now: Instant) -> [(packet: Packet, links: [LinkID])] {
     let seed = targets.filter { isSeed($0) }
     guard !seed.isEmpty else { return packet.type.isOfSeedAlone ? [] : [(packet, targets)] }
@@ -59,8 +60,8 @@ extension MeshEngine {
     return [(packet.forSeed, seed)]
   }
 
-  /// A public packet of this node in dialect S; nil where it has no form of its own there, or no room for the text. It is the
-  /// same one each time.
+  /// Returns a public packet of this node in dialect S; nil if there is no such form, or the text is too long. The
+  /// result is deterministic.
   private func seedForm(of packet: Packet) -> Packet? {
     var form = Packet(
       type: SeedNumbers.seed.leave, timestamp: packet.timestamp, sender: packet.sender, recipient: .everybody,
@@ -80,7 +81,7 @@ extension MeshEngine {
     }
   }
 
-  /// Keeps a line of this node in dialect S, for neighbours who ask for what they have missed.
+  /// Archives the form of an own public message in dialect S, for sync requests.
   mutating func keepSeedForm(of line: Packet, _ turn: inout Turn) {
     guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed), let bytes = try? form.encoded()
     else { return }
@@ -88,11 +89,11 @@ extension MeshEngine {
     if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
-  // MARK: Private
+  // MARK: Private messages
 
-  /// Sends a private message or a receipt as dialect S has it.
+  /// Sends a private message or a receipt in dialect S.
   ///
-  /// - Returns: false where it goes as in dialect L: the peer is not reached in dialect S, or that has no form for it.
+  /// - Returns: false if it must be sent in dialect L, because the peer is not reached in S or S has no form for it.
   mutating func sealInSeed(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) -> Bool {
     guard isReachedInSeed(peer, at: turn.now) else { return false }
     switch payload {
@@ -128,7 +129,7 @@ extension MeshEngine {
     return true
   }
 
-  /// There is a session with a peer of dialect S: both say over their link who they are.
+  /// Announces this node over the link of a dialect S peer after a session was established. The peer does the same.
   mutating func announceInSeed(to peer: PeerID, _ turn: inout Turn) {
     guard configuration.speaksSeed, let link = link(to: peer), isSeed(link) else { return }
     announce(on: link, &turn)
@@ -136,7 +137,7 @@ extension MeshEngine {
 
   // MARK: Versions
 
-  /// Says hello to neighbours that speak dialect S by their announce or by configuration.
+  /// Sends a hello to neighbours that speak dialect S by announce or by configuration.
   mutating func greetNeighbours(_ turn: inout Turn) {
     guard configuration.speaksSeed else { return }
     talks.expire(at: turn.now)
@@ -150,9 +151,9 @@ extension MeshEngine {
     }
   }
 
-  /// A neighbour begins to talk about versions.
+  /// Handles a neighbour's version hello.
   ///
-  /// - Returns: false if the packet is no hello.
+  /// - Returns: false if the packet is not a hello.
   mutating func hear(hello packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let hello = try? VersionHello(payload: packet.payload) else { return false }
     let wanted = configuration.dialects[packet.sender] ?? configuration.dialect
@@ -171,9 +172,9 @@ extension MeshEngine {
     return true
   }
 
-  /// A neighbour answers this node's hello.
+  /// Handles a neighbour's answer to this node's hello.
   ///
-  /// - Returns: false if the packet is no such answer, but a request for sync.
+  /// - Returns: false if the packet is a sync request instead.
   mutating func hear(ack packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard !packet.payload.starts(with: [0x01, 0x00, 0x01]), let ack = try? VersionAck(payload: packet.payload) else {
       return false
@@ -191,12 +192,13 @@ extension MeshEngine {
     }
     talks.agree(on: version, with: peer.id, on: arrival.link)
     if version == .v2 { table.hear(peer.id, version: .v2, at: turn.now) }
-    // One of the two begins: the smaller ID, or whoever alone has said hello.
+    // The node with the smaller ID begins the session, or the only one that has sent a hello.
     if identity.id < peer.id || !talk.hasGreeted { carryOut(sessions.handle(.begin(peer.id), at: turn.now), &turn) }
     return true
   }
 
-  /// The neighbour that a packet for this node came from, over its own link, with its signature, and from nobody in between.
+  /// Returns the neighbour that sent a packet directly to this node, over its own link and with a valid signature; nil
+  /// otherwise.
   private mutating func speaker(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
     guard packet.timeToLive == 0, !arrival.isReassembled, packet.recipient == identity.id,
       links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender], !blocked.contains(peer.id),
@@ -215,7 +217,7 @@ extension MeshEngine {
     transmit(signed, as: .own, to: [link], &turn)
   }
 
-  /// Five characters at least keep a hello apart from a fragment.
+  /// A client version of at least five characters distinguishes a hello from a fragment.
   private static let clientVersion = "earshot"
   private static let platform = "linux"
   private static let hello = try? VersionHello(
@@ -223,12 +225,12 @@ extension MeshEngine {
 }
 
 extension MeshEngine.Configuration {
-  /// Whether anybody may be spoken to in dialect S.
+  /// Whether any peer may be addressed in dialect S.
   var speaksSeed: Bool { dialect == .seed || !dialects.isEmpty && dialects.values.contains(.seed) }
 }
 
 extension Packet {
-  /// A packet for one peer as dialect S numbers it: the answer in a handshake, and what is sealed, have numbers of their own.
+  /// Packet with the packet type of dialect S for a handshake answer or a sealed payload.
   fileprivate var forSeed: Packet {
     var form = self
     if type == .noiseHandshake, payload.count == Limits.handshakeAnswerBytes {
@@ -241,7 +243,7 @@ extension Packet {
 }
 
 extension MessageUUID {
-  /// The UUID that a message ID is; throws for an ID that is none, or is not written as one.
+  /// Parses a message ID as UUID. Throws if it is not one, or not in canonical form.
   fileprivate init(of id: MessageID) throws(WireError) {
     try self.init(text: id.text)
     guard description == id.text else { throw .badValue("UUID") }

@@ -1,22 +1,22 @@
 import Common
 import Crypto
 
-/// Files of this node. Facts: bitchat.md section 10.
+/// Files sent by this node. Facts: bitchat.md section 10.
 extension MeshEngine {
-  /// Why a file is not taken.
+  /// Reason why a file is rejected.
   public enum SendError: Error, Hashable, Sendable {
-    /// So many are on their way already.
+    /// `OutgoingFiles.limit` files are under way.
     case tooMany
-    /// A relay has nothing to say.
+    /// The node is a relay and sends no files.
     case relayOnly
   }
 
-  /// Takes a file. It goes out when there is somebody who takes it; a private one inside a session, in which the peer has
-  /// shown that it takes private files, and never in clear.
+  /// Queues a file. It is sent as soon as there is a receiver. A private file is sent only inside a session in which
+  /// the peer has proven that it accepts private files, and never in clear.
   ///
   /// - Parameters:
-  ///   - peer: nil for everybody.
-  ///   - number: what the service calls it; no two have the same.
+  ///   - peer: recipient; nil for a public file.
+  ///   - number: unique number of the file, chosen by the caller.
   public mutating func send(
     _ file: SharedFile, to peer: PeerID?, as number: UInt32, at now: Instant, time: UInt64
   ) throws(SendError) -> [Action] {
@@ -29,27 +29,27 @@ extension MeshEngine {
     return turn.actions
   }
 
-  /// The content of a file that is still on its way.
+  /// Content of a file that is under way.
   public func content(ofFile number: UInt32) -> [UInt8]? { files[number]?.file.content }
 
-  /// Sends no more of a file: nothing of it goes out after this, not even in answer to a request. Of one for everybody that was sent
-  /// already nothing is given to those who ask any more.
+  /// Stops a file: nothing more of it is sent, not even in answer to a sync request. A public file that was already
+  /// sent is removed from the archive.
   mutating func cancelFile(_ number: UInt32, _ turn: inout Turn) {
     if let file = files[number] { return end(file, .cancelled, &turn) }
     if let packets = files.takeGiven(number) { withdraw(packets, &turn) }
   }
 
-  /// The peer is forgotten: what is for it alone goes no further.
+  /// Cancels the files for a peer that is forgotten.
   mutating func cancelFiles(to peer: PeerID, _ turn: inout Turn) {
     for file in files.files where file.peer == peer { end(file, .cancelled, &turn) }
   }
 
-  /// The peer has left: what is for it alone waits until it is back.
+  /// Pauses the files for a peer that has left, until it returns.
   mutating func putOffFiles(to peer: PeerID, _ turn: inout Turn) {
     for file in files.files where file.peer == peer && file.phase == .sending {
       withdraw(file, &turn)
       files[file.number]?.legs = [:]
-      // That it had to stop is no fault of the links.
+      // The links did not cause the interruption, so it does not count as a try.
       files[file.number]?.wasHeld = true
       files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
       turn.actions.append(.fileState(file.number, .waiting))
@@ -66,7 +66,7 @@ extension MeshEngine {
     turn.actions.append(.fileState(file.number, state))
   }
 
-  /// What waits of a file goes nowhere.
+  /// Removes the waiting packets of a file from archive and queues.
   private mutating func withdraw(_ file: OutgoingFile, _ turn: inout Turn) {
     if let cut = file.cut { withdraw(cut.packets, &turn) }
   }
@@ -80,27 +80,27 @@ extension MeshEngine {
     turn.actions.append(.withdraw(packets))
   }
 
-  /// Files that wait for a peer or for neighbours are looked after now.
+  /// Makes all waiting files due now.
   mutating func hurryFiles(_ turn: inout Turn) {
     for number in files.numbers {
       if case .waiting = files[number]?.phase { files[number]?.phase = .waiting(turn.now) }
     }
   }
 
-  /// The peer says in a session what it takes.
+  /// Makes the waiting files for a peer due now.
   mutating func hurryFiles(to peer: PeerID, _ turn: inout Turn) {
     for number in files.numbers where files[number]?.peer == peer {
       if case .waiting = files[number]?.phase { files[number]?.phase = .waiting(turn.now) }
     }
   }
 
-  /// There is a new session with the peer.
+  /// Marks the files for a peer that has a new session.
   mutating func renewFiles(to peer: PeerID, _ turn: inout Turn) {
     for number in files.numbers where files[number]?.peer == peer { files[number]?.isOfEarlierSession = true }
     hurryFiles(to: peer, &turn)
   }
 
-  // MARK: What is due
+  // MARK: Due packets
 
   mutating func sendFilesWhatIsDue(_ turn: inout Turn) {
     guard canSend, files.count > 0 else { return }
@@ -123,7 +123,7 @@ extension MeshEngine {
     files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
     guard files.hasPlace, !files.isQuiet, !links.isEmpty else { return }
     guard let peer = file.peer else {
-      // Who has not said who it is takes nothing yet.
+      // A neighbour that has not announced itself does not accept files.
       if !neighbours.isEmpty { begin(file, &turn) }
       return
     }
@@ -139,7 +139,7 @@ extension MeshEngine {
       }
       guard askedAt.duration(to: turn.now) >= OutgoingFiles.proofTime else { return }
       guard !file.hasAskedAnew else { return end(file, .failed(.noPrivateFiles), &turn) }
-      // The peer says once in each session what it takes, and that packet may be lost.
+      // A peer sends its state once per session, and that packet can be lost.
       let actions = sessions.handle(.unanswered(peer), at: turn.now)
       guard !actions.isEmpty else { return }
       files[file.number]?.askedAt = turn.now
@@ -150,7 +150,7 @@ extension MeshEngine {
     begin(file, &turn)
   }
 
-  /// Makes the packet that carries the file, and cuts it for the links that it goes to.
+  /// Makes the packet of the file, and fragments it for its links.
   private mutating func begin(_ file: OutgoingFile, _ turn: inout Turn) {
     var file = file
     guard file.tries < OutgoingFiles.tries || file.wasHeld else {
@@ -176,10 +176,10 @@ extension MeshEngine {
     (file.phase, file.percent, file.isWhole) = (.sending, 0, false)
     (file.repeatedTime, file.repetitions) = (nil, 0)
     file.staleAt = turn.now.advanced(by: OutgoingFiles.freshTime)
-    // That it had to give way is no fault of the links or the peer.
+    // A pause caused by another tenant does not count as a try.
     if !file.wasHeld { file.tries += 1 }
     (file.wasHeld, file.isOfEarlierSession) = (false, false)
-    // What is on a way of several hops may meet a phone there.
+    // A route of several hops may include a phone, so fragments are paced.
     file.isSlow = file.peer.map { ownLink(of: $0) == nil } ?? false
     files[file.number] = file
     turn.actions.append(.fileState(file.number, .sending))
@@ -199,8 +199,8 @@ extension MeshEngine {
       route: ownLink(of: peer) == nil && file.tries == 0 ? route(to: peer, turn) ?? [] : [], payload: sealed)
   }
 
-  /// The links for a file. A public file goes to all neighbours. A private file goes over the peer's own links and, from the second try on, over
-  /// those that the peer's announces arrive over, too.
+  /// Returns the links for a file. A public file is sent to all neighbours. A private file is sent over the peer's own
+  /// links. From the second try on, links that the peer's announces arrive over are added.
   private func fileTargets(_ peer: PeerID?, _ route: [PeerID], tries: Int, _ turn: Turn) -> [LinkID] {
     guard let peer else { return targets() }
     if let hop = route.first { return links(to: hop) }
@@ -209,8 +209,8 @@ extension MeshEngine {
     return tries == 0 ? own : own + ways.others(to: peer, besides: own, at: turn.now).map(\.link)
   }
 
-  /// The links that a file goes over: of those that take its packet, whole or in fragments, the common ones; else the widest, for
-  /// of the narrow ones only one is worth the many small fragments.
+  /// Selects the links that can carry the packet, whole or in fragments. Without a link of usual width, only the widest
+  /// is used, because small fragments cost too much on several.
   private func carriers(of packet: PacketView, as id: FragmentID, among near: [LinkID]) -> [LinkID] {
     carriers(
       among: near.filter { link in
@@ -225,15 +225,17 @@ extension MeshEngine {
     return able.max { frameLimit(of: $0) < frameLimit(of: $1) }.map { [$0] } ?? []
   }
 
-  /// Bytes of each slice but the last of a file for everybody, over the links that there are; nil without one that takes any.
+  /// Slice size of a public file, in bytes, on the current links; nil if no link can carry one.
   public var sliceBytes: Int? {
     let limits = carriers(among: targets()).map { frameLimit(of: $0) }
     return limits.min().flatMap { FragmentPlan.sliceSize(frameLimit: $0, hasRecipient: false, hops: 0) }
   }
 
-  /// A packet whose time has become old goes on to nodes of this kind in fragments of a new time, until `longestTime` is over,
-  /// and else is made anew: phones that get it late would drop it. One for everybody that some link got all of is not: to others
-  /// a new packet is another file, and those whose link was too slow ask for what they miss.
+  /// Renews or ends a file whose packet has become too old for phones.
+  ///
+  /// For Earshot peers, fragments continue with a new timestamp until `longestTime` ends. Otherwise a new packet is
+  /// made. A public file that one link received completely is not remade: other nodes would treat it as another file.
+  /// Neighbours on slower links request missing fragments.
   private mutating func lookWhetherFresh(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let cut = file.cut else { return }
     if file.legs.isEmpty { return finish(file, &turn) }
@@ -251,13 +253,13 @@ extension MeshEngine {
     files[file.number] = late
   }
 
-  /// So old a file's packet may be when the last of it arrives, at the peer or at some neighbour.
+  /// Maximum age of a file's packet at the arrival of the last fragment.
   private func wholeTime(of file: OutgoingFile) -> Duration {
     let isForNodes = file.peer.map { table.isEarshot($0) } ?? file.legs.keys.contains { isFast($0) }
     return isForNodes ? OutgoingFiles.longestTime : OutgoingFiles.freshTime
   }
 
-  /// The links of a file have gone, or got all of it.
+  /// Handles a file whose links have ended or have received all of it.
   private mutating func finish(_ file: OutgoingFile, _ turn: inout Turn) {
     guard file.isWhole else {
       files[file.number]?.phase = .waiting(turn.now.advanced(by: OutgoingFiles.lookTime))
@@ -269,9 +271,8 @@ extension MeshEngine {
     files[file.number]?.phase = .unanswered(until: turn.now.advanced(by: OutgoingFiles.answerTime))
   }
 
-  /// The peer has not said that it has the file. What it may lack of it goes out once more: in the same fragments, at another
-  /// time, so that relays pass them on again; or, when that was to no avail or would take too long, or there is a new session, as a
-  /// new packet.
+  /// Repeats a file that the peer has not acknowledged. The missing fragments are sent again with a new timestamp, so
+  /// that relays forward them. A new packet is made if that failed before, would take too long, or the session is new.
   private mutating func tryAgain(_ file: OutgoingFile, _ turn: inout Turn) {
     guard let peer = file.peer, let cut = file.cut, table.has(peer), sessions.hasSession(with: peer) else {
       files[file.number]?.phase = .waiting(turn.now)
@@ -287,7 +288,7 @@ extension MeshEngine {
         carriers(of: $0.packet, as: $0.id, among: fileTargets(peer, $0.packet.route, tries: file.tries, turn))
       } ?? []
     let fits = cut.cutter?.fragment(0).flatMap { try? $0.encoded() }.map { $0.count <= narrowest(targets) } ?? false
-    // It takes as long as before, and has to be whole before its time is too old.
+    // A repetition takes as long as the first time, and must end before the packet is too old.
     let wholeTime = wholeTime(of: file)
     let isOfUse = file.repetitions < OutgoingFiles.repetitions && spent * 2 < wholeTime && !file.isOfEarlierSession
     guard isOfUse, file.tries < OutgoingFiles.tries, fits, !targets.isEmpty else { return begin(file, &turn) }
@@ -309,11 +310,11 @@ extension MeshEngine {
 
   // MARK: Links
 
-  /// Whether people chat by this node, so that files leave room for what they say. `mutating` only so that who holds the engine in an
-  /// object calls it in place, without a copy (as `nextDeadline`).
+  /// Whether chat is active, so that files leave capacity for it. `mutating` only so that an engine stored in an object
+  /// is called in place, without a copy (as `nextDeadline`).
   public mutating func isBesideChat(at now: Instant) -> Bool { files.isBesideChat(at: now) }
 
-  /// Whether a link takes fragments as fast as there is room: its other end is a node of this kind.
+  /// Whether a link takes fragments at full speed because its peer is an Earshot peer.
   func isFast(_ link: LinkID) -> Bool {
     links[link]?.peer.map { table.isEarshot($0) } ?? false
   }
@@ -325,7 +326,7 @@ extension MeshEngine {
       if isPaced { paced.giveWay(on: link, at: turn.now) }
       guard let piece = files.piece(index, of: number) else { continue }
       turn.actions.append(.send(piece.bytes, on: link, .file))
-      // Who misses it asks for it.
+      // Archived, so that neighbours can request missing fragments.
       if piece.isPublic { keepOwn(piece) }
     }
     for number in files.gone {
@@ -341,7 +342,7 @@ extension MeshEngine {
 
   // MARK: Receipts
 
-  /// What a private file is called in its receipt, by the rule that both ends follow; nil if there is no receipt.
+  /// Message ID of a private file in its receipt, by the rule that both ends follow; nil if there is no receipt.
   ///
   /// - Parameter other: the end that is not this node.
   func receipt(of file: SharedFile, from sender: PeerID, to recipient: PeerID, with other: PeerID) -> MessageID? {
@@ -350,12 +351,12 @@ extension MeshEngine {
     return .media(file.name, from: sender, to: recipient)
   }
 
-  /// The peer has a file.
+  /// Handles a receipt for a file.
   ///
-  /// - Returns: whether it is one.
+  /// - Returns: whether the receipt belongs to a file.
   mutating func noteFile(_ id: MessageID, from peer: PeerID, _ turn: inout Turn) -> Bool {
     guard let file = files.files.first(where: { $0.receipt == id && $0.peer == peer }) else { return false }
-    // What is still to go of it would be for nothing.
+    // Fragments that still wait are no longer needed.
     if let cut = file.cut { turn.actions.append(.withdraw(cut.packets)) }
     end(file, .delivered, &turn)
     return true

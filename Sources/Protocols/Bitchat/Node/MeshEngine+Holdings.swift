@@ -1,31 +1,31 @@
 extension MeshEngine {
-  /// How much a node keeps of each kind: what grows with its surroundings, and has a limit.
+  /// Amounts of stored items that grow with the network and have a limit.
   public struct Holdings: Hashable, Sendable {
     public var peers = 0
     public var pins = 0
     public var announces = 0
     public var messages = 0
-    /// Fragments that neighbours may ask for.
+    /// Fragments stored for sync.
     public var fragments = 0
-    /// Bytes of announces, messages and fragments that neighbours may ask for.
+    /// Bytes of announces, messages and fragments stored for sync.
     public var archiveBytes = 0
-    /// Packets by which copies are told.
+    /// Packets remembered to detect copies.
     public var recentPackets = 0
-    /// Packets that wait to be passed on, and their bytes.
+    /// Packets that wait to be relayed, and their bytes.
     public var pendingRelays = 0
     public var pendingBytes = 0
-    /// Packets that are put together from fragments, and what that costs.
+    /// Incomplete fragmented packets, and the memory that they use, in bytes.
     public var assemblies = 0
     public var assemblyBytes = 0
     /// Chat of senders that have not announced themselves.
     public var waitingChat = 0
-    /// Frames that leave one after the other.
+    /// Frames that wait for paced sending.
     public var pacedFrames = 0
 
     public init() {}
   }
 
-  /// How much this node keeps.
+  /// Current amounts of stored items.
   public var holdings: Holdings {
     var holdings = Holdings()
     (holdings.peers, holdings.pins) = (table.count, table.pinCount)

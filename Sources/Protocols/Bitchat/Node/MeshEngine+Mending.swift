@@ -1,31 +1,32 @@
 import Common
 
-/// Public packets in fragments that are not complete: what is missing is asked for. Facts: bitchat.md section 9,
-/// bitchat-delta.md section 2.
+/// Gap repair: requests for missing fragments of public packets. Facts: bitchat.md section 9, bitchat-delta.md section
+/// 2.
 extension MeshEngine {
-  /// From the last fragment that came until a neighbour is asked for the others, and from one question to the next. With the
-  /// usual requests these are no more than a neighbour answers: 8 in 30 s.
+  /// Time from the last fragment to the first request, and between requests. Together with regular requests, this stays
+  /// below the 8 per 30 s that a neighbour answers.
   static let mendingPause = Duration.seconds(2)
   static let mendingPeriod = Duration.seconds(6)
-  /// So many fragments have room in a usual filter. One of more is longer, and says less surely what is there.
+  /// Fragment count that fits a filter of usual size. Larger sets use a longer filter with a higher false positive
+  /// rate.
   private static let usualFragments = 300
   private static let longFilterBytes = 1000
   private static let longFilterRate = 0.25
 
-  /// When it is to be asked next; nil if nothing is missing.
+  /// Time of the next request; nil if nothing is missing.
   var mendingDeadline: Instant? {
-    // The method by its name would take a copy of the engine with it.
+    // A method reference would copy the engine.
     guard !files.isQuiet, !configuration.isRelayOnly, let stalled = assembler.nextStalled(Self.mendingPause),
       links.keys.contains(where: { isMending($0) })
     else { return nil }
     return max(stalled, mendedAt?.advanced(by: Self.mendingPeriod) ?? .zero)
   }
 
-  /// Whether a link is to a neighbour that keeps fragments, and reads which ones are asked for: a node of this kind, or iOS. Android
-  /// would answer with what it has of everything else.
+  /// Whether the neighbour of a link stores fragments and honours fragment IDs in requests: an Earshot peer, or iOS.
+  /// Android would answer with everything else that it has.
   private func isMending(_ link: LinkID) -> Bool { links[link]?.peer.map { table.keepsFragments($0) } ?? false }
 
-  /// Asks one neighbour at a time for what is missing.
+  /// Requests missing fragments from one neighbour at a time.
   mutating func mendWhatIsDue(_ turn: inout Turn) {
     guard let due = mendingDeadline, due <= turn.now else { return }
     let stalled = assembler.askForStalled(Self.mendingPause, at: turn.now, limit: Limits.requestedFragments)
@@ -51,8 +52,8 @@ extension MeshEngine {
     transmit(packet, as: .own, to: [link], &turn)
   }
 
-  /// The fragments of a set that was given up are kept, and nobody gives them again: when the set begins anew they are added, as if
-  /// this neighbour had given them now.
+  /// Adds archived fragments of an abandoned set to a new set, as if the neighbour had sent them now. Neighbours do not
+  /// send archived fragments again.
   private mutating func takeKept(
     _ kept: [GossipArchive.Item], of id: FragmentID, as link: LinkID, _ turn: inout Turn
   ) {

@@ -1,10 +1,10 @@
 import Common
 
-/// Favourite notices and read receipts, which are sent until their recipients have them.
+/// Favourite notices and read receipts, which are repeated until they are acknowledged.
 extension MeshEngine {
-  /// Takes over a favourite of an earlier run.
+  /// Restores a favourite of an earlier run.
   ///
-  /// - Parameter isNoticed: whether the peer has acknowledged the last notice about that.
+  /// - Parameter isNoticed: whether the peer has acknowledged the last notice about it.
   public mutating func restore(favourite peer: PeerID, _ isFavourite: Bool, isNoticed: Bool, at now: Instant) {
     isDueKnown = false
     if isFavourite {
@@ -14,13 +14,13 @@ extension MeshEngine {
     if !isNoticed { oweNotice(to: peer, isFavourite, at: now) }
   }
 
-  /// Takes over a read receipt that an earlier run may have sent in vain.
+  /// Restores a read receipt that an earlier run may have sent without success.
   public mutating func restoreReceipt(for message: MessageID, to peer: PeerID, at now: Instant) {
     isDueKnown = false
     owed.oweReceipt(for: message, to: peer, at: now)
   }
 
-  /// Takes over a message that an earlier run has delivered, so that its read receipt is known.
+  /// Restores a delivered message of an earlier run, so that its read receipt is recognised.
   public mutating func restore(
     delivered number: UInt32, _ ids: [MessageID], to peer: PeerID, createdAt: UInt64, at now: Instant
   ) {
@@ -34,10 +34,10 @@ extension MeshEngine {
     owed.owe(OwedNews.Notice(id: id, isFavourite: isFavourite), to: peer, at: now)
   }
 
-  /// The user has seen a message.
+  /// Handles a message that the user has read.
   mutating func noteRead(_ message: MessageID, from peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else {
-      // It gets no answer, now or later.
+      // A blocked peer gets no receipt, now or later.
       turn.actions.append(.receiptSettled(message, from: peer))
       return
     }
@@ -57,7 +57,7 @@ extension MeshEngine {
         }
       }
       for id in news.receipts { seal(.read(id), for: news.peer, &turn) }
-      // The peer acknowledges a notice at once, if it has the session's keys.
+      // A peer with the session's keys acknowledges a notice at once.
       if news.notice != nil, news.tries > 1 {
         carryOut(sessions.handle(.unanswered(news.peer), at: turn.now), &turn)
       }
@@ -67,7 +67,7 @@ extension MeshEngine {
     }
   }
 
-  /// How a peer can be sent something private now.
+  /// Returns how a peer can be reached with a private message now.
   var reach: (PeerID) -> Outbox.Reach {
     { [table, sessions, hasLinks = !links.isEmpty] peer in
       guard table.has(peer) else { return .away }
@@ -76,19 +76,20 @@ extension MeshEngine {
     }
   }
 
-  // MARK: Sessions that may be of one side alone
+  // MARK: Sessions that the peer may have lost
 
-  /// A peer has a new link. Where there is a session with it, the peer may have lost it: what is sealed now makes it begin another one then.
+  /// Sends this node's state over a new link of a peer with a session. A peer that has lost the session then begins a
+  /// new one.
   mutating func probeSession(with peer: PeerID, _ turn: inout Turn) {
     guard canSend, sessions.hasSession(with: peer), !blocked.contains(peer) else { return }
     seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
   }
 
-  /// The peer's last link has ended, and it has not said that it leaves: until something of it is opened, nothing shows that it still
-  /// has the session.
+  /// Marks the session of a peer whose last link ended without a leave. The session is in doubt until something from
+  /// the peer is decrypted.
   mutating func doubtSession(with peer: PeerID) {
     guard sessions.hasSession(with: peer) else { return }
-    // Those whose sessions have ended since need no place.
+    // Peers whose sessions have ended are removed first.
     if doubtful.count >= Self.sessionLimits.sessions { doubtful = doubtful.filter { sessions.hasSession(with: $0) } }
     doubtful.insert(peer)
   }

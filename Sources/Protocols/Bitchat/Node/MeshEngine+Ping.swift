@@ -1,18 +1,18 @@
 import Common
 
-/// How far away a peer is, and how long the way takes. Facts: bitchat.md section 3.
+/// Measures hops and round-trip time to a peer. Facts: bitchat.md section 3.
 extension MeshEngine {
-  /// Why a peer is not asked.
+  /// Reason why a ping is rejected.
   public enum PingError: Error, Hashable, Sendable {
-    /// Nothing may be said yet, or there is no neighbour.
+    /// Sending is not allowed yet, or there is no neighbour.
     case notReady
     case ourselves
     case tooMany
   }
 
-  /// Asks a peer for a sign of life. `Action.pong` or `Action.pingLost` follows, within 10 s.
+  /// Sends a ping to a peer. `Action.pong` or `Action.pingLost` follows within 10 s.
   ///
-  /// - Parameter number: what the service calls it; no two have the same.
+  /// - Parameter number: unique number of the ping, chosen by the caller.
   public mutating func ping(
     _ peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(PingError) -> [Action] {
@@ -29,7 +29,7 @@ extension MeshEngine {
 
   private mutating func pingNonce() -> UInt64 { random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) } }
 
-  /// - Parameter link: nil for those to the peer, or all if it is no neighbour.
+  /// - Parameter link: nil for the links to the peer, or all links if it is not a neighbour.
   private mutating func send(
     _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
     over link: LinkID? = nil, _ turn: inout Turn
@@ -42,7 +42,7 @@ extension MeshEngine {
     transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
   }
 
-  /// If it is due, has a neighbour of this kind confirm the packets of files that went to it: what is asked goes behind them.
+  /// Sends a ping behind the file packets on a link to an Earshot peer, if a confirmation is due.
   mutating func askForConfirmation(on link: LinkID, _ turn: inout Turn) {
     guard files.isConfirmationDue(on: link), let peer = links[link]?.peer else { return }
     let nonce = pingNonce()
@@ -50,7 +50,7 @@ extension MeshEngine {
     send(PingPayload(nonce: nonce, interval: interval), as: .ping, in: .file, to: peer, over: link, &turn)
   }
 
-  /// Confirms the fragments of a neighbour's files that came, copies too, as often as it has asked for.
+  /// Confirms received fragments of a neighbour's files, copies included, at the interval that it asked for.
   mutating func confirm(_ view: PacketView, on link: LinkID, _ turn: inout Turn) {
     guard let place = links.index(of: link), links.values[place].confirmationInterval > 0,
       links.values[place].peer == view.sender, view.recipient.map({ $0 == identity.id }) ?? true,
@@ -61,7 +61,7 @@ extension MeshEngine {
       canSend, pings.takeAnswer(on: link, isFast: true, at: turn.now)
     else { return }
     links.change(at: place) { $0.unconfirmed = 0 }
-    // The 0 tells it from an answer.
+    // Interval 0 distinguishes the confirmation from an answer to a ping.
     send(PingPayload(nonce: mark.rawValue, interval: 0), as: .pong, to: view.sender, over: link, &turn)
     turn.isIdle = false
   }
@@ -75,8 +75,8 @@ extension MeshEngine {
       counters.blocked += 1
       return
     }
-    // A neighbour of this kind has its packets of files confirmed. What it passes on of others counts as for anybody: the answer
-    // would go on over all links.
+    // An Earshot neighbour has its file packets confirmed. Pings that it relays are limited as for any peer, because
+    // their answers would go over all links.
     let isNeighbours = links[arrival.link]?.peer == packet.sender
     let isOften = isNeighbours && isFast(arrival.link)
     guard canSend, pings.takeAnswer(on: arrival.link, isFast: isOften, at: turn.now) else {
@@ -97,8 +97,8 @@ extension MeshEngine {
       counters.unreadable += 1
       return
     }
-    // Anybody can ask a neighbour in this node's name, and have it answer with the mark of a fragment that it never got. Only what it
-    // says unasked confirms a fragment.
+    // An attacker can ping a neighbour in this node's name and make it answer with the mark of a fragment that was not
+    // received. Only an unsolicited pong confirms a fragment.
     let confirmation = FileConfirmation(mark: payload.nonce, isOfFragment: payload.interval != nil)
     if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
       return sendFilesWhatIsDue(&turn)

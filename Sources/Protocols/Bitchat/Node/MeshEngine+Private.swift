@@ -3,21 +3,21 @@ import Crypto
 import Noise
 
 extension MeshEngine {
-  /// Why a private text is not taken.
+  /// Reason why a private text is rejected.
   public enum TellError: Error, Hashable, Sendable {
-    /// It is longer than 64 KiB.
+    /// The text is longer than 64 KiB.
     case tooLong
-    /// So much waits already.
+    /// A limit of the outbox is reached.
     case full(Outbox.Refusal)
-    /// A relay has nothing to say.
+    /// The node is a relay and sends no messages.
     case relayOnly
-    /// The apps would take it, or one of its pieces, for a notice that the peer is a favourite, and not show it.
+    /// The apps would treat the text, or a part of it, as a favourite notice and not show it.
     case notice
   }
 
-  /// Takes a private text. It goes out when there is a session with the peer, and again until the peer has it.
+  /// Queues a private text. It is sent in a session with the peer, and repeated until the peer acknowledges it.
   ///
-  /// - Parameter number: what the service calls it; no two have the same.
+  /// - Parameter number: unique number of the message, chosen by the caller.
   public mutating func tell(
     _ text: String, to peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(TellError) -> [Action] {
@@ -32,7 +32,7 @@ extension MeshEngine {
     return try restore(message, at: now, time: time, isNew: true)
   }
 
-  /// Takes over a message that an earlier run has not delivered.
+  /// Restores an undelivered message of an earlier run.
   public mutating func restore(
     _ message: OutgoingMessage, at now: Instant, time: UInt64
   ) throws(TellError) -> [Action] {
@@ -63,13 +63,13 @@ extension MeshEngine {
     return turn.actions
   }
 
-  /// The clock is known to be right, or no longer.
+  /// Records whether the clock is known to be right. Dates the messages that were queued before it was.
   mutating func trustClock(_ isTrusted: Bool, _ turn: inout Turn) {
     isClockTrusted = isTrusted
     guard isTrusted else { return }
     for message in outbox.date(at: turn.now, time: turn.time) {
       turn.actions.append(.dated(message.number, message.createdAt))
-      // What the peer has is kept no longer.
+      // Delivered messages are no longer persisted.
       if message.state == .waiting || message.state == .sent { turn.actions.append(.keep(.outgoing(message))) }
     }
   }
@@ -88,21 +88,23 @@ extension MeshEngine {
       if let state = outbox.sent(message.number) { turn.actions.append(.progress(message.number, state)) }
     }
     for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
-    // What the peer has not acknowledged may need a courier.
+    // Unacknowledged messages may need a courier.
     if !unanswered.isEmpty || !wanted.isEmpty { courier.due = turn.now }
     for peer in unanswered.sorted() { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
     for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
   }
 
-  /// Sends something inside the session with a peer; without a session nothing is sent.
+  /// Sends a payload in the session with a peer. Sends nothing without a session.
   mutating func seal(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) {
     if configuration.speaksSeed, sealInSeed(payload, for: peer, &turn) { return }
     guard let sealed = try? sessions.seal(payload.bytes, for: peer, at: turn.now) else { return }
     send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
   }
 
-  /// Sends a Noise message: to a neighbour over its own links and those that its announces arrive over as well, to another peer by a route
-  /// where one is known, else over all links. A message goes over all links, too, while the peer has not answered earlier ones, or does not
+  /// Sends a Noise message.
+  ///
+  /// A neighbour gets it over its own links and those that its announces arrive over. Another peer gets it by a known
+  /// route, else over all links. All links are also used while the peer has not answered earlier messages, or does not
   /// name this node as its neighbour.
   mutating func send(
     _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
@@ -116,13 +118,13 @@ extension MeshEngine {
       transmit(packet, as: kind, to: own, &turn)
       let others = ways.others(to: peer, besides: own, at: turn.now)
       guard let farthest = others.map(\.hops).max() else { return }
-      // One hop more than its announces took is enough if the peer names this node as its neighbour.
+      // If the peer names this node as its neighbour, one hop more than its announces took is enough.
       if table[peer]?.names(identity.id) == true {
         packet.timeToLive = UInt8(clamping: min(farthest + 1, Int(Limits.timeToLive)))
       }
       return transmit(packet, as: kind, to: others.map(\.link), &turn)
     }
-    // A hop that passes nothing on would be asked without end.
+    // A hop that does not relay would otherwise be used forever.
     if !isUnanswered, type != .noiseHandshake, let route = route(to: peer, turn), let first = route.first,
       case let hop = links(to: first), !hop.isEmpty
     {
@@ -133,7 +135,7 @@ extension MeshEngine {
   }
 
   func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
-    // A route leads by whichever dialect; in dialect S a packet goes where that is spoken.
+    // A route may include nodes of either dialect, but a dialect S packet needs nodes that speak it.
     guard table[peer]?.version == .v2, !isReachedInSeed(peer, at: turn.now) else { return nil }
     let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: turn.now)
     return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
@@ -159,12 +161,12 @@ extension MeshEngine {
       case .established(let peer, _, _):
         doubtful.remove(peer)
         turn.actions.append(.session(peer))
-        // Each side tells its state once; that proves the signing key.
+        // Each side sends its state once per session; this proves the signing key.
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
         for receipt in courier.takeReceipts(for: peer) { seal(receipt.payload, for: peer, &turn) }
         renewFiles(to: peer, &turn)
-        // What was sent before may have been sealed with keys that the peer never had.
+        // Earlier messages may have been sealed with keys that the peer does not have.
         outbox.hurry(peer, at: turn.now)
         owed.hurry(peer, at: turn.now)
         ask(peer, &turn)
@@ -217,12 +219,12 @@ extension MeshEngine {
     turn.actions.append(.told(message, from: peer, at: turn.time))
   }
 
-  /// Tells a peer what became of its message.
+  /// Sends a receipt for a message to its sender.
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else { return }
     guard table.has(peer), sessions.hasSession(with: peer) else {
       entrust(receipt, to: peer, &turn)
-      // A neighbour that has written by a courier may think that there is a session still, and begin none.
+      // A neighbour that wrote through a courier may believe that a session exists, and therefore begin none.
       if link(to: peer) != nil { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
       return
     }
@@ -237,13 +239,13 @@ extension MeshEngine {
     turn.actions.append(.progress(message.number, message.state))
     guard message.state == .delivered || message.state == .read else { return }
     turn.actions.append(.keep(.settled(message.number)))
-    // The courier that has brought this may have a place for another one.
+    // A courier that has brought the receipt may have capacity for another message.
     if !message.couriers.isEmpty { courier.due = turn.now }
   }
 
   /// Handles the signing key that a peer states inside Noise, which proves it.
   private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
-    // Of those without a session nothing is needed: they say it again in the next one.
+    // Entries without a session are not needed: the peer sends its state again in the next one.
     if proven.count >= Self.sessionLimits.sessions { proven = proven.filter { sessions.hasSession(with: $0.key) } }
     proven[peer] = state.capabilities
     hurryFiles(to: peer, &turn)

@@ -1,45 +1,44 @@
 import Common
 import Crypto
 
-/// Peers prove that a verification code that was read is theirs: a question inside Noise, and an answer that is signed. Facts:
-/// bitchat.md section 11.
+/// Proofs of verification codes: a peer signs a challenge sent inside Noise. Facts: bitchat.md section 11.
 extension MeshEngine {
-  /// What became of a proof that a peer was asked for.
+  /// Result of a requested proof.
   public enum ProofOutcome: String, Hashable, Sendable {
     /// The peer has the keys of the code.
     case proven
-    /// It answered, and not with the keys of the code.
+    /// The peer answered with other keys than those of the code.
     case wrong
-    /// It did not answer in time: it is out of reach, or a relay.
+    /// The peer did not answer in time: it is out of range, or a relay.
     case noAnswer
-    /// It has left, was forgotten, or was not heard for long; or this node has left.
+    /// The peer has left, was forgotten or timed out; or this node has left.
     case gone
-    /// The user has blocked it meanwhile.
+    /// The user blocked the peer meanwhile.
     case blocked
   }
 
-  /// Why a peer is not asked for a proof.
+  /// Reason why a peer is not asked for a proof.
   public enum ChallengeError: Error, Hashable, Sendable {
-    /// A relay asks nobody.
+    /// The node is a relay.
     case relayOnly
-    /// Nothing may be said before the clock is known to be right.
+    /// Sending is not allowed before the clock is known to be right.
     case notReady
-    /// It is this node's own code.
+    /// The code is this node's own.
     case ourselves
     case notNear
-    /// The peer is held to another signing key than the code's.
+    /// The pinned signing key of the peer differs from the code's, and is proven.
     case otherKey
     case blocked
-    /// So many peers are asked already.
+    /// `AwaitedProofs.limit` peers are being asked.
     case tooMany
   }
 
-  /// Asks a peer for the proof that a code is its own, in a session that is made first if there is none. `Action.proof` tells
-  /// what becomes of it, after 24 s at the latest; until then one that is asked again has its time from the beginning.
+  /// Asks a peer to prove that a code is its own, in a session that is established first if needed. `Action.proof`
+  /// follows within 24 s. Asking again restarts this time.
   ///
   /// - Parameters:
-  ///   - peer: whose Noise key the code has.
-  ///   - signingKey: of the code, whose own signature was checked.
+  ///   - peer: owner of the Noise key in the code.
+  ///   - signingKey: signing key of the code, whose signature the caller has checked.
   public mutating func challenge(
     _ peer: PeerID, signingKey: Ed25519.PublicKey, at now: Instant, time: UInt64
   ) throws(ChallengeError) -> [Action] {
@@ -58,7 +57,7 @@ extension MeshEngine {
     return turn.actions
   }
 
-  /// Asks those whose turn it is, and gives up those that cannot answer any more.
+  /// Sends the challenges that are due, and ends those that can no longer be answered.
   mutating func askForProofs(_ turn: inout Turn) {
     askForKeys(&turn)
     for peer in proofs.peers {
@@ -79,13 +78,13 @@ extension MeshEngine {
         carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
         continue
       }
-      // Who has not answered may have begun anew, and not know these keys.
+      // A peer that has not answered may have restarted without these keys.
       if due.isUnanswered { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
       ask(peer, &turn)
     }
   }
 
-  /// There is a session: a peer that is to be asked can be asked.
+  /// Sends an open challenge to a peer with a session.
   mutating func ask(_ peer: PeerID, _ turn: inout Turn) {
     guard canSend, let challenge = proofs.ask(peer, at: turn.now, randomFrom: &random) else { return }
     seal(.verificationChallenge(challenge), for: peer, &turn)
@@ -101,7 +100,7 @@ extension MeshEngine {
       return
     }
     for case .shows(let key)? in [ofCode, ofKey] {
-      // A proven key outweighs the key of a code.
+      // A proven key takes precedence over the key of a code.
       if table.isProven(peer), table.pin(of: peer) != key {
         if ofCode != nil { end(proofOf: peer, .wrong, &turn) }
         return
@@ -121,7 +120,7 @@ extension MeshEngine {
       peer,
       Disputes.Rival(
         signingKey: announcement.signingKey, announce: arrival, origin: origin, heardAt: turn.now))
-    // The peer's own link may be an attacker's, and the peer reachable only this way.
+    // The peer's own link may be an attacker's, so that the peer is reachable only over this one.
     noteWay(of: arrival, to: peer, &turn)
     askForKey(of: peer, announcement.noiseKey, because: origin, &turn)
   }
@@ -147,7 +146,7 @@ extension MeshEngine {
         continue
       }
       if !sessions.hasSession(with: peer) {
-        // One handshake for each question: forged announces must not use up the handshakes that this node wants.
+        // One handshake per question: forged announces must not use up the handshakes that this node needs.
         if due.isFirst { carryOut(sessions.handle(.ask(peer), at: turn.now), &turn) }
       } else if let challenge = keyProofs.ask(peer, at: turn.now, randomFrom: &random) {
         // The peer may have lost the keys of this session.
@@ -182,7 +181,7 @@ extension MeshEngine {
 
   // MARK: Answers
 
-  /// A peer that has read this node's code wants to see that the keys in it are this node's.
+  /// Answers the challenge of a peer that has read this node's code.
   mutating func answer(_ challenge: VerificationChallenge, to peer: PeerID, _ turn: inout Turn) {
     guard challenge.noiseKey == identity.noiseKey.publicKey else {
       counters.strangeChallenges += 1
@@ -192,7 +191,7 @@ extension MeshEngine {
     seal(.verificationResponse(VerificationResponse(to: challenge, key: identity.signingKey)), for: peer, &turn)
   }
 
-  /// This node leaves: nobody's answer would be heard.
+  /// Ends all proofs when this node leaves.
   mutating func endProofs(_ turn: inout Turn) {
     for peer in proofs.peers { end(proofOf: peer, .gone, &turn) }
     for peer in keyProofs.peers { keyProofs.end(peer) }

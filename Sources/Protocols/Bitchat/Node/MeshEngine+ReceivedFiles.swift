@@ -31,7 +31,7 @@ extension MeshEngine {
           id: id, sender: peer.id, nickname: peer.nickname, isPrivate: id.type == .noiseEncrypted, percent: percent)))
   }
 
-  /// - Returns: whether it may be passed on.
+  /// - Returns: whether the packet may be relayed.
   mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }
     guard !blocked.contains(peer.id) else {
@@ -48,7 +48,7 @@ extension MeshEngine {
       refuse(file, of: peer.id, &turn)
       return true
     }
-    // Older apps send a file for one peer in clear: who has sent it learns that it came, and private it is not.
+    // Older apps send a file for one peer in clear. Its sender gets a receipt, but the file is not private.
     if recipient != nil {
       tell(file, of: peer.id, packet: id, over: arrival.link, &turn)
     } else {
@@ -58,7 +58,7 @@ extension MeshEngine {
     return true
   }
 
-  /// A file that came in a session.
+  /// Handles a file received in a session.
   mutating func hear(privateFile file: SharedFile, from peer: PeerID, _ turn: inout Turn) {
     guard isTaken(file) else { return refuse(file, of: peer, &turn) }
     tell(file, of: peer, &turn)
@@ -68,7 +68,7 @@ extension MeshEngine {
     _ file: SharedFile, of peer: PeerID, packet: PacketID? = nil, over link: LinkID? = nil, _ turn: inout Turn
   ) {
     guard let known = table[peer] else { return }
-    // Of a phone that awaits no receipt, the same file that comes twice is the same file as well.
+    // A phone that awaits no receipt may also send one file twice.
     let receipt =
       receipt(of: file, from: peer, to: identity.id, with: peer) ?? .file(file.bytes, from: peer, to: identity.id)
     guard let receipt else { return }
@@ -79,7 +79,7 @@ extension MeshEngine {
     turn.actions.append(.file(received))
   }
 
-  /// The service keeps a private file: its sender may know, and one that comes again is not told again.
+  /// Handles the service's report that it has stored a private file: sends the receipt, and drops copies from then on.
   mutating func kept(file receipt: MessageID, from peer: PeerID, _ turn: inout Turn) {
     receivedFiles.insert(ReceivedMessage(sender: peer, id: receipt), at: turn.now)
     acknowledge(.delivered(receipt), to: peer, &turn)

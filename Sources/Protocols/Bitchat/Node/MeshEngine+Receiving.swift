@@ -16,7 +16,7 @@ extension MeshEngine {
     }
   }
 
-  /// Takes in a packet: drops what is no concern of anybody's, acts on what concerns this node, and has the rest passed on.
+  /// Handles a packet: drops irrelevant ones, processes those for this node, and relays the rest.
   mutating func accept(_ view: PacketView, on link: LinkID, isReassembled: Bool, _ turn: inout Turn) {
     guard view.sender != identity.id, erased?.isFormerSelf(view.sender) != true else {
       counters.echoes += 1
@@ -25,7 +25,7 @@ extension MeshEngine {
     }
     let isAnswer = view.timeToLive == 0 && !view.isRequest
     let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
-    // What is for somebody else is not looked into, so nobody has checked its signature.
+    // Packets for other nodes are not decoded, and their signatures are not checked.
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
     guard !seen.see(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
@@ -34,7 +34,7 @@ extension MeshEngine {
       return
     }
     guard view.type == .announce || isTimely(arrival, turn) else { return }
-    // One that a newer one has overtaken says nothing, unless it shows whose link it came over.
+    // An announce older than the newest one only shows which link is the sender's.
     let isOvertaken = view.type == .announce && view.timestamp < table.newest(of: view.sender)
     guard arrival.isDirect || !isOvertaken else {
       counters.oldAnnounces += 1
@@ -72,7 +72,7 @@ extension MeshEngine {
       counters.count(error)
       return
     }
-    // A relay may have compressed it anew: then it is another row of bytes, and the same packet.
+    // A relay may have recompressed the packet; its bytes then differ, but its ID does not.
     let id = PacketID(packet)
     guard !isVerified || !seen.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
       seen.insert(key, view.type, at: turn.now)
@@ -80,11 +80,11 @@ extension MeshEngine {
     }
     let isOfKnown = view.type == .announce && table.has(view.sender)
     let mayGoOn = act(on: packet, arrival, id, &turn)
-    // Whatever else came of what it brought with it.
+    // Reassembled packets may have marked the turn as idle.
     turn.isIdle = false
     guard mayGoOn else { return }
     seen.insert(key, view.type, at: turn.now)
-    // The archive knows the last announce of each peer.
+    // The archive knows the latest announce of each peer.
     if isVerified, !archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
     let isNewsTooOften =
       view.type == .announce && !isOvertaken && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
@@ -99,7 +99,7 @@ extension MeshEngine {
     if isVerified { seen.shareReach(of: key, view.type, with: id) }
   }
 
-  /// Whether this node looks into a packet. Another one goes on as it is.
+  /// Whether this node decodes a packet. Others are relayed unchanged.
   func isRead(_ view: PacketView) -> Bool {
     switch view.type {
     case .announce, .message, .leave, .requestSync: true
@@ -110,7 +110,7 @@ extension MeshEngine {
     }
   }
 
-  /// - Parameter id: the ID of the packet, if it is known already.
+  /// - Parameter id: ID of the packet, if known.
   private mutating func hearCopy(
     of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
   ) {
@@ -119,14 +119,14 @@ extension MeshEngine {
     relay(copy: arrival, key, id: id, &turn)
     guard arrival.view.type == .announce, table.has(arrival.view.sender) else { return }
     if arrival.isDirect {
-      // The announce was known before it came over its sender's own link.
+      // The announce was known before it arrived over its sender's own link.
       turn.isIdle = false
       bind(arrival.link, to: arrival.view.sender, &turn)
     }
     noteWay(of: arrival, to: arrival.view.sender, &turn)
   }
 
-  /// - Returns: whether the packet is what it says, and may be passed on.
+  /// - Returns: whether the packet is valid and may be relayed.
   private mutating func act(
     on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
@@ -177,7 +177,7 @@ extension MeshEngine {
     }
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
     guard takeLine(of: peer.id, arrival, turn) else { return false }
-    // What is on the shelf was told, maybe in an earlier run.
+    // Archived messages were reported before, maybe in an earlier run.
     let isKnown = archive.hasMessage(id)
     keep(arrival, packet, id, &turn)
     guard !configuration.isRelayOnly, !isKnown, !talks.hasHeard(id, at: turn.now) else { return true }
@@ -189,7 +189,8 @@ extension MeshEngine {
     return true
   }
 
-  /// Whether a public message is within the limits of its sender and of its link's origin (`LineQuota`). It counts the message.
+  /// Whether a public message is within the limits of its sender and of the origin of its link (`LineQuota`). Counts
+  /// the message.
   mutating func takeLine(of peer: PeerID, _ arrival: Arrival, _ turn: Turn) -> Bool {
     let isDear = favourites.contains(peer) || isVerified(peer)
     guard lines.take(from: peer, isDear: isDear, over: origin(of: arrival.link), at: turn.now) else {
@@ -199,20 +200,20 @@ extension MeshEngine {
     return true
   }
 
-  /// The mark of the device at the other end of a link.
+  /// Mark of the device at the other end of a link.
   func mark(of link: LinkID) -> UInt32 { origin(of: link).mark(for: identity.id) }
 
   mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = table[packet.sender],
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
     else { return false }
-    // One that was said before the peer came back says nothing about it.
+    // A leave that is older than the peer's latest announce has no effect.
     guard packet.timestamp >= peer.announcedAt else { return false }
     let mayGoOn = table.passOn(peer.id, burst: Self.burst, at: turn.now)
     table.hear(peer.id, at: turn.now)
     table.leave(peer.id, at: packet.timestamp)
     archive.leave(peer.id)
-    // It has no session any more, either.
+    // The session of the peer ends too.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
     vacateLinks(of: peer.id, turn)
     putOffFiles(to: peer.id, &turn)
@@ -237,7 +238,7 @@ extension MeshEngine {
   private mutating func hear(
     fragment packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
-    // A packet in a fragment in a fragment would be work without end.
+    // Nested fragments are rejected, because they could cause unlimited work.
     guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
     else {
       if !hear(hello: packet, arrival, &turn) { counters.badFragments += 1 }
@@ -261,7 +262,7 @@ extension MeshEngine {
       return true
     case .duplicate: return true
     case .complete(let bytes):
-      // It was relayed as fragments.
+      // The packet was relayed as fragments.
       turn.completing = id
       do throws(PacketError) {
         let view = try Self.view(reassembled: bytes)
@@ -278,7 +279,7 @@ extension MeshEngine {
       if mayBeFile(id, arrival) { turn.actions.append(.arrivalEnded(id)) }
       return true
     case .otherSlice:
-      // One of the two is forged, and nobody here knows which.
+      // One of the two is forged; which one is unknown.
       counters.badFragments += 1
       return true
     case .tooLong:
@@ -287,8 +288,8 @@ extension MeshEngine {
     }
   }
 
-  /// Reads a packet that was put together from fragments. Android takes a last byte 01 of the signature for padding, and strips it before
-  /// it cuts the packet: one byte is missing then, and the check of the signature shows whether it was that one.
+  /// Decodes a reassembled packet. Android removes a last signature byte 01 as padding before it fragments a packet. If
+  /// one byte is missing, it is restored; the signature check shows whether that was right.
   private static func view(reassembled bytes: [UInt8]) throws(PacketError) -> PacketView {
     do throws(PacketError) {
       return try PacketView(bytes)
@@ -302,8 +303,8 @@ extension MeshEngine {
 
   // MARK: Checks
 
-  /// The sender of a packet, if it is known and has signed it: it was heard. What comes of an unknown one waits until that
-  /// announces itself.
+  /// Returns the sender of a packet if it is known and the signature is valid. Queues the packet of an unknown sender
+  /// until the sender announces itself.
   mutating func signer(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
     guard let peer = table[packet.sender] else {
       if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
@@ -314,14 +315,14 @@ extension MeshEngine {
     return peer
   }
 
-  /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed, and has no other
-  /// effect.
+  /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed
+  /// without other effects.
   private mutating func isOfRival(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
     guard let key = disputes.rival(of: packet.sender), table.has(packet.sender) else { return false }
     return checkSignature(arrival, packet, key, isKnownAnnounce: false, turn)
   }
 
-  /// Whether the signature of a packet holds, if there is work left for it.
+  /// Whether the signature of a packet is valid, within the work budget of the link.
   mutating func checkSignature(
     _ arrival: Arrival, _ packet: Packet, _ key: Ed25519.PublicKey, isKnownAnnounce: Bool, _ turn: Turn
   ) -> Bool {
@@ -330,14 +331,14 @@ extension MeshEngine {
       return false
     }
     let check = SignatureCheck(arrival.view, decoded: packet, key: key, by: signatures)
-    // One was paid for; the others, and what long payloads cost, are paid for now.
+    // `takeSignature` charged one signature. Further ones, and long payloads, are charged here.
     budget.spend(check.computed * (1 + packet.payload.count / WorkBudget.bytesPerSignature) - 1, on: arrival.link)
     if !check.isValid { counters.badSignatures += 1 }
     return check.isValid
   }
 
-  /// Whether the time of a packet is near this node's. What answers a request for sync may be old, and so may the packet of a
-  /// file, whose fragments take long over a slow link.
+  /// Whether the timestamp of a packet is close to this node's clock. Answers to sync requests may be older, and so may
+  /// reassembled file packets, whose fragments take long over a slow link.
   private mutating func isTimely(_ arrival: Arrival, _ turn: Turn) -> Bool {
     let mayBeFile = arrival.isReassembled && [.fileTransfer, .noiseEncrypted].contains(arrival.view.type)
     let oldest =
@@ -346,7 +347,8 @@ extension MeshEngine {
     return isTimely(arrival.view.timestamp, turn, oldest: oldest)
   }
 
-  /// The same for an announce, after its signature: it may show that this node's own clock is wrong.
+  /// Whether the timestamp of a verified announce is close to this node's clock. A deviation may show that this node's
+  /// clock is wrong.
   mutating func isTimely(_ timestamp: UInt64, _ arrival: Arrival, _ turn: Turn) -> Bool {
     let oldest = arrival.isAnswer ? GossipArchive.oldAnnounceMilliseconds : Limits.clockMilliseconds
     return isTimely(timestamp, turn, oldest: oldest)
@@ -355,7 +357,7 @@ extension MeshEngine {
   private mutating func isTimely(_ timestamp: UInt64, _ turn: Turn, oldest: UInt64) -> Bool {
     let limit = timestamp > turn.time ? Limits.clockMilliseconds : oldest
     guard Self.distance(timestamp, turn.time) > limit else { return true }
-    // An answer may be old: that it is too old says nothing about clocks.
+    // An answer that is too old does not indicate a wrong clock.
     if limit == Limits.clockMilliseconds { counters.clock += 1 } else { counters.tooOld += 1 }
     return false
   }
@@ -364,6 +366,7 @@ extension MeshEngine {
 }
 
 extension MessageType {
-  /// Whether this node checks the signatures of such packets, where it looks into them, and remembers them by what is signed.
+  /// Whether this node checks signatures of this type when it decodes a packet, and identifies copies by the signed
+  /// content.
   var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave || self == .fileTransfer }
 }

@@ -1,15 +1,16 @@
 import Common
 import Crypto
 
-/// Announces that say what the peer's last one said. Of what comes in a crowd they are the most by far, and all that is new in
-/// them is the time and the signature: nothing is decoded, and no key is hashed.
+/// Fast path for announces with the payload of the sender's latest one. They are most of the traffic in a crowd, and
+/// only timestamp and signature are new: nothing is decoded, and no key is hashed.
 extension MeshEngine {
-  /// Peers announce themselves over each new link. So long such announces go no further: the first one of them has gone on.
+  /// Time in which further announces of a peer are not relayed. Peers announce themselves over each new link, and the
+  /// first of these is relayed.
   static let burst = Duration.seconds(3)
 
-  /// Takes in an announce, if its payload is that of the last one of its sender.
+  /// Handles an announce whose payload equals that of its sender's latest one.
   ///
-  /// - Returns: false if it has to be looked at as a whole.
+  /// - Returns: false if the announce needs complete handling.
   mutating func refresh(_ arrival: Arrival, _ key: WireKey, goesOn: Bool, _ turn: inout Turn) -> Bool {
     let view = arrival.view
     guard archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
@@ -20,7 +21,7 @@ extension MeshEngine {
       return true
     }
     guard signatures.holds(signature, of: view.signingPreimage, by: signingKey) else {
-      // It may have been signed in another form than it came in, if it has another one.
+      // The sender may have signed another form than the received one, if such a form exists.
       guard PayloadSection(deflating: Array(view.section), version: view.version, level: 6) == nil else { return false }
       counters.badSignatures += 1
       return true
@@ -41,7 +42,7 @@ extension MeshEngine {
     return true
   }
 
-  /// - Returns: whether another such announce has just gone on; nil if the peer is not known any more.
+  /// - Returns: whether a similar announce was relayed shortly before; nil if the peer is no longer known.
   private mutating func learn(again arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool? {
     let view = arrival.view
     let hops = arrival.isAnswer ? max(2, table[view.sender]?.hops ?? 2) : arrival.hops
@@ -62,7 +63,7 @@ extension MeshEngine {
 }
 
 extension PacketView {
-  /// Whether it is of the same type and sender as another packet, has the same payload, not compressed, and is for everybody as well.
+  /// Whether both packets are public, of one type and sender, and have the same uncompressed payload.
   func hasPayload(of other: [UInt8]) -> Bool {
     guard let other = try? PacketView(other), other.type == type, other.sender == sender, other.version == version
     else {

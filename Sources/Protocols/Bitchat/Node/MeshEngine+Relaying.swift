@@ -1,18 +1,18 @@
 import Common
 
 extension MeshEngine {
-  /// Has a packet of somebody else passed on, a little later.
+  /// Queues a packet of another node for relaying after a delay.
   ///
-  /// - Parameter isOfKnown: whether it is an announce of a peer that was known before.
+  /// - Parameter isOfKnown: whether the packet is an announce of a peer that was known before.
   mutating func relay(_ arrival: Arrival, _ key: WireKey, isOfKnown: Bool = false, _ turn: inout Turn) {
     let view = arrival.view
-    // What was said in private to this node, or was asked for, ends here.
+    // Packets for this node, and answers to its requests, are not relayed.
     guard view.recipient != identity.id, !arrival.isReassembled, !arrival.isAnswer else { return }
     let isOfSeed = view.isOfSeed
-    // Nobody passes dialect S on to peers that do not speak it, nor a hello to anybody.
+    // Dialect S packets are relayed only to peers that speak it, and hellos are never relayed.
     guard isOfSeed ? !seedLinks.isEmpty : view.mayPassOn else { return }
     let type = isOfSeed ? view.type.inLive : view.type
-    // A file brings them by the thousand, and who comes meanwhile asks for what is missing.
+    // A file has thousands of fragments. Neighbours that arrive meanwhile request the missing ones.
     guard type != .fragment || links.count > 1 else { return }
     guard var decision = decide(view, isOfKnown: isOfKnown) else { return }
     if view.type == .message || view.type == SeedNumbers.seed.message, view.recipient == nil,
@@ -22,7 +22,8 @@ extension MeshEngine {
       seen.note(reach: SeenPackets.ended, of: key, view.type)
       return
     }
-    // Two copies cancel the relay of a known announce. One link that returns each announce could otherwise cancel every one.
+    // Two copies cancel the relay of a known announce. A single link that returns each announce could otherwise cancel
+    // all relays.
     if isOfKnown, configuration.relayPolicy == .mains, table.isHeldBack(view.sender) {
       decision.copiesEnough = max(decision.copiesEnough, RelayPolicy.copiesOfNews)
     }
@@ -48,10 +49,10 @@ extension MeshEngine {
       subject, degree: links.count, encryptedLimit: configuration.encryptedRelayLimit)
   }
 
-  /// A copy of a packet came: it may make passing the packet on superfluous, or have it go further. The apps stay with the copy that
-  /// came first.
+  /// Handles a copy of a packet. It may make the relay of the packet superfluous, or extend its reach. The apps use the
+  /// first copy only.
   ///
-  /// - Parameter id: the ID of the packet, if it is known already.
+  /// - Parameter id: ID of the packet, if known.
   mutating func relay(copy arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn) {
     let view = arrival.view
     let decision =
@@ -65,8 +66,8 @@ extension MeshEngine {
     }
   }
 
-  /// Relays a packet late, or once more, because a copy reaches further than this node relayed it. The signature is
-  /// checked again, because a copy is recognised without it.
+  /// Relays a packet late or again, because a copy reaches further than this node's relay did. The signature is checked
+  /// again, because copies are recognised without it.
   private mutating func revive(
     _ arrival: Arrival, _ key: WireKey, _ id: PacketID?, _ decision: RelayDecision, _ turn: inout Turn
   ) {
@@ -91,14 +92,14 @@ extension MeshEngine {
     relay(arrival, key, isOfKnown: true, &turn)
   }
 
-  /// Whether a packet, recognised by its ID, was not yet relayed as far as this.
+  /// Whether a packet with this ID was not yet relayed with as high a TTL.
   private func mayRevive(_ id: PacketID, _ view: PacketView, _ timeToLive: UInt8) -> Bool {
     guard archive.isLastAnnounce(id, of: view.sender) else { return seen.isWorthwhile(timeToLive, id) }
     return SeenPackets.isWorthwhile(
       timeToLive, archive.announce(of: view.sender).map { $0.timeToLive - min($0.timeToLive, 1) })
   }
 
-  /// The hop behind this node on the packet's route, or the recipient behind the last one.
+  /// Returns the hop after this node on the packet's route; the recipient if this node is the last hop.
   private func nextHop(of view: PacketView) -> PeerID? {
     guard let place = view.route.firstIndex(of: identity.id) else { return nil }
     return view.route[(place + 1)...].first ?? view.recipient
@@ -112,8 +113,8 @@ extension MeshEngine {
       if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { ownLink(of: $0) != nil }),
         relay.type == .fragment || !isDoubtful(hop)
       {
-        // A packet for a neighbour, or one whose next hop it is, goes over its own links and those that its announces arrive over. Fragments
-        // go over its own links alone if it names this node as its neighbour.
+        // A packet for a neighbour, or with a neighbour as next hop, is sent over its own links and those that its
+        // announces arrive over. Fragments use only its own links if it names this node as its neighbour.
         let isSure = relay.type == .fragment && table[hop]?.names(identity.id) == true
         let others = isSure ? [] : ways.others(to: hop, besides: links(to: hop), at: turn.now).map(\.link)
         targets = targets.filter { links[$0]?.peer == hop || others.contains($0) }
@@ -128,14 +129,14 @@ extension MeshEngine {
         targets = targets.filter { isFast($0) }
         guard !targets.isEmpty else { continue }
       }
-      // The bytes are passed on as they came: where a link is too narrow for them, in fragments. A fragment that is too long for a
-      // link does not go there.
+      // Packets are relayed unchanged, in fragments where a link is too narrow. A fragment that is too long for a link
+      // is not relayed there.
       transmit(relay.bytes, as: relay.packetClass, to: targets, &turn)
     }
   }
 
-  /// Has a phone get a fragment that came faster than a phone can follow. One for which there is no room to wait is dropped:
-  /// who misses it asks for it.
+  /// Paces a fragment for a phone that cannot follow the speed of arrival. If the queue is full, the fragment is
+  /// dropped; the phone requests it.
   private mutating func hold(_ relay: RelayQueue.Relay, for link: LinkID, _ turn: Turn) {
     guard relay.received.count <= narrowest([link]) else {
       counters.unsendable += 1
@@ -145,7 +146,7 @@ extension MeshEngine {
     counters.relaysDropped += UInt64(paced.add([relay.bytes], on: link, as: .fragment, in: lane, at: turn.now) ?? 1)
   }
 
-  /// The part of the links that the iOS app would choose: always the same ones for one packet.
+  /// Selects a subset of the links, as many as the iOS app would. The choice is constant for one packet.
   private func some(of targets: [LinkID], for relay: RelayQueue.Relay) -> [LinkID] {
     let ranked = targets.map { link in
       (link, withUnsafeBytes(of: (relay.key.hash.low, link.number)) { hash.hash($0) }.low)

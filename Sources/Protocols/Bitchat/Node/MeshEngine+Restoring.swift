@@ -1,8 +1,8 @@
 import Common
 import Crypto
 
-/// What an earlier run has kept. Undelivered messages come back with `restore(_:at:time:)`, and favourites, blocks and verified
-/// peers as the events that made them so.
+/// Restores the state of an earlier run. Undelivered messages are restored by `restore(_:at:time:)`; favourites, blocks
+/// and verified peers by their events.
 extension MeshEngine {
   /// Restores the pinned signing key of a peer.
   ///
@@ -13,15 +13,15 @@ extension MeshEngine {
     table.restorePin(peer, signingKey, isProven: isProven, at: now)
   }
 
-  /// A peer has this Noise key: what is sealed for it while it is away is sealed with that.
+  /// Restores the Noise key of a peer, for messages sealed while the peer is away.
   public mutating func restoreNoiseKey(of peer: PeerID, _ key: X25519.PublicKey) {
     if PeerID(noiseKey: key) == peer { table.restoreNoiseKey(peer, key) }
   }
 
-  /// A public packet that neighbours may ask for.
+  /// Restores a public packet for sync.
   public mutating func restore(_ item: GossipArchive.Item) { _ = archive.keep(item) }
 
-  /// A private message that the service has: it is not told again.
+  /// Restores the ID of a received private message, so that copies are not reported.
   public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {
     received.insert(ReceivedMessage(sender: peer, id: message), at: now)
   }

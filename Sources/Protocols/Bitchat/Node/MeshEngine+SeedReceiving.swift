@@ -2,15 +2,16 @@ import Bytes
 import Common
 import Crypto
 
-/// What comes in dialect S, from whomever and whatever this node itself speaks. Facts: bitchat.md section 16.1.
+/// Handling of packets in dialect S, from any peer and regardless of this node's dialect. Facts: bitchat.md section
+/// 16.1.
 extension MeshEngine {
-  /// Whether this node looks into a packet of dialect S, or of mid-2025. What 04 means shows inside alone.
+  /// Whether this node decodes a packet of dialect S or of mid-2025. The meaning of type 04 depends on its payload.
   func isReadInSeed(_ view: PacketView) -> Bool {
     guard view.type.isOfSeed else { return false }
     return !view.type.isOfSeedAlone || view.recipient.map { $0 == identity.id } ?? true
   }
 
-  /// What a packet means, where its number has several meanings.
+  /// Meaning of a packet whose type has several meanings.
   private func meaning(of packet: Packet) -> PacketMeaning {
     PacketMeaning(
       type: packet.type, payload: packet.payload,
@@ -25,9 +26,9 @@ extension MeshEngine {
       && meaning(of: packet) == .seedHandshakeResponse
   }
 
-  /// Takes in a packet of a number that dialect S uses, or mid-2025 used.
+  /// Handles a packet whose type dialect S uses, or mid-2025 used.
   ///
-  /// - Returns: whether the packet is what it says, and may be passed on.
+  /// - Returns: whether the packet is valid and may be relayed.
   mutating func hear(seed packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     let isTaken: Bool
     switch meaning(of: packet) {
@@ -59,7 +60,7 @@ extension MeshEngine {
 
   private mutating func hear(seedMessage packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }
-    // What is private comes sealed.
+    // Private messages must be sealed.
     guard let message = try? SeedMessage(reading: packet.payload), !message.isPrivate,
       let text = try? PublicText(message.text)
     else {
@@ -86,7 +87,7 @@ extension MeshEngine {
     return true
   }
 
-  /// A peer says in clear what became of a message. It has signed that, and nobody else knows the message's ID.
+  /// Handles a receipt in clear. The peer has signed it, and only the two peers know the ID of the message.
   private mutating func hear(
     _ message: MessageUUID?, of recipient: PeerID?, isRead: Bool, _ packet: Packet, _ arrival: Arrival,
     _ turn: inout Turn
@@ -106,12 +107,12 @@ extension MeshEngine {
     return true
   }
 
-  // MARK: Sealed
+  // MARK: Sealed payloads
 
-  /// What is sealed in dialect S is a packet in itself: a message, or what became of one. A payload of dialect L never looks
-  /// so: its second byte is another one.
+  /// Handles a sealed payload of dialect S: a complete packet with a message or a receipt. Payloads of dialect L differ
+  /// in the second byte.
   ///
-  /// - Returns: false for something else.
+  /// - Returns: false for other payloads.
   mutating func hear(sealed plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) -> Bool {
     guard plaintext.count >= Limits.smallestPacket, MessageType(rawValue: plaintext[1]).isOfSeed,
       let view = try? PacketView(plaintext), view.sender == peer,

@@ -2,12 +2,12 @@ import Common
 import Crypto
 
 extension MeshEngine {
-  /// The most bytes that one write or notification ever has.
+  /// Maximum length of one write or notification, in bytes.
   private static let frameLimit = Limits.frameBytes
 
-  /// Says something to everybody.
+  /// Sends a public message.
   ///
-  /// - Returns: the packet's ID and what is to be done; nil where nothing may be said yet, or no packet can carry the text.
+  /// - Returns: the packet's ID and the actions; nil if sending is not allowed yet, or the text is empty or too long.
   public mutating func say(_ text: String, at now: Instant, time: UInt64) -> (packet: PacketID, actions: [Action])? {
     isDueKnown = false
     guard canSend, let payload = try? PublicText(text).payload, !payload.isEmpty else { return nil }
@@ -24,19 +24,19 @@ extension MeshEngine {
     return (id, turn.actions)
   }
 
-  /// Whether this node may send one more public message now: it keeps to the limit of a sender, because its neighbours accept no more. It
-  /// counts the message.
+  /// Whether this node may send another public message now. It keeps to the limit per sender, because neighbours accept
+  /// no more. Counts the message.
   public mutating func takeOwnLine(at now: Instant) -> Bool { lines.takeOwn(identity.id, at: now) }
 
-  /// Whether so many fragments of this node's messages wait for a link that it should say nothing more there for now.
+  /// Whether the fragments of own messages that wait for a link have reached a limit, so that new messages should wait.
   public func isFullOfFragments(_ link: LinkID) -> Bool { paced.isOwnFull(for: link) }
 
-  /// A packet of this node with its signature; nil if no packet can have the payload.
+  /// Signs a packet of this node; nil if the payload is too long.
   func signed(_ packet: Packet) -> Packet? {
     try? packet.signed(with: identity.signingKey, telling: signatures)
   }
 
-  /// Signs a packet of this node and sends it to all.
+  /// Signs a packet of this node and sends it over all links.
   mutating func broadcast(_ packet: Packet, as kind: PacketClass, _ turn: inout Turn) {
     guard let signed = signed(packet) else {
       counters.unsendable += 1
@@ -46,17 +46,17 @@ extension MeshEngine {
       _ = archive.keep(
         GossipArchive.Item(bytes: bytes, of: signed))
     }
-    // An announce goes over every link: it shows whose the link is.
+    // An announce is sent over every link, because it shows whose link it is.
     transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
   }
 
-  /// One link to each device of each neighbour, and each link without a known peer, except `heardOn`. If several devices have links that count as
-  /// one peer's own, all of them are used: any of them may be an attacker's that repeats the peer's announces.
+  /// Selects one link to each device of each neighbour, and each link without a known peer, except `heardOn`. If
+  /// several devices have own links of one peer, all are used: any of them may be an attacker's that replays announces.
   func targets(but heardOn: [LinkID] = []) -> [LinkID] {
     var chosen: [LinkID] = []
     chosen.reserveCapacity(links.count)
     for (link, state) in links where !heardOn.contains(link) {
-      // Who has heard it on one link needs it on no other.
+      // A device that had the packet on one link does not need it on another.
       if let peer = state.peer, isServed(peer, besides: link, state, heardOn) { continue }
       chosen.append(link)
     }
@@ -72,11 +72,11 @@ extension MeshEngine {
     return false
   }
 
-  /// The links over which a neighbour gets what is for it; none if the peer is no neighbour.
+  /// Links over which packets for a neighbour are sent; empty if the peer is not a neighbour.
   func links(to peer: PeerID) -> [LinkID] { targets().filter { links[$0]?.peer == peer } }
 
-  /// The same, unless the peer itself says something else: an announce shows whose link it came over, and anybody can say one again
-  /// as if it came straight from the peer, for nobody signs the time to live. What is for the peer goes over all links then.
+  /// Own links of a neighbour; empty if the peer's own neighbour list denies them. A replayed announce can make another
+  /// device's link look like the peer's, because the TTL is not signed. Packets for the peer then go over all links.
   func ownLinks(of peer: PeerID) -> [LinkID] {
     let near = links(to: peer)
     guard !near.isEmpty, let known = table[peer], known.names(identity.id) == false, let saidAt = known.neighboursAt
@@ -84,21 +84,21 @@ extension MeshEngine {
     return ways.isDenied(by: peer, saidAt: saidAt) ? [] : near
   }
 
-  /// Whether a peer does not name this node as its neighbour. Its own link may then be an attacker's that repeats its announces, so packets for
-  /// the peer go over all links.
+  /// Whether a peer does not name this node as its neighbour. Its own link may then be an attacker's that replays
+  /// announces, so packets for the peer go over all links.
   func isDoubtful(_ peer: PeerID) -> Bool { table[peer]?.lacks(identity.id) ?? false }
 
-  /// One of them.
+  /// First own link of a peer, if any.
   func ownLink(of peer: PeerID) -> LinkID? { ownLinks(of: peer).first }
 
-  /// Whether a link has brought an announce of its peer before any other link did; one that has only repeated announces may be
-  /// anybody's.
+  /// Whether a link delivered an announce of its peer before any other link. A link with only repeated announces may be
+  /// an attacker's.
   public func hasBroughtItsPeer(_ link: LinkID) -> Bool { links[link].map { $0.broughtAt > 0 } ?? false }
 
-  /// One of the links to a neighbour; nil if the peer is none.
+  /// First link to a neighbour; nil if the peer is not one.
   func link(to peer: PeerID) -> LinkID? { links(to: peer).first }
 
-  /// Sends a packet of this node, in the dialect of each link, and in fragments where a link is too narrow for it.
+  /// Sends a packet of this node in the dialect of each link, and in fragments where a link is too narrow.
   mutating func transmit(_ packet: Packet, as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
     guard configuration.speaksSeed else { return put(packet, as: kind, on: targets, &turn) }
     for form in forms(of: packet, for: targets, at: turn.now) where !form.links.isEmpty {
@@ -121,7 +121,7 @@ extension MeshEngine {
     transmit(bytes, as: kind, to: common, &turn)
   }
 
-  /// The fragments as dialect S has them, padded where there is room.
+  /// Fragments in dialect S, padded where the frame size allows it.
   private func seedFrames(of plan: FragmentPlan, _ limit: Int) -> [[UInt8]]? {
     SeedFragments.packets(of: plan, numbers: .seed)?.compactMap { fragment in
       if let padded = try? fragment.encoded(padded: true), padded.count <= limit { return padded }
@@ -131,7 +131,7 @@ extension MeshEngine {
 
   private func encoded(_ packet: Packet, for targets: [LinkID]) -> [UInt8]? {
     guard let plain = try? packet.encoded() else { return nil }
-    // Dialect S pads everything.
+    // Dialect S pads all packets.
     guard configuration.padsAll || targets.contains(where: { isSeed($0) }),
       let padded = try? packet.encoded(padded: true), padded.count <= narrowest(targets)
     else {
@@ -140,8 +140,8 @@ extension MeshEngine {
     return padded
   }
 
-  /// The links whose packets are padded and cut alike: those that take as much as an iPhone's, or the one link that there is; none
-  /// where there are several and all are narrow.
+  /// Links whose packets are padded and fragmented alike: those at least as wide as an iPhone's, or a single link.
+  /// Empty if there are several and all are narrow.
   func common(of targets: [LinkID]) -> [LinkID] {
     guard targets.count > 1, targets.contains(where: { isNarrow($0) }) else { return targets }
     return targets.filter { !isNarrow($0) }
@@ -149,15 +149,15 @@ extension MeshEngine {
 
   func isNarrow(_ link: LinkID) -> Bool { frameLimit(of: link) < Limits.commonFrameBytes }
 
-  /// The most bytes of a frame on a link.
+  /// Maximum length of a frame on a link, in bytes.
   func frameLimit(of link: LinkID) -> Int {
     min(Self.frameLimit, links.index(of: link).map { links.values[$0].frameLimit } ?? Self.frameLimit)
   }
 
   func narrowest(_ targets: [LinkID]) -> Int { targets.map { frameLimit(of: $0) }.min() ?? Self.frameLimit }
 
-  /// Sends the bytes of a packet: as one frame to each link that takes it, and to the others in fragments, which are cut for the
-  /// narrowest of the common ones among them, and for each narrower one by itself. So no link keeps a frame from another one.
+  /// Sends an encoded packet: in one frame where it fits, otherwise in fragments. These are cut once for the narrowest
+  /// common link, and separately for each narrower one, so that no link affects others.
   mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
     if MessageType(rawValue: bytes[1]).isChat { files.chatted(at: turn.now) }
     var tooNarrow: [LinkID] = []
@@ -166,7 +166,7 @@ extension MeshEngine {
         tooNarrow.append(link)
         continue
       }
-      // Of several letters none overtakes one that goes in fragments.
+      // Envelopes must not overtake an earlier one that is sent in fragments.
       let isBehind = kind == .own && bytes[1] == MessageType.courier.rawValue && paced.isOwnWaiting(for: link)
       guard !isBehind || paced.add([bytes], on: link, as: kind, in: .own, at: turn.now) == nil else { continue }
       turn.actions.append(.send(bytes, on: link, kind))
@@ -177,7 +177,7 @@ extension MeshEngine {
     if !common.isEmpty { cut(bytes, as: kind, for: common, &turn) }
   }
 
-  /// Sends a packet in fragments, the same to all of these links. What is a fragment itself is cut no further.
+  /// Sends a packet in the same fragments to all of these links. A fragment is not fragmented again.
   private mutating func cut(_ bytes: [UInt8], as kind: PacketClass, for targets: [LinkID], _ turn: inout Turn) {
     let limit = narrowest(targets)
     guard let view = try? PacketView(bytes), view.type != .fragment,
@@ -206,7 +206,7 @@ extension MeshEngine {
 }
 
 extension MessageType {
-  /// Packets that nobody signs.
+  /// Whether packets of this type have no signature.
   fileprivate var isUnsigned: Bool {
     switch self {
     case .fragment, .noiseHandshake, .noiseEncrypted, .ping, .pong, SeedNumbers.seed.encrypted: true

@@ -1,11 +1,12 @@
 import Common
 
 extension MeshEngine {
-  /// The most that one answer has, so that the queue of the link holds it. The neighbour asks again, and gets the rest.
+  /// Maximum packets and bytes of one answer, so that it fits into the queue of the link. The neighbour requests the
+  /// rest later.
   private static let answerPackets = 192
   private static let answerBytes = 48 << 10
 
-  /// Asks neighbours what they have that this node does not.
+  /// Sends the sync requests that are due.
   mutating func syncWhatIsDue(_ turn: inout Turn) {
     guard let due = sync.deadline, due <= turn.now else { return }
     let inSeed = seedLinks
@@ -13,7 +14,7 @@ extension MeshEngine {
       guard let peer = links[link]?.peer else { continue }
       var wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
       if wanted.contains(.fragment) { wanted.insert(.fileTransfer) }
-      // Files leave the radio to who needs it.
+      // While other services need the radio, no files are requested.
       if files.isQuiet { wanted.subtract([.fragment, .fileTransfer]) }
       let isBare = inSeed.contains(link) && !configuration.isRelayOnly
       let requests =
@@ -29,7 +30,7 @@ extension MeshEngine {
     }
   }
 
-  /// Answers a neighbour's request. Nobody else gets an answer: a request is for one hop.
+  /// Answers a sync request of a direct neighbour. Requests travel one hop.
   mutating func hear(request packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
     guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
       arrival.view.recipient.map({ $0 == identity.id }) ?? true,
@@ -44,21 +45,23 @@ extension MeshEngine {
     var room = Self.answerBytes
     let isSeed = isSeed(arrival.link)
     let unfit = isSeed ? MessageType.message : SeedNumbers.seed.message
-    // Own lines are here in both dialects; those of others are not given to who does not speak theirs.
+    // Own public messages are archived in both dialects. Messages of others are not sent to a neighbour of the
+    // other dialect.
     let isOwnFit = isSeed && hasLivePeersBehind
     let underWay = pending.keys
     for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
       if item.type == unfit, !isSeed || item.sender == identity.id && !isOwnFit { continue }
       if files.isQuiet, item.type == .fragment || item.type == .fileTransfer { continue }
       guard room > 0, let view = try? PacketView(item.bytes) else { continue }
-      // An answer ends at who asked. What is about to be passed on would come there too late to go further.
+      // An answer is not relayed. A packet that is about to be relayed would, as an answer, arrive there first and go
+      // no further.
       guard !underWay.contains(view.wireKey(hash, withSignature: !view.type.isVerifiedHere)) else { continue }
       room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
       answer(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, item.type, on: arrival.link, &turn)
     }
   }
 
-  /// A phone gets fragments in an answer as it gets those of a file: one after the other.
+  /// Sends an answer. Fragments for a phone are paced like those of a file.
   private mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
     guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
       return transmit(bytes, as: .syncAnswer, to: [link], &turn)

@@ -2,12 +2,11 @@ import Common
 import Crypto
 import Noise
 
-/// A node of the Bitchat mesh: bytes and time in, actions out. Facts: bitchat.md sections 1 to 9 and 16.
+/// Node of the Bitchat mesh: bytes and time in, actions out. Facts: bitchat.md sections 1 to 9 and 16.
 ///
-/// The engine decides about packets and peers. Which links there are is the service's concern; the engine only says which have
-/// to go.
+/// The engine handles packets and peers. The service makes the links; the engine only requests that it cuts some.
 public struct MeshEngine: Sendable {
-  /// The keys that make a node who it is.
+  /// Keys and peer ID of a node.
   public struct Identity: Sendable {
     public let noiseKey: X25519.PrivateKey
     public let signingKey: Ed25519.PrivateKey
@@ -19,7 +18,7 @@ public struct MeshEngine: Sendable {
       id = PeerID(noiseKey: noiseKey.publicKey)
     }
 
-    /// A new identity.
+    /// Generates an identity.
     public init(randomFrom random: inout some RandomSource) {
       self.init(
         noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
@@ -41,7 +40,8 @@ public struct MeshEngine: Sendable {
   public let identity: Identity
   public internal(set) var counters = Counters()
   public internal(set) var state = State.stopped
-  /// Traces of what wipes have erased; nil without a wipe in the last day. What this node itself said before is not taken from others.
+  /// Hashes of what wipes have erased; nil without a wipe in the last day. Own packets of the past are then not
+  /// accepted from others.
   public var erased: ErasedTraces?
 
   var random: any RandomSource & Sendable
@@ -51,9 +51,9 @@ public struct MeshEngine: Sendable {
   var table = PeerTable()
   var sessions: Sessions<PeerID>
   var outbox = Outbox()
-  /// Favourite notices and read receipts that have not arrived, as far as this node can tell.
+  /// Favourite notices and read receipts without a known arrival.
   var owed = OwedNews()
-  /// Peers with a session that they may have lost.
+  /// Peers that may have lost their session.
   var doubtful: Set<PeerID> = []
   var archive: GossipArchive
   var sync = SyncSchedule()
@@ -65,57 +65,56 @@ public struct MeshEngine: Sendable {
   var seen = SeenPackets()
   var pending = RelayQueue()
   var assembler = FragmentAssembler()
-  /// Chat of peers that are not known yet.
+  /// Chat of unknown peers.
   var unknown = WaitingChat()
-  /// Private messages that came, so that one that comes again is not told twice: an envelope may come a
-  /// day later.
+  /// Received private messages, for the detection of copies: an envelope may arrive a day later.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   var proofs = AwaitedProofs()
-  /// Peers that are asked for their signing key, because a rival key was announced or a user has compared fingerprints.
+  /// Peers asked for their signing key because a rival key was announced, or a user has verified the fingerprint.
   var keyProofs = AwaitedProofs()
   var disputes = Disputes()
-  /// Packets that leave later: fragments one after the other, and announces for new links.
+  /// Packets with delayed sending: paced fragments, and announces for new links.
   var paced = PacedPackets()
-  /// What goes on in dialect S.
+  /// Conversations in dialect S.
   var talks = SeedTalks()
-  /// Mail of others, and letters of this node that others carry.
+  /// Courier envelopes of others, and own messages at couriers.
   var courier: CourierDesk
-  /// Files of this node that are on their way.
+  /// Files of this node that are under way.
   var files = OutgoingFiles()
-  /// Private files that came, so that one that comes again is not told twice.
+  /// Received private files, for the detection of copies.
   var receivedFiles = RecentPackets<ReceivedMessage>(limit: 1000, lifetime: .seconds(15 * 60))
-  /// What peers have said inside Noise that they can do; of those with a session, and some others.
+  /// Capabilities that peers have stated inside Noise, for all peers with a session and some others.
   var proven: [PeerID: Capabilities] = [:]
-  /// When a neighbour was asked last for fragments that are missing, and how often.
+  /// Time of the last request for missing fragments, and number of requests.
   var mendedAt: Instant?
   var mendings = 0
   var pings = Pings()
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
-  /// Peers that have said that this node is a favourite of theirs: as couriers they take more of its letters.
+  /// Peers that have this node as favourite. As couriers they accept more envelopes of it.
   var favouredBy: Set<PeerID> = []
 
   var isStarted = false
   var isClockTrusted = false
-  /// Neighbours whose clock this node's agrees with, by their announces.
+  /// Neighbours whose clocks agree with this node's, according to their announces.
   var witnesses = ClockWitnesses()
-  /// When the next announce goes out to all; nil while nothing is announced.
+  /// Time of the next announce to all links; nil while the node does not announce.
   var announceAt: Instant?
   var announcedAt: Instant?
-  /// The timestamp of the last packet of this node.
+  /// Timestamp of the last packet of this node.
   var lastTimestamp: UInt64 = 0
-  /// When peers that were not heard for long are looked for.
+  /// Next check for peers that have timed out.
   var lookAt = Instant.zero
-  /// No link is cut for silence before this; nil without links. Whatever comes over a link puts its end off.
+  /// Earliest time at which a link is cut for inactivity; nil without links. Received packets postpone it.
   var silenceAt: Instant?
-  /// When the last event came.
+  /// Time of the last event.
   var latest = Instant.zero
-  /// What `deadline` was when it was last computed, and whether it is so still.
+  /// Last computed `deadline`, and whether it is still valid.
   private var dueAt: Instant?
   var isDueKnown = false
 
-  /// - Parameter signatures: who says whether a signature holds.
+  /// - Parameter signatures: verifies signatures.
   public init(
     identity: Identity, configuration: Configuration, random: any RandomSource & Sendable,
     limits: SessionLimits = MeshEngine.sessionLimits, signatures: any SignatureChecking = ComputedSignatures()
@@ -132,23 +131,23 @@ public struct MeshEngine: Sendable {
     courier = CourierDesk(limit: configuration.isRelayOnly ? 0 : configuration.carries)
   }
 
-  /// The limits of sessions: a private file is one message.
+  /// Session limits: messages may be as long as a private file.
   public static var sessionLimits: SessionLimits {
     var limits = SessionLimits()
     limits.messageBytes = Limits.payloadBytes - 20
     return limits
   }
 
-  /// When `Event.timer` is due; nil when nothing is timed.
+  /// Time at which `Event.timer` is due; nil if nothing is scheduled.
   public var deadline: Instant? { isDueKnown ? dueAt : firstDue }
 
-  /// The same for whoever holds the engine in an object: a call that may change it takes it where it lies, and copies nothing.
+  /// Returns `deadline`. As a mutating method it is called in place on an engine stored in an object, without a copy.
   public mutating func nextDeadline() -> Instant? { deadline }
 
   private var firstDue: Instant? {
     guard isStarted else { return nil }
     var first = silenceAt
-    // Computed after every packet that is no copy: an array of them all would cost as much as a packet does.
+    // Computed after each packet that is not a copy: collecting the times in an array would cost as much as a packet.
     func take(_ moment: Instant?) {
       if let moment, first.map({ moment < $0 }) ?? true { first = moment }
     }
@@ -163,7 +162,7 @@ public struct MeshEngine: Sendable {
     take(keyProofs.deadline)
     take(pings.deadline)
     if table.count > 0 { take(lookAt) }
-    // What this node says by itself waits for the clock.
+    // Unsolicited packets wait until the clock is known to be right.
     if canSend {
       take(sync.deadline)
       take(outbox.deadline)
@@ -175,7 +174,7 @@ public struct MeshEngine: Sendable {
     return first
   }
 
-  /// When the first link is cut unless something comes over it; nil without links.
+  /// Time at which the first link is cut if it stays inactive; nil without links.
   private var firstEnd: Instant? {
     let strict = configuration.isMonitorStrict
     var first: Instant?
@@ -186,22 +185,22 @@ public struct MeshEngine: Sendable {
     return first
   }
 
-  /// What happens in one call, and what is to be done for it.
+  /// Time, actions and state of one call.
   struct Turn {
     let now: Instant
     /// Milliseconds since 1970.
     let time: UInt64
     var actions: [Action] = []
-    /// Identifies the fragments from which the current packet was assembled; nil for any other packet.
+    /// ID of the fragments from which the current packet was assembled; nil for other packets.
     var completing: FragmentSetID?
-    /// Whether nothing came of it that is timed or to be done.
+    /// Whether the event had no effect on deadlines and caused no actions.
     var isIdle = false
   }
 
-  /// Takes in an event.
+  /// Handles an event.
   ///
   /// - Parameters:
-  ///   - now: of the monotonic clock.
+  ///   - now: time of the monotonic clock.
   ///   - time: milliseconds since 1970, by this machine's clock.
   public mutating func handle(_ event: Event, at now: Instant, time: UInt64) -> [Action] {
     latest = now
@@ -244,13 +243,13 @@ public struct MeshEngine: Sendable {
     return turn.actions
   }
 
-  /// Whether something may have to be done now that no moment is set for.
+  /// Whether there may be work without a deadline.
   private var hasUntimedWork: Bool {
     state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || !keyProofs.isEmpty
       || configuration.speaksSeed
   }
 
-  // MARK: Beginning and end
+  // MARK: Start and stop
 
   private mutating func start(_ turn: inout Turn) {
     guard !isStarted else { return }
@@ -281,14 +280,14 @@ public struct MeshEngine: Sendable {
     links[link] = state
     let end = state.end(isStrict: configuration.isMonitorStrict)
     silenceAt = min(silenceAt ?? end, end)
-    // The other end has to know who is here before anything else is said.
+    // The peer needs an announce before any other packet.
     announce(on: link, &turn)
   }
 
   private mutating func change(_ link: LinkID, _ frameLimit: Int, _ turn: inout Turn) {
     let wasNarrow = isNarrow(link)
     links[link]?.frameLimit = frameLimit
-    // Who is here did not fit when the link was opened.
+    // The announce did not fit when the link was opened.
     if wasNarrow, !isNarrow(link) { announce(on: link, &turn) }
   }
 
@@ -300,7 +299,7 @@ public struct MeshEngine: Sendable {
       ways.forgetWays(to: peer)
       doubtSession(with: peer)
     }
-    // What waited for the peer at its other end may need a courier.
+    // Messages for the peer of the link may need a courier.
     courier.due = turn.now
     sync.end(link)
     budget.forget(link)
@@ -313,19 +312,19 @@ public struct MeshEngine: Sendable {
 
   // MARK: Time
 
-  /// A timestamp for a packet of this node; no two have the same.
+  /// Returns a unique timestamp for a packet of this node.
   mutating func timestamp(_ turn: Turn) -> UInt64 {
     lastTimestamp = max(turn.time, lastTimestamp &+ 1)
-    // A clock that was set back is followed.
+    // If the clock was set back by more than 1 s, the timestamps follow it.
     if lastTimestamp > turn.time &+ 1000 { lastTimestamp = turn.time }
     return lastTimestamp
   }
 
-  /// Whether phones would take what this node says: they drop what is off by over two minutes.
+  /// Whether phones accept packets of this node: they drop those whose clock deviates by more than two minutes.
   var canSend: Bool { isStarted && (isClockTrusted || witnesses.areEnough) }
 
   private mutating func doWhatIsDue(_ turn: inout Turn) {
-    // The neighbours have waited to be told who is here.
+    // Neighbours have not had an announce while the clock was unknown.
     if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
     greetNeighbours(&turn)
@@ -360,8 +359,8 @@ public struct MeshEngine: Sendable {
     }
   }
 
-  /// A peer has said that it leaves. Its links may stay, where its machine keeps them for others: nothing for it goes there any more, and
-  /// they are cut unless somebody announces himself.
+  /// Unbinds the links of a peer that has left. Its machine may use them for other services. They are cut unless a
+  /// peer announces itself over them.
   mutating func vacateLinks(of peer: PeerID, _ turn: Turn) {
     for (link, state) in links where state.peer == peer { links[link]?.vacate(at: turn.now) }
     ways.forgetWays(to: peer)
@@ -374,7 +373,7 @@ public struct MeshEngine: Sendable {
     archive.age(at: turn.time)
     let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
     turn.actions += silent.map { .gone($0) }
-    // What is on its way to one of them may need a courier.
+    // Messages for these peers may need a courier.
     if !silent.isEmpty { courier.due = turn.now }
   }
 
@@ -393,10 +392,10 @@ public struct MeshEngine: Sendable {
 
   // MARK: Peers
 
-  /// The peers that this node has links with.
+  /// Peers with a link to this node.
   public var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
 
-  /// The device at the other end of a link.
+  /// Device at the other end of a link.
   func origin(of link: LinkID) -> DeviceOrigin { links[link]?.origin ?? DeviceOrigin(link) }
 
   /// Whether this node has a link with a peer.
@@ -404,19 +403,19 @@ public struct MeshEngine: Sendable {
 
   private var hasNeighbours: Bool { links.values.contains { $0.peer != nil } }
 
-  /// The peers that are known.
+  /// Known peers, sorted by ID.
   public var peers: [Peer] { table.peers.values.sorted { $0.id < $1.id } }
 
   public func peer(_ id: PeerID) -> Peer? { table[id] }
 
-  /// The public messages and files that neighbours can get from this node.
+  /// Public messages and files that neighbours can get from this node.
   public var publicPackets: [PacketID] { archive.publicPackets }
 
-  /// When something of a peer was heard last, also of one that is gone; nil for one of which nothing is known.
+  /// Time of the last packet of a peer, also of one that has left; nil if unknown.
   public func heardAt(of id: PeerID) -> Instant? { table.heardAt(of: id) }
 
-  /// The pairs of peers that have a link with each other, this node among them, as far as both ends say so or the link is its
-  /// own: each pair once, the smaller ID first.
+  /// Pairs of linked peers, this node included, sorted, each with the smaller ID first. A link counts if both ends
+  /// announce it, or if it is this node's own.
   public func pairs(at now: Instant) -> [(PeerID, PeerID)] {
     let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: now)
     let said = topology.edges.flatMap { peer, others in others.filter { peer < $0 }.map { (peer, $0) } }
@@ -425,12 +424,12 @@ public struct MeshEngine: Sendable {
     return (said + unsaid).sorted { $0 < $1 }
   }
 
-  /// Whether there is a session with a peer, as far as this node can tell that the peer has it, too.
+  /// Whether there is a session that the peer has not, as far as is known, lost.
   public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) && !doubtful.contains(peer) }
 
   private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: Turn) {
     guard isBlocked else {
-      // It may carry letters again.
+      // The peer may carry envelopes again.
       if blocked.remove(peer) != nil, neighbours.contains(peer) { meetCourier(peer, turn) }
       return
     }
@@ -444,7 +443,7 @@ public struct MeshEngine: Sendable {
     if isVerified { verified.insert(peer) } else { verified.remove(peer) }
     table.hold(peer, isVerified || favourites.contains(peer))
     keepPin(of: peer, &turn)
-    // The fingerprint covers the Noise key alone.
+    // The fingerprint covers the Noise key only.
     guard isVerified, !table.isProven(peer), canSend, let known = table[peer], !proofs.isAwaited(peer), !proofs.isFull,
       !configuration.isRelayOnly, !blocked.contains(peer)
     else { return }
@@ -452,7 +451,7 @@ public struct MeshEngine: Sendable {
     askForProofs(&turn)
   }
 
-  /// Whether a user has compared the fingerprint of a peer, and the peer has proven its signing key.
+  /// Whether a user has verified the fingerprint of a peer, and the peer has proven its signing key.
   public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && table.isProven(peer) }
 
   /// Whether a peer has proven its pinned signing key inside Noise.

@@ -2,187 +2,187 @@ import Common
 import Crypto
 
 extension MeshEngine {
-  /// What happened.
+  /// Input of the engine.
   public enum Event: Sendable {
     case start
-    /// The node leaves the mesh, and says so.
+    /// The node leaves the mesh and sends a leave.
     case stop
-    /// Whether this machine's clock is known to be right: later than the build, and synchronised.
+    /// Whether this machine's clock is known to be right: later than the build date, and synchronised.
     case clock(isTrusted: Bool)
-    /// This machine's clock was set: what neighbours' clocks showed before says nothing about it any more.
+    /// This machine's clock was set: earlier comparisons with neighbours' clocks are void.
     case clockSet
-    /// A link is up, and the other end takes part in the mesh.
+    /// A link to a peer that takes part in the mesh is up.
     ///
     /// - Parameters:
-    ///   - frameLimit: the most bytes that one write or notification takes.
-    ///   - isOurs: whether this node has made the link.
-    ///   - from: the device at the other end; nil if unknown. Limits are shared among devices.
+    ///   - frameLimit: maximum length of one write or notification, in bytes.
+    ///   - isOurs: whether this node initiated the link.
+    ///   - from: device at the other end; nil if unknown. Limits are shared among devices.
     case linkOpened(LinkID, frameLimit: Int, isOurs: Bool, from: DeviceOrigin? = nil)
     case linkChanged(LinkID, frameLimit: Int)
     case linkClosed(LinkID)
-    /// One write or notification.
+    /// One received write or notification.
     case received([UInt8], on: LinkID)
-    /// The next announce goes out now.
+    /// Requests an immediate announce.
     case announce
-    /// The service keeps a private message or a notice that it got: the sender may know.
+    /// The service has stored a private message or notice. The sender gets an acknowledgement.
     case kept(MessageID, from: PeerID)
-    /// The service has no room for a private message or a notice that it was told of: when the sender says it again, it is told again.
+    /// The service has no capacity for a private message or notice. It is reported again when the sender repeats it.
     case notTaken(MessageID, from: PeerID)
-    /// The user has seen a private message.
+    /// The user has read a private message.
     case read(MessageID, from: PeerID)
     case favourite(PeerID, Bool)
-    /// What a blocked peer says is not told, and nothing private is taken from it or answered. It stays a peer all the same: its
-    /// announces count, its links stay its own, and `Action.peer` and `Action.bound` name it.
+    /// Blocks or unblocks a peer. Messages of a blocked peer are not reported, and its private ones are neither
+    /// accepted nor answered. It remains a peer: its announces and links count, and `Action.peer` and `Action.bound`
+    /// name it.
     case block(PeerID, Bool)
-    /// The user has compared the peer's fingerprint, or takes that back. The fingerprint covers the Noise key alone, so the peer is asked to
-    /// prove its signing key if it has not done so: `Action.proof`.
+    /// The user has verified the peer's fingerprint, or revokes that. The fingerprint covers the Noise key only. A peer
+    /// that has not proven its signing key is therefore asked to: `Action.proof`.
     case verified(PeerID, Bool)
-    /// The peer is to be forgotten, with its pin.
+    /// Removes a peer and its pinned key.
     case forget(PeerID)
-    /// The service keeps a private file: the sender may know. Until then it is told again each time it comes.
+    /// The service has stored a private file. The sender gets an acknowledgement. Before that, each copy is reported.
     case fileKept(MessageID, from: PeerID)
-    /// A file of this node is not to be sent any further. No fragment of it goes out after this.
+    /// Cancels a file of this node. No fragment of it is sent afterwards.
     case cancelFile(UInt32)
-    /// Somebody else needs the radio, or no longer: meanwhile no file goes out, and none is asked for.
+    /// A different service needs the radio, or no longer does. Meanwhile no file is sent or requested.
     case quiet(Bool)
-    /// A link has taken packets of files. So many still wait for it.
+    /// A link has sent packets of files; `waiting` packets are still queued.
     case room(LinkID, waiting: Int)
-    /// `deadline` has come.
+    /// The time of `deadline` has come.
     case timer
   }
 
-  /// What is to be done.
+  /// Output of the engine.
   public enum Action: Hashable, Sendable {
-    /// One packet goes out on a link, as one write or notification.
+    /// Send one packet over a link, as one write or notification.
     case send([UInt8], on: LinkID, PacketClass)
-    /// The link has to go.
+    /// Disconnect the link.
     case cut(LinkID, CutReason)
-    /// A link belongs to a peer from now on.
+    /// The link now belongs to this peer.
     case bound(LinkID, PeerID)
-    /// A peer is new, or something of it has changed.
+    /// A peer is new or has changed.
     case peer(PeerID)
-    /// A peer has left, or was not heard for long.
+    /// A peer has left or timed out.
     case gone(PeerID)
-    /// Somebody has said something to everybody. `isLate` is true for what a neighbour told later, in answer to a request.
+    /// A public message was received. `isLate` is true if it was received in answer to a sync request.
     case heard(PublicMessage)
-    /// Somebody has said something to this node. `Event.kept` has the sender know.
+    /// A private message was received. `Event.kept` acknowledges it.
     case told(PrivateMessage, from: PeerID, at: UInt64)
-    /// The same message or notice came again: `Event.kept` is due again, if it is kept.
+    /// A message or notice was received again. `Event.kept` is due again, if it is stored.
     case toldAgain(MessageID, from: PeerID)
-    /// A peer has made this node a favourite, or no longer. `Event.kept` with that ID has the peer know that the notice came;
-    /// `Event.notTaken` has it told again.
+    /// A peer has added or removed this node as favourite. `Event.kept` with this ID acknowledges the notice; after
+    /// `Event.notTaken` it is reported again.
     case favourited(PeerID, FavoriteNotice, MessageID)
-    /// Somebody has sent a file, to everybody or to this node. `Event.fileKept` with its receipt has the sender of a private
-    /// one know.
+    /// A public or private file was received. `Event.fileKept` with its receipt acknowledges a private one.
     case file(ReceivedFile)
     /// Progress of an incoming file. `file` with the same `FragmentSetID`, or `arrivalEnded`, follows.
     case arriving(ArrivingFile)
     /// The node no longer waits for fragments of a file: the file has arrived, was refused, or was abandoned. `file`,
     /// if any, comes before.
     case arrivalEnded(FragmentSetID)
-    /// A file of this node has come so far.
+    /// State of a file of this node.
     case fileState(UInt32, FileState)
-    /// So much of a file of this node went out.
+    /// Sent part of a file of this node, in percent.
     case fileProgress(UInt32, percent: Int)
-    /// Packets of a file that still wait for a link are not wanted any more.
+    /// Remove the packets of a file from the queues of all links.
     case withdraw(FilePackets)
-    /// A ping was answered: how long it took there and back, and how many hops the answer came.
+    /// Answer to a ping, with round-trip time and number of hops.
     case pong(UInt32, milliseconds: UInt32, hops: Int)
     /// A ping was not answered within 10 s.
     case pingLost(UInt32)
-    /// A message of this node has come so far.
+    /// State of a message of this node.
     case progress(UInt32, MessageState)
-    /// A message of this node was made at another time than the clock said then, in milliseconds since 1970.
+    /// Corrected creation time of a message of this node, in milliseconds since 1970.
     case dated(UInt32, UInt64)
     /// A session for private messages with a peer has begun or ended.
     case session(PeerID)
     /// The result of a proof that `challenge(_:signingKey:at:time:)` or `Event.verified` requested.
     case proof(PeerID, ProofOutcome)
-    /// Something of a peer is not taken, as it calls itself.
+    /// Something from a peer is rejected; the nickname is the peer's own.
     case trouble(PeerID, nickname: String, PeerTrouble)
-    /// A peer has acknowledged that it is a favourite, or no longer.
+    /// A peer has acknowledged the favourite notice.
     case noticeSettled(PeerID)
-    /// The receipt for a message that was read has arrived, as far as this node can tell.
+    /// The read receipt for a message has arrived, as far as is known.
     case receiptSettled(MessageID, from: PeerID)
-    /// Something is to be kept for the next run.
+    /// Persist an item for the next run.
     case keep(Keepsake)
-    /// The state of the node is another one.
+    /// The state of the node has changed.
     case state(State)
   }
 
-  /// What outlives a run.
+  /// Item to be persisted.
   public enum Keepsake: Hashable, Sendable {
     /// The pinned signing key of a peer: the first that was announced, or the one that it proved.
     case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
-    /// A public packet that neighbours may ask for.
+    /// Public packet that neighbours may request.
     case gossip(GossipArchive.Item)
-    /// A message that is not delivered yet.
+    /// Undelivered message.
     case outgoing(OutgoingMessage)
-    /// A message that is delivered, or given up.
+    /// Message that was delivered or has failed.
     case settled(UInt32)
-    /// An envelope that this node carries for somebody else is new, or has other copies left.
+    /// New carried envelope, or one whose number of copies has changed.
     case carried(CarriedEnvelope)
-    /// One that it does not carry any longer.
+    /// Envelope that is no longer carried.
     case carriedNoMore(CourierID)
   }
 
-  /// Why something of a peer is not taken.
+  /// Reason why something from a peer is rejected.
   public enum PeerTrouble: Hashable, Sendable {
-    /// The file that it sent last is of a type that is not taken, or its content is not of its type.
+    /// The last file is of a rejected type, or its content does not match its type.
     case refusedFile(mime: String)
-    /// Its clock, or this node's, is off by so many seconds: negative where the peer's is behind.
+    /// Difference between the clocks of the peer and this node, in seconds: negative if the peer's is behind.
     case clock(seconds: Int64)
   }
 
-  /// Why a link has to go.
+  /// Reason to cut a link.
   public enum CutReason: String, Hashable, Sendable {
-    /// A hundred frames in ten seconds were no packets. The address gets no link for five minutes.
+    /// 100 malformed packets within 10 s. The address gets no link for 5 min.
     case garbage
-    /// The other end has not announced itself.
+    /// The peer has not announced itself in time.
     case noAnnounce
-    /// The peer has said that it leaves, and has not come back.
+    /// The peer has left and not returned.
     case left
-    /// Nothing came for long.
+    /// No packet was received before the timeout.
     case silent
-    /// There is another link to the same peer, which the peer has made.
+    /// The peer has initiated another link.
     case second
-    /// The peer, of dialect S, knows no version of packets that this node knows.
+    /// The peer, of dialect S, supports no packet version of this node.
     case incompatible
   }
 
-  /// How the node stands.
+  /// State of the node.
   public enum State: String, Hashable, Sendable {
     case stopped
-    /// The clock is not known to be right: phones would drop what this node says, so it says nothing.
+    /// The clock is not known to be right. Phones would drop packets of this node, so it sends none.
     case waitingForClock
-    /// No peer is near.
+    /// No peer is in range.
     case alone
     case connected
   }
 
-  /// What governs the node.
+  /// Settings of the node.
   public struct Configuration: Hashable, Sendable {
     public var nickname: String
-    /// A relay stores nothing, and answers no private message.
+    /// A relay stores no messages, and answers no private ones.
     public var isRelayOnly = false
     public var relayPolicy = RelayPolicy.mains
-    /// The highest time to live that encrypted packets are passed on with; nil for no limit.
+    /// Maximum TTL of relayed encrypted packets; nil for no limit.
     public var encryptedRelayLimit: UInt8?
-    /// Whether all packets are padded that can be.
+    /// Whether packets are padded where possible.
     public var padsAll = false
-    /// Whether packets of blocked peers are not passed on either. Their announces are heard, so that their links have a peer.
+    /// Whether packets of blocked peers are not relayed. Their announces are handled, so that their links have a peer.
     public var blocksRelay = false
-    /// Whether links whose peers are silent for a minute are cut, as the document of 2025 has it.
+    /// Whether links are cut after 60 s without a packet, as in the document of 2025.
     public var isMonitorStrict = false
-    /// The dialect that this node prefers: dialect S is spoken with peers that say that they speak it.
+    /// Preferred dialect. Dialect S is used with peers that announce it.
     public var dialect = MeshDialect.live
-    /// Peers that are spoken to in a dialect whatever they say.
+    /// Peers with a configured dialect, whatever they announce.
     public var dialects: [PeerID: MeshDialect] = [:]
-    /// How many envelopes of others the node carries at most, from its start on; none where it is a relay.
+    /// Maximum envelopes carried for others, fixed at the start; none for a relay.
     public var carries = CourierBag.usualLimit
-    /// Whether the node lives on a battery: it announces itself once a minute.
+    /// Whether the node runs on battery: it announces itself once a minute.
     public var isSparing = false
-    /// Bytes of the longest value that arrives when a neighbour writes it to this node; nil where all do.
+    /// Longest value, in bytes, that arrives when a neighbour writes it to this node; nil without a limit.
     public var longestWrite: UInt16?
 
     public init(nickname: String) {
@@ -191,28 +191,28 @@ extension MeshEngine {
   }
 }
 
-/// A line for everybody.
+/// Received public message.
 public struct PublicMessage: Hashable, Sendable {
   public let sender: PeerID
-  /// As the sender called itself when the line came.
+  /// Nickname of the sender when the message arrived.
   public let nickname: String
   public let text: String
   /// Milliseconds since 1970, by the sender's clock.
   public let timestamp: UInt64
   public let packet: PacketID
-  /// Whether it came late, in answer to a request for sync.
+  /// Whether the message was received in answer to a sync request.
   public let isLate: Bool
-  /// The mark of the device that delivered it, by which strangers share the storage.
+  /// Mark of the device that delivered the message, for shares of the storage.
   public let via: UInt32
 }
 
-/// How far a private message of this node has come.
+/// State of a private message of this node.
 public enum MessageState: String, Hashable, Sendable {
-  /// It waits for a session, or for the peer.
+  /// The message waits for a session or for the peer.
   case waiting
   case sent
   case delivered
   case read
-  /// It was not delivered within a day, or in eight tries.
+  /// The message was not delivered within a day or in eight tries.
   case failed
 }

@@ -1,40 +1,40 @@
 import Common
 
-/// A link of the mesh.
+/// State of one mesh link.
 struct MeshLink: Sendable {
-  /// The most bytes that one write or notification takes.
+  /// Maximum length of one write or notification, in bytes.
   var frameLimit: Int
-  /// Whether this node has made it.
+  /// Whether this node initiated the link.
   let isOurs: Bool
   let origin: DeviceOrigin
-  /// Since when the other end has been nobody known: the beginning, or a leave.
+  /// Since when the link has had no known peer: its beginning, or a leave.
   private(set) var vacantSince: Instant
   var heardAt: Instant
-  /// The peer at the other end, once it has announced itself, and until it says that it leaves.
+  /// Peer at the other end, from its announce to its leave.
   var peer: PeerID?
-  /// The one that has left, which may come back at any time.
+  /// Peer that has left and may return.
   var formerPeer: PeerID?
-  /// When the link was bound to that peer.
+  /// When the link was bound to the peer.
   var boundAt: Instant?
-  /// The time of the newest announce of the peer that came over this link before it came over any other; 0 without one.
+  /// Timestamp of the newest announce of the peer that arrived over this link first; 0 if there is none.
   var broughtAt: UInt64 = 0
-  /// After how many fragments of its files the peer wants a confirmation; 0 where it has not asked for any.
+  /// Number of file fragments after which the peer wants a confirmation; 0 if it has not asked for any.
   var confirmationInterval = 0
-  /// Fragments that came since the last one.
+  /// Fragments received since the last confirmation.
   var unconfirmed = 0
-  /// Frames that were no packets, as far as there are no more than are allowed.
+  /// Remaining allowance of malformed packets.
   var garbage = TokenBucket(garbageLimit, each: garbageTime)
 
-  /// So many frames that are no packets, within so long, end a link.
+  /// Malformed packets within `garbageTime` after which the link is cut.
   static let garbageLimit = 100
   static let garbageTime = Duration.seconds(10)
-  /// A link may change its peer so often.
+  /// Minimum time between changes of the peer of a link.
   static let rebindTime = Duration.seconds(60)
-  /// So long the other end has to announce itself, also after a leave.
+  /// Time in which a peer must announce itself, also after a leave.
   static let announceTime = Duration.seconds(15)
-  /// So long a peer may be silent: a phone in the background announces itself every five minutes.
+  /// Idle timeout of a peer. A phone in the background announces itself every five minutes.
   static let silentTime = Duration.seconds(330)
-  /// The same by the document of 2025.
+  /// Idle timeout in the document of 2025.
   static let strictSilentTime = Duration.seconds(60)
 
   init(frameLimit: Int, isOurs: Bool, origin: DeviceOrigin, at now: Instant) {
@@ -45,13 +45,13 @@ struct MeshLink: Sendable {
     heardAt = now
   }
 
-  /// The peer has said that it leaves.
+  /// Unbinds the peer, which has sent a leave.
   mutating func vacate(at now: Instant) {
     (peer, formerPeer) = (nil, peer)
     vacantSince = now
   }
 
-  /// When the link is cut unless something comes.
+  /// Returns when the link is cut if no packet arrives.
   func end(isStrict: Bool) -> Instant {
     guard peer != nil else { return vacantSince.advanced(by: Self.announceTime) }
     return heardAt.advanced(by: isStrict ? Self.strictSilentTime : Self.silentTime)

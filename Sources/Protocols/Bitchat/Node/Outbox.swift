@@ -1,54 +1,55 @@
 import Common
 import Crypto
 
-/// Private messages of this node that are not delivered yet: each is sent again until the peer says that it has it, and soon where
-/// the peer has one that was sent later. Facts: bitchat.md sections 8.4 and 16, row 20.
+/// Undelivered private messages of this node. Each is repeated until the peer acknowledges it, and soon if the peer
+/// acknowledges a later one. Facts: bitchat.md sections 8.4 and 16, row 20.
 public struct Outbox: Sendable {
   static let limit = 1000
   static let peerLimit = 100
-  /// Bytes of UTF-8 of all texts that wait.
+  /// Maximum UTF-8 bytes of all waiting texts.
   static let byteLimit = 16 << 20
   static let lifetime: UInt64 = 24 * 3600 * 1000
   static let tries = 8
-  /// From a try to the next one, the second time twice as long, and so on.
+  /// Time between tries: doubled after each, up to `longestPause`.
   static let firstPause = Duration.seconds(15)
   static let longestPause = Duration.seconds(600)
-  /// From a try to the next one where the peer has acknowledged what was sent later: most likely the try was lost. Receipts overtake
-  /// each other by less.
+  /// Time to the next try after the peer has acknowledged a later message: the earlier one was probably lost. Receipts
+  /// overtake each other by less.
   static let overtakenPause = Duration.seconds(2)
-  /// Pieces on their way to a peer that it has not acknowledged. The others wait, in their order: a link holds no more of them.
+  /// Maximum unacknowledged fragments to a peer. Further ones wait in order; a link queues no more.
   static let window = 64
-  /// Pieces that follow at once when there is room, and from these to the next ones: nodes take 200 sealed packets a second over a link.
+  /// Fragments sent at once when the window allows it, and the time between such bursts. Nodes accept 200 sealed
+  /// packets per second and link.
   static let burst = 12
   static let burstPause = Duration.milliseconds(100)
-  /// Delivered messages whose reading is still awaited.
+  /// Maximum delivered messages that await a read receipt.
   static let deliveredLimit = 1000
 
-  /// How a peer can be sent something.
+  /// Reachability of a peer.
   enum Reach: Hashable, Sendable {
-    /// There is a session with it.
+    /// The peer has a session.
     case session
-    /// It is in the mesh, and a session has to be made.
+    /// The peer is in the mesh, without a session.
     case near
-    /// It was heard lately, and there is no link at all now.
+    /// The peer was active recently, but this node has no link.
     case cutOff
-    /// It was not heard lately. A try would be for nothing.
+    /// The peer was not active recently. A try would be useless.
     case away
   }
 
-  /// What is to be sent of a message now.
+  /// A message with its fragments to be sent now.
   struct Due: Sendable {
     let message: OutgoingMessage
     let pieces: [OutgoingMessage.Piece]
   }
 
-  /// Why a message is not taken.
+  /// Reason why a message is rejected.
   public enum Refusal: Error, Hashable, Sendable {
     case tooManyForPeer
     case tooMany
   }
 
-  /// When something was sent last, and what was sent before and after it.
+  /// Time and order of a sending.
   private struct Sending: Sendable {
     let at: Instant
     let order: UInt64
@@ -56,36 +57,36 @@ public struct Outbox: Sendable {
 
   private struct Entry: Sendable {
     var message: OutgoingMessage
-    /// When it is sent again, or while the peer is away, when it is looked at again.
+    /// Time of the next try, or of the next check while the peer is away.
     var nextTry: Instant
-    /// Whether the next try comes early, because of something that happened to the peer. It is not counted.
+    /// Whether an event of the peer makes the next try early. It is then not counted.
     var isHurried = false
     /// Nil before the first try.
     var lastSending: Sending?
-    /// Whether the peer has acknowledged what was sent later, and this one was hurried for that. Once is enough for each try.
+    /// Whether the message was hurried because the peer acknowledged a later one. Happens once per try.
     var wasOvertaken = false
-    /// How many pieces, from the first one on, went out in this try.
+    /// Number of leading fragments handled in this try.
     var position = 0
-    /// Whether pieces wait until the peer has acknowledged others.
+    /// Whether fragments wait for acknowledgements of others.
     var waitsForRoom = false
-    /// Whether there is room for them now.
+    /// Whether the window now allows these fragments.
     var hasRoom = false
-    /// Since when the peer is tried, and has not answered; nil while it is away.
+    /// Since when the peer has been tried without an answer; nil while it is away.
     var soughtSince: Instant?
-    /// What the service was told.
+    /// State that was last reported to the service.
     var told: MessageState
-    /// Of its text, in UTF-8; 0 once the peer has it.
+    /// UTF-8 bytes of the text; 0 after delivery.
     var bytes: Int
-    /// When it was taken, or taken over from an earlier run, where it has no date that is known to be right.
+    /// Time of `add` in this run for a message whose date is not known to be right; otherwise nil.
     var undatedSince: Instant?
 
-    /// Pieces on their way.
+    /// Number of sent, unacknowledged fragments.
     var underWay: Int { message.pieces.prefix(position).count { !$0.isDelivered } }
 
-    /// From this try to the next one.
+    /// Time from this try to the next.
     var pause: Duration { min(Outbox.firstPause * (1 << min(max(message.tries, 1) - 1, 6)), Outbox.longestPause) }
 
-    /// The next pieces, as many as there is room for.
+    /// Takes the next fragments, at most `room`.
     mutating func take(room: Int) -> [OutgoingMessage.Piece] {
       var taken: [OutgoingMessage.Piece] = []
       while position < message.pieces.count, taken.count < room {
@@ -96,13 +97,13 @@ public struct Outbox: Sendable {
       return taken
     }
 
-    /// Whether it is given up.
+    /// Whether the message has exceeded its lifetime.
     func isOld(at now: Instant, time: UInt64) -> Bool {
       if let undatedSince { return undatedSince.duration(to: now) > .milliseconds(Outbox.lifetime) }
       return time > message.createdAt && time - message.createdAt > Outbox.lifetime
     }
 
-    /// Whether this piece of `later` was sent after something of this message that the peer has not acknowledged.
+    /// Whether this fragment of `later` was sent after an unacknowledged part of this message.
     func isOvertaken(by piece: MessageID, of later: Entry) -> Bool {
       guard message.peer == later.message.peer, let lastSending, let latest = later.lastSending else { return false }
       guard message.number != later.message.number else {
@@ -113,20 +114,20 @@ public struct Outbox: Sendable {
   }
 
   private var entries: [UInt32: Entry] = [:]
-  /// Where each piece belongs.
+  /// Message number of each fragment.
   private var pieces: [MessageID: UInt32] = [:]
-  /// Delivered messages, the oldest first.
+  /// Delivered messages, oldest first.
   private var delivered: [UInt32] = []
   private var sendings: UInt64 = 0
 
   var waiting: Int { entries.count - delivered.count }
-  /// Bytes of UTF-8 of all texts that are held.
+  /// UTF-8 bytes of all stored texts.
   var bytes: Int { entries.values.reduce(0) { $0 + $1.bytes } }
 
-  /// The peers that something waits for.
+  /// Peers with waiting messages.
   var peers: Set<PeerID> { Set(undelivered.map(\.message.peer)) }
 
-  /// When `takeDue` has something to do; nil if nothing is timed.
+  /// Next time at which `takeDue` has work; nil if there is none.
   var deadline: Instant? { entries.isEmpty ? nil : undelivered.map(\.nextTry).min() }
 
   private var undelivered: some Sequence<Entry> {
@@ -142,7 +143,7 @@ public struct Outbox: Sendable {
     for piece in message.pieces { pieces[piece.id] = message.number }
   }
 
-  /// Takes over a message that the peer has, of which it may still be learned that it was read.
+  /// Restores a delivered message that may still be read by the peer.
   mutating func add(delivered message: OutgoingMessage, at now: Instant) {
     guard entries[message.number] == nil else { return }
     entries[message.number] = Entry(message: message, nextTry: now, told: .delivered, bytes: 0)
@@ -151,9 +152,9 @@ public struct Outbox: Sendable {
     if delivered.count > Self.deliveredLimit { remove(delivered.removeFirst()) }
   }
 
-  /// The clock is right from now on: what was taken before gets its date.
+  /// Dates the messages that were added before the clock was known to be right.
   ///
-  /// - Returns: the messages that have another date now.
+  /// - Returns: the messages whose date has changed.
   mutating func date(at now: Instant, time: UInt64) -> [OutgoingMessage] {
     entries.keys.sorted().compactMap { number in
       guard let entry = entries[number], let since = entry.undatedSince else { return nil }
@@ -165,7 +166,7 @@ public struct Outbox: Sendable {
     }
   }
 
-  /// There is a new session with the peer, or a new link, or the peer is back: what it has not is due.
+  /// Makes all undelivered messages to a peer due, after a new session, a new link, or the peer's return.
   mutating func hurry(_ peer: PeerID, at now: Instant) {
     for (number, entry) in entries where entry.message.peer == peer && entry.told != .delivered {
       entries[number]?.nextTry = now
@@ -176,7 +177,7 @@ public struct Outbox: Sendable {
     }
   }
 
-  /// The peer has acknowledged something: what waits for that is due, once there is room for several pieces.
+  /// Makes waiting fragments due after an acknowledgement, once a quarter of the window is free.
   private mutating func makeRoom(for peer: PeerID, at now: Instant) {
     guard undelivered.contains(where: { $0.message.peer == peer && $0.waitsForRoom }) else { return }
     guard piecesUnderWay(to: peer) <= Self.window * 3 / 4 else { return }
@@ -190,7 +191,7 @@ public struct Outbox: Sendable {
     undelivered.reduce(0) { $0 + ($1.message.peer == peer ? $1.underWay : 0) }
   }
 
-  /// The peer has a piece: what was sent to it before, and is not acknowledged, is due soon.
+  /// Makes earlier unacknowledged messages due soon after the peer has acknowledged a later fragment.
   private mutating func hurryOvertaken(by piece: MessageID, of acknowledged: Entry, at now: Instant) {
     let overtaken = undelivered.filter { !$0.wasOvertaken && $0.isOvertaken(by: piece, of: acknowledged) }
     for entry in overtaken {
@@ -203,19 +204,19 @@ public struct Outbox: Sendable {
     }
   }
 
-  /// The pieces that are to be sent now, each message's in their order, and the messages that are given up.
+  /// Takes the fragments that are to be sent now, in order per message, and the messages that have failed.
   ///
   /// - Parameters:
   ///   - time: milliseconds since 1970.
-  ///   - reach: how a peer can be sent something.
-  /// - Returns: with the messages, the peers that a session is needed with, and those that have not acknowledged an earlier try.
+  ///   - reach: reachability of a peer.
+  /// - Returns: also the peers that need a session, and those that have not acknowledged an earlier try.
   mutating func takeDue(
     at now: Instant, time: UInt64, reach: (PeerID) -> Reach
   ) -> (due: [Due], wanted: Set<PeerID>, unanswered: Set<PeerID>, failed: [UInt32]) {
     var due: [Due] = []
     var (wanted, unanswered): (Set<PeerID>, Set<PeerID>) = ([], [])
     var failed: [UInt32] = []
-    // Peers of which an earlier message has pieces that wait: no later one goes before them.
+    // Peers with an earlier message whose fragments wait: later messages do not overtake it.
     var held: Set<PeerID> = []
     for number in entries.keys.sorted() {
       guard var entry = entries[number], entry.told != .delivered, entry.told != .read else { continue }
@@ -242,7 +243,7 @@ public struct Outbox: Sendable {
         let pieces = entry.take(room: room)
         if entry.waitsForRoom { held.insert(entry.message.peer) }
         guard !pieces.isEmpty else {
-          // It goes on when the peer acknowledges what is on its way, or when that is tried again.
+          // Continues when the peer acknowledges sent fragments, or when these are repeated.
           entry.nextTry = now.advanced(by: Self.firstPause)
           break
         }
@@ -253,7 +254,7 @@ public struct Outbox: Sendable {
           due.append(Due(message: entry.message, pieces: pieces))
           break
         }
-        // A session in which later ones are answered is sound.
+        // A session in which later messages are acknowledged is sound.
         if !entry.isHurried, !entry.wasOvertaken, entry.message.tries > 0 { unanswered.insert(entry.message.peer) }
         if !entry.isHurried || entry.message.tries == 0 {
           entry.message.tries += 1
@@ -265,12 +266,12 @@ public struct Outbox: Sendable {
         entry.nextTry = now.advanced(by: entry.pause)
         due.append(Due(message: entry.message, pieces: pieces))
       case .near:
-        // A session that comes about makes it due; without one it is asked for again.
+        // A new session makes the message due; otherwise the session is requested again.
         entry.nextTry = now.advanced(by: Self.firstPause)
         wanted.insert(entry.message.peer)
       case .cutOff: entry.nextTry = now.advanced(by: Self.firstPause)
       case .away:
-        // It is due when the peer is back; and looked at now and then, for it may become too old.
+        // The message is due when the peer returns, and is checked at intervals because it may expire.
         entry.nextTry = now.advanced(by: Self.longestPause)
       }
       entries[number] = entry
@@ -279,9 +280,9 @@ public struct Outbox: Sendable {
     return (due, wanted, unanswered, failed)
   }
 
-  /// The peer has a piece, or its user has seen it.
+  /// Records that the peer has received or read a fragment.
   ///
-  /// - Returns: the message, if its state has changed by it.
+  /// - Returns: the message, if its state has changed.
   mutating func acknowledge(
     _ id: MessageID, from peer: PeerID, isRead: Bool, at now: Instant
   ) -> OutgoingMessage? {
@@ -293,7 +294,7 @@ public struct Outbox: Sendable {
     let before = entry.told
     entry.told = told(entry)
     entry.soughtSince = nil
-    // The rest is on its way.
+    // The remaining fragments are on their way.
     if !entry.isHurried { entry.nextTry = max(entry.nextTry, now.advanced(by: entry.pause)) }
     entries[number] = entry
     makeRoom(for: peer, at: now)
@@ -310,7 +311,7 @@ public struct Outbox: Sendable {
     return entry.message
   }
 
-  /// The peer has all of it: what is awaited yet is that its user reads it.
+  /// Drops the text of a delivered message; only its read receipt is still awaited.
   private mutating func dropText(_ number: UInt32) {
     guard let pieces = entries[number]?.message.pieces else { return }
     entries[number]?.bytes = 0
@@ -319,16 +320,16 @@ public struct Outbox: Sendable {
     }
   }
 
-  /// Whether something that waits for the peer was tried before, and the peer has not answered.
+  /// Whether the peer has not answered an earlier try of a waiting message for at least `firstPause`.
   func isUnanswered(by peer: PeerID, at now: Instant) -> Bool {
     undelivered.contains { entry in
       entry.message.peer == peer && entry.soughtSince.map { $0.duration(to: now) >= Self.firstPause } ?? false
     }
   }
 
-  /// A message was sent.
+  /// Records that a message was sent.
   ///
-  /// - Returns: its state, if that is another one than the service was told.
+  /// - Returns: its state, if it differs from the reported one.
   mutating func sent(_ number: UInt32) -> MessageState? {
     guard var entry = entries[number] else { return nil }
     let before = entry.told
@@ -337,16 +338,16 @@ public struct Outbox: Sendable {
     return entry.told == before ? nil : entry.told
   }
 
-  /// The messages that are not delivered and have no way to their peers, in the order of their numbers.
+  /// Undelivered messages without a path to their peers, sorted by number.
   ///
-  /// - Parameter hasNoPath: gets a message, and since when its peer was tried.
+  /// - Parameter hasNoPath: decides by the message and the time since which its peer has been tried.
   func stranded(where hasNoPath: (OutgoingMessage, Instant?) -> Bool) -> [OutgoingMessage] {
     undelivered.filter { hasNoPath($0.message, $0.soughtSince) }.map(\.message).sorted { $0.number < $1.number }
   }
 
-  /// Peers carry a message.
+  /// Records that couriers carry a message.
   ///
-  /// - Returns: the message, and its state if that is another one than the service was told.
+  /// - Returns: the message, and its state if it differs from the reported one.
   mutating func deposited(
     _ number: UInt32, with couriers: [PeerID], key: X25519.PublicKey
   ) -> (message: OutgoingMessage, state: MessageState?)? {
@@ -357,7 +358,9 @@ public struct Outbox: Sendable {
     return entries[number].map { ($0.message, state) }
   }
 
-  /// - Returns: the messages to a peer that is forgotten, and of these, those that the peer has not acknowledged.
+  /// Removes the messages to a peer.
+  ///
+  /// - Returns: their numbers, and those of the unacknowledged ones.
   mutating func forget(_ peer: PeerID) -> (all: [UInt32], undelivered: [UInt32]) {
     let undelivered = undelivered.filter { $0.message.peer == peer }.map(\.message.number).sorted()
     let all = entries.filter { $0.value.message.peer == peer }.map(\.key).sorted()

@@ -1,20 +1,20 @@
 import Common
 
-/// How far a file of this node has come.
+/// State of a file of this node.
 public enum FileState: Hashable, Sendable {
-  /// It waits for its turn, for a neighbour, for the peer, or for a session with it.
+  /// The file waits for other files, a neighbour, the peer, or a session with it.
   case waiting
-  /// It goes out, or the peer has not acknowledged it yet.
+  /// The file is being sent, or awaits the peer's acknowledgement.
   case sending
-  /// All of it was given to the links, or for everybody to one of them at least, and nothing more will be known: it is for
-  /// everybody, or for a phone that acknowledges none. Its last packets may still wait for the radio.
+  /// All packets were queued on the links (of a public file, on at least one), and no acknowledgement is expected: it
+  /// is public, or the phone sends none. The last packets may still wait for the radio.
   case sent
-  /// The peer has it.
+  /// The peer has acknowledged the file.
   case delivered
   case failed(FileFailure)
   case cancelled
 
-  /// Whether nothing more happens to it.
+  /// Whether the state is final.
   public var isEnd: Bool {
     switch self {
     case .waiting, .sending: false
@@ -23,52 +23,52 @@ public enum FileState: Hashable, Sendable {
   }
 }
 
-/// Why a file was not sent.
+/// Reason why a file was not sent.
 public enum FileFailure: String, Error, CaseIterable, Hashable, Sendable {
-  /// The peer has not shown, inside Noise, that it takes private files.
+  /// The peer has not stated inside Noise that it accepts private files.
   case noPrivateFiles
-  /// The peer has not acknowledged it, in however many tries.
+  /// The peer has acknowledged none of the tries.
   case unanswered
-  /// The peer was not near for a day, or nobody was.
+  /// The peer, or any neighbour, was out of range for a day.
   case away
-  /// No packet can carry it, or the links went again and again.
+  /// No packet can carry the file, or the links failed repeatedly.
   case unsendable
 }
 
-/// The packets that a file goes out in.
+/// Packets in which a file is sent.
 public enum FilePackets: Hashable, Sendable {
-  /// All fragments with this ID.
+  /// Fragments with this ID.
   case fragments(FragmentID)
-  /// The one with these bytes.
+  /// A single packet with these bytes.
   case whole([UInt8])
 
-  /// Whether this is one of them, as it goes out first, or as the answer to a request for sync.
+  /// Whether the packet is one of them, as first sent or as a sync answer.
   public func contains(_ bytes: [UInt8]) -> Bool {
     switch self {
     case .fragments(let id): FragmentID(ofPacket: bytes) == id
     case .whole(let packet):
-      // An answer has another time to live, and its mark among the flags.
+      // A sync answer differs in TTL and flags.
       bytes.count == packet.count && bytes.indices.allSatisfy { $0 == 2 || $0 == 11 || bytes[$0] == packet[$0] }
     }
   }
 }
 
-/// A file of this node on its way.
+/// File of this node that is under way.
 struct OutgoingFile: Sendable {
   enum Phase: Hashable, Sendable {
-    /// It is looked after at that moment.
+    /// Waiting; checked at this time.
     case waiting(Instant)
     case sending
-    /// All of it went out, and the peer has until then to acknowledge it.
+    /// All packets were sent; the peer may acknowledge until this time.
     case unanswered(until: Instant)
   }
 
-  /// The packet that carries it, cut for the links that it goes to.
+  /// Encoded packet with the file, and its fragmentation.
   struct Cut: Sendable {
     let bytes: [UInt8]
-    /// Nil for a packet that needs no fragments.
+    /// Nil for a packet without fragments.
     let cutter: FragmentCutter?
-    /// When the packet was made, which is the time that it says.
+    /// Time and timestamp of the packet.
     let madeAt: Instant
     var count: Int { cutter?.count ?? 1 }
     var packets: FilePackets { cutter.map { .fragments($0.id) } ?? .whole(bytes) }
@@ -76,33 +76,33 @@ struct OutgoingFile: Sendable {
 
   let number: UInt32
   let file: SharedFile
-  /// Nil for a file for everybody.
+  /// Recipient; nil for a public file.
   let peer: PeerID?
   let begunAt: Instant
   var phase: Phase
-  /// What it is called in the peer's receipt; nil if none will come.
+  /// Message ID of the peer's receipt; nil if none is expected.
   var receipt: MessageID?
-  /// When the peer was last given a session in which to say what it takes.
+  /// When the peer last had a session in which to state its capabilities.
   var askedAt: Instant?
-  /// Whether this node has begun a new session, so that the peer says again what it takes.
+  /// Whether this node has begun a new session so that the peer states its capabilities again.
   var hasAskedAnew = false
   var cut: Cut?
-  /// The packets that are still to go over each link, by the index of the next one.
+  /// Index of the next packet per link.
   var legs: [LinkID: Int] = [:]
-  /// The time that the fragments say when it is another one than the packet's: they go out once more, or late.
+  /// Timestamp of repeated or late fragments; nil if it equals the packet's.
   var repeatedTime: UInt64?
-  /// When the time that they say has become too old.
+  /// When the timestamp becomes too old.
   var staleAt = Instant.zero
   var tries = 0
-  /// How often its present packet went out once more.
+  /// Repetitions of the current packet.
   var repetitions = 0
-  /// In hundredths, as the service was told last.
+  /// Percentage that was last reported to the service.
   var percent = 0
-  /// Whether it leaves no faster than a phone can follow, over whatever link.
+  /// Whether fragments are paced for phones on all links.
   var isSlow = false
-  /// Whether there is a new session with the peer since its packet was sealed: the peer may never have had the keys.
+  /// Whether there is a new session since the packet was sealed: the peer may not have the old keys.
   var isOfEarlierSession = false
-  /// Whether it waited, since its packet was made, for somebody else who needed the radio.
+  /// Whether sending paused for another service since the packet was made.
   var wasHeld = false
 
   init(number: UInt32, file: SharedFile, peer: PeerID?, at now: Instant) {
@@ -110,13 +110,13 @@ struct OutgoingFile: Sendable {
     phase = .waiting(now)
   }
 
-  /// Whether some link got all of it: nothing is left to send, and not because all links went.
+  /// Whether some link has received all packets. Distinguishes a finished file from one whose links have ended.
   var isWhole = false
 
-  /// Packets that are still to go, over all links.
+  /// Number of packets left to send, over all links.
   var left: Int { legs.values.reduce(0) { $0 + (cut?.count ?? 0) - $1 } }
 
-  /// How much went out on the link that is behind the others, in hundredths.
+  /// Percentage sent on the slowest link.
   var sentPercent: Int {
     guard let count = cut?.count, count > 0, let least = legs.values.min() else { return 100 }
     return least * 100 / count

@@ -1,9 +1,9 @@
 import Common
 import Crypto
 
-/// A private message of this node, until the peer has it. A long text is several messages on the air.
+/// Undelivered private message of this node. A long text is sent as several messages.
 public struct OutgoingMessage: Hashable, Sendable {
-  /// A part of it, as it goes on the air: the same ID each time, so that the peer shows it once.
+  /// Part of the message. Its ID is constant, so that the peer shows it once.
   public struct Piece: Hashable, Sendable {
     public let id: MessageID
     public let text: String
@@ -18,19 +18,19 @@ public struct OutgoingMessage: Hashable, Sendable {
     }
   }
 
-  /// What the service calls it.
+  /// Unique number, chosen by the service.
   public let number: UInt32
   public let peer: PeerID
   public internal(set) var pieces: [Piece]
   /// Milliseconds since 1970, by this node's clock.
   public internal(set) var createdAt: UInt64
-  /// Whether that clock was known to be right. If it was not, `createdAt` may be wrong by years.
+  /// Whether the clock was known to be right. If not, `createdAt` may be wrong by years.
   public internal(set) var isDated: Bool
-  /// How often it was sent.
+  /// Number of tries.
   public internal(set) var tries: Int
-  /// The peer's Noise key, once it was sealed for a courier; nil where it is to be looked up.
+  /// The peer's Noise key, stored when the message was sealed for a courier; nil if it must be looked up.
   public internal(set) var noiseKey: X25519.PublicKey?
-  /// The peers that carry it.
+  /// Couriers that carry the message.
   public internal(set) var couriers: [PeerID]
 
   public init(

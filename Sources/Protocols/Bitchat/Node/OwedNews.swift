@@ -1,19 +1,19 @@
 import Common
 
-/// What peers are to know and do not, as far as this node can tell: whether they are favourites, and which of their messages were read.
+/// Favourite notices and read receipts that peers have, as far as is known, not received.
 ///
-/// A favourite notice is a message, which its recipient acknowledges. Nobody acknowledges a read receipt: it counts as arrived when
-/// something of the peer is opened some time after it was sent, for then both have the same session. What has not arrived is sent again,
-/// with each new session as well, until it has, or the user decides otherwise.
+/// A favourite notice is a message, which its recipient acknowledges. A read receipt is not acknowledged. It counts as
+/// arrived when a message of the peer is opened at least `proofTime` after it was sent, because both then have the same
+/// session. Unconfirmed ones are repeated, also in each new session, unless the user revokes them.
 struct OwedNews: Sendable {
-  /// Maximum number of peers, and of read receipts for one of them and for all. The oldest goes first.
+  /// Maximum number of peers, and of read receipts per peer and in all. A peer's oldest receipt is dropped first.
   static let peerLimit = 1024
   static let receiptsOfPeer = 500
   static let receiptLimit = 2000
-  /// From one try to the next; then twice as long, and so on.
+  /// Time between tries: doubled after each, up to `longestPause`.
   static let firstPause = Duration.seconds(15)
   static let longestPause = Duration.seconds(600)
-  /// From the sending of a receipt until something of the peer shows that it has arrived.
+  /// Minimum time between a receipt and the message of the peer that proves its arrival.
   static let proofTime = Duration.seconds(2)
 
   struct Notice: Hashable, Sendable {
@@ -23,13 +23,13 @@ struct OwedNews: Sendable {
 
   private struct Receipt: Sendable {
     let id: MessageID
-    /// When it was sent in the present session; nil where it was not.
+    /// Time of sending in the current session; nil if not sent.
     var sentAt: Instant?
   }
 
   private struct Entry: Sendable {
     var notice: Notice?
-    /// The oldest first.
+    /// Oldest first.
     var receipts: [Receipt] = []
     var nextTry: Instant
     var tries = 0
@@ -37,12 +37,12 @@ struct OwedNews: Sendable {
     var isEmpty: Bool { notice == nil && receipts.isEmpty }
   }
 
-  /// What goes to a peer now.
+  /// News to be sent to a peer now.
   struct Due: Sendable {
     let peer: PeerID
     let notice: Notice?
     let receipts: [MessageID]
-    /// How often it was sent before in this session.
+    /// Number of earlier tries in this session.
     let tries: Int
   }
 
@@ -51,7 +51,7 @@ struct OwedNews: Sendable {
   var deadline: Instant? { entries.isEmpty ? nil : entries.values.map(\.nextTry).min() }
   var receipts: Int { entries.values.reduce(0) { $0 + $1.receipts.count } }
 
-  /// A notice supersedes the one before it.
+  /// Replaces the pending notice of a peer.
   mutating func owe(_ notice: Notice, to peer: PeerID, at now: Instant) {
     guard entries[peer] != nil || entries.count < Self.peerLimit else { return }
     entries[peer, default: Entry(nextTry: now)].notice = notice
@@ -64,12 +64,12 @@ struct OwedNews: Sendable {
     guard !entry.receipts.contains(where: { $0.id == id }) else { return }
     entry.receipts.append(Receipt(id: id))
     if entry.receipts.count > Self.receiptsOfPeer { entry.receipts.removeFirst() }
-    // What was sent before waits for its time.
+    // Receipts that were sent before wait for their next try.
     (entry.nextTry, entry.tries) = (now, 0)
     entries[peer] = entry
   }
 
-  /// The peer is back, or there is a new session with it.
+  /// Makes everything for a peer due, after its return or in a new session.
   mutating func hurry(_ peer: PeerID, at now: Instant) {
     guard var entry = entries[peer] else { return }
     (entry.nextTry, entry.tries) = (now, 0)
@@ -77,10 +77,10 @@ struct OwedNews: Sendable {
     entries[peer] = entry
   }
 
-  /// What is to be sent now.
+  /// Takes what is to be sent now.
   ///
-  /// - Parameter reach: how a peer can be sent something.
-  /// - Returns: with it, the peers that a session is needed with.
+  /// - Parameter reach: reachability of a peer.
+  /// - Returns: also the peers that need a session.
   mutating func takeDue(at now: Instant, reach: (PeerID) -> Outbox.Reach) -> (due: [Due], wanted: [PeerID]) {
     var (due, wanted): ([Due], [PeerID]) = ([], [])
     for (peer, entry) in entries.sorted(by: { $0.key < $1.key }) where entry.nextTry <= now {
@@ -101,9 +101,9 @@ struct OwedNews: Sendable {
     return (due, wanted)
   }
 
-  /// The peer has acknowledged a message.
+  /// Handles the acknowledgement of a message.
   ///
-  /// - Returns: whether it was a notice that is owed.
+  /// - Returns: whether the message was a pending notice.
   mutating func acknowledge(_ id: MessageID, from peer: PeerID) -> Bool {
     guard entries[peer]?.notice?.id == id else { return false }
     entries[peer]?.notice = nil
@@ -111,7 +111,7 @@ struct OwedNews: Sendable {
     return true
   }
 
-  /// Something of the peer was opened: it has the keys of the session.
+  /// Handles a decrypted message of a peer, which proves that it has the keys of the session.
   ///
   /// - Returns: the messages whose receipts have arrived.
   mutating func opened(from peer: PeerID, at now: Instant) -> [MessageID] {

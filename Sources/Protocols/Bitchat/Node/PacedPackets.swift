@@ -1,9 +1,9 @@
 import Common
 
-/// Packets that leave one after the other, so that a phone can follow. Facts: bitchat.md section 7.
+/// Packets that are sent at intervals, so that a phone can follow. Facts: bitchat.md section 7.
 ///
-/// Each link has two lanes with room of their own: what this node says goes before what it passes on. Where there is no room for
-/// what is passed on, whoever takes most of it loses the last of it.
+/// Each link has two lanes with separate capacity: own packets are sent before relayed ones. If the relay lane is full,
+/// the source with the most packets loses its last ones.
 struct PacedPackets: Sendable {
   struct Packet: Sendable {
     let bytes: [UInt8]
@@ -14,10 +14,10 @@ struct PacedPackets: Sendable {
 
   enum Lane: Hashable, Sendable {
     case own
-    /// What came over that link; nil for answers, which this node gives of its own accord.
+    /// Packets that arrived over this link; nil for sync answers of this node.
     case passedOn(from: LinkID?)
 
-    /// The same in each run, as the order of a dictionary is not.
+    /// Order for ties, which is the same in each run, unlike that of a dictionary.
     fileprivate var order: UInt64 {
       switch self {
       case .own, .passedOn(from: nil): 0
@@ -34,15 +34,15 @@ struct PacedPackets: Sendable {
     let lane: Lane
   }
 
-  /// What waits for a link, in the order of its coming.
+  /// Waiting packets of a link, in order of arrival.
   private struct Road: Sendable {
     var own: [Waiting] = []
     var passedOn: [Waiting] = []
-    /// How many of those each source has.
+    /// Number of waiting packets per source.
     var shares: [Lane: Int] = [:]
-    /// When the last packet has left.
+    /// When the last packet was sent.
     var last: Instant?
-    /// Until then a fragment of an own file has the link.
+    /// End of the time reserved for a fragment of an own file.
     var heldUntil = Instant.zero
 
     var next: Instant? {
@@ -57,9 +57,9 @@ struct PacedPackets: Sendable {
       return waiting
     }
 
-    /// Takes packets in, if there is room, or another source has more than this one has with them.
+    /// Queues packets if there is capacity, or if another source would still have as many after losing some.
     ///
-    /// - Returns: how many of others' packets went; nil if these were not taken.
+    /// - Returns: number of other packets dropped; nil if these were rejected.
     mutating func add(_ packets: [Waiting], from lane: Lane) -> Int? {
       guard lane != .own else {
         guard own.count + packets.count <= PacedPackets.limit else { return nil }
@@ -94,32 +94,32 @@ struct PacedPackets: Sendable {
     }
   }
 
-  /// From one fragment to the next on a link.
+  /// Time between fragments on a link.
   static let pause = Duration.milliseconds(25)
-  /// The most packets in one lane of a link: a file of 1 MiB has 2,300.
+  /// Maximum packets per lane of a link: a file of 1 MiB has 2,300.
   static let limit = 2560
 
   private var roads: [LinkID: Road] = [:]
 
   var count: Int { roads.values.map { $0.own.count + $0.passedOn.count }.reduce(0, +) }
-  /// The packets in the longest lane.
+  /// Number of packets in the longest lane.
   var longest: Int { roads.values.map { max($0.own.count, $0.passedOn.count) }.max() ?? 0 }
   var deadline: Instant? { roads.isEmpty ? nil : roads.values.compactMap(\.next).min() }
 
-  /// Whether so much of this node's own waits for a link that it should say nothing more for now.
+  /// Whether half of the lane for own packets is used, so that new messages should wait.
   func isOwnFull(for link: LinkID) -> Bool { (roads[link]?.own.count ?? 0) >= Self.limit / 2 }
 
-  /// Whether something of this node's own waits for a link.
+  /// Whether an own packet waits for a link.
   func isOwnWaiting(for link: LinkID) -> Bool { roads[link]?.own.isEmpty == false }
 
-  /// A fragment of an own file goes over a link now, and what waits for that leaves after it.
+  /// Delays waiting packets after a fragment of an own file.
   mutating func giveWay(on link: LinkID, at now: Instant) {
     roads[link, default: Road()].heldUntil = now.advanced(by: Self.pause)
   }
 
-  /// Takes packets in that belong together.
+  /// Queues packets that belong together.
   ///
-  /// - Returns: how many of others' packets had to make room; nil where there is none for all of these, and none is taken.
+  /// - Returns: number of other packets dropped; nil if there is not enough capacity for all, and none was queued.
   mutating func add(
     _ bytes: [[UInt8]], on link: LinkID, as kind: PacketClass, in lane: Lane, pause: Duration = PacedPackets.pause,
     at now: Instant
@@ -128,14 +128,14 @@ struct PacedPackets: Sendable {
     return roads[link, default: Road()].add(packets, from: lane)
   }
 
-  /// - Parameter isShared: whether fragments of an own file wait for the link as well: those leave in turn with these.
-  /// - Returns: what leaves now, in the order of its moments.
+  /// - Parameter isShared: whether fragments of an own file also wait for the link, and alternate with these packets.
+  /// - Returns: packets to be sent now, in order.
   mutating func takeDue(at now: Instant, isShared: (LinkID) -> Bool = { _ in false }) -> [Packet] {
     guard let deadline, deadline <= now else { return [] }
     var due: [Packet] = []
     for link in roads.keys {
       while let next = roads[link]?.next, next <= now, let packet = roads[link]?.take() {
-        // After a standstill they do not all leave at once: a phone could not follow.
+        // After a standstill, packets do not leave all at once: a phone could not follow.
         let moment = max(next, now.advanced(by: .zero - OutgoingFiles.lateness))
         roads[link]?.last = moment
         if isShared(link) { roads[link]?.heldUntil = moment.advanced(by: Self.pause * 2) }
@@ -145,7 +145,7 @@ struct PacedPackets: Sendable {
     return due.sorted { ($0.due, $0.link.number) < ($1.due, $1.link.number) }
   }
 
-  /// Takes packets out that are not wanted any more.
+  /// Removes the packets for which `isUnwanted` holds.
   mutating func remove(where isUnwanted: ([UInt8]) -> Bool) {
     for link in roads.keys { roads[link]?.remove(where: isUnwanted) }
   }

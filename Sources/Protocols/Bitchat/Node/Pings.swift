@@ -1,15 +1,15 @@
 import Common
 
-/// Pings of this node that wait for their answers, and how many of others' are answered. A value.
+/// Pings of this node that await answers, and limits on answers to other nodes.
 struct Pings: Sendable {
-  /// So long an answer is awaited.
+  /// Ping timeout.
   static let time = Duration.seconds(10)
-  /// The most that wait at a time.
+  /// Maximum pings that wait at a time.
   static let limit = Limits.waitingPings
-  /// So many are answered for a link, in any time that is so long.
+  /// Maximum ping replies per link within any `answerPeriod`.
   static let answers = 5
   static let answerPeriod = Duration.seconds(10)
-  /// So many a second for a link to a node of this kind, confirmations of its fragments among them.
+  /// Maximum ping replies and fragment confirmations per second on a link to an Earshot peer.
   static let fastAnswers = 250
 
   private struct Waiting: Sendable {
@@ -19,7 +19,7 @@ struct Pings: Sendable {
   }
 
   private var waiting: [UInt64: Waiting] = [:]
-  /// When pings were answered for a link, the latest few.
+  /// Times of the latest answers per link.
   private var answeredAt: [LinkID: [Instant]] = [:]
   private var answeredFast: [LinkID: TokenBucket] = [:]
 
@@ -30,16 +30,16 @@ struct Pings: Sendable {
     waiting[nonce] = Waiting(number: number, peer: peer, sentAt: now)
   }
 
-  /// An answer came.
+  /// Handles an answer.
   ///
-  /// - Returns: the ping's number, and how long it took; nil if nothing of the kind was asked.
+  /// - Returns: the ping's number and round-trip time; nil if there was no such ping.
   mutating func take(_ nonce: UInt64, from peer: PeerID, at now: Instant) -> (number: UInt32, time: Duration)? {
     guard let ping = waiting[nonce], ping.peer == peer else { return nil }
     waiting[nonce] = nil
     return (ping.number, ping.sentAt.duration(to: now))
   }
 
-  /// - Returns: the pings that nobody has answered in time.
+  /// - Returns: pings that have timed out.
   mutating func takeLost(at now: Instant) -> [UInt32] {
     guard !waiting.isEmpty else { return [] }
     let lost = waiting.filter { $0.value.sentAt.advanced(by: Self.time) <= now }
@@ -47,16 +47,16 @@ struct Pings: Sendable {
     return lost.values.map(\.number).sorted()
   }
 
-  /// - Returns: the pings that wait, which nobody answers any more.
+  /// - Returns: pings that were waiting, and are now ended.
   mutating func endAll() -> [UInt32] {
     defer { waiting = [:] }
     return waiting.values.map(\.number).sorted()
   }
 
-  /// - Parameter isFast: whether the other end is a node of this kind.
+  /// - Parameter isFast: whether the peer is an Earshot peer.
   mutating func takeAnswer(on link: LinkID, isFast: Bool, at now: Instant) -> Bool {
     guard !isFast else { return answeredFast[link, default: TokenBucket(Self.fastAnswers)].take(at: now) }
-    // The apps count so: a bucket would give five at once, and five more in the time that follows.
+    // A sliding window, as in the apps. A token bucket would allow ten answers within one period.
     var lately = answeredAt[link, default: []]
     lately.removeAll { $0.advanced(by: Self.answerPeriod) <= now }
     defer { answeredAt[link] = lately }

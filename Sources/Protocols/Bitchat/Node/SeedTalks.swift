@@ -1,54 +1,54 @@
 import Common
 
-/// What dialect S needs to remember: the talks about versions with neighbours, and the lines that were heard in it. Facts:
-/// bitchat.md section 16.1.
+/// State of dialect S: version negotiation with neighbours, and public messages received in it. Facts: bitchat.md
+/// section 16.1.
 struct SeedTalks: Sendable {
-  /// A talk over one link.
+  /// Version negotiation on one link.
   struct Talk: Sendable {
     let peer: PeerID
-    /// When this node has said hello; nil if it has not.
+    /// When this node sent its hello; nil if it has not.
     var greetedAt: Instant?
-    /// Whether the peer has: then it speaks dialect S.
+    /// Whether the peer has sent a hello, which shows that it speaks dialect S.
     var hasGreeted = false
-    /// When a hello of the peer's was answered last.
+    /// When this node last answered a hello of the peer.
     var answeredAt: Instant?
-    /// The version that both agree on, or that is assumed for want of an answer; nil as long as one is awaited.
+    /// Agreed version, or version 1 after a timeout; nil while an answer is awaited.
     var agreed: PacketVersion?
   }
 
-  /// So long the answer to a hello is awaited; a peer without one speaks version 1.
+  /// Timeout of the answer to a hello; the peer then counts as speaking version 1.
   static let answerTime = Duration.seconds(10)
-  /// From one answer on a link to the next.
+  /// Minimum time between answers on a link.
   static let answerPause = Duration.seconds(1)
-  /// From one fragment to the next.
+  /// Time between fragments.
   static let fragmentPause = Duration.milliseconds(200)
-  /// The longest filter in a request for sync.
+  /// Maximum filter in a sync request, in bytes.
   static let filterBytes = 256
 
   private(set) var talks: [LinkID: Talk] = [:]
-  /// Lines that were told, or are known, by the IDs that they have in the live dialect: some come in both.
+  /// Public messages that were reported or are known, by their IDs in the live dialect: some arrive in both dialects.
   private var lines = RecentPackets<PacketID>(
     limit: GossipArchive.messageLimit, lifetime: .milliseconds(GossipArchive.messageMilliseconds))
 
   subscript(link: LinkID) -> Talk? { talks[link] }
 
-  /// Whether a neighbour has said hello.
+  /// Whether a neighbour has sent a hello.
   func hasGreeted(_ peer: PeerID) -> Bool { talks.values.contains { $0.peer == peer && $0.hasGreeted } }
 
-  /// When `expire` has something to do; nil if no answer is awaited.
+  /// Next time at which `expire` has work; nil if no answer is awaited.
   var deadline: Instant? {
     guard !talks.isEmpty else { return nil }
     return talks.values.filter { $0.agreed == nil }.compactMap { $0.greetedAt?.advanced(by: Self.answerTime) }.min()
   }
 
-  /// This node says hello.
+  /// Records a hello of this node.
   mutating func greet(_ peer: PeerID, on link: LinkID, at now: Instant) {
     change(link, peer) { $0.greetedAt = now }
   }
 
-  /// A neighbour has said hello.
+  /// Records a neighbour's hello.
   ///
-  /// - Returns: whether it gets an answer.
+  /// - Returns: whether it must be answered.
   mutating func hear(_ peer: PeerID, on link: LinkID, at now: Instant) -> Bool {
     change(link, peer) { talk in
       talk.hasGreeted = true
@@ -62,7 +62,7 @@ struct SeedTalks: Sendable {
     change(link, peer) { $0.agreed = version }
   }
 
-  /// Peers that did not answer speak version 1.
+  /// Assumes version 1 for peers that did not answer in time.
   mutating func expire(at now: Instant) {
     for (link, talk) in talks where talk.agreed == nil {
       if let greetedAt = talk.greetedAt, greetedAt.duration(to: now) >= Self.answerTime { talks[link]?.agreed = .v1 }
@@ -71,20 +71,20 @@ struct SeedTalks: Sendable {
 
   mutating func end(_ link: LinkID) { talks[link] = nil }
 
-  /// The peer says no longer that it speaks dialect S.
+  /// Ends the negotiation with a peer that no longer announces dialect S.
   mutating func end(with peer: PeerID) { talks = talks.filter { $0.value.peer != peer } }
 
   mutating func endAll() { talks = [:] }
 
   // MARK: Lines
 
-  /// Whether a line was heard in dialect S.
+  /// Whether a public message was received in dialect S.
   mutating func hasHeard(_ line: PacketID, at now: Instant) -> Bool { lines.see(line, at: now) }
 
   mutating func note(_ line: PacketID, at now: Instant) { lines.insert(line, at: now) }
 
   private mutating func change<Result>(_ link: LinkID, _ peer: PeerID, _ body: (inout Talk) -> Result) -> Result {
-    // Another peer's talk ends where the link is another peer's.
+    // If the link now belongs to another peer, the earlier negotiation ends.
     var talk = talks[link].flatMap { $0.peer == peer ? $0 : nil } ?? Talk(peer: peer)
     defer { talks[link] = talk }
     return body(&talk)

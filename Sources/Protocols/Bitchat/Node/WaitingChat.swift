@@ -1,9 +1,8 @@
 import Common
 
-/// Chat of peers that have not announced themselves yet. It waits for their announces, for a short time. Facts: bitchat.md
-/// section 5.1.
+/// Chat of unknown peers, which waits up to 5 s for their announces. Facts: bitchat.md section 5.1.
 ///
-/// Nobody has verified it, so there is little room, and one link cannot take all of it.
+/// It is not verified, so the capacity is small, and one link gets at most half of it.
 struct WaitingChat: Sendable {
   private struct Chat: Sendable {
     let arrival: Arrival
@@ -15,16 +14,16 @@ struct WaitingChat: Sendable {
   static let byteLimit = 256 << 10
   static let time = Duration.seconds(5)
 
-  /// The oldest first.
+  /// Oldest first.
   private var chats: [Chat] = []
   private(set) var bytes = 0
 
   var count: Int { chats.count }
   var deadline: Instant? { chats.first?.until }
 
-  /// Takes chat in. A copy of what waits already needs no room.
+  /// Queues chat. A copy of a queued packet is accepted without effect.
   ///
-  /// - Returns: whether there is room.
+  /// - Returns: whether there was capacity.
   mutating func add(_ arrival: Arrival, at now: Instant) -> Bool {
     let view = arrival.view
     guard !chats.contains(where: { $0.arrival.view.isCopy(of: view) }) else { return true }
@@ -36,17 +35,19 @@ struct WaitingChat: Sendable {
     return true
   }
 
-  /// The chat of a peer that is known now.
+  /// Removes and returns the chat of a peer that is now known.
   mutating func take(of sender: PeerID) -> [Arrival] { remove { $0.view.sender == sender } }
 
   mutating func forget(_ sender: PeerID) { _ = take(of: sender) }
 
-  /// A link is gone, and what came over it.
+  /// Removes the chat received over a link that has ended.
   ///
-  /// - Returns: how many had waited in vain.
+  /// - Returns: number of removed packets.
   mutating func forget(_ link: LinkID) -> UInt64 { UInt64(remove { $0.link == link }.count) }
 
-  /// - Returns: how many had waited in vain.
+  /// Removes chat that has timed out.
+  ///
+  /// - Returns: number of removed packets.
   mutating func expire(at now: Instant) -> UInt64 {
     guard let deadline, deadline <= now else { return 0 }
     let late = chats.prefix { $0.until <= now }
@@ -65,7 +66,7 @@ struct WaitingChat: Sendable {
 }
 
 extension PacketView {
-  /// Whether both are one packet, with whatever time to live.
+  /// Whether both are copies of one packet, regardless of TTL.
   fileprivate func isCopy(of other: PacketView) -> Bool {
     bytes.count == other.bytes.count && bytes[1] == other.bytes[1] && bytes[3...] == other.bytes[3...]
   }

@@ -1,15 +1,15 @@
 import Bytes
 import Crypto
 
-/// The key by which the iOS app drops copies: sender, timestamp, type, and four bytes of the payload's SHA-256. The text is the
-/// app's. Facts: bitchat.md section 8.1.
+/// Key by which the iOS app detects copies: sender, timestamp, type, and four bytes of the payload's SHA-256. The text
+/// has the app's format. Facts: bitchat.md section 8.1.
 ///
-/// Four bytes are too few against a stranger who wants a packet dropped; `PacketID` has no such weakness.
+/// An attacker can find collisions of four bytes and so suppress packets; `PacketID` does not have this weakness.
 public struct DedupKey: Hashable, Sendable {
   public let sender: PeerID
   public let timestamp: UInt64
   public let type: MessageType
-  /// The first four bytes of the payload's SHA-256, most significant first.
+  /// First four bytes of the payload's SHA-256, big endian.
   public let digest: UInt32
 
   public init(_ packet: Packet) {

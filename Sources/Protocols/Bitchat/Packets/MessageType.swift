@@ -1,5 +1,5 @@
-/// What a packet is, the byte behind the version. Types without a name here are relayed and not understood. Facts: bitchat.md
-/// section 3.
+/// Type of a packet, the byte after the version. Types without a constant here are relayed without being decoded.
+/// Facts: bitchat.md section 3.
 public struct MessageType: RawRepresentable, Hashable, Sendable {
   public let rawValue: UInt8
 
@@ -25,16 +25,16 @@ public struct MessageType: RawRepresentable, Hashable, Sendable {
   public static let voiceFrame = MessageType(rawValue: 0x29)
   public static let announceV2 = MessageType(rawValue: 0x2C)
 
-  /// Whether packets of this type are padded on the air. Their length would show what is in them.
+  /// Whether packets of this type are padded when sent. Their length would reveal the kind of their content.
   public var isPadded: Bool { self == .noiseHandshake || self == .noiseEncrypted }
 
-  /// Whether somebody waits for a packet of this type who said or wants to hear something now.
+  /// Whether packets of this type are interactive: people wait for them.
   public var isChat: Bool {
     self == .message || self == .groupMessage || self == .voiceFrame || self == .noiseHandshake
       || self == .noiseEncrypted
   }
 
-  /// The type's name in the live dialect: `noiseHandshake`; nil if it has none.
+  /// Name of the type in the live dialect, such as `noiseHandshake`; nil if it has none.
   public var name: String? { Self.names[self] }
 
   private static let names: [MessageType: String] = [

@@ -1,25 +1,25 @@
 import Bytes
 
 extension Packet {
-  /// The packet as it is sent. A payload that is worth it is compressed.
+  /// Encodes the packet for sending. The payload is compressed if that makes it smaller.
   ///
-  /// Throws `payloadTooLong`; `needsVersion2` for a route or a payload section over 65,535 bytes in version 1; `routeTooLong`;
-  /// `badSignature` for a signature that has not 64 bytes.
+  /// Throws `payloadTooLong`; `needsVersion2` for a route or a payload section over 65,535 bytes in version 1;
+  /// `routeTooLong`; `badSignature` for a signature that is not 64 bytes long.
   ///
-  /// - Parameter padded: whether padding follows; nil decides by the type.
+  /// - Parameter padded: whether padding is added; nil decides by the type.
   public func encoded(padded: Bool? = nil) throws(PacketError) -> [UInt8] {
     var bytes = try encoded(PayloadSection(sending: self))
     if padded ?? type.isPadded { Padding.pad(&bytes) }
     return bytes
   }
 
-  /// What is signed: time to live 0, no signature, flags 02 and 10 clear, and padded, even where the packet itself goes on the
-  /// air without padding. Throws what `encoded` throws.
+  /// Bytes that the signature covers: TTL 0, no signature, flags 02 and 10 clear, and padded even if the packet is sent
+  /// without padding. Throws the errors of `encoded`.
   public func signingPreimage() throws(PacketError) -> [UInt8] {
     try signingPreimage(PayloadSection(sending: self))
   }
 
-  /// What is signed, with the payload in this form.
+  /// Bytes that the signature covers, with the payload in this form.
   func signingPreimage(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
     var unsigned = self
     unsigned.timeToLive = 0
@@ -30,7 +30,7 @@ extension Packet {
     return bytes
   }
 
-  /// The packet without padding, with the payload in this form.
+  /// Encodes the packet without padding, with the payload in this form.
   func encoded(_ section: PayloadSection) throws(PacketError) -> [UInt8] {
     guard payload.count <= Limits.payloadBytes else { throw .payloadTooLong(payload.count) }
     guard section.bytes.count <= version.sectionLimit, version == .v2 || route.isEmpty else { throw .needsVersion2 }
@@ -43,7 +43,7 @@ extension Packet {
     if !route.isEmpty { flags.insert(.route) }
     if isSyncAnswer { flags.insert(.syncAnswer) }
 
-    // The most that stands around the payload: both IDs, a route's count, a signature, padding.
+    // Maximum bytes around the payload: header, both IDs, a route's count, a signature and padding.
     var writer = ByteWriter(capacity: section.bytes.count + 8 * route.count + 16 + 16 + 1 + 64 + 255)
     writer.u8(version.rawValue)
     writer.u8(type.rawValue)

@@ -1,10 +1,10 @@
 import Bytes
 import Crypto
 
-/// A packet that was decoded, or one to be sent. `PacketHeader` has the table of the layout. Facts: bitchat.md section 2.
+/// Decoded packet, or one to be sent. `PacketHeader` has the layout. Facts: bitchat.md section 2.
 ///
-/// A packet of somebody else is relayed as the bytes that came, `PacketView.relayed`, and never as this value is written:
-/// compressed bytes would change, and the signature would not hold.
+/// Packets of other nodes are relayed as received, with `PacketView.relayed`. Encoding them anew could change the
+/// compressed bytes and invalidate the signature.
 public struct Packet: Hashable, Sendable {
   public var version: PacketVersion
   public var type: MessageType
@@ -12,15 +12,15 @@ public struct Packet: Hashable, Sendable {
   /// Milliseconds since 1970, by the sender's clock.
   public var timestamp: UInt64
   public var sender: PeerID
-  /// The recipient field; nil if there is none. `PeerID.everybody` says in words what nil says.
+  /// Recipient field; nil if absent. `PeerID.everybody` means the same as nil.
   public var recipient: PeerID?
-  /// The hops between sender and recipient, in the order of the way. Only version 2 has a route.
+  /// Hops between sender and recipient, in order. Only version 2 has a route.
   public var route: [PeerID]
-  /// The payload, inflated.
+  /// Inflated payload.
   public var payload: [UInt8]
-  /// The 64 bytes of the signature; nil if there is none.
+  /// Signature, 64 bytes; nil if absent.
   public var signature: [UInt8]?
-  /// Whether the packet answers a request for sync.
+  /// Whether the packet answers a sync request.
   public var isSyncAnswer: Bool
 
   public init(
@@ -40,7 +40,7 @@ public struct Packet: Hashable, Sendable {
     self.isSyncAnswer = isSyncAnswer
   }
 
-  /// Decodes a packet that was received. Throws the errors of a compressed payload: `compressedEmpty`, `originalEmpty`,
+  /// Decodes a received packet. Throws the errors of a compressed payload: `compressedEmpty`, `originalEmpty`,
   /// `originalTooLong`, `ratioTooHigh` and `notInflated`.
   public init(_ view: PacketView) throws(PacketError) {
     let section = view.section
@@ -52,7 +52,7 @@ public struct Packet: Hashable, Sendable {
       signature: view.signature.map { Array($0) }, isSyncAnswer: view.flags.contains(.syncAnswer))
   }
 
-  /// Decodes a packet from the bytes that came; throws what `PacketView` and the other initializer throw.
+  /// Decodes a packet. Throws the errors of `PacketView` and of the other initializer.
   public init(decoding bytes: [UInt8]) throws(PacketError) {
     try self.init(PacketView(bytes))
   }

@@ -1,8 +1,8 @@
 import Compression
 
-/// Why bytes are no packet, or why a packet cannot be written.
+/// Reason why bytes are not a packet, or why a packet cannot be encoded.
 public enum PacketError: Error, Hashable, Sendable {
-  /// Fewer bytes than the shortest packet has.
+  /// There are fewer bytes than in the shortest packet.
   case tooShort(Int)
   /// The version is neither 1 nor 2.
   case badVersion(UInt8)
@@ -12,11 +12,11 @@ public enum PacketError: Error, Hashable, Sendable {
   case payloadTooLong(Int)
   /// The compressed section has no deflate stream.
   case compressedEmpty
-  /// The compressed section claims to hold nothing.
+  /// The compressed section claims an original size of 0.
   case originalEmpty
-  /// The compressed section claims to hold more than the limit.
+  /// The compressed section claims an original size above `Limits.payloadBytes`.
   case originalTooLong(Int)
-  /// The compressed section claims to hold more than deflate can put into it.
+  /// The compressed section claims a larger original size than its deflate stream can have.
   case ratioTooHigh(original: Int, compressed: Int)
   /// The compressed section does not inflate to its original size.
   case notInflated(CompressionError)
@@ -24,10 +24,10 @@ public enum PacketError: Error, Hashable, Sendable {
   case needsVersion2
   /// A route of more than 255 hops.
   case routeTooLong(Int)
-  /// A signature that has not 64 bytes.
+  /// The signature is not 64 bytes long.
   case badSignature(Int)
 
-  /// A name that does not change between releases, for counters and programs.
+  /// Stable name, for counters and programs.
   public var name: String {
     switch self {
     case .tooShort: "TooShort"

@@ -14,6 +14,6 @@ public struct PacketFlags: OptionSet, Hashable, Sendable {
   public static let compressed = PacketFlags(rawValue: 0x04)
   /// A route follows the IDs. It has no meaning in version 1.
   public static let route = PacketFlags(rawValue: 0x08)
-  /// The packet answers a request for sync. Whoever answers sets it: it is outside of the signature.
+  /// The packet answers a sync request. The sender of the answer sets it; the signature does not cover it.
   public static let syncAnswer = PacketFlags(rawValue: 0x10)
 }

@@ -1,4 +1,4 @@
-/// The fields of a packet up to its payload, as offsets into the bytes that they were read from. Facts: bitchat.md section 2. Layout:
+/// Fields of a packet up to its payload, as offsets into the bytes that were read. Facts: bitchat.md section 2. Layout:
 ///
 ///     v1  v2  size
 ///     0   0   1     version 1 or 2
@@ -16,26 +16,26 @@
 struct PacketHeader {
   let version: PacketVersion
   let flags: PacketFlags
-  /// Hops of the route.
+  /// Number of hops in the route.
   let hops: Int
-  /// Where the payload section begins.
+  /// Offset of the payload section.
   let start: Int
-  /// Where it ends, and the signature begins.
+  /// End of the payload section, and start of the signature.
   let payloadEnd: Int
-  /// Where the packet ends.
+  /// End of the packet, without padding.
   let end: Int
 
   static let signatureBytes = 64
 
   enum Reading {
     case header(PacketHeader)
-    /// So many bytes are needed, at least, to say where the packet ends.
+    /// At least this number of bytes is needed to find the end of the packet.
     case needs(Int)
     case refused(PacketError)
   }
 
-  /// Reads the header at the beginning of `bytes`; nothing is read behind the route's count, so the packet itself may reach
-  /// past the end of `bytes`.
+  /// Reads the header at the beginning of `bytes`. Nothing after the route's count is read, so the packet may extend
+  /// beyond `bytes`.
   @inline(__always)
   static func read(_ bytes: UnsafeRawBufferPointer) -> Reading {
     guard let first = bytes.first else { return .needs(Limits.smallestPacket) }

@@ -1,22 +1,22 @@
 import Bytes
 import Crypto
 
-/// What a packet is for dedup and sync: the first 16 bytes of SHA-256 over type, sender, timestamp and payload. Facts:
-/// bitchat.md section 9.
+/// Identifies a packet for deduplication and sync: the first 16 bytes of a SHA-256 over type, sender, timestamp and
+/// payload. Facts: bitchat.md section 9.
 ///
-/// Copies have the same ID however they were compressed, signed and addressed, and whatever their time to live.
+/// Copies have the same ID, regardless of compression, signature, recipient and TTL.
 public struct PacketID: WireValue, Hashable, Sendable {
   public static let size = 16
 
   let high: UInt64
   let low: UInt64
 
-  /// The ID of a packet.
+  /// Computes the ID of a packet.
   public init(_ packet: Packet) {
     self.init(packet.type, packet.sender, packet.timestamp, packet.payload[...])
   }
 
-  /// The ID of a packet whose payload is not compressed.
+  /// Computes the ID of a packet with an uncompressed payload.
   init(plain view: PacketView) { self.init(view.type, view.sender, view.timestamp, view.section) }
 
   private init(_ type: MessageType, _ sender: PeerID, _ timestamp: UInt64, _ payload: ArraySlice<UInt8>) {
@@ -30,7 +30,7 @@ public struct PacketID: WireValue, Hashable, Sendable {
     (high, low) = (hash.first, hash.second)
   }
 
-  /// Bytes before the payload: type, sender and timestamp.
+  /// Number of bytes before the payload: type, sender and timestamp.
   private static let headBytes = 17
 
   public init(reading reader: inout ByteReader) throws(WireError) {

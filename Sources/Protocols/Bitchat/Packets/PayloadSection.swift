@@ -1,7 +1,7 @@
 import Bytes
 import Compression
 
-/// The payload as it lies in a packet: as it is, or its original size and a deflate stream. Facts: bitchat.md section 2.
+/// Payload as encoded in a packet: plain, or its original size and a deflate stream. Facts: bitchat.md section 2.
 struct PayloadSection: Hashable {
   let bytes: [UInt8]
   let isCompressed: Bool
@@ -11,13 +11,13 @@ struct PayloadSection: Hashable {
     self.isCompressed = isCompressed
   }
 
-  /// The payload as it is.
+  /// Makes a plain section.
   init(plain payload: [UInt8]) {
     self.init(bytes: payload, isCompressed: false)
   }
 
-  /// The payload, deflated; nil where an encoder leaves it as it is: under 100 bytes, nearly all bytes different, or the
-  /// stream not smaller than the payload.
+  /// Deflates the payload. Nil if an encoder leaves it plain: under 100 bytes, nearly all bytes different, or the
+  /// stream is not smaller.
   init?(deflating payload: [UInt8], version: PacketVersion, level: Int) {
     guard payload.count >= Limits.smallestCompressedPayload, payload.count <= version.sectionLimit,
       Self.isWorthCompressing(payload),
@@ -33,15 +33,15 @@ struct PayloadSection: Hashable {
     isCompressed = true
   }
 
-  /// The section as we send it: at level 5, which agrees best with what both apps' verifiers make of the payload. Facts:
-  /// bitchat.md section 2.1. What deflate cannot make smaller is not tried.
+  /// Makes the section that this node sends, deflated at level 5, which agrees best with the verifiers of both apps.
+  /// Facts: bitchat.md section 2.1. Dense payloads are not deflated.
   init(sending packet: Packet) {
     let deflated =
       packet.isDense ? nil : PayloadSection(deflating: packet.payload, version: packet.version, level: 5)
     self = deflated ?? PayloadSection(plain: packet.payload)
   }
 
-  /// The payload in a compressed section. Every limit is checked before memory is taken.
+  /// Inflates a compressed section. All limits are checked before memory is allocated.
   static func inflate(_ section: ArraySlice<UInt8>, version: PacketVersion) throws(PacketError) -> [UInt8] {
     guard section.count > version.lengthBytes else { throw .compressedEmpty }
     let original = section.prefix(version.lengthBytes).reduce(0) { $0 << 8 | Int($1) }
@@ -54,19 +54,19 @@ struct PayloadSection: Hashable {
     do throws(CompressionError) {
       return try RawDeflate.decompress(stream, exactly: original)
     } catch {
-      // Some encoders send the zlib format, and the Android app takes it.
+      // Some encoders use the zlib format, which the Android app accepts.
       if let payload = try? ZlibDeflate.decompress(stream, exactly: original) { return payload }
       throw .notInflated(error)
     }
   }
 
-  /// Whether under nine tenths of the bytes are different: of the first 256, or of all where there are fewer.
+  /// Whether fewer than nine tenths of 256, or of the payload length if smaller, different byte values occur.
   private static func isWorthCompressing(_ payload: [UInt8]) -> Bool {
     let most = min(payload.count, 256) * 9
     var seen = (UInt64.zero, UInt64.zero, UInt64.zero, UInt64.zero)
     var rest = payload[...]
     while !rest.isEmpty {
-      // A long file of all kinds of bytes shows that soon.
+      // Checking in parts ends early for a long file with all byte values.
       for byte in rest.prefix(4096) {
         let bit: UInt64 = 1 << UInt64(byte & 63)
         switch byte >> 6 {
@@ -86,8 +86,8 @@ struct PayloadSection: Hashable {
 }
 
 extension Packet {
-  /// Whether deflate would hardly make the payload smaller: ciphertext, a piece of a packet that was compressed as a whole where
-  /// that was worth it, or a request that has a filter and names no fragments.
+  /// Whether deflate would hardly shrink the payload: ciphertext, a fragment of an already compressed packet, or a sync
+  /// request with a filter and without fragment IDs.
   fileprivate var isDense: Bool {
     switch type {
     case .fragment: true

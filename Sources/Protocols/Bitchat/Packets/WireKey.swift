@@ -1,17 +1,17 @@
 import Crypto
 
-/// The key of a packet as it lies on the wire: header without time to live, IDs, route and payload section.
+/// Key of a received packet: header without TTL, IDs, route and payload section.
 ///
-/// Copies that came over other ways have the same key. A copy that a relay compressed anew, or marked as an answer to a
-/// request for sync, has another one: `PacketID` tells those. The signature is no part of it, so a key may be remembered only
-/// after the signature held.
+/// Copies over other paths have the same key. A copy that a relay recompressed, or marked as sync answer, has a
+/// different key; `PacketID` recognises it. The key does not cover the signature, so store it only after the signature
+/// was verified.
 public struct WireKey: Hashable, Sendable {
   let version: UInt8
   let type: UInt8
   let hash: KeyedHash.Value
 
   public func hash(into hasher: inout Hasher) {
-    // Strangers cannot aim at it, so half of it is enough for a table.
+    // The keyed hash cannot be targeted by attackers, so half of it is enough for a hash table.
     hasher.combine(hash.low)
   }
 }

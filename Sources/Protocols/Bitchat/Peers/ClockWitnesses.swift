@@ -19,7 +19,7 @@ struct ClockWitnesses: Sendable {
 
   var count: Int { agreeing.count }
 
-  /// Whether enough neighbours agree. An origin counts once, and so does a peer.
+  /// Whether enough neighbours agree: two with different IDs and origins.
   var areEnough: Bool {
     guard agreeing.count >= Self.enough else { return false }
     // Compares each of at most sixteen witnesses with each other one.
@@ -28,7 +28,7 @@ struct ClockWitnesses: Sendable {
     }
   }
 
-  /// Notes an announce that arrived straight from a neighbour.
+  /// Handles an announce that arrived directly from a neighbour.
   ///
   /// - Parameter agrees: whether the time of the announce agrees with this node's clock.
   mutating func note(_ peer: PeerID, from origin: DeviceOrigin, agrees: Bool) {
@@ -41,7 +41,7 @@ struct ClockWitnesses: Sendable {
       agreeing.insert(witness)
       return
     }
-    // The identities of one origin evict no other origin.
+    // Identities of one origin do not evict those of others.
     let counts = agreeing.reduce(into: [DeviceOrigin: Int]()) { $0[$1.origin, default: 0] += 1 }
     guard let busiest = counts.max(by: { ($0.value, $0.key) < ($1.value, $1.key) }), busiest.value > 1,
       let first = agreeing.filter({ $0.origin == busiest.key }).min(by: { $0.peer < $1.peer })

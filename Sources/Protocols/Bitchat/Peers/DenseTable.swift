@@ -1,7 +1,7 @@
-/// Values by key, side by side in memory, for values that are large and many. A dictionary keeps a quarter to five eighths of its room
-/// empty, each place as large as a value; here only the numbers of places are kept that way.
+/// Dictionary with contiguous values, for many large values. `Dictionary` leaves a quarter to five eighths of its slots
+/// empty, each as large as a value; here only the index has empty slots.
 ///
-/// The order is that in which they came, until one is taken away: then the last one takes its place.
+/// Values are ordered by insertion. After a removal, the last value moves to the free index.
 struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private var places: [Key: UInt32] = [:]
   private(set) var keys: [Key] = []
@@ -13,7 +13,7 @@ struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
   func holds(_ key: Key) -> Bool { places[key] != nil }
 
-  /// The place of a key's value, until another one is taken away.
+  /// Index of a key's value, valid until a value is removed.
   func place(of key: Key) -> Int? { places[key].map(Int.init) }
 
   subscript(key: Key) -> Value? {
@@ -24,16 +24,16 @@ struct DenseTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
   }
 
-  /// Changes the value of a key where it is, if there is one.
+  /// Changes the value of a key in place, if there is one.
   mutating func update(_ key: Key, _ change: (inout Value) -> Void) {
     if let place = place(of: key) { change(&values[place]) }
   }
 
-  /// Changes the value at a place that `place(of:)` gave.
+  /// Changes the value at an index that `place(of:)` returned.
   mutating func update(at place: Int, _ change: (inout Value) -> Void) { change(&values[place]) }
 
   private mutating func append(_ value: Value, for key: Key) {
-    // An eighth more, and not twice as much.
+    // Grows by an eighth instead of doubling.
     if values.count == values.capacity {
       values.reserveCapacity(values.count + max(16, values.count / 8))
       keys.reserveCapacity(values.capacity)

@@ -3,10 +3,13 @@ import Crypto
 
 /// Peers that were announced with two signing keys: the pinned key, which the peer has not proven, and a rival key.
 ///
-/// A peer ID is the hash of the Noise key alone, so anybody can announce it with another signing key. Only the peer can prove its key, inside
-/// Noise. The limits on questions make forged announces cause few handshakes: one origin has a peer asked after 10 s, then after twice as
-/// long, up to 10 min; one origin causes 4 questions in any minute, and all origins 12. An announce from another origin is asked about at
-/// once, so that a question because of a forged announce does not delay the peer itself.
+/// A peer ID is the hash of the Noise key alone, so anybody can announce it with another signing key. Only the peer can
+/// prove its key, inside Noise.
+///
+/// The limits on questions make forged announces cause few handshakes. Announces from one origin cause a question to a
+/// peer at intervals of 10 s, doubled up to 10 min. One origin causes at most 4 questions in any minute, and all
+/// origins 12. An announce from another origin is asked about at once, so that a forged announce does not delay the
+/// peer itself.
 struct Disputes: Sendable {
   /// The rival key, and the announce that brought it. The announce is handled when the peer proves the key.
   struct Rival: Sendable {
@@ -25,7 +28,7 @@ struct Disputes: Sendable {
   static let questionsOfOrigin = 4
   static let questions = 12
   private static let span = Duration.seconds(60)
-  /// Maximum pauses that are remembered.
+  /// Maximum stored pauses.
   private static let pauseLimit = 1024
   /// Maximum bytes of a stored announce.
   private static let announceBytes = 2048
@@ -44,7 +47,7 @@ struct Disputes: Sendable {
 
   private var rivals: [PeerID: Rival] = [:]
   private var pauses: [Cause: Pause] = [:]
-  /// The questions of the last minute.
+  /// Questions of the last minute.
   private var asked: [(origin: DeviceOrigin, at: Instant)] = []
 
   var count: Int { rivals.count }
@@ -52,10 +55,10 @@ struct Disputes: Sendable {
   /// The rival key of a peer; nil without one.
   func rival(of peer: PeerID) -> Ed25519.PublicKey? { rivals[peer]?.signingKey }
 
-  /// Remembers an announce that is signed with another key than the pinned one.
+  /// Stores an announce that is signed with another key than the pinned one.
   mutating func note(_ peer: PeerID, _ rival: Rival) {
     if rivals[peer] == nil, rivals.count >= Self.limit { makeRoom() }
-    // The newest rival replaces an older one. An announce that is too long is not kept; the peer sends another one.
+    // The newest rival replaces an older one. An announce that is too long is not stored; the peer sends another one.
     if rival.announce.view.bytes.count <= Self.announceBytes { rivals[peer] = rival }
   }
 

@@ -1,10 +1,11 @@
 import Common
 
-/// Limits of public messages for each sender and for each origin of links: how many this node accepts, and how many it relays. Without them one
-/// peer could fill the radio channel and the disks of everybody.
+/// Limits on public messages per sender and per origin of links: accepted ones, and relayed ones. Without them one peer
+/// could fill the radio channel and the disks of all nodes.
 ///
-/// Of a burst of one peer all messages up to `ofSender` are accepted, and those up to `passedOnOfSender` are relayed. Neighbours get the rest by
-/// gossip sync. Signatures are checked before, so nobody uses up the limit of another sender, and nobody can forge the origin of a packet.
+/// From a burst of one peer, up to `ofSender` messages are accepted, and up to `passedOnOfSender` of these are relayed.
+/// Neighbours get the rest by gossip sync. Signatures are checked before, so a sender cannot use up the limit of
+/// another. The origin of a packet cannot be forged.
 struct LineQuota: Sendable {
   /// Accepted messages, in a minute and in one burst: of one sender, and of strangers over links of one origin.
   static let ofSender = Limits.publicMessagesPerMinute
@@ -54,7 +55,7 @@ struct LineQuota: Sendable {
   /// Numbers of senders and origins with buckets.
   var counts: (senders: Int, origins: Int) { (senders.keys, origins.keys) }
 
-  /// Whether a message is accepted. It counts the message.
+  /// Whether a message is accepted. Counts the message.
   ///
   /// - Parameter isDear: whether its sender is a favourite or verified, and does not count for the origin.
   mutating func take(from peer: PeerID, isDear: Bool, over origin: DeviceOrigin, at now: Instant) -> Bool {
@@ -66,10 +67,10 @@ struct LineQuota: Sendable {
     return true
   }
 
-  /// Whether this node may send one more message. It counts the message.
+  /// Whether this node may send one more message. Counts the message.
   mutating func takeOwn(_ own: PeerID, at now: Instant) -> Bool { senders.take(own, at: now) }
 
-  /// Whether an accepted message is relayed. It counts the message.
+  /// Whether an accepted message is relayed. Counts the message.
   mutating func mayPassOn(from peer: PeerID, over origin: DeviceOrigin, at now: Instant) -> Bool {
     guard originsPassedOn.take(origin, at: now) else { return false }
     guard sendersPassedOn.take(peer, at: now) else {

@@ -1,63 +1,63 @@
 import Common
 import Crypto
 
-/// A peer that has announced itself, as this node knows it.
+/// Known state of a peer that has announced itself.
 public struct Peer: Hashable, Sendable {
   public let id: PeerID
   public var fingerprint: Fingerprint { Fingerprint(noiseKey: noiseKey) }
   public let noiseKey: X25519.PublicKey
-  /// The pinned signing key: the first that was announced under its ID, or the one that it proved inside Noise.
+  /// Pinned signing key: the first that was announced under its ID, or the one that it proved inside Noise.
   public internal(set) var signingKey: Ed25519.PublicKey
   /// Whether the peer has proven the signing key inside Noise. If not, anybody may have announced it.
   public internal(set) var isKeyProven = false
-  /// As the peer wrote it.
+  /// Nickname as announced, not sanitised.
   public internal(set) var nickname: String
   public internal(set) var capabilities: Capabilities
-  /// Whether it speaks dialect S.
+  /// Whether the peer announces dialect S.
   public internal(set) var speaksSeed: Bool
-  /// Whether it is a node of this kind, and no phone.
+  /// Whether the peer is an Earshot peer.
   public internal(set) var isEarshot = false
-  /// Bytes of the longest value that arrives when it is written to the peer; nil where it does not say.
+  /// Longest value, in bytes, that arrives when it is written to the peer; nil if not announced.
   public internal(set) var longestWrite: UInt16?
-  /// Letters of one peer that it carries; nil where it does not say.
+  /// Envelopes that the peer carries per depositor that is not a favourite; nil if not announced.
   var courierPlaces: UInt8?
-  /// The peers that it has links with, as it says; empty if it does not say.
+  /// Announced neighbours of the peer; empty if none were announced.
   public internal(set) var neighbours: [PeerID]
-  /// When it said so; nil if it never did.
+  /// When the neighbours were announced; nil if never.
   var neighboursAt: Instant?
-  /// Whether its newest announce says it.
+  /// Whether the newest announce lists neighbours.
   var saysNeighbours = false
-  /// The time of its newest announce, milliseconds since 1970 by its clock.
+  /// Timestamp of the newest announce, milliseconds since 1970 by the peer's clock.
   public internal(set) var announcedAt: UInt64
-  /// When something of it was heard last.
+  /// Time of the last verified packet of the peer.
   public internal(set) var heardAt: Instant
-  /// When it was heard first, since it is in the table.
+  /// When the peer was added to the table.
   var metAt: Instant
-  /// For how long it was in the table before that, all times together.
+  /// Total time in the table before `metAt`.
   var knownBefore = Duration.zero
-  /// Whether its key was kept for the next run since it is in the table.
+  /// Whether the signing key was persisted since `metAt`.
   var isPinKept = false
-  /// How many hops its last announce came; 1 for a neighbour.
+  /// Number of hops of the last announce; 1 for a neighbour.
   public internal(set) var hops: Int
-  /// When an announce of it went on from here.
+  /// When this node last relayed an announce of the peer.
   var passedOnAt: Instant?
-  /// The highest packet version that it has sent.
+  /// Highest packet version that the peer has sent.
   var version = PacketVersion.v1
-  /// How many announces that said something new have gone on in a row.
+  /// Number of changed announces relayed in a row.
   var newsPassedOn: UInt8 = 0
   /// Number of hops of its last relayed announce; 0 without one.
   var farHops: UInt8 = 0
   /// Number of its announces in a row that this node did not relay because of copies.
   var heldBack: UInt8 = 0
 
-  /// Whether its newest announce names a peer as neighbour; nil if it names no neighbours, or as many as an announce can hold.
+  /// Whether the newest announce names a peer as neighbour; nil if it lists no neighbours, or the maximum number.
   func names(_ other: PeerID) -> Bool? {
     if neighbours.contains(other) { return saysNeighbours ? true : nil }
     return saysNeighbours && neighbours.count < Limits.neighbours ? false : nil
   }
 
-  /// Whether the peer names its neighbours, and a node is not among them. It may be that the peer has not announced itself since it has a link
-  /// with the node. An Earshot peer that announces capabilities names all its neighbours.
+  /// Whether the peer's neighbour list lacks a node. The peer may not have announced itself since it got a link with
+  /// the node. An Earshot peer that announces capabilities lists all its neighbours.
   func lacks(_ other: PeerID) -> Bool {
     names(other) == false || !saysNeighbours && isEarshot && !capabilities.isEmpty
   }

@@ -1,54 +1,56 @@
 import Common
 import Crypto
 
-/// The peers that are known, and the signing key that each of them began with. Facts: bitchat.md section 4.
+/// Known peers, and their pinned signing keys. Facts: bitchat.md section 4.
 ///
-/// Both have a limit. Peers that have been heard over a minute are acquaintances: strangers give way to them, or whoever makes up
-/// identities could push them out. Of either the one that was not heard for longest goes first; those that matter to the user go last.
-/// Of peers that are away, the keys of those go first that were known for the shortest time: a made-up identity is known only for as long
-/// as somebody keeps it in the table.
+/// Both are limited. Peers known for over a minute are acquaintances, which strangers do not evict; otherwise invented
+/// identities could displace them. Within a class, the peer that was silent for longest is evicted first. Favourites
+/// and verified peers are evicted last.
+///
+/// Keys of absent peers are evicted in ascending order of the time for which the peer was known. An invented identity
+/// is known only while an attacker maintains it.
 struct PeerTable: Sendable {
   static let acquaintance = Duration.seconds(60)
 
-  /// So many announces of one peer that say something new go on in a row.
+  /// Changed announces of one peer that are relayed in a row.
   private static let newsInARow: UInt8 = 3
 
   static let peerLimit = 1024
   static let pinLimit = 4096
-  /// A peer whose key an earlier run has kept counts as one that is known for so long.
+  /// Time for which a peer counts as known if an earlier run persisted its key.
   static let restored = Duration.seconds(24 * 3600)
 
-  /// Why an announce changes nothing.
+  /// Reason why an announce is ignored.
   enum Refusal: Error, Hashable, Sendable {
-    /// Another signing key than the first one.
+    /// The signing key differs from the pinned one.
     case otherSigningKey
-    /// It is older than one that came before.
+    /// The announce is older than an earlier one.
     case older
   }
 
-  /// What an announce brought.
+  /// Effect of an announce.
   enum Novelty: Hashable, Sendable {
     case newPeer
-    /// The nickname, what the peer can do, or its distance is another one.
+    /// Nickname, capabilities, link properties or distance have changed.
     case changed
     case same
   }
 
-  /// What is remembered of a peer that is not in the table.
+  /// Stored data of a peer that is not in the table.
   private struct Pin: Sendable {
     var signingKey: Ed25519.PublicKey
     var isProven: Bool
     var heardAt: Instant
-    /// For how long it was in the table, all times together.
+    /// Total time in the table.
     var knownFor = Duration.zero
-    /// For what is sealed while the peer is away; nil where only an earlier run heard it.
+    /// For messages sealed while the peer is away; nil if unknown.
     var noiseKey: X25519.PublicKey?
-    /// When it said that it leaves, milliseconds since 1970 by its clock: it is not back by an older announce.
+    /// Timestamp of the leave, milliseconds since 1970 by the peer's clock. Older announces do not bring the peer back.
     var leftAt: UInt64 = 0
   }
 
   private(set) var peers = DenseTable<PeerID, Peer>()
-  /// Of those that are not in the table: what is there says itself which key it has.
+  /// Pins of peers outside the table. Entries of the table contain their keys.
   private var pins = DenseTable<PeerID, Pin>()
   /// Favourites and verified peers.
   private(set) var precious: Set<PeerID> = []
@@ -57,13 +59,13 @@ struct PeerTable: Sendable {
   var count: Int { peers.count }
   var pinCount: Int { peers.count + pins.count }
 
-  /// When something of a peer was heard last, near or not; nil for one of which nothing is known.
+  /// Time of the last packet of a peer, present or not; nil if unknown.
   func heardAt(of id: PeerID) -> Instant? { peers[id]?.heardAt ?? pins[id]?.heardAt }
 
-  /// How long a peer has been in the table in all.
+  /// Total time of a peer in the table.
   func knownFor(_ id: PeerID) -> Duration { peers[id]?.knownFor ?? pins[id]?.knownFor ?? .zero }
 
-  /// The signing key that a peer is held to; nil for one that was never heard.
+  /// Pinned signing key; nil if unknown.
   func pin(of id: PeerID) -> Ed25519.PublicKey? { signingKey(of: id) ?? pins[id]?.signingKey }
 
   /// Whether a peer has proven its pinned signing key inside Noise. Otherwise the key is provisional.
@@ -71,14 +73,14 @@ struct PeerTable: Sendable {
     peers.place(of: id).map { peers.values[$0].isKeyProven } ?? pins[id]?.isProven ?? false
   }
 
-  /// The Noise key of a peer that was heard, near or not.
+  /// Noise key of a known peer, present or not.
   func noiseKey(of id: PeerID) -> X25519.PublicKey? { peers[id]?.noiseKey ?? pins[id]?.noiseKey }
 
-  /// Whether a peer is a node of this kind. Asked with each packet of a file: a peer is not copied for it.
+  /// Whether a peer is an Earshot peer. Called for each packet of a file, so it avoids copying the peer.
   func isEarshot(_ id: PeerID) -> Bool { peers.place(of: id).map { peers.values[$0].isEarshot } ?? false }
 
-  /// Whether a peer keeps fragments for others, and reads which ones it is asked for. A relay of this kind, which announces no
-  /// capabilities, keeps none.
+  /// Whether a peer stores fragments for others, and honours fragment IDs in requests. An Earshot relay, which
+  /// announces no capabilities, stores none.
   func keepsFragments(_ id: PeerID) -> Bool {
     peers.place(of: id).map {
       let peer = peers.values[$0]
@@ -89,9 +91,9 @@ struct PeerTable: Sendable {
   /// Whether a peer is in the table.
   func has(_ id: PeerID) -> Bool { peers.holds(id) }
 
-  /// Takes in an announce whose signature holds.
+  /// Handles an announce with a valid signature.
   ///
-  /// - Returns: what is new, and the peers that were forgotten for want of room.
+  /// - Returns: what is new, and the peers that were evicted.
   mutating func learn(
     _ announcement: Announcement, at time: UInt64, hops: Int, now: Instant
   ) throws(Refusal) -> (novelty: Novelty, forgotten: [PeerID]) {
@@ -102,7 +104,7 @@ struct PeerTable: Sendable {
       var peer = Peer(announcement, at: time, hops: hops, now: now)
       peer.knownBefore = pins[id]?.knownFor ?? .zero
       peer.isKeyProven = pins[id]?.isProven ?? false
-      // Who leaves and comes back all the time says no more for it.
+      // A peer that repeatedly leaves and returns is relayed no more often.
       if let pin = pins[id], pin.leftAt > 0 { (peer.passedOnAt, peer.newsPassedOn) = (pin.heardAt, Self.newsInARow) }
       pins[id] = nil
       peers[id] = peer
@@ -112,7 +114,7 @@ struct PeerTable: Sendable {
     }
     guard time >= known.announcedAt else { throw .older }
     var peer = Peer(announcement, at: time, hops: hops, now: now)
-    // A copy over a longer way says nothing about the distance.
+    // A copy over a longer path does not change the distance.
     if time == known.announcedAt { peer.hops = min(known.hops, hops) }
     if announcement.neighbours == nil { (peer.neighbours, peer.neighboursAt) = (known.neighbours, known.neighboursAt) }
     (peer.version, peer.metAt) = (known.version, known.metAt)
@@ -127,13 +129,13 @@ struct PeerTable: Sendable {
     return (isSame ? .same : .changed, [])
   }
 
-  /// The key that a peer's announces are signed with; nil for one that is not in the table.
+  /// Signing key of a peer in the table; nil if it is not there.
   func signingKey(of id: PeerID) -> Ed25519.PublicKey? { peers.place(of: id).map { peers.values[$0].signingKey } }
 
-  /// Takes in an announce whose signature holds and that says what the last one said.
+  /// Handles a verified announce with the payload of the peer's latest one.
   ///
-  /// - Returns: whether the peer is at another distance than before, and whether an announce of it has gone on within
-  ///   `burst`; nil for one that is not in the table.
+  /// - Returns: whether the distance has changed, and whether an announce of the peer was relayed within `burst`; nil
+  ///   if the peer is not in the table.
   mutating func refresh(
     _ id: PeerID, at time: UInt64, hops: Int, burst: Duration, now: Instant
   ) -> (isChanged: Bool, isBurst: Bool)? {
@@ -149,13 +151,13 @@ struct PeerTable: Sendable {
     return (isChanged, isBurst)
   }
 
-  /// Notes the number of hops of a relayed announce.
+  /// Stores the number of hops of a relayed announce.
   mutating func noteFar(_ id: PeerID, hops: Int) { peers.update(id) { $0.farHops = UInt8(clamping: hops) } }
 
-  /// An announce of the peer that says something new is to go on.
+  /// Decides whether a changed announce, or a leave, of a peer is relayed.
   ///
-  /// - Returns: whether it may: three of one peer in a row do, and then one in each `burst`, until no announce of it has gone on for
-  ///   three times as long. That a peer leaves is news as well.
+  /// - Returns: true for three in a row, then for one per `burst`. The count restarts when none was relayed for three
+  ///   times `burst`.
   mutating func passOn(_ id: PeerID, burst: Duration, at now: Instant) -> Bool {
     guard let place = peers.place(of: id) else { return true }
     var mayGoOn = true
@@ -173,7 +175,7 @@ struct PeerTable: Sendable {
   /// Maximum announces of a peer in a row that are not relayed because of copies from two neighbours.
   private static let mostHeldBack: UInt8 = 4
 
-  /// Notes that an announce was not relayed because of copies.
+  /// Records that an announce was not relayed because of copies.
   mutating func holdBack(_ id: PeerID) { peers.update(id) { $0.heldBack = min($0.heldBack + 1, Self.mostHeldBack) } }
 
   mutating func sentOn(_ id: PeerID) { peers.update(id) { $0.heldBack = 0 } }
@@ -183,7 +185,7 @@ struct PeerTable: Sendable {
     peers.place(of: id).map { peers.values[$0].heldBack >= Self.mostHeldBack } ?? false
   }
 
-  /// Something of a peer was heard, and its signature holds or its keys opened it.
+  /// Records a verified or decrypted packet of a peer.
   mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
     peers.update(id) { peer in
       peer.heardAt = now
@@ -208,18 +210,18 @@ struct PeerTable: Sendable {
     return wasHere
   }
 
-  /// Whether a peer's key is to be kept for the next run: it is an acquaintance, or matters to the user, and has not been kept since
-  /// the peer is here. Of one that is away nobody knows here whether it was.
+  /// Whether a peer's key must be persisted: it is an acquaintance or matters to the user, and was not persisted since
+  /// it arrived. For an absent peer the latter is unknown.
   func isPinDue(_ id: PeerID) -> Bool {
     guard let place = peers.place(of: id) else { return precious.contains(id) && pins.place(of: id) != nil }
-    // The one that an earlier run has kept may be another one.
+    // The key that an earlier run persisted may differ.
     let isOld = peers.values[place].isAcquaintance || peers.values[place].knownBefore >= Self.acquaintance
     return !peers.values[place].isPinKept && (isOld || precious.contains(id))
   }
 
   mutating func keptPin(of id: PeerID) { peers.update(id) { $0.isPinKept = true } }
 
-  /// Restores what an earlier run knew of a peer. Whoever is here under another key is not that peer.
+  /// Restores the pinned key of a peer. A peer in the table with another key is removed as an impostor.
   mutating func restorePin(_ id: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant) {
     if let here = self.signingKey(of: id) {
       guard here != signingKey else { return }
@@ -229,27 +231,27 @@ struct PeerTable: Sendable {
     dropPins(but: id)
   }
 
-  /// The same for the Noise key of a peer that has a pin.
+  /// Restores the Noise key of a peer that has a pin.
   mutating func restoreNoiseKey(_ id: PeerID, _ key: X25519.PublicKey) { pins.update(id) { $0.noiseKey = key } }
 
-  /// Says whether a peer matters to the user.
+  /// Sets whether a peer matters to the user.
   mutating func hold(_ id: PeerID, _ isPrecious: Bool) {
     if isPrecious { precious.insert(id) } else { precious.remove(id) }
   }
 
-  /// The time of the newest thing that a peer said of itself: its announce, or that it leaves; 0 for one that is not known.
+  /// Timestamp of the newest announce or leave of a peer; 0 if unknown.
   func newest(of id: PeerID) -> UInt64 {
     if let place = peers.place(of: id) { return peers.values[place].announcedAt }
     return pins.place(of: id).map { pins.values[$0].leftAt } ?? 0
   }
 
-  /// A peer has said that it leaves.
+  /// Removes a peer that has sent a leave.
   mutating func leave(_ id: PeerID, at time: UInt64) {
     forget(id)
     pins.update(id) { $0.leftAt = time }
   }
 
-  /// Forgets a peer; its pin stays unless `withPin`.
+  /// Removes a peer; its pin stays unless `withPin`.
   mutating func forget(_ id: PeerID, withPin: Bool = false) {
     if let peer = peers[id] {
       peers[id] = nil
@@ -260,9 +262,9 @@ struct PeerTable: Sendable {
     if withPin { pins[id] = nil }
   }
 
-  /// Forgets the peers that were not heard since then.
+  /// Removes the peers that have been silent since `moment`.
   ///
-  /// - Returns: those.
+  /// - Returns: IDs of the removed peers.
   mutating func forget(notHeardSince moment: Instant) -> [PeerID] {
     let silent = peers.values.filter { $0.heardAt < moment }.map(\.id).sorted()
     for id in silent { forget(id) }
@@ -286,8 +288,7 @@ struct PeerTable: Sendable {
 
   private func worth(of peer: Peer) -> Int { precious.contains(peer.id) ? 2 : peer.isAcquaintance ? 1 : 0 }
 
-  /// How much it is worth to have a peer at hand: favourites and verified peers come before acquaintances, and these before
-  /// strangers.
+  /// Priority of a peer: 2 for favourites and verified peers, 1 for acquaintances, 0 for strangers.
   func worth(of id: PeerID) -> Int { self[id].map { worth(of: $0) } ?? (precious.contains(id) ? 2 : 0) }
 
   private mutating func dropPins(but newcomer: PeerID? = nil) {

@@ -1,11 +1,12 @@
 import Common
 
-/// Other links over which the announces of neighbours arrive, and how long a neighbour has not named this node.
+/// Other links over which announces of neighbours arrive, and the time since which a neighbour has not named this node.
 ///
-/// A link counts as a peer's own when an announce arrives over it with full time to live. The time to live is not signed, so anybody can repeat
-/// an announce like that. Packets for a peer therefore go over its own links and those that its announces arrive over.
+/// A link counts as a peer's own when an announce arrives over it with full TTL. The TTL is not signed, so anybody can
+/// replay an announce in that way. Packets for a peer therefore go over its own links and those that its announces
+/// arrive over.
 struct PeerWays: Sendable {
-  /// A link over which announces of a peer arrive that has a link of its own.
+  /// Link over which announces of a peer arrive that has a link of its own.
   struct Way: Hashable, Sendable {
     let link: LinkID
     /// Number of hops of the last announce.
@@ -13,23 +14,24 @@ struct PeerWays: Sendable {
     var heardAt: Instant
   }
 
-  /// How long a way counts after its last announce. Relays cancel many announces, and a phone in the background sends one every few minutes.
+  /// Lifetime of a way after its last announce. Relays cancel many announces, and a phone in the background sends one
+  /// every few minutes.
   static let lifetime = Duration.seconds(330)
-  /// How long a peer may take to name a new neighbour in its announces.
+  /// Maximum time in which a peer names a new neighbour in its announces.
   static let noticeTime = Duration.seconds(90)
   /// Maximum ways to one peer, and maximum peers.
   private static let wayLimit = 16
   private static let peerLimit = 256
 
   private var ways: [PeerID: [Way]] = [:]
-  /// Since when a peer has had a link of its own without naming this node. The time is kept when the link ends: otherwise an attacker could start
-  /// it again with a new link.
+  /// Time since which a peer has had a link of its own without naming this node. It is retained when the link ends:
+  /// otherwise an attacker could start it again with a new link.
   private var unnamed: [PeerID: Instant] = [:]
 
   /// Numbers of stored ways and times.
   var counts: (ways: Int, unnamed: Int) { (ways.values.reduce(0) { $0 + $1.count }, unnamed.count) }
 
-  /// Notes that an announce of a peer that has a link of its own came over another link.
+  /// Records that an announce of a peer with an own link arrived over another link.
   ///
   /// - Returns: whether this is a new way to the peer.
   @discardableResult
@@ -54,7 +56,7 @@ struct PeerWays: Sendable {
     (ways[peer] ?? []).filter { !own.contains($0.link) && $0.heardAt.duration(to: now) < Self.lifetime }
   }
 
-  /// Notes that a peer has a link of its own, or has announced itself while it has one.
+  /// Records that a peer has a link of its own, or has announced itself while it has one.
   ///
   /// - Parameter isNamed: whether the peer names this node as its neighbour.
   mutating func observe(_ peer: PeerID, isNamed: Bool, at now: Instant) {
@@ -73,12 +75,12 @@ struct PeerWays: Sendable {
 
   /// Whether a peer has not named this node for `noticeTime`.
   ///
-  /// - Parameter saidAt: when it last named its neighbours.
+  /// - Parameter saidAt: time of its last neighbour list.
   func isDenied(by peer: PeerID, saidAt: Instant) -> Bool {
     unnamed[peer].map { $0.duration(to: saidAt) >= Self.noticeTime } ?? false
   }
 
-  /// Forgets a link that has ended.
+  /// Removes a link that has ended.
   mutating func forget(_ link: LinkID) {
     for peer in ways.keys {
       ways[peer]?.removeAll { $0.link == link }
@@ -86,9 +88,9 @@ struct PeerWays: Sendable {
     }
   }
 
-  /// Forgets the ways to a peer that has no link of its own any more.
+  /// Removes the ways to a peer that no longer has a link of its own.
   mutating func forgetWays(to peer: PeerID) { ways[peer] = nil }
 
-  /// Forgets everything about a peer.
+  /// Removes everything about a peer.
   mutating func forget(_ peer: PeerID) { (ways[peer], unnamed[peer]) = (nil, nil) }
 }

@@ -1,18 +1,18 @@
 import Common
 
-/// Who has a link with whom, as far as the announces say, and the ways through it. Facts: bitchat.md sections 4 and 8.3.
+/// Links between peers according to their announces, and routes through them. Facts: bitchat.md sections 4 and 8.3.
 struct Topology: Sendable {
-  /// So old what a peer says of its neighbours may be.
+  /// Maximum age of an announced neighbour list.
   static let freshTime = Duration.seconds(60)
-  /// The most hops between this node and the recipient.
+  /// Maximum hops between this node and the recipient.
   static let hopLimit = 4
 
-  /// The edges that both ends name, each as seen from both of its ends.
+  /// Links that both ends announce, listed at both ends.
   private(set) var edges: [PeerID: Set<PeerID>] = [:]
 
   /// - Parameters:
   ///   - own: this node.
-  ///   - neighbours: the peers that it has links with.
+  ///   - neighbours: peers with a link to this node.
   init(own: PeerID, neighbours: Set<PeerID>, peers: some Sequence<Peer>, at now: Instant) {
     var said: [PeerID: Set<PeerID>] = [own: neighbours]
     for peer in peers {
@@ -24,8 +24,8 @@ struct Topology: Sendable {
     }
   }
 
-  /// The hops between this node and a peer, in the order of the way, by the shortest way; nil if there is none, if the peer
-  /// is a neighbour, or if a hop is not among `usable`. Of ways of one length the one with the smallest IDs is taken.
+  /// Returns the hops between this node and a peer on a shortest route, in order. Nil if there is no route, or the peer
+  /// is a neighbour. All hops are `usable`. The smallest IDs decide between equally long routes.
   func route(from own: PeerID, to peer: PeerID, usable: (PeerID) -> Bool) -> [PeerID]? {
     guard own != peer, edges[own]?.contains(peer) != true else { return nil }
     var before: [PeerID: PeerID] = [:]

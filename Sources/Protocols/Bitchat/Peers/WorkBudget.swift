@@ -1,22 +1,22 @@
 import Common
 
-/// What strangers may have this node do: signatures to check and new identities, for each link and for all together.
+/// Limits on work caused by strangers: checked signatures, inflation and new identities, per link and in all.
 struct WorkBudget: Sendable {
-  /// Signatures a second for each link, and for all.
+  /// Signatures per second, per link and in all.
   static let signaturesOfLink = 300
   static let signatures = 1000
-  /// Signatures a second that a link has beside those for all: other links cannot use them up.
+  /// Signatures per second reserved for each link beside the common limit; other links cannot use them up.
   static let signaturesKept = 30
-  /// New identities a second for each link, and for all.
+  /// New identities per second, per link and in all.
   static let identitiesOfLink = 10
   static let identities = 30
-  /// Keys of acquaintances a minute that are kept for the next run.
+  /// Pinned keys of acquaintances that are persisted per minute.
   static let pins = 60
-  /// Bytes under a signature that cost as much as the signature itself.
+  /// Number of signed bytes that cost as much as one signature check.
   static let bytesPerSignature = 8192
-  /// Bytes a second that the packets of a link may be inflated to. One packet of the longest has room.
+  /// Bytes per second to which the packets of a link may be inflated. One packet of maximum length fits.
   static let inflationOfLink = 2 << 20
-  /// The part of a second's signatures that only announces of known peers may use.
+  /// Fraction of the signature limits reserved for announces of known peers.
   private static let reserved = 0.1
 
   private struct Share: Sendable {
@@ -33,12 +33,12 @@ struct WorkBudget: Sendable {
   private var allIdentities = TokenBucket(identities)
   private var keptPins = TokenBucket(pins, each: .seconds(60))
 
-  /// The links that something is kept of.
+  /// Number of links with an entry.
   var count: Int { shares.count }
 
-  /// Whether a signature of a packet from this link may be checked. Announces of known peers are the last to be refused. Where
-  /// the links together have used up what there is for all, each still has a little: which link a packet came over is the one
-  /// thing about it that its sender cannot forge.
+  /// Whether a signature of a packet from this link may be checked; counts it if so. Announces of known peers are
+  /// rejected last. If the common limit is used up, each link still has a small reserve, because the link of a packet
+  /// cannot be forged.
   mutating func takeSignature(on link: LinkID, isKnownAnnounce: Bool, at now: Instant) -> Bool {
     let (ofLink, ofAll) =
       isKnownAnnounce
@@ -49,26 +49,26 @@ struct WorkBudget: Sendable {
     return false
   }
 
-  /// Whether the disk is given another key of a peer.
+  /// Whether another pinned key may be persisted.
   mutating func takePin(at now: Instant) -> Bool { keptPins.take(at: now) }
 
-  /// Pays for work that was done already.
+  /// Charges work that was already done.
   mutating func spend(_ signatures: Int, on link: LinkID) {
     guard signatures > 0 else { return }
     shares[link]?.signatures.spend(Double(signatures))
     allSignatures.spend(Double(signatures))
   }
 
-  /// Whether a packet of this link may be inflated to so many bytes.
+  /// Whether a packet of this link may be inflated to this size; counts it if so.
   mutating func takeInflation(of bytes: Int, on link: LinkID, at now: Instant) -> Bool {
     guard bytes > 0 else { return true }
     return shares[link, default: Share()].inflation.take(Double(bytes), at: now)
   }
 
-  /// Whether a packet that anybody may have made comes in by this link, and goes on. Each type has its own share, and those
-  /// that this node does not know have one together.
+  /// Whether an unverifiable packet of this link is accepted; counts it if so. Each known type has a limit of its own;
+  /// all unknown types share one.
   ///
-  /// - Parameter isFast: whether the other end is a node of this kind, which sends fragments as fast as the link takes them, and
+  /// - Parameter isFast: whether the other end is an Earshot peer, which sends fragments at the speed of the link, and
   ///   confirms them.
   mutating func takeUnverified(_ type: MessageType, on link: LinkID, isFast: Bool = false, at now: Instant) -> Bool {
     if isFast, type == .fragment || type == .ping || type == .pong {
@@ -80,18 +80,18 @@ struct WorkBudget: Sendable {
     ].take(at: now)
   }
 
-  /// Packets a second for each link. A phone sends a fragment every 20 ms, and may pass on those of others.
+  /// Packets per second and link. A phone sends a fragment every 20 ms, and may relay those of others.
   static let unverified: [MessageType: Int] = [
     .fragment: 400, .noiseEncrypted: 200, .noiseHandshake: 50, .requestSync: 20, .courier: 50, .ping: 20, .pong: 20,
     .fileTransfer: 20,
     SeedNumbers.seed.fragmentStart: 400, SeedNumbers.seed.fragmentContinue: 400, SeedNumbers.seed.fragmentEnd: 400,
     SeedNumbers.seed.encrypted: 200,
   ]
-  /// Fragments a second of a link to a node of this kind: more than any radio brings.
+  /// Fragments per second on a link to an Earshot peer: more than any radio delivers.
   static let fastFragments = 4000
   static let unknownOfLink = 100
 
-  /// Whether an identity that nobody knew may come in by this link.
+  /// Whether a new identity is accepted from this link; counts it if so.
   mutating func takeIdentity(on link: LinkID, at now: Instant) -> Bool {
     guard shares[link, default: Share()].identities.take(at: now) else { return false }
     guard allIdentities.take(at: now) else {
@@ -101,6 +101,6 @@ struct WorkBudget: Sendable {
     return true
   }
 
-  /// A link is gone, and its share with it. What the link has used of all is used.
+  /// Removes a link and its limits. The common limits stay used.
   mutating func forget(_ link: LinkID) { shares[link] = nil }
 }

@@ -1,5 +1,5 @@
-/// The text of a private message by which a peer says that somebody is, or is no longer, a favourite of its. Facts: bitchat.md
-/// section 5.2. Layout:
+/// Text of a private message that states whether the recipient is a favourite of the sender. Facts: bitchat.md section
+/// 5.2. Layout:
 ///
 ///     [FAVORITED]:npub1…    [UNFAVORITED]:npub1…    with or without the Nostr key
 public struct FavoriteNotice: Hashable, Sendable {
@@ -12,8 +12,8 @@ public struct FavoriteNotice: Hashable, Sendable {
     self.npub = npub
   }
 
-  /// Reads the text of a private message; nil if it is not exactly a notice: the mark, and nothing, a colon, or a colon and a key behind
-  /// it. A text that only begins like a notice is a text for people.
+  /// Parses the text of a private message. Nil if it is not exactly a notice: the mark, optionally a colon, and
+  /// optionally a key after it. A text that only begins like a notice is an ordinary message.
   public init?(text: String) {
     for isFavorite in [true, false] where Self.begins(text, Self.mark(isFavorite)) {
       let rest = text.unicodeScalars.dropFirst(Self.mark(isFavorite).unicodeScalars.count)
@@ -25,17 +25,17 @@ public struct FavoriteNotice: Hashable, Sendable {
     return nil
   }
 
-  /// Whether the apps may take a text for a notice, and not show it: they look at its beginning alone.
+  /// Whether the apps may treat a text as a notice and not show it: they check only its beginning.
   public static func mayBeTaken(_ text: String) -> Bool {
     begins(text, mark(true)) || begins(text, mark(false))
   }
 
-  /// Compares scalars: among characters, a combining mark could hide the bracket.
+  /// Compares scalars: with characters, a combining mark could hide the bracket.
   private static func begins(_ text: String, _ mark: String) -> Bool {
     text.unicodeScalars.starts(with: mark.unicodeScalars)
   }
 
-  /// A Nostr key in Bech32: `npub1` and 58 characters.
+  /// Whether the text is a Nostr key in Bech32: `npub1` and 58 characters.
   private static func isKey(_ text: String) -> Bool {
     guard text.utf8.count == 63, text.hasPrefix("npub1") else { return false }
     return text.utf8.dropFirst(5).allSatisfy(Set("qpzry9x8gf2tvdw0s3jn54khce6mua7l".utf8).contains)

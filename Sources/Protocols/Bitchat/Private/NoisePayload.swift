@@ -1,6 +1,6 @@
 import Bytes
 
-/// What is inside a Noise packet: one byte of type, and the rest. Facts: bitchat.md section 5.2. Layout:
+/// Content of a decrypted Noise packet: one byte of type, and the value. Facts: bitchat.md section 5.2. Layout:
 ///
 ///     01  private message           10  verification challenge
 ///     02  read: a message ID        11  answer to a challenge
@@ -15,7 +15,7 @@ public enum NoisePayload: Hashable, Sendable {
   case file(SharedFile)
   case peerState(PeerState)
 
-  /// Reads a plaintext, to its end. Voice, groups and vouches are `unknownType` here.
+  /// Decodes a plaintext. Throws `unknownType` for voice, groups and vouches.
   public init(reading plaintext: [UInt8]) throws(NoisePayloadError) {
     guard let type = plaintext.first else { throw .empty }
     let rest = plaintext.dropFirst()
@@ -36,7 +36,7 @@ public enum NoisePayload: Hashable, Sendable {
     case 0x03: .delivered(try MessageID(bytes: rest))
     case 0x10: .verificationChallenge(try VerificationChallenge(reading: rest))
     case 0x11: .verificationResponse(try VerificationResponse(reading: rest))
-    // 09 is the number that files had for a short time.
+    // Files had type 09 for a short time.
     case 0x20, 0x09: .file(try Self.file(rest))
     case 0x21: .peerState(try PeerState(reading: rest))
     default: nil
@@ -48,7 +48,7 @@ public enum NoisePayload: Hashable, Sendable {
     return try SharedFile(reading: &reader)
   }
 
-  /// The plaintext.
+  /// Encoded plaintext.
   public var bytes: [UInt8] {
     var writer = ByteWriter()
     switch self {

@@ -1,9 +1,9 @@
 import Bytes
 
-/// Why the plaintext of a Noise packet is not understood. It is dropped and not acknowledged.
+/// Reason why the plaintext of a Noise packet is rejected. It is dropped and not acknowledged.
 public enum NoisePayloadError: Error, Hashable, Sendable {
   case empty
-  /// A type that this implementation does not know, or knows and does not take.
+  /// The type is unknown, or known and not supported.
   case unknownType(UInt8)
   case malformed(WireError)
 }

@@ -1,12 +1,12 @@
 import Bytes
 import Crypto
 
-/// What a peer says about itself inside Noise, so that it is proven: a version, then records of one byte of type and one of
-/// length. Facts: bitchat.md section 5.2. Layout:
+/// State of a peer, authenticated by the Noise session: a version, then records of one byte of type and one of length.
+/// Facts: bitchat.md section 5.2. Layout:
 ///
 ///     version  01
 ///     01       `Capabilities`
-///     02       Ed25519 public key, 32
+///     02       Ed25519 public key, 32 bytes
 public struct PeerState: Hashable, Sendable {
   public let capabilities: Capabilities
   public let signingKey: Ed25519.PublicKey
@@ -16,8 +16,8 @@ public struct PeerState: Hashable, Sendable {
     self.signingKey = signingKey
   }
 
-  /// Reads a state that ends where the bytes end; unknown records are passed over. Throws `badValue` for another version, for
-  /// a value that cannot be, and for a missing record.
+  /// Decodes a state; unknown records are skipped. Throws `badValue` for another version, an invalid value, or a
+  /// missing record.
   init(reading bytes: ArraySlice<UInt8>) throws(WireError) {
     guard bytes.first == Self.version else { throw .badValue("version") }
     var capabilities: Capabilities?

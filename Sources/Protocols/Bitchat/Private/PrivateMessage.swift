@@ -1,11 +1,11 @@
 import Bytes
 
-/// A private message: records of one byte of type and one of length. Facts: bitchat.md section 5.2. Layout:
+/// Private message: records of one byte of type and one of length. Facts: bitchat.md section 5.2. Layout:
 ///
-///     00  message ID, UTF-8, 1 to 255
-///     01  text, UTF-8, 0 to 255
+///     00  message ID, UTF-8, 1 to 255 bytes
+///     01  text, UTF-8, 0 to 255 bytes
 ///
-/// Both apps refuse a message with any other record, and cannot express a longer text: `PrivateText` cuts those.
+/// Both apps reject messages with other records. `PrivateText` splits longer texts.
 public struct PrivateMessage: Hashable, Sendable {
   public let id: MessageID
   /// Up to 255 bytes of UTF-8; up to 65,535 in dialect S.
@@ -18,14 +18,13 @@ public struct PrivateMessage: Hashable, Sendable {
     self.text = text
   }
 
-  /// What was said in dialect S, where a text may have 65,535 bytes. Throws what the ID is not.
+  /// Converts a message of dialect S, whose text may have 65,535 bytes. Throws the errors of `MessageID.init`.
   init(ofSeed message: SeedMessage) throws(WireError) {
     id = try MessageID(message.id)
     text = message.text
   }
 
-  /// Reads a message that ends where the bytes end. Throws `badValue` for an unknown record, for one that comes twice, and for a
-  /// missing one.
+  /// Decodes a message. Throws `badValue` for an unknown, repeated or missing record.
   init(reading bytes: ArraySlice<UInt8>) throws(WireError) {
     var id: MessageID?
     var text: String?

@@ -1,9 +1,9 @@
 import Bytes
 
-/// A private text of any length, in pieces that a `PrivateMessage` can carry.
+/// Splits a private text into fragments that fit a `PrivateMessage`.
 public enum PrivateText {
-  /// The text in pieces of at most 255 bytes of UTF-8, in their order. A cut is between two characters; only a character that
-  /// is longer than a piece is cut between two of its scalars. An empty text is one empty piece.
+  /// Returns the text in fragments of at most 255 bytes of UTF-8, in order. Splits between characters; only a character
+  /// longer than 255 bytes is split between scalars. An empty text gives one empty fragment.
   ///
   /// Throws `tooLong` over 65,536 bytes.
   public static func pieces(of text: String) throws(WireError) -> [String] {

@@ -1,7 +1,7 @@
-/// A Bloom filter: it says of a key that it is new, or that it may be known. Sixteen bits and four probes a key: of a
-/// hundred new keys it takes less than one for known.
+/// Bloom filter with sixteen bits and four probes per key. When filled with the keys that it is made for, less than 1 %
+/// of new keys are false positives.
 ///
-/// All probes of a key are in one block of 512 bits, which the processor fetches at once.
+/// All probes of a key are in one block of 512 bits, a cache line.
 struct BitFilter: Sendable {
   private var words: [UInt64]
   private let mask: UInt64
@@ -9,7 +9,7 @@ struct BitFilter: Sendable {
   private static let blockWords = 8
   private static let probes = 4
 
-  /// - Parameter keys: how many it is made for.
+  /// - Parameter keys: number of keys for which the filter is made.
   init(keys: Int) {
     var bits = 1024
     while bits < 16 * keys { bits *= 2 }
@@ -17,7 +17,7 @@ struct BitFilter: Sendable {
     mask = UInt64(bits / 512 - 1)
   }
 
-  /// - Parameter bits: sixty-four evenly spread bits of the key.
+  /// - Parameter bits: 64 uniformly distributed bits of the key.
   func mayContain(_ bits: UInt64) -> Bool {
     let block = Int(bits & mask) * Self.blockWords
     var probe = Self.probes(bits)
@@ -37,6 +37,6 @@ struct BitFilter: Sendable {
     }
   }
 
-  /// The places in the block: the upper half of the bits, which does not say which block it is.
+  /// Bits that select the probes in the block. They do not overlap those that select the block.
   private static func probes(_ bits: UInt64) -> UInt64 { bits >> 28 }
 }

@@ -1,17 +1,20 @@
 import Common
 import Crypto
 
-/// Limits of the messages of handshakes that arrive from each origin of links, in one conversation and for one recipient. They apply to messages
-/// for this node and to relayed ones. First messages are not authenticated, so anybody could otherwise use up the recipient's limits for a name.
+/// Limits on handshake messages per origin of links: in one conversation, and for one recipient. They apply to messages
+/// for this node and to relayed ones. First messages are not authenticated, so anybody could otherwise use up the
+/// recipient's limits under any name.
 ///
-/// The cost of a message halves with each hop that it has taken. So the messages that an attacker is allowed at one node use at most half of
-/// the limit at the next node, whatever their time to live, and the other half is left for the peer itself, even over the same links.
+/// The cost of a message halves with each hop. Messages that an attacker may send through one node thus use at most
+/// half of the limit at the next node, whatever their TTL. The other half is left for the peer itself, even over the
+/// same links.
 struct HandshakeFlow: Sendable {
-  /// The time that the limits refer to.
+  /// Period of the limits.
   static let span = Duration.seconds(60)
-  /// Maximum first messages of one conversation, counted without hops. A peer makes an attempt, or restarts, every 10 s at most.
+  /// Maximum first messages of one conversation, at the cost of direct ones. A peer makes an attempt, or restarts, at
+  /// most every 10 s.
   static let firsts: Float = 6
-  /// Maximum other messages of handshakes in one conversation.
+  /// Maximum other handshake messages of one conversation.
   static let others: Float = 12
   /// Maximum first messages for one recipient.
   static let ofRecipient: Float = 30
@@ -20,7 +23,8 @@ struct HandshakeFlow: Sendable {
     case first, other, recipient
   }
 
-  /// A counter. An attacker can make up any number of conversations, so a secret hash maps them to 4,096 counters for each origin.
+  /// Identifies a counter. A secret hash maps conversations, which an attacker can invent, to 4,096 counters per kind
+  /// and origin.
   private struct Place: Hashable, Sendable {
     let kind: Kind
     let number: UInt16
@@ -38,7 +42,7 @@ struct HandshakeFlow: Sendable {
   /// Number of origins with counters.
   var count: Int { shares.count }
 
-  /// Whether a message of a handshake is accepted. It counts the message.
+  /// Whether a handshake message is accepted. Counts the message.
   ///
   /// - Parameters:
   ///   - isFirst: whether the message begins a handshake.
@@ -66,7 +70,8 @@ struct HandshakeFlow: Sendable {
     UInt16(truncatingIfNeeded: values.withUnsafeBytes { hash.hash($0) }.low & 0xFFF)
   }
 
-  /// Drops the counters of an origin: expired ones, or the oldest. An origin with a new link within the span keeps its counters.
+  /// Drops counters at the limit of origins: expired ones, else the oldest. An origin with a new link within the period
+  /// retains its counters.
   private mutating func makeRoom(at now: Instant) {
     guard shares.count >= Self.originLimit / 4 else { return }
     shares = shares.filter { $0.value.beganAt.duration(to: now) < Self.span }
@@ -77,8 +82,8 @@ struct HandshakeFlow: Sendable {
 }
 
 extension PacketView {
-  /// True for the first message of a handshake, or the first fragment of a message of a handshake; false for another message of a handshake;
-  /// nil for any other packet. A compressed fragment is inflated.
+  /// True for the first message of a handshake, or the first fragment of any handshake message; false for another
+  /// handshake message; nil for other packets. Inflates a compressed fragment.
   var isFirstOfHandshake: Bool? {
     switch type {
     case .noiseHandshake:
@@ -89,7 +94,7 @@ extension PacketView {
         flags.contains(.compressed) && inflatedCount <= Limits.frameBytes
         ? (try? Packet(self))?.payload[...] ?? [] : section
       guard let fragment = try? Fragment(reading: Array(payload.prefix(Fragment.headerBytes))) else { return nil }
-      // The first fragment does not tell which message of the handshake it begins.
+      // The first fragment does not show which handshake message it begins.
       return fragment.type == .noiseHandshake && fragment.index == 0 ? true : nil
     default: return nil
     }

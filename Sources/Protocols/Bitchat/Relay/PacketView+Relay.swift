@@ -1,33 +1,33 @@
 import Crypto
 
 extension PacketView {
-  /// The key of the packet.
+  /// Returns the deduplication key of the packet.
   ///
-  /// - Parameter withSignature: whether a copy with another signature is another packet. It is one where the signature is not
-  ///   checked here: a copy with a bad signature must not suppress the right one.
+  /// - Parameter withSignature: whether copies with different signatures are distinct. Use it where this node does not
+  ///   check the signature, so that a copy with a bad signature does not suppress the valid one.
   func wireKey(_ hash: KeyedHash, withSignature: Bool) -> WireKey {
     guard withSignature else { return wireKey(hash) }
     let value = bytes.withUnsafeBytes { hash.hash(UnsafeRawBufferPointer(rebasing: $0[3..<count])) }
     return WireKey(version: bytes[0], type: bytes[1], hash: value)
   }
 
-  /// Whether it asks for sync, or is a fragment of a packet that does, or a hello of dialect S.
+  /// Whether the packet is a sync request, a fragment of one, or a hello of dialect S.
   var isRequest: Bool {
     guard type == .fragment || type.isSeedFragment, !flags.contains(.compressed) else { return type == .requestSync }
     guard hasFragmentHeader else { return true }
     return section.dropFirst(Fragment.headerBytes - 1).first == MessageType.requestSync.rawValue
   }
 
-  /// Whether it may be passed on: a hello of dialect S, which has the number of fragments, is for one hop.
+  /// Whether the packet may be relayed. A hello of dialect S, which has the type of fragments, travels one hop.
   var mayPassOn: Bool { type != .fragment || flags.contains(.compressed) || hasFragmentHeader }
 
-  /// How long its payload says that it is once it is inflated; 0 for one that is not compressed.
+  /// Claimed inflated length of the payload, in bytes; 0 for an uncompressed one.
   var inflatedCount: Int {
     guard flags.contains(.compressed) else { return 0 }
     return section.prefix(version == .v1 ? 2 : 4).reduce(0) { $0 << 8 | Int($1) }
   }
 
-  /// The bytes as the answer to a request for sync: they go one hop, and may be old.
+  /// Packet as a sync answer, with TTL 0 and the answer flag. It travels one hop and may be old.
   var syncAnswer: [UInt8] {
     var copy = bytes
     copy[2] = 0

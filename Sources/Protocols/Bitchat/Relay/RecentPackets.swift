@@ -1,10 +1,10 @@
 import Common
 
-/// A key by which copies of a packet are told.
+/// Key that identifies copies of a packet.
 protocol RecentKey: Hashable, Sendable {
-  /// Sixty-four evenly spread bits of the key.
+  /// 64 uniformly distributed bits of the key.
   var filterBits: UInt64 { get }
-  /// As many others that nobody can aim at who makes up keys: else he could have them all begin in one place.
+  /// 64 bits that senders of packets cannot predict, so that they cannot cause collisions in the table.
   var tableBits: UInt64 { get }
 }
 
@@ -12,32 +12,32 @@ extension RecentKey {
   var tableBits: UInt64 { UInt64(truncatingIfNeeded: hashValue) }
 }
 
-/// The packets that came last, by their keys: a table of the least recently seen, behind a filter of bits. Facts: bitchat.md
-/// sections 8.1 and 16, row 14.
+/// Recently seen packets, by their keys: a table ordered by last use, behind a Bloom filter. Facts: bitchat.md sections
+/// 8.1 and 16, row 14.
 ///
-/// The filter says at once that a key is new; that a key is known, the table alone decides. Both have a limit, and grow to it as
-/// keys come: a node with few neighbours needs little of it.
+/// The filter identifies most new keys at once; the table decides about the others. Both grow up to a limit: a node
+/// with few neighbours needs little memory.
 struct RecentPackets<Key: RecentKey>: Sendable {
-  /// Times are kept in tenths of a second: thirteen years have room.
+  /// Nanoseconds per tick. Times are stored in tenths of a second; 32 bits cover thirteen years.
   private static var tick: Int64 { 100_000_000 }
-  /// No entry, in a slot or a link.
+  /// Marks the absence of an entry, in a slot or a link.
   private static var none: UInt16 { .max }
   private static var fewestKeys: Int { 64 }
 
-  /// A key that was not seen for so many ticks is forgotten.
+  /// Number of ticks after which an unused key is forgotten.
   private let lifetime: UInt32
   private let limit: Int
 
   private var filter: BitFilter
-  /// The keys that the filter is made for, and those that it took since it was made anew.
+  /// Number of keys that the filter is made for, and number inserted since it was rebuilt.
   private var filterKeys: Int
   private var filtered = 0
-  /// Where the entries are: a key's slot is the first free one from where its hash points. At least half of them are free.
+  /// Hash table of entry indices with linear probing; at least half of the slots are free.
   private var slots: [UInt16] = []
   private var entries: [Entry] = []
-  /// A note of one byte for each entry. Inside the entry it would take eight bytes, because of the alignment.
+  /// One byte of data per entry. Inside `Entry` it would take eight bytes because of alignment.
   private var notes: [UInt8] = []
-  /// The entries of the key that was seen last, and of the one that was not seen for longest.
+  /// Entries of the most and the least recently seen key.
   private var newest = UInt16.max
   private var oldest = UInt16.max
   private var free: [UInt16] = []
@@ -59,7 +59,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
 
   var count: Int { entries.count - free.count }
 
-  /// Whether the key was seen within the lifetime; if it was, its time begins anew.
+  /// Whether the key was seen within the lifetime. If so, its lifetime restarts.
   mutating func see(_ key: Key, at now: Instant) -> Bool {
     guard filter.mayContain(key.filterBits), let slot = slot(of: key) else { return false }
     let (entry, tick) = (slots[slot], Self.tick(of: now))
@@ -67,7 +67,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
       remove(entry)
       return false
     }
-    // Copies come together: those of one moment need not be put in order anew.
+    // Copies often arrive within one tick; the order need not change then.
     guard entries[Int(entry)].seenAt != tick else { return true }
     entries[Int(entry)].seenAt = tick
     if entry != newest {
@@ -85,12 +85,12 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     if let slot = slot(of: key) { notes[Int(slots[slot])] = note }
   }
 
-  /// Forgets a key: the next such packet is new.
+  /// Removes a key: the next packet with it counts as new.
   mutating func forget(_ key: Key) {
     if let slot = slot(of: key) { remove(slots[slot]) }
   }
 
-  /// Inserts a key with a note of 0. Where there are too many, the least recently seen one is forgotten.
+  /// Inserts a key with a note of 0. At the limit, the least recently seen key is removed.
   mutating func insert(_ key: Key, at now: Instant) {
     guard !see(key, at: now) else { return }
     let tick = Self.tick(of: now)
@@ -104,14 +104,14 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     filtered += 1
   }
 
-  /// - Returns: the entry's place.
+  /// - Returns: index of the entry.
   private mutating func take(_ entry: Entry) -> UInt16 {
     if let known = free.popLast() {
       entries[Int(known)] = entry
       notes[Int(known)] = 0
       return known
     }
-    // Doubled arrays of a thousand nodes would be a gigabyte of nothing.
+    // Growing by a quarter instead of doubling saves about a gigabyte with a thousand nodes in one process.
     if entries.count == entries.capacity {
       entries.reserveCapacity(min(limit, entries.count + entries.count / 4 + 8))
       notes.reserveCapacity(entries.capacity)
@@ -131,8 +131,8 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     free.append(entry)
   }
 
-  /// A filter forgets nothing, so it is made anew when it has taken half as many keys as it is made for, and larger where the table
-  /// has grown.
+  /// Rebuilds the filter, which cannot remove keys, after half as many insertions as it is made for. The new one is
+  /// larger if the table has grown.
   private mutating func renewFilter() {
     while filterKeys < limit, 4 * count >= filterKeys { filterKeys *= 2 }
     filter = BitFilter(keys: filterKeys)
@@ -168,7 +168,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     }
   }
 
-  /// Frees a slot, and moves those behind it up that would not be found any more.
+  /// Frees a slot, and moves later entries up so that they are still found.
   private mutating func clear(_ slot: Int) {
     let mask = slots.count - 1
     var (hole, next) = (slot, (slot + 1) & mask)
@@ -201,7 +201,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
 
 extension WireKey: RecentKey {
   var filterBits: UInt64 { hash.high }
-  // The hash has a key that is this node's secret.
+  // The hash is keyed with a secret of this node.
   var tableBits: UInt64 { hash.low }
 }
 

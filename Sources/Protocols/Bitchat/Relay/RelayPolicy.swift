@@ -1,46 +1,46 @@
 import Common
 
-/// How packets of others are passed on. Facts: bitchat.md section 8.2, bitchat-delta.md section 2.
+/// Policy for relaying packets of other nodes. Facts: bitchat.md section 8.2, bitchat-delta.md section 2.
 public enum RelayPolicy: String, CaseIterable, Hashable, Sendable {
-  /// As the iOS app does, to the letter: a phone's battery decides.
+  /// Exactly as the iOS app, which saves battery.
   case apps
-  /// As a node on mains power does: every packet goes on to all links on which it was not heard, until three copies of it
-  /// were.
+  /// For mains power: relays each packet to all links from which it was not received, unless three copies arrive
+  /// before.
   case mains
-  /// Nothing is passed on.
+  /// Relays nothing.
   case off
 }
 
-/// What a relay looks at of a packet.
+/// Properties of a packet that decide about its relay.
 struct RelaySubject: Hashable, Sendable {
   var type: MessageType
   var timeToLive: UInt8
-  /// Whether the packet is for one peer.
+  /// Whether the packet is addressed to one peer.
   var isDirected: Bool
-  /// Whether it is an announce of a peer that was known before.
+  /// Whether the packet is an announce of a peer that was known before.
   var isOfKnown = false
 }
 
-/// How one packet is passed on.
+/// Parameters of a relay.
 struct RelayDecision: Hashable, Sendable {
-  /// Passed on with this time to live.
+  /// TTL of the relayed packet.
   var timeToLive: UInt8
-  /// Milliseconds until then, drawn from this range.
+  /// Range of the random delay, in milliseconds.
   var delay: ClosedRange<Int64>
-  /// So many copies heard, the first included, make it superfluous.
+  /// Number of received copies, including the first, that makes the relay superfluous.
   var copiesEnough: Int
-  /// Whether it goes to a part of the links only.
+  /// Whether the packet is sent to a subset of the links.
   var isForSome: Bool
 }
 
 extension RelayPolicy {
-  /// The number of links from which on the iOS app calls its surroundings dense.
+  /// Number of links at which the iOS app considers the network dense.
   static let dense = 6
 
   /// - Parameters:
-  ///   - degree: links with peers.
-  ///   - encryptedLimit: the highest time to live that an encrypted packet is passed on with; nil for no limit.
-  /// - Returns: nil for a packet that ends here.
+  ///   - degree: number of links with peers.
+  ///   - encryptedLimit: maximum TTL of a relayed encrypted packet; nil for no limit.
+  /// - Returns: nil for a packet that is not relayed.
   func decide(_ subject: RelaySubject, degree: Int, encryptedLimit: UInt8? = nil) -> RelayDecision? {
     guard self != .off, subject.type != .requestSync else { return nil }
     let timeToLive = min(subject.timeToLive, Limits.timeToLive)
@@ -54,7 +54,7 @@ extension RelayPolicy {
 
   private func asApps(_ subject: RelaySubject, _ timeToLive: UInt8, _ degree: Int) -> RelayDecision {
     let isDense = degree >= Self.dense
-    // Where there are few links every one may be somebody's only one: copies cancel nothing.
+    // With two links or fewer, this node may be the only path to a peer, so copies cancel nothing.
     let copies = degree > 2 ? 2 : Int.max
     func decision(_ limit: UInt8, _ delay: ClosedRange<Int64>, isForSome: Bool = false) -> RelayDecision {
       RelayDecision(
@@ -87,20 +87,21 @@ extension RelayPolicy {
   private func onMains(_ subject: RelaySubject, _ timeToLive: UInt8) -> RelayDecision {
     let delay: ClosedRange<Int64> =
       switch subject.type {
-      // Nobody takes a line from a peer that it does not know, so announces of new peers overtake everything else.
+      // Nodes reject public messages of unknown peers, so announces of new peers overtake everything else.
       case .announce where !subject.isOfKnown: 0...15
       case .fragment: 20...120
       case _ where subject.isDirected: 20...120
-      // The more nearly all wait alike, the likelier the copy that came the shortest way comes first.
+      // The narrower the range of delays, the likelier the copy over the shortest path arrives first.
       default: 60...120
       }
-    // Who misses an announce of a peer that it knows loses nothing by it, and has the next one soon.
+    // A missed announce of a known peer is harmless: the next one follows soon.
     let isNews = subject.type != .announce || !subject.isOfKnown
     return RelayDecision(
       timeToLive: timeToLive - 1, delay: delay, copiesEnough: isNews ? Self.copiesOfNews : 2, isForSome: false)
   }
 
-  /// How many of `count` links the iOS app passes a public packet on to: as many as `count - 1` has binary digits, and one.
+  /// Number of links, of `count`, to which the iOS app relays a public packet: the binary digits of `count - 1`, plus
+  /// one.
   static func someLinks(of count: Int) -> Int {
     guard count > 1 else { return count }
     return min(count, Int.bitWidth - (count - 1).leadingZeroBitCount + 1)

@@ -2,9 +2,9 @@ import Common
 
 /// The recently received packets, by which copies are recognised, and how far this node has relayed each of them.
 ///
-/// An attacker may send a copy ahead of a packet: with a time to live that ends at this node, or as an answer to a sync
-/// request, which is not relayed. A later copy that reaches at least two hops further is therefore still relayed. If one
-/// hop further were enough, every packet that arrives over two ways would cost each node another transmission.
+/// An attacker may send a copy ahead of a packet that is not relayed: its TTL ends at this node, or it answers a sync
+/// request. A later copy that reaches at least two hops further is therefore still relayed. If one hop further were
+/// enough, every packet that arrives over two ways would cost each node another transmission.
 struct SeenPackets: Sendable {
   private var packets = RecentPackets<WireKey>()
   /// Announces. They are stored only for a short time: an announce that is older than the sender's last one is ignored
@@ -35,7 +35,7 @@ struct SeenPackets: Sendable {
 
   mutating func insert(_ id: PacketID, at now: Instant) { ids.insert(id, at: now) }
 
-  // MARK: How far they went
+  // MARK: Reach of relayed packets
 
   /// Records the time to live with which a packet is relayed: 0 if it is not relayed, `ended` if no copy may change
   /// that.

@@ -1,7 +1,7 @@
-/// The two forms of the protocol that a peer can be spoken to in. Facts: bitchat.md section 16.1.
+/// Forms of the protocol that this node can use with a peer. Facts: bitchat.md section 16.1.
 public enum MeshDialect: String, CaseIterable, Hashable, Sendable {
-  /// Dialect L: what the apps speak.
+  /// Dialect L, which the apps use.
   case live
-  /// Dialect S: the numbers and layouts of the seed's document.
+  /// Dialect S: packet types and layouts of the seed's document.
   case seed
 }

@@ -1,17 +1,19 @@
 extension MessageType {
-  /// Whether dialect S, or mid-2025, uses the number for what the live dialect sends otherwise, or does not send.
+  /// Whether dialect S, or mid-2025, uses the type for something that the live dialect encodes differently or does not
+  /// have.
   var isOfSeed: Bool { rawValue < 32 && (Self.seedNumbers | 1 << 0x04) >> UInt32(rawValue) & 1 == 1 }
 
-  /// The same without 04, which is a courier's envelope in the live dialect: nothing else has these numbers.
+  /// Like `isOfSeed`, without 04, which is a courier envelope in the live dialect. The live dialect does not use the
+  /// other types.
   var isOfSeedAlone: Bool { rawValue < 32 && Self.seedNumbers >> UInt32(rawValue) & 1 == 1 }
 
-  /// Whether it is a part of a packet by the seed's numbers.
+  /// Whether dialect S, or mid-2025, uses the type for fragments.
   var isSeedFragment: Bool { (0x0A...0x0C).contains(rawValue) }
 
-  /// 05 to 07, 0A to 0C, and 12.
+  /// Bit set of the types 05 to 07, 0A to 0C, and 12.
   private static let seedNumbers: UInt32 = 0b0000_0000_0000_0100_0001_1100_1110_0000
 
-  /// What the live dialect calls a packet of dialect S, for those who pass it on.
+  /// Corresponding type of the live dialect, for relaying.
   var inLive: MessageType {
     switch self {
     case SeedNumbers.seed.message: .message
@@ -23,7 +25,7 @@ extension MessageType {
 }
 
 extension PacketView {
-  /// Whether the payload, which is not compressed, begins as a fragment does.
+  /// Whether the payload, which must be uncompressed, begins with a valid fragment header.
   var hasFragmentHeader: Bool {
     let section = section
     guard section.count >= Fragment.headerBytes else { return false }
@@ -33,7 +35,7 @@ extension PacketView {
     return index < total && total <= Limits.fragments
   }
 
-  /// Whether it is of dialect S, which goes to peers alone that speak it.
+  /// Whether the packet belongs to dialect S, which is sent only to peers that speak it.
   var isOfSeed: Bool {
     if type == SeedNumbers.seed.message {
       guard let packet = try? Packet(self) else { return false }

@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// A UUID as the acknowledgements of dialect S write it: 16 bytes. The text has upper-case letters.
+/// UUID in the acknowledgements of dialect S: 16 bytes. The text has upper-case letters.
 public struct MessageUUID: WireValue, Hashable, Sendable {
   public static let size = 16
 
@@ -20,17 +20,17 @@ public struct MessageUUID: WireValue, Hashable, Sendable {
     self.bytes = bytes
   }
 
-  /// A random one.
+  /// Generates a random UUID.
   init(randomFrom random: inout some RandomSource) {
     self.init(marking: random.bytes(Self.size))
   }
 
-  /// The one that a public packet's message has: always the same.
+  /// Derives the UUID of a public packet's message; deterministic.
   init(packet: PacketID) {
     self.init(marking: packet.bytes)
   }
 
-  /// Sixteen bytes, marked as a random UUID is.
+  /// Sets the version and variant bits of a random UUID in 16 bytes.
   private init(marking bytes: [UInt8]) {
     var bytes = bytes
     bytes[6] = bytes[6] & 0x0F | 0x40

@@ -1,10 +1,11 @@
 import Bytes
 
-/// What a packet is, where the live dialect and the older ones gave one number to several things. Facts: bitchat.md section 16.1.
+/// Meaning of a packet whose type is used differently by the live dialect and older ones. Facts: bitchat.md section
+/// 16.1.
 ///
 /// The raw value is a name for reports.
 public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
-  /// The type says what the packet is.
+  /// The type alone determines the meaning.
   case live
   case courier
   case seedMessage = "seed_message"
@@ -22,12 +23,13 @@ public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
   case versionHello = "version_hello"
   case requestSync = "request_sync"
   case versionAck = "version_ack"
-  /// The packet is none of what its type may be. It is not understood; whether it is relayed is another question.
+  /// The payload matches no meaning of the type. The packet is not processed; whether it is relayed is decided
+  /// elsewhere.
   case drop
 
-  /// What the sender's side of dialect S is at.
+  /// State of dialect S with the sender.
   public struct SeedState: Hashable, Sendable {
-    /// Whether we began a handshake of dialect S with the sender, and wait for the answer.
+    /// Whether this node began a handshake of dialect S with the sender, and awaits the answer.
     public var awaitsHandshakeResponse = false
     /// Whether there is a session of dialect S with the sender.
     public var hasSession = false
@@ -38,8 +40,8 @@ public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// The meaning of a packet, by its type and payload. It changes no state, and says nothing about the signature, which
-  /// `seedMessage` and `seedLeave` need.
+  /// Determines the meaning of a packet by its type and payload. Does not check the signature, which `seedMessage` and
+  /// `seedLeave` require.
   public init(type: MessageType, payload: [UInt8], state: SeedState = .init()) {
     switch type.rawValue {
     case 0x04: self = Self.isCourier(payload) ? .courier : Self.isRead(payload, SeedMessage.self) ? .seedMessage : .drop
@@ -63,7 +65,7 @@ public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// Whether the payload begins as an envelope of the courier does: recipient's tag of 16 bytes, expiry of 8, ciphertext.
+  /// Whether the payload begins like a courier envelope: recipient's tag of 16 bytes, expiry of 8, ciphertext.
   private static func isCourier(_ payload: [UInt8]) -> Bool {
     var reader = ByteReader(payload)
     for (type, count) in [(0x01, 16), (0x02, 8)] as [(UInt8, Int)] {
@@ -87,6 +89,6 @@ public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
     payload.count <= Limits.shortValueBytes && UTF8Text.isValid(payload)
   }
 
-  /// Some peers of mid-2025 talked about versions in JSON.
+  /// Some peers of mid-2025 negotiated versions in JSON.
   private static func isJSON(_ payload: [UInt8]) -> Bool { payload.first == UInt8(ascii: "{") }
 }

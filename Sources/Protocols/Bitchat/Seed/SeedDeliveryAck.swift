@@ -1,6 +1,6 @@
 import Bytes
 
-/// The payload by which a peer of dialect S says that a message arrived. Facts: bitchat.md section 16.1. Layout:
+/// Payload of a delivery receipt in dialect S. Facts: bitchat.md section 16.1. Layout:
 ///
 ///     offset  size
 ///     0       16    UUID of the message
@@ -8,7 +8,7 @@ import Bytes
 ///     32      8     peer ID of the recipient
 ///     40      1     hops
 ///     41      8     time, milliseconds since 1970, big endian
-///     49      1+n   nickname of the recipient, behind its length
+///     49      1+n   nickname of the recipient, with a length prefix
 public struct SeedDeliveryAck: WireValue, Hashable, Sendable {
   public let message: MessageUUID
   public let ack: MessageUUID
@@ -31,7 +31,7 @@ public struct SeedDeliveryAck: WireValue, Hashable, Sendable {
     self.nickname = nickname
   }
 
-  /// Reads an acknowledgement, which ends with the payload: throws `trailing` if anything follows.
+  /// Decodes an acknowledgement; throws `trailing` if bytes follow.
   public init(reading reader: inout ByteReader) throws(WireError) {
     message = try MessageUUID(reading: &reader)
     ack = try MessageUUID(reading: &reader)

@@ -1,14 +1,15 @@
-/// A packet cut as dialect S and the apps of mid-2025 cut them: the header of `Fragment`, and a type that says which of
-/// the fragments is the first and which the last. Facts: bitchat.md section 7.
+/// Packets fragmented as in dialect S and in the apps of mid-2025: the header of `Fragment`, and a type that marks the
+/// first and the last fragment. Facts: bitchat.md section 7.
 public enum SeedFragments {
-  /// The fragments of a packet; nil if the link is too narrow for fragments, or there would be more than 1,024.
+  /// Returns the fragments of a packet; nil if the link is too narrow for fragments, or more than 1,024 would be
+  /// needed.
   public static func packets(
     of packet: PacketView, numbers: SeedNumbers, id: FragmentID, frameLimit: Int
   ) -> [Packet]? {
     FragmentPlan(packet, id: id, frameLimit: frameLimit).flatMap { packets(of: $0, numbers: numbers) }
   }
 
-  /// The most fragments of a packet: a larger total would not be taken for one.
+  /// Maximum fragments of a packet; receivers reject a larger total.
   static let limit = 1024
 
   static func packets(of plan: FragmentPlan, numbers: SeedNumbers) -> [Packet]? {

@@ -1,6 +1,6 @@
 import Bytes
 
-/// `BitchatMessage` in binary, the chat of dialect S. Facts: bitchat.md section 5.1. Layout:
+/// `BitchatMessage` in binary form, the chat of dialect S. Facts: bitchat.md section 5.1. Layout:
 ///
 ///     1     flags: 01 relayed, 02 private, 04 original sender, 08 recipient's nickname, 10 sender's peer ID, 20 mentions,
 ///           40 bridged, or a channel where bytes are left for its name
@@ -23,7 +23,7 @@ public struct SeedMessage: WireValue, Hashable, Sendable {
   public var isBridged = false
   public var originalSender: String?
   public var recipientNickname: String?
-  /// Text as it came: 16 digits, or whatever else.
+  /// Text as received: normally 16 hexadecimal digits.
   public var senderPeerID: String?
   /// Nil without flag 20.
   public var mentions: [String]?
@@ -37,8 +37,8 @@ public struct SeedMessage: WireValue, Hashable, Sendable {
     self.text = text
   }
 
-  /// Reads a message, which ends with the payload. Throws `badValue("flags")` for flag 80, `badValue` for text that is not
-  /// UTF-8, and `trailing` if anything follows.
+  /// Decodes a message. Throws `badValue("flags")` for flag 80, `badValue` for text that is not UTF-8, and `trailing`
+  /// if bytes follow.
   public init(reading reader: inout ByteReader) throws(WireError) {
     let flags = try reader.u8()
     guard flags & 0x80 == 0 else { throw .badValue("flags") }
@@ -57,7 +57,7 @@ public struct SeedMessage: WireValue, Hashable, Sendable {
     try reader.finish()
   }
 
-  /// Writes the message. What is longer than its length can say is cut between two scalars.
+  /// Encodes the message. Texts that exceed their length field are shortened between two scalars.
   public func write(to writer: inout ByteWriter) {
     var flags: UInt8 = 0
     if isRelayed { flags |= 0x01 }

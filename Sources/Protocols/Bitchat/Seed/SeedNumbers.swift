@@ -1,5 +1,5 @@
-/// The numbers of packet types that two older forms of the protocol gave to what the live form sends otherwise. Facts:
-/// bitchat.md sections 0 and 16.1.
+/// Packet types of two older forms of the protocol that differ from the live form. Facts: bitchat.md sections 0 and
+/// 16.1.
 public struct SeedNumbers: Hashable, Sendable {
   public let message: MessageType
   public let deliveryAck: MessageType
@@ -17,7 +17,7 @@ public struct SeedNumbers: Hashable, Sendable {
   /// Dialect S: the seed's document.
   public static let seed = SeedNumbers(
     message: 0x04, deliveryAck: 0x05, readReceipt: 0x06, leave: 0x07, fragments: (0x0A, 0x0B, 0x0C))
-  /// What the apps sent in July 2025.
+  /// The apps of July 2025.
   public static let mid2025 = SeedNumbers(
     message: 0x04, deliveryAck: 0x0A, readReceipt: 0x0C, leave: 0x03, fragments: (0x05, 0x06, 0x07))
 
@@ -38,7 +38,7 @@ public struct SeedNumbers: Hashable, Sendable {
     versionAck = MessageType(rawValue: 0x21)
   }
 
-  /// The type of a fragment: it says whether the fragment is the first one, the last one, or another.
+  /// Type of a fragment: first, last, or in between.
   public func fragmentType(index: Int, total: Int) -> MessageType {
     if index == 0 { return fragmentStart }
     return index == total - 1 ? fragmentEnd : fragmentContinue

@@ -1,6 +1,6 @@
 import Bytes
 
-/// The payload by which a peer of dialect S says that a message was read. Facts: bitchat.md section 16.1. Layout:
+/// Payload of a read receipt in dialect S. Facts: bitchat.md section 16.1. Layout:
 ///
 ///     offset  size
 ///     0       16    UUID of the message
@@ -28,7 +28,7 @@ public struct SeedReadReceipt: WireValue, Hashable, Sendable {
     self.nickname = nickname
   }
 
-  /// Reads a receipt, which ends with the payload: throws `trailing` if anything follows.
+  /// Decodes a receipt; throws `trailing` if bytes follow.
   public init(reading reader: inout ByteReader) throws(WireError) {
     message = try MessageUUID(reading: &reader)
     receipt = try MessageUUID(reading: &reader)

@@ -1,6 +1,6 @@
 import Bytes
 
-/// The payload that answers a `VersionHello`. Facts: bitchat.md section 16.1. Layout:
+/// Payload of the answer to a `VersionHello`. Facts: bitchat.md section 16.1. Layout:
 ///
 ///     1     flags: 01 capabilities, 02 reason
 ///     1     agreed version; 0 if rejected
@@ -11,7 +11,7 @@ import Bytes
 ///     1+n   reason, if flag 02
 public struct VersionAck: WireValue, Hashable, Sendable {
   public var agreed: UInt8
-  /// Up to 255 bytes, as the texts below.
+  /// Up to 255 bytes, like the other texts.
   public var serverVersion: String
   public var platform: String
   public var isRejected: Bool
@@ -37,8 +37,8 @@ public struct VersionAck: WireValue, Hashable, Sendable {
     self.reason = reason
   }
 
-  /// Reads an answer, which ends with the payload. Throws `badValue` for a flag that there is not, and for a rejection that is
-  /// neither 0 nor 1; `trailing` if anything follows.
+  /// Decodes an answer. Throws `badValue` for an unknown flag, or a rejection other than 0 and 1, and `trailing` if
+  /// bytes follow.
   public init(reading reader: inout ByteReader) throws(WireError) {
     let flags = try reader.u8()
     guard flags <= 3 else { throw .badValue("flags") }

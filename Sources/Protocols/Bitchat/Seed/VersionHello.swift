@@ -1,6 +1,6 @@
 import Bytes
 
-/// The payload by which a peer of dialect S opens the talk about versions. Facts: bitchat.md section 16.1. Layout:
+/// Payload that opens the version negotiation of dialect S. Facts: bitchat.md section 16.1. Layout:
 ///
 ///     1     flags: 01 capabilities
 ///     1     number of versions, then 1 each: 1 or 2
@@ -9,11 +9,11 @@ import Bytes
 ///     1+n   platform
 ///     1     number of capabilities, then 1+n each, if flag 01
 ///
-/// It goes out with time to live 0, to a peer that has proven dialect S.
+/// It is sent with TTL 0 to a peer that has proven dialect S.
 public struct VersionHello: WireValue, Hashable, Sendable {
   public var versions: [PacketVersion]
   public var preferred: UInt8
-  /// Up to 255 bytes, as the texts below.
+  /// Up to 255 bytes, like the other texts.
   public var clientVersion: String
   public var platform: String
   /// Nil without flag 01.
@@ -34,8 +34,8 @@ public struct VersionHello: WireValue, Hashable, Sendable {
     self.capabilities = capabilities
   }
 
-  /// Reads a hello, which ends with the payload. Throws `badValue` for a flag or a version that there is not, or for none, and
-  /// `trailing` if anything follows.
+  /// Decodes a hello. Throws `badValue` for an unknown flag, an unknown version or no version, and `trailing` if bytes
+  /// follow.
   public init(reading reader: inout ByteReader) throws(WireError) {
     let flags = try reader.u8()
     guard flags <= 1 else { throw .badValue("flags") }

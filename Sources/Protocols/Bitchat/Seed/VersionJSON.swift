@@ -1,18 +1,18 @@
 import Bytes
 
-/// What peers of mid-2025 wrote about versions in JSON: an object of texts, numbers and lists of numbers. Facts: bitchat.md
-/// section 16.1.
+/// Version negotiation of mid-2025 in JSON: an object of texts, numbers and lists of numbers. Facts: bitchat.md section
+/// 16.1.
 ///
-/// No more is read of it than is needed: the value behind the first place where a name stands in quotes.
+/// Not a complete parser: it reads the value after the first occurrence of a name in quotes.
 struct VersionJSON {
-  /// The longest object that is looked at, in bytes.
+  /// Maximum length of the object, in bytes.
   static let limit = 1024
-  /// The most numbers of a list.
+  /// Maximum length of a list.
   static let listLimit = 16
 
   private let bytes: [UInt8]
 
-  /// Nil for what is no object, or too long.
+  /// Nil for a payload that is not an object, or is too long.
   init?(_ payload: [UInt8]) {
     guard payload.first == UInt8(ascii: "{"), payload.last == UInt8(ascii: "}"), payload.count <= Self.limit else {
       return nil
@@ -20,7 +20,7 @@ struct VersionJSON {
     bytes = payload
   }
 
-  /// The numbers of a list.
+  /// Returns the numbers of a list; 0 for elements that are not numbers. Nil if the list is missing or too long.
   func numbers(_ name: String) -> [UInt8]? {
     guard let value = value(of: name), value.first == UInt8(ascii: "[") else { return nil }
     let inside = value.dropFirst().prefix { $0 != UInt8(ascii: "]") }
@@ -31,7 +31,7 @@ struct VersionJSON {
 
   func number(_ name: String) -> UInt8? { value(of: name).flatMap(Self.number) }
 
-  /// A text without escapes.
+  /// Returns a text; nil if it is missing, has escapes or exceeds 255 bytes.
   func text(_ name: String) -> String? {
     guard let value = value(of: name), value.first == UInt8(ascii: "\"") else { return nil }
     let inside = value.dropFirst().prefix { $0 != UInt8(ascii: "\"") }
@@ -41,7 +41,7 @@ struct VersionJSON {
 
   func isTrue(_ name: String) -> Bool { value(of: name)?.starts(with: "true".utf8) ?? false }
 
-  /// What stands behind a name and its colon.
+  /// Returns the bytes after a name and its colon.
   private func value(of name: String) -> ArraySlice<UInt8>? {
     let key = Array("\"\(name)\"".utf8)
     guard bytes.count > key.count else { return nil }
@@ -61,7 +61,7 @@ struct VersionJSON {
 }
 
 extension VersionHello {
-  /// Reads a hello in either form. Versions that there are not are left out of one in JSON, so it may have none.
+  /// Decodes a hello in binary or JSON. Unknown versions in JSON are skipped, so the list may be empty.
   init(payload: [UInt8]) throws(WireError) {
     guard payload.first == UInt8(ascii: "{") else {
       try self.init(reading: payload)
@@ -77,7 +77,7 @@ extension VersionHello {
 }
 
 extension VersionAck {
-  /// Reads an answer in either form.
+  /// Decodes an answer in binary or JSON.
   init(payload: [UInt8]) throws(WireError) {
     guard payload.first == UInt8(ascii: "{") else {
       try self.init(reading: payload)

@@ -1,11 +1,11 @@
 import Crypto
 
 extension Packet {
-  /// The packet with the signature of `key`, which must be the sender's own. Throws what `encoded` throws.
+  /// Signs the packet with `key`, which must be the sender's own. Throws the errors of `encoded`.
   ///
-  /// Time to live and the mark of an answer may change afterwards, and nothing else.
+  /// TTL and answer flag may change afterwards, all other fields must not.
   ///
-  /// - Parameter checker: is told of the signature.
+  /// - Parameter checker: is notified of the signature.
   public func signed(
     with key: Ed25519.PrivateKey, telling checker: some SignatureChecking = ComputedSignatures()
   ) throws(PacketError) -> Packet {

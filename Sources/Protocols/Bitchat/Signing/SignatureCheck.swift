@@ -1,22 +1,22 @@
 import Crypto
 
-/// The answer to the question whether a packet's signature holds.
+/// Result of checking a packet's signature.
 public struct SignatureCheck: Hashable, Sendable {
-  /// The form of the payload that was signed; nil if the signature holds for none, or is missing.
+  /// Form of the payload that was signed; nil if the signature is invalid or missing.
   public let form: SignedForm?
-  /// How many signatures were computed for it, 0 to 4: whoever limits work counts them.
+  /// Number of signatures computed, 0 to 4, for limits on work.
   public let computed: Int
 
-  /// Whether the signature holds.
+  /// Whether the signature is valid.
   public var isValid: Bool { form != nil }
 
-  /// Checks the signature of a packet that was received.
+  /// Checks the signature of a received packet.
   ///
   /// - Parameters:
-  ///   - view: the packet as it came.
-  ///   - packet: the same, decoded.
-  ///   - key: the signing key that the sender announced.
-  ///   - checker: who says whether a signature holds.
+  ///   - view: packet as received.
+  ///   - packet: the decoded packet.
+  ///   - key: signing key announced by the sender.
+  ///   - checker: verifies signatures.
   public init(
     _ view: PacketView, decoded packet: Packet, key: Ed25519.PublicKey,
     by checker: some SignatureChecking = ComputedSignatures()
@@ -32,7 +32,7 @@ public struct SignatureCheck: Hashable, Sendable {
         tried.append(PayloadSection(received: view))
         preimage = view.signingPreimage
       } else {
-        // Forms that are alike, as they are for every packet of under 100 bytes, are computed once.
+        // Equal forms, which every packet under 100 bytes has, are computed once.
         guard let section = PayloadSection(packet, as: form), !tried.contains(section),
           let made = try? packet.signingPreimage(section)
         else { continue }
@@ -54,11 +54,11 @@ public struct SignatureCheck: Hashable, Sendable {
 }
 
 extension SignedForm {
-  /// Up to so many bytes of a file all forms are tried.
+  /// Length of a file, in bytes, up to which all forms are tried.
   private static let fileBytes = 64 << 10
 
-  /// The forms to try, the likeliest first. A long file only ever goes in fragments, which nobody compresses anew: it comes as
-  /// it was signed, or was not compressed when that was done. Deflating it to see would hold everything up.
+  /// Forms to try, the likeliest first. A long file is always fragmented, and relays do not recompress fragments. It
+  /// was therefore signed as received, or uncompressed. Deflating it to try others would take too long.
   fileprivate static func forms(of packet: Packet) -> [SignedForm] {
     guard packet.type == .fileTransfer else { return allCases }
     return packet.payload.count > fileBytes ? [.received, .plain] : [.received, .plain, .level6, .level5]
@@ -70,7 +70,7 @@ extension PayloadSection {
     self.init(bytes: Array(view.section), isCompressed: view.flags.contains(.compressed))
   }
 
-  /// The payload in a form that an encoder would give it; nil where it would leave it as it is.
+  /// Encodes the payload in a form; nil if an encoder would leave it plain.
   fileprivate init?(_ packet: Packet, as form: SignedForm) {
     switch form {
     case .level6: self.init(deflating: packet.payload, version: packet.version, level: 6)

@@ -1,12 +1,12 @@
 import Crypto
 
-/// Who says whether a signature holds. A node computes it each time (`ComputedSignatures`); where many nodes in one process get the
-/// same bytes, one answer does for all.
+/// Verifies signatures. A node computes each result (`ComputedSignatures`). With many nodes in one process, a shared
+/// implementation can reuse results.
 public protocol SignatureChecking: Sendable {
-  /// Whether the owner of the key signed exactly these bytes.
+  /// Whether the owner of the key signed these bytes.
   func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool
 
-  /// A node of this process has made a signature, which therefore holds.
+  /// Reports a signature made by a node of this process, which is therefore valid.
   func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey)
 }
 
@@ -14,7 +14,7 @@ extension SignatureChecking {
   public func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey) {}
 }
 
-/// Each answer is computed.
+/// Computes each result.
 public struct ComputedSignatures: SignatureChecking {
   public init() {}
 

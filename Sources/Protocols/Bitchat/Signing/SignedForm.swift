@@ -1,14 +1,14 @@
-/// In which form of the payload a signature holds. Facts: bitchat.md section 2.1.
+/// Form of the payload for which a signature is valid. Facts: bitchat.md section 2.1.
 ///
-/// A sender signs compressed bytes, and relays compress again with an encoder of their own. So a verifier tries what was
-/// received, and then what the usual encoders make of the payload.
+/// A sender signs compressed bytes, and relays recompress with their own encoders. A verifier therefore tries the
+/// received form first, and then those of the usual encoders.
 public enum SignedForm: CaseIterable, Hashable, Sendable {
-  /// The bytes that came.
+  /// The received bytes.
   case received
   /// The payload deflated at zlib's level 6.
   case level6
   /// The payload deflated at zlib's level 5.
   case level5
-  /// The payload as it is.
+  /// The uncompressed payload.
   case plain
 }

@@ -1,33 +1,33 @@
 import Common
 
-/// Cuts what a peer notifies, as a stream, into packets: one notification may end within a packet, and have several. Facts:
-/// bitchat.md section 1.1.
+/// Splits the stream of a peer's notifications into packets: a notification may end within a packet, or contain
+/// several. Facts: bitchat.md section 1.1.
 ///
-/// Between packets everything is skipped up to a byte that is a version: padding, whose bytes are never 1 or 2, and whatever
-/// else is no packet. No more is kept than one packet that is not whole, and that for 250 ms.
+/// Between packets it skips all bytes other than versions: padding, whose bytes are never 1 or 2, and malformed data.
+/// It buffers at most one incomplete packet, for 250 ms.
 public struct NotificationCutter: Sendable {
-  /// What a notification gave.
+  /// Result of a notification.
   public struct Cut: Hashable, Sendable {
-    /// The packets, without padding.
+    /// Complete packets, without padding.
     public var packets: [[UInt8]] = []
-    /// Bytes between packets.
+    /// Number of bytes skipped between packets.
     public var skipped = 0
-    /// Bytes that were thrown away: a packet whose end did not come in time, or what followed a header that cannot be.
+    /// Number of bytes dropped: an incomplete packet that timed out, or data after an invalid header.
     public var lost = 0
   }
 
   static let patience = Duration.milliseconds(250)
 
-  /// The beginning of a packet, whose end has not come.
+  /// Incomplete packet.
   private var begun: [UInt8] = []
   private var begunAt = Instant.zero
 
   public init() {}
 
-  /// Bytes that wait for the end of their packet.
+  /// Number of buffered bytes.
   public var pending: Int { begun.count }
 
-  /// Takes the value of a notification.
+  /// Processes the value of a notification.
   public mutating func append(_ value: [UInt8], at now: Instant) -> Cut {
     var cut = Cut()
     if !begun.isEmpty, begunAt.advanced(by: Self.patience) <= now {

@@ -1,8 +1,8 @@
-/// Reads bits from bytes, the most significant one first.
+/// Reads bits from bytes, most significant bit first.
 struct BitReader {
   private let bytes: [UInt8]
   private var next = 0
-  /// Bits that were taken from the bytes, from the top.
+  /// Prefetched bits, left-aligned.
   private var window: UInt64 = 0
   private var held = 0
 
@@ -10,7 +10,7 @@ struct BitReader {
     self.bytes = bytes
   }
 
-  /// The number of ones before a zero, and goes behind the zero; nil if the bits end before one.
+  /// Reads ones up to a zero, and returns their number; nil if the bits end before a zero.
   mutating func ones() -> Int? {
     var count = 0
     while true {
@@ -27,7 +27,7 @@ struct BitReader {
     }
   }
 
-  /// The next `count` bits as a number, 1 to 32; nil if there are fewer.
+  /// Reads the next `count` bits, 1 to 32, as a number; nil if there are fewer.
   mutating func bits(_ count: Int) -> UInt64? {
     fill()
     guard count <= held else { return nil }

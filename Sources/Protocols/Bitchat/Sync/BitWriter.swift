@@ -1,7 +1,7 @@
-/// Writes bits into bytes, the most significant one first.
+/// Writes bits into bytes, most significant bit first.
 struct BitWriter {
   private var bytes: [UInt8] = []
-  /// The bits that fill no byte yet, at the bottom.
+  /// Bits of the incomplete last byte, right-aligned.
   private var pending: UInt64 = 0
   private var count = 0
 
@@ -29,7 +29,7 @@ struct BitWriter {
     }
   }
 
-  /// The bytes, the last one filled with zeros.
+  /// Returns the bytes; the last one is filled with zeros.
   mutating func finish() -> [UInt8] {
     if count > 0 { bits(0, 8 - count) }
     return bytes

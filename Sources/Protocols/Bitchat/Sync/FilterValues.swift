@@ -1,16 +1,16 @@
-/// The values of a filter, to be asked for one after the other: an answer to a request compares everything that a node keeps.
+/// Decoded values of a filter, for fast look-ups: answering a sync request compares all stored packets.
 ///
-/// The values are sorted, and evenly spread where nobody has made them up, so the range is cut into parts, of which it is
-/// known where each begins: a part has one or two values. However they lie, none is looked for longer than by halves.
+/// The values are sorted, and uniformly distributed unless an attacker chose them. An index of 512 parts leaves one or
+/// two values per part. Binary search within a part bounds the time for any distribution.
 struct FilterValues: Sendable {
   private static let parts = 512
 
   private let filter: SyncFilter
-  /// Ascending.
+  /// In ascending order.
   private let values: [UInt32]
-  /// Where each part begins, and where the last one ends.
+  /// Start index of each part, and end index of the last one.
   private let begins: [UInt16]
-  /// A value without so many of its lowest bits is the number of its part.
+  /// Number of low bits that are dropped from a value to get its part.
   private let shift: UInt32
 
   init(_ filter: SyncFilter) {
@@ -23,7 +23,7 @@ struct FilterValues: Sendable {
     self.begins = begins
   }
 
-  /// Whether the filter seems to hold the ID that has this hash.
+  /// Whether the filter contains the ID with this hash, or a false positive.
   func mayHave(_ hash: UInt64) -> Bool {
     let value = filter.value(of: hash)
     let part = Int(value >> shift)

@@ -1,21 +1,22 @@
 import Bytes
 import Crypto
 
-/// A set of packet IDs in few bytes, which may also seem to hold an ID that it does not: a Golomb-coded set. Facts: bitchat.md
-/// section 9.
+/// Golomb-coded set: packet IDs in few bytes, with false positives. Facts: bitchat.md section 9.
 ///
-/// An ID is the first eight bytes of its SHA-256, without the topmost bit, modulo M, and 1 instead of 0. M is the number of IDs
-/// times 2^P. The values are sorted, each once, and each is written as its distance from the one before, less one: the
-/// distance over 2^P in ones, a zero, and P bits, most significant first. The last byte is filled with zeros.
+/// The value of an ID is the first eight bytes of its SHA-256 without the topmost bit, modulo M, and 1 instead of 0. M
+/// is the number of IDs times 2^P.
+///
+/// The values are sorted without duplicates. Each is encoded as its distance from the previous one, minus one: the
+/// quotient by 2^P in ones, a zero, and P bits, most significant first. The last byte is filled with zeros.
 public struct SyncFilter: Hashable, Sendable {
-  /// 1 to 32: an ID that is not in the set seems to be in it once in 2^P times.
+  /// 1 to 32: the false positive rate is 2^-P.
   public let p: Int
-  /// At least 1; the filter of an empty set has 1.
+  /// At least 1; an empty set has 1.
   public let m: UInt32
   /// Up to 1,024 bytes.
   public let bits: [UInt8]
 
-  /// A filter that was received. Throws `badValue("P")` outside of 1 to 32, `badValue("M")` for 0, and `tooLong` for more than
+  /// Received filter. Throws `badValue("P")` outside of 1 to 32, `badValue("M")` for 0, and `tooLong` for more than
   /// 1,024 bytes.
   public init(p: Int, m: UInt32, bits: [UInt8]) throws(WireError) {
     guard (1...32).contains(p) else { throw .badValue("P") }
@@ -28,23 +29,23 @@ public struct SyncFilter: Hashable, Sendable {
     self.bits = bits
   }
 
-  /// The filter of as many IDs, from the first on, as find room: the newest packets come first.
+  /// Builds a filter of the first IDs, as many as fit; pass the newest packets first.
   ///
   /// - Parameters:
-  ///   - bytes: how long the filter may be, up to 1,024.
-  ///   - falsePositives: how often an ID may seem to be in the set that is not: 0.000001 to 0.25.
+  ///   - bytes: maximum length of the filter, up to 1,024.
+  ///   - falsePositives: false positive rate, 0.000001 to 0.25.
   public init(_ ids: some Collection<PacketID>, bytes: Int = Limits.filterBytes, falsePositives: Double = 0.01) {
     let most = Self.most(min(max(0, bytes), Limits.acceptedFilterBytes), Self.p(falsePositives))
     self.init(hashes: ids.prefix(most).map(Self.hash), bytes: bytes, falsePositives: falsePositives)
   }
 
-  /// No set of more IDs has room in so many bytes; but one ID is always tried.
+  /// Upper bound on the IDs that fit in `room` bytes, at least 1.
   private static func most(_ room: Int, _ p: Int) -> Int { max(1, 8 * room / (p + 2)) }
 
-  /// The most IDs that a filter of the usual size can hold.
+  /// Maximum IDs in a filter of usual size.
   static let mostUsual = most(Limits.filterBytes, p(0.01))
 
-  /// The same of IDs whose hashes are known.
+  /// Builds a filter of IDs given by their hashes.
   init(hashes: [UInt64], bytes: Int = Limits.filterBytes, falsePositives: Double = 0.01) {
     p = Self.p(falsePositives)
     let room = min(max(0, bytes), Limits.acceptedFilterBytes)
@@ -61,7 +62,7 @@ public struct SyncFilter: Hashable, Sendable {
     }
   }
 
-  /// The values of the set, ascending. Reading ends where the bits do, and at a value that is not below M.
+  /// Decodes the values, in ascending order. Stops at the end of the bits, or at a value that is not below M.
   public func values() -> [UInt32] {
     guard m > 1 else { return [] }
     var reader = BitReader(bits)
@@ -76,10 +77,10 @@ public struct SyncFilter: Hashable, Sendable {
     return values
   }
 
-  /// The value that the ID has in this set.
+  /// Value of an ID in this set.
   public func value(of id: PacketID) -> UInt32 { value(of: Self.hash(id)) }
 
-  /// The value of the ID that has this hash.
+  /// Value of the ID with this hash.
   func value(of hash: UInt64) -> UInt32 { Self.value(hash, m) }
 
   private static func values(_ hashes: some Collection<UInt64>, _ m: UInt32) -> [UInt32] {
@@ -90,18 +91,18 @@ public struct SyncFilter: Hashable, Sendable {
     max(1, UInt32(truncatingIfNeeded: hash % UInt64(m)))
   }
 
-  /// The first eight bytes of the ID's SHA-256, without the topmost bit.
+  /// First eight bytes of the ID's SHA-256, without the topmost bit.
   static func hash(_ id: PacketID) -> UInt64 {
     withUnsafeBytes(of: (id.high.bigEndian, id.low.bigEndian)) { SHA256.words($0) }.first & (.max >> 1)
   }
 
-  /// The smallest P with 2^-P at most the rate.
+  /// Smallest P for which 2^-P does not exceed the rate.
   static func p(_ falsePositives: Double) -> Int {
     let rate = falsePositives.isNaN ? 0.01 : max(0.000001, min(0.25, falsePositives))
     return (1...32).first { 1 / Double(1 << $0) <= rate } ?? 32
   }
 
-  /// Writes values that are sorted; one that comes twice is written once.
+  /// Encodes sorted values without duplicates.
   private static func encode(_ values: [UInt32], p: Int) -> [UInt8] {
     var writer = BitWriter(capacity: values.count * (p + 2) / 8 + 1)
     var last: UInt32 = 0

@@ -1,23 +1,23 @@
 import Bytes
 
-/// The payload of a request for sync: which packets the sender has. Records of one byte of type and two of length, big endian,
-/// in any order; unknown ones are passed over. Facts: bitchat.md section 9. Layout:
+/// Payload of a sync request: the packets that the sender has. Records have one byte of type and two of length, big
+/// endian, in any order; unknown types are skipped. Facts: bitchat.md section 9. Layout:
 ///
-///     01  P of the filter, 1
-///     02  M of the filter, 4, big endian
-///     03  bits of the filter, up to 1,024
-///     04  `SyncTypes`; announces and messages if it is missing
-///     05  the time from which on packets are wanted, milliseconds since 1970, 8, big endian
-///     06  IDs of fragments, up to 60, as 16 hexadecimal digits each with commas between
+///     01  P of the filter, 1 byte
+///     02  M of the filter, 4 bytes, big endian
+///     03  bits of the filter, up to 1,024 bytes
+///     04  `SyncTypes`; default: announces and messages
+///     05  earliest timestamp of wanted packets, milliseconds since 1970, 8 bytes, big endian
+///     06  up to 60 fragment IDs, 16 hexadecimal digits each, separated by commas
 ///
-/// The packet around it has time to live 0 and a signature, and goes to one peer.
+/// The packet has TTL 0 and a signature, and is sent to one peer.
 public struct SyncRequest: WireValue, Hashable, Sendable {
   public let filter: SyncFilter
-  /// Nil if the request does not say.
+  /// Nil if the record is absent.
   public let types: SyncTypes?
-  /// Milliseconds since 1970; nil for all times.
+  /// Milliseconds since 1970; nil for no limit.
   public let since: UInt64?
-  /// If there are any, fragments are wanted of these alone.
+  /// If not empty, only fragments with these IDs are wanted.
   public let fragments: [FragmentID]
 
   /// Throws `tooLong` for more than 60 fragment IDs.
@@ -33,10 +33,10 @@ public struct SyncRequest: WireValue, Hashable, Sendable {
     self.fragments = fragments
   }
 
-  /// Reads the records to the end. As in the iOS app, an optional record that has not its length counts as missing, and of
-  /// fragment IDs those that are none are passed over, as are those behind the 60th.
+  /// Reads the records to the end. As in the iOS app, an optional record of the wrong length counts as absent. Invalid
+  /// fragment IDs, and those after the 60th, are skipped.
   ///
-  /// Throws `badValue` with the name of a required record that is missing or cannot be, and `tooLong` for a filter of over
+  /// Throws `badValue` with the name of a required record that is missing or invalid, and `tooLong` for a filter over
   /// 1,024 bytes.
   public init(reading reader: inout ByteReader) throws(WireError) {
     var (p, m, bits): (UInt8?, UInt32?, [UInt8]?)

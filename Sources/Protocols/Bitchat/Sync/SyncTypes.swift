@@ -1,6 +1,6 @@
 import Bytes
 
-/// The types of packets that a request for sync is about, one bit each. Facts: bitchat.md section 9.
+/// Packet types that a sync request asks for, one bit each. Facts: bitchat.md section 9.
 public struct SyncTypes: OptionSet, Hashable, Sendable {
   public let rawValue: UInt64
 
@@ -20,7 +20,7 @@ public struct SyncTypes: OptionSet, Hashable, Sendable {
   public static let prekeyBundle = SyncTypes(rawValue: 1 << 9)
   public static let groupMessage = SyncTypes(rawValue: 1 << 10)
 
-  /// What a request is about that does not say it, as those of the Android app.
+  /// Types of a request without the record, such as the Android app's.
   public static let usual: SyncTypes = [.announce, .message]
 
   /// Nil unless there are 1 to 8 bytes.

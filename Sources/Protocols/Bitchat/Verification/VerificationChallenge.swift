@@ -1,22 +1,22 @@
 import Bytes
 import Crypto
 
-/// The question whether a peer has the key that its verification code showed: records of one byte of type and one of length.
-/// Facts: bitchat.md section 11. Layout:
+/// Challenge to a peer to prove that it has the keys of its verification code: records of one byte of type and one of
+/// length. Facts: bitchat.md section 11. Layout:
 ///
-///     01  Noise static public key of the peer that is asked, 64 hexadecimal digits
-///     02  nonce, 1 to 255; 16 when we make it
+///     01  Noise static public key of the challenged peer, 64 hexadecimal digits
+///     02  nonce, 1 to 255 bytes; 16 from this node
 public struct VerificationChallenge: Hashable, Sendable {
   public let noiseKey: X25519.PublicKey
   public let nonce: [UInt8]
 
-  /// A question with a new nonce.
+  /// Makes a challenge with a new nonce.
   public init(noiseKey: X25519.PublicKey, randomFrom random: inout some RandomSource) {
     self.noiseKey = noiseKey
     nonce = random.bytes(16)
   }
 
-  /// Throws `badValue` for a nonce without bytes, and `tooLong` for one over 255.
+  /// Throws `badValue` for an empty nonce, and `tooLong` for one over 255 bytes.
   init(noiseKey: X25519.PublicKey, nonce: [UInt8]) throws(WireError) {
     guard !nonce.isEmpty else { throw .badValue("nonce") }
     guard nonce.count <= Limits.shortValueBytes else { throw .tooLong(field: "nonce", limit: Limits.shortValueBytes) }
@@ -39,7 +39,7 @@ public struct VerificationChallenge: Hashable, Sendable {
 
   func write(to writer: inout ByteWriter) { ShortTLV.write(records, to: &writer) }
 
-  /// What the peer signs that answers.
+  /// Bytes that the peer signs to answer.
   var signedBytes: [UInt8] {
     Array("bitchat-verify-resp-v1".utf8) + [UInt8(digits.count)] + digits + nonce
   }

@@ -12,10 +12,10 @@ extension VerificationCode {
     return Self.start + parameters.map { "\($0)=\(PercentEncoding.encode($1))" }.joined(separator: "&")
   }
 
-  /// Reads the text of a QR code: the parameters in any order, unknown ones passed over. Whether it is signed and fresh is
-  /// to be asked of the value.
+  /// Parses the text of a QR code: parameters in any order, unknown ones skipped. The caller must check `isSigned` and
+  /// `isFresh`.
   ///
-  /// Throws `tooLong` over 4,096 bytes; `badValue` with the name of a parameter that is missing, comes twice, or cannot be.
+  /// Throws `tooLong` over 4,096 bytes; `badValue` with the name of a parameter that is missing, repeated or invalid.
   public init(reading text: String) throws(WireError) {
     let all = Array(text.utf8)
     guard all.count <= Limits.codeBytes else { throw .tooLong(field: "code", limit: Limits.codeBytes) }
@@ -39,7 +39,7 @@ extension VerificationCode {
     }
     guard try value("v") == Self.version else { throw .badValue("v") }
     let digits = try value("ts")
-    // One number has one text, because the text is what was signed.
+    // A number must be in canonical form, because its text is signed.
     guard let seconds = Int64(digits), "\(seconds)" == digits else { throw .badValue("ts") }
     let signature = try bytes("sig")
     guard signature.count == Ed25519.signatureSize else { throw .badValue("sig") }

@@ -1,27 +1,27 @@
 import Bytes
 import Crypto
 
-/// The content of the QR code by which two people verify each other. Facts: bitchat.md section 11. Layout:
+/// Content of the QR code with which two people verify each other. Facts: bitchat.md section 11. Layout:
 ///
 ///     bitchat://verify?v=1&noise=<64 digits>&sign=<64 digits>&nick=&ts=<seconds>&nonce=&sig=<128 digits>&npub=
 ///
-/// The signature is over fields behind one byte of length each: "bitchat-verify-v1", version, noise, sign, npub or nothing,
-/// nick, ts, nonce.
+/// The signature covers these fields, each with a length prefix of one byte: "bitchat-verify-v1", version, noise, sign,
+/// npub or an empty text, nick, ts, nonce.
 public struct VerificationCode: Hashable, Sendable {
   public let noiseKey: X25519.PublicKey
   public let signingKey: Ed25519.PublicKey
   /// Up to 255 bytes.
   public let nickname: String
-  /// The Nostr public key as text, up to 255 bytes; nil if there is none.
+  /// Nostr public key as text, up to 255 bytes; nil if absent.
   public let npub: String?
   /// When the code was made, in seconds since 1970.
   public let seconds: Int64
-  /// Text, up to 255 bytes: 22 digits of base64url when we make it.
+  /// Text, up to 255 bytes; 22 characters of base64url from this node.
   public let nonce: String
   /// 64 bytes.
   public let signature: [UInt8]
 
-  /// A new code. Throws `tooLong` for a nickname or npub over 255 bytes.
+  /// Makes and signs a new code. Throws `tooLong` for a nickname or npub over 255 bytes.
   public init(
     noiseKey: X25519.PublicKey, key: Ed25519.PrivateKey, nickname: String, npub: String? = nil, seconds: Int64,
     randomFrom random: inout some RandomSource
@@ -63,8 +63,8 @@ public struct VerificationCode: Hashable, Sendable {
   /// Whether the owner of `signingKey` signed the code.
   public var isSigned: Bool { signingKey.verify(signature, of: signedBytes) }
 
-  /// Whether the code was made within 5 minutes of `now`, in seconds since 1970: before it, or after it by a clock that is
-  /// ahead.
+  /// Whether the code's time is within 5 minutes of `now`, in seconds since 1970. It may also be later, because clocks
+  /// differ.
   public func isFresh(at now: Int64) -> Bool {
     let (age, overflow) = now.subtractingReportingOverflow(seconds)
     return !overflow && (-Limits.codeSeconds...Limits.codeSeconds).contains(age)

@@ -1,7 +1,8 @@
 import Bytes
 import Crypto
 
-/// The answer to a `VerificationChallenge`: the records of the challenge, and one more. Facts: bitchat.md section 11. Layout:
+/// Answer to a `VerificationChallenge`: the records of the challenge, and a signature. Facts: bitchat.md section 11.
+/// Layout:
 ///
 ///     03  Ed25519 signature over "bitchat-verify-resp-v1", the key's length (1) and digits, and the nonce
 public struct VerificationResponse: Hashable, Sendable {
@@ -9,7 +10,7 @@ public struct VerificationResponse: Hashable, Sendable {
   /// 64 bytes.
   public let signature: [UInt8]
 
-  /// Answers a challenge. The asked peer makes sure before that the challenge names its own key.
+  /// Answers a challenge. The caller must check that the challenge names this node's key.
   public init(to challenge: VerificationChallenge, key: Ed25519.PrivateKey) {
     self.challenge = challenge
     signature = key.sign(challenge.signedBytes)
@@ -24,7 +25,7 @@ public struct VerificationResponse: Hashable, Sendable {
     self.signature = Array(signature)
   }
 
-  /// Whether the owner of `key` answered this very challenge.
+  /// Whether the owner of `key` answered this challenge.
   public func answers(_ asked: VerificationChallenge, key: Ed25519.PublicKey) -> Bool {
     challenge == asked && key.verify(signature, of: asked.signedBytes)
   }

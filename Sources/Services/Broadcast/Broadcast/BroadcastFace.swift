@@ -3,7 +3,7 @@ import DBus
 import Loop
 import PBLEC
 
-/// The feed on the bus: `org.earshot.Broadcast1`.
+/// D-Bus adaptor of the local broadcast channel: `org.earshot.Broadcast1`.
 @LoopActor
 public final class BroadcastFace {
   public nonisolated static let interfaceName = "org.earshot.Broadcast1"
@@ -172,7 +172,7 @@ public final class BroadcastFace {
     ]
   }
 
-  /// The last part of the error's name.
+  /// Last part of the D-Bus error name.
   private static func name(_ error: BroadcastError) -> String { error.code }
 }
 

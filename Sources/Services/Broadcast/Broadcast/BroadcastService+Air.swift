@@ -4,24 +4,24 @@ import Loop
 import PBLEC
 import Radio
 
-/// What the feed hears and says.
+/// Scanning and broadcasting.
 extension BroadcastService {
-  /// A message has its 4 s without interruption, or is not said.
+  /// A message is broadcast for its 4 s without interruption, or dropped.
   static let messageTerms = AdvertisingTerms(
     .broadcast, leastTime: Limits.airTime, longestWait: Limits.longestWait)
-  /// A beacon that gives way goes on afterwards.
+  /// A preempted beacon continues afterwards.
   static let beaconTerms = AdvertisingTerms(.notify, leastTime: .zero, longestWait: Limits.longestWait)
-  /// From one packet to the next: a message is on the air forty times.
+  /// Advertising interval: a message is broadcast forty times.
   static let interval = Duration.milliseconds(100)
 
-  /// What the radio listens for: names that begin with the mark, in both forms, and the beacon.
+  /// Patterns of the scan: complete and shortened names that start with the mark, and the beacon.
   static let patterns = [
     AdvertisingPattern(type: MessagePacket.completeName, bytes: [MessagePacket.mark]),
     AdvertisingPattern(type: MessagePacket.shortenedName, bytes: [MessagePacket.mark]),
     AdvertisingPattern(type: NotifyBeacon.manufacturerData, bytes: NotifyBeacon.prefix),
   ]
 
-  // MARK: Hearing
+  // MARK: Scanning
 
   func listen() {
     guard isStarted, engine != nil, listening == nil else { return }
@@ -34,26 +34,26 @@ extension BroadcastService {
   }
 
   func radioChanged() {
-    // A radio that could not listen may be another one now.
+    // The radio may have been replaced by one that can scan.
     listen()
     changed()
   }
 
   // MARK: Messages
 
-  /// Asks for the place of a message. The set, and with it the address, is that of the message before.
+  /// Broadcasts a message with the advertising set, and thereby the address, of the previous message.
   func transmit(_ packet: MessagePacket, as number: UInt64) {
     airing = nil
     do throws(RadioError) {
       airing = try messages().air(packet.advertised, for: Limits.airTime) { [weak self] in self?.aired($0, number) }
     } catch {
-      // Nothing is told from within what the engine wants done.
+      // Report the error after the engine's actions have been performed.
       let reason = error.feedError
       scheduler.soon { [weak self] in self?.handle(.refused(number, reason)) }
     }
   }
 
-  /// The set of the message before, or a new one.
+  /// The set of the previous message, or a new one.
   private func messages() throws(RadioError) -> any AdvertisingSet {
     if let messageSet { return messageSet }
     let set = try radio.advertisingSet(Self.messageTerms, every: Self.interval, resting: .silence)
@@ -70,7 +70,7 @@ extension BroadcastService {
     }
   }
 
-  /// Takes a message off the air, or no longer asks for its place; the address stays.
+  /// Stops the current broadcast, or withdraws its request for a slot. The address stays.
   func silence() { airing = nil }
 
   func leaveAir() {
@@ -81,7 +81,7 @@ extension BroadcastService {
 
   // MARK: Beacons
 
-  /// Puts a beacon on the air for what is left of its time.
+  /// Broadcasts a beacon for its remaining time.
   func call(_ beacon: NotifyBeacon, for time: Duration = Limits.beaconTime, hasBegun: Bool = false) {
     beaconAiring = nil
     do throws(RadioError) {
@@ -105,7 +105,7 @@ extension BroadcastService {
     switch event {
     case .began: handle(.beaconBegan)
     case .ended: beaconEnded(nil, hasBegun: true)
-    // Whatever needed the place needs it for a short time: those who hear the beacon again know its numbers.
+    // The slot is needed elsewhere for a short time. Receivers recognize the resumed beacon by its numbers.
     case .cutShort(let after) where after < time: call(beacon, for: time - after, hasBegun: true)
     case .cutShort: beaconEnded(nil, hasBegun: true)
     case .refused(let error): beaconEnded(error.feedError, hasBegun: hasBegun)
@@ -125,7 +125,8 @@ extension BroadcastService {
       "Nobody was notified for a whole minute: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
   }
 
-  /// What the engine has given up is told, unless whoever asked for it is still waiting for the disk.
+  /// Stops a beacon that the engine gave up, and reports it if it was passed to the radio. A request that still waits
+  /// for the disk is answered elsewhere.
   func stopCalling(_ error: BroadcastError) {
     let wasAsking = beaconSet != nil
     stopCalling()
@@ -142,19 +143,19 @@ extension BroadcastService {
 }
 
 extension MessagePacket {
-  /// The packet as the radio takes it.
+  /// Advertising data for the radio.
   var advertised: AdvertisingData { AdvertisingData([.flags(Self.flags), .localName(name)]) }
 }
 
 extension NotifyBeacon {
-  /// The beacon as the radio takes it.
+  /// Advertising data for the radio.
   var advertised: AdvertisingData {
     AdvertisingData([.flags(MessagePacket.flags), .manufacturerData(Self.company, Array(data.dropFirst(2)))])
   }
 }
 
 extension AdvertisingData {
-  /// What a set says between two messages: nothing.
+  /// Advertising data of a set between two messages: flags only.
   fileprivate static let silence = AdvertisingData([.flags(MessagePacket.flags)])
 }
 
@@ -165,7 +166,7 @@ extension AdvertiserID {
 }
 
 extension RadioError {
-  /// Why a message does not go out.
+  /// Reason for the channel's clients.
   var feedError: BroadcastError {
     switch self {
     case .notReady(let why): .noRadio(why)

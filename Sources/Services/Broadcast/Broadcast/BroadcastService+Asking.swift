@@ -4,9 +4,9 @@ import Loop
 import PBLEC
 import Store
 
-/// What programs ask for.
+/// Requests of local programs.
 extension BroadcastService {
-  /// Why something is not done.
+  /// Reason for rejecting a request.
   public enum Refusal: CodedError {
     case notReady(String)
     case feed(BroadcastError)
@@ -29,7 +29,7 @@ extension BroadcastService {
     }
   }
 
-  /// Says something to everybody near, as soon as it is its turn; `outcomes` tells what became of it.
+  /// Queues a message for broadcast; `outcomes` reports the result.
   ///
   /// - Returns: the message's number.
   public func send(_ text: String) throws(Refusal) -> UInt64 {
@@ -45,7 +45,7 @@ extension BroadcastService {
     }
   }
 
-  /// Takes a message back.
+  /// Cancels a pending message.
   public func cancel(_ number: UInt64) throws(Refusal) {
     do throws(BroadcastError) {
       perform(try engine?.cancel(number, at: scheduler.now) ?? [])
@@ -55,9 +55,9 @@ extension BroadcastService {
     }
   }
 
-  /// Notifies others, once a day; `callOutcomes` tells what became of it.
+  /// Broadcasts a beacon, once a day; `callOutcomes` reports the result.
   ///
-  /// - Parameter then: called when the disk knows that the day's notification is spent, or with the reason why nobody is notified.
+  /// - Parameter then: called when the spent budget is durable, or with the reason why the beacon is not sent.
   public func notify(then: @escaping @LoopActor (Refusal?) -> Void) {
     do throws(Refusal) {
       try checkRadio()
@@ -74,7 +74,7 @@ extension BroadcastService {
     }
   }
 
-  /// Sets how many notifications are told in a day, for this run and the next ones.
+  /// Sets the maximum notifications reported in a day, for this run and later ones.
   public func setNotifyLimit(_ limit: Int) throws(Refusal) {
     guard engine != nil else { throw .notReady(reason.isEmpty ? "The feed is stopped." : reason) }
     isLimitChosen = true
@@ -85,19 +85,19 @@ extension BroadcastService {
     guard engine != nil, radio.status.state != .waiting else {
       throw .notReady(reason.isEmpty ? "The feed is stopped." : reason)
     }
-    // A radio without a way to single packets says none either.
+    // A radio that cannot receive advertising packets cannot broadcast either.
     if let deafness { throw .notReady(deafness) }
   }
 
-  // MARK: The ledger
+  // MARK: Record of notifications
 
-  /// Keeps the ledger. The first one after a program has asked for a beacon has that beacon in it: the beacon goes on the air when
-  /// the disk has the ledger.
+  /// Persists the record of notifications. The first record after a request for a beacon includes that beacon, which is
+  /// broadcast once the record is durable.
   func keep(_ ledger: NotifyLedger) {
     let asker = self.asker
     self.asker = nil
     keeper.write(KeptLedger(ledger, isLimitChosen: isLimitChosen)) { [weak self] error in
-      // A disk that answers at once does so before the action behind this one.
+      // A disk that answers synchronously would do so before the actions after this one.
       self?.scheduler.soon { self?.kept(error, asker) }
     }
   }
@@ -106,7 +106,7 @@ extension BroadcastService {
     note(error)
     changed()
     guard let asker else { return }
-    // A disk that takes too long, and the end of the service, have taken the beacon back; another one may wait since.
+    // The beacon was given up after a timeout or at the end of the service. A later one may be waiting.
     guard let waiting = waitingBeacon, waiting.asking == asker.number else {
       return asker.then(error.map { .store($0) } ?? .feed(.noPlace))
     }
@@ -120,7 +120,7 @@ extension BroadcastService {
     }
   }
 
-  /// What is wrong with the disk, once; and that it is no longer.
+  /// Logs a disk error whose reason differs from the last one, and stores the state in `trouble`.
   private func note(_ error: StoreError?) {
     if let error, trouble?.reason != error.reason {
       Log.shared.error(

@@ -9,7 +9,7 @@ import Radio
 extension BroadcastService: Service {
   public nonisolated static let name = "Broadcast"
   public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
-  /// The feed has no links.
+  /// The channel uses no links.
   public nonisolated static let linkShare = LinkShare.nothing
   public nonisolated static let messages = Journal.MessageID.broadcast
 
@@ -60,9 +60,9 @@ extension BroadcastService: Service {
     keeper.whenIdle(within: limit, then: then)
   }
 
-  // MARK: For the face
+  // MARK: For the D-Bus adaptor
 
-  /// Messages of others with a higher number, the oldest first.
+  /// Received messages with a number above `number`, oldest first, at most `limit`.
   func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
     engine?.messages(after: number, limit: limit) ?? []
   }

@@ -5,7 +5,7 @@ extension BroadcastService {
   /// Section `[Broadcast]`.
   public struct Settings: SettingsSection {
     public var enabled = false
-    /// Notifications a day, unless a program has set another number.
+    /// Maximum notifications in a day, unless a program has set another number.
     public var notifyLimit = Limits.notifications
     public var followsAddresses = false
     public var degraded = false
@@ -23,7 +23,7 @@ extension BroadcastService {
 extension BroadcastService.Settings {
   public static let section = "Broadcast"
 
-  /// The feed, the peers, and what waits for the loop.
+  /// Memory of messages, peers, and reports that wait for the loop: 2 MiB if enabled.
   public var memory: Int { enabled ? 2 << 20 : 0 }
 
   public static let keys: [Setting<BroadcastService.Settings>] = [

@@ -6,7 +6,7 @@ import PBLEC
 import Radio
 import Store
 
-/// The public feed near by on one machine: an engine, a radio that hears and says its packets, and the ledger of notifications.
+/// Local broadcast channel of one machine: engine, radio, and persisted record of notifications.
 @LoopActor
 public final class BroadcastService {
   public internal(set) var settings: Settings
@@ -17,60 +17,60 @@ public final class BroadcastService {
   private let localDay: @LoopActor (Int64) -> CalendarDay
   private let random: @LoopActor () -> any RandomSource & Sendable
 
-  /// Nil until it is known what earlier runs have notified, and after the end.
+  /// Nil until the notifications of earlier runs are loaded, and after the end.
   var engine: BroadcastEngine?
   var isStarted = false
-  /// Whether a program has set how many notifications are wanted.
+  /// Whether a program has set the maximum of notifications.
   var isLimitChosen = false
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
 
-  // The air: BroadcastService+Air.
+  // Radio: BroadcastService+Air.
   var listening: Registration?
-  /// Why the radio has no way to single packets; nil where it has.
+  /// Reason why the radio cannot report advertising packets; nil if it can.
   var deafness: String?
   var watches: [Registration] = []
-  /// For messages, as long as a conversation lasts.
+  /// Advertising set for messages, released `Limits.conversation` after the last one.
   var messageSet: (any AdvertisingSet)?
   var airing: Registration?
-  /// For a beacon.
+  /// Advertising set for a beacon.
   var beaconSet: (any AdvertisingSet)?
   var beaconAiring: Registration?
 
-  // The ledger: BroadcastService+Asking.
-  /// A program that waits for the disk to know that the day's beacon is spent.
+  // Record of notifications: BroadcastService+Asking.
+  /// A request that waits until the spent budget of the day's beacon is durable.
   struct Asker {
     let number: Int
     let then: @LoopActor (Refusal?) -> Void
   }
 
-  /// Who has asked, until that is on its way to the disk.
+  /// The last request, until its record is passed to the store.
   var asker: Asker?
-  /// How often one has asked.
+  /// Number of the last request.
   var askings = 0
-  /// The beacon that waits for the disk, and who asked for it.
+  /// The beacon that waits for the disk, and the number of its request.
   var waitingBeacon: (beacon: NotifyBeacon, asking: Int)?
 
-  /// What is wrong with keeping the ledger; nil where nothing is.
+  /// Error of the last write or read of the record; nil if there was none.
   var trouble: StoreError?
-  /// Lines in the journal that strangers can bring about: one a minute of each kind.
+  /// Limits each kind of journal line that strangers can cause to one a minute.
   var told = RateLimiter<Line>(perMinute: 1, capacity: 4)
-  /// What the caps had refused when that was last in the journal.
+  /// Value of `refusedByCaps` at the last such journal line.
   private var refusedBefore: UInt64 = 0
 
-  // Observers: the face, and the house.
+  // Observers: D-Bus adaptor and daemon.
   let changes = Observers<Void>()
-  /// Somebody has said something: its number.
+  /// Number of a received message.
   let arrivals = Observers<UInt64>()
-  /// What became of an own message: its number, and why it was not said, nil where it was.
+  /// Outcome of an own message: its number, and the reason why it was not broadcast, or nil.
   let outcomes = Observers<(number: UInt64, error: BroadcastError?)>()
   let notifications = Observers<Void>()
-  /// What became of the own notification: why nobody was notified, nil where everybody near was.
+  /// Outcome of the own beacon: the reason why it was not broadcast for its whole time, or nil.
   let callOutcomes = Observers<BroadcastError?>()
   private var shown = Shown()
 
   enum Line: Hashable, Sendable { case flood, notified, unsent }
 
-  /// What a change is told of.
+  /// Values whose changes are reported to observers.
   private struct Shown: Hashable {
     var state = State.stopped
     var reason = ""
@@ -80,9 +80,9 @@ public final class BroadcastService {
   }
 
   /// - Parameters:
-  ///   - keeper: what outlives the run.
-  ///   - localDay: the day of the local calendar of a time, in milliseconds since 1970.
-  ///   - random: makes the source of digits, words and beacons.
+  ///   - keeper: store of the record of notifications.
+  ///   - localDay: returns the local calendar day of a time in milliseconds since 1970.
+  ///   - random: creates the source of digits, aliases and beacon numbers.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, keeper: LedgerKeeper,
     clock: any WallClock = SystemWallClock(),
@@ -98,18 +98,19 @@ public final class BroadcastService {
     self.random = random
   }
 
-  // MARK: Beginning and end
+  // MARK: Start and stop
 
-  /// Finds out what was notified before, and listens from then on.
+  /// Loads the notifications of earlier runs, and scans from then on.
   ///
-  /// - Parameter then: called once, when that is known.
+  /// - Parameter then: called once, when they are loaded or the service was stopped.
   public func start(then: @escaping @LoopActor () -> Void = {}) {
     guard !isStarted else { return then() }
     isStarted = true
     keeper.open { [weak self] found in
       guard let self, isStarted else { return then() }
       refusedBefore = 0
-      // Programs hold the numbers of an earlier run, of which nothing is on the disk: the time of day is higher than any of them.
+      // Clients may hold numbers of an earlier run, which are not stored. Numbers from the clock's milliseconds are
+      // higher than those.
       engine = BroadcastEngine(
         configuration: settings.engine, ledger: ledger(found), random: random(),
         after: UInt64(max(0, clock.milliseconds)), at: scheduler.now)
@@ -141,7 +142,7 @@ public final class BroadcastService {
     }
   }
 
-  /// Leaves the air; what waits to be said is dropped.
+  /// Stops broadcasting and scanning. Waiting messages are dropped.
   public func stop() {
     guard isStarted else { return }
     isStarted = false
@@ -153,7 +154,7 @@ public final class BroadcastService {
     changed()
   }
 
-  /// Takes on what can change while it runs.
+  /// Applies settings that can change at run time.
   public func apply(_ settings: Settings) {
     if settings.notifyLimit != self.settings.notifyLimit, isLimitChosen {
       Log.shared.notice(
@@ -169,7 +170,7 @@ public final class BroadcastService {
 
   // MARK: The engine
 
-  /// What this machine's clock says.
+  /// Time of this machine's clock.
   var time: CalendarTime {
     let milliseconds = clock.milliseconds
     return CalendarTime(milliseconds: milliseconds, day: localDay(milliseconds))
@@ -180,17 +181,17 @@ public final class BroadcastService {
     perform(actions)
   }
 
-  /// Takes in a packet that the radio heard.
+  /// Handles a received advertising packet.
   func hear(_ packet: AdvertisingPacket) {
     let refused = engine?.counters.refusedByCaps
     let actions = engine?.hear(
       packet.data, from: AdvertiserID(packet), rssi: packet.rssi, at: scheduler.now, time: time)
-    // Most packets are copies: nothing has changed then.
+    // Most packets are copies, which cause no actions.
     if let actions, !actions.isEmpty { perform(actions) }
     if engine?.counters.refusedByCaps != refused { noteFlood() }
   }
 
-  /// Carries the actions out, in order, and sets the timer.
+  /// Performs the actions in order, and sets the timer.
   func perform(_ actions: [BroadcastEngine.Action]) {
     for action in actions {
       switch action {
@@ -225,7 +226,7 @@ public final class BroadcastService {
     notifications.call()
   }
 
-  /// One line a minute, whatever is going on.
+  /// Logs dropped reports, at most once a minute.
   private func noteFlood() {
     guard let counters = engine?.counters, told.allow(.flood, at: scheduler.now) else { return }
     let count = counters.refusedByCaps - refusedBefore
@@ -238,7 +239,7 @@ public final class BroadcastService {
       """, id: .broadcastFlooded, .protocolName("pblec"))
   }
 
-  /// Tells observers if something that is shown has changed.
+  /// Notifies observers if a shown value has changed.
   func changed() {
     let now = Shown(
       state: state, reason: reason, peers: peersNearby, limit: notifyLimit, left: notificationsLeft)
@@ -247,15 +248,15 @@ public final class BroadcastService {
     changes.call()
   }
 
-  // MARK: For the house
+  // MARK: State
 
   public enum State: String, Sendable {
     case stopped
-    /// The disk says what was notified, or there is no radio.
+    /// The record of notifications is being loaded, or there is no radio.
     case waiting
-    /// It hears, and says what there is to say.
+    /// The channel is received, and messages can be sent.
     case listening
-    /// It works in part; the reason says what is missing.
+    /// Some functions are missing; `reason` names them.
     case degraded
   }
 
@@ -265,7 +266,7 @@ public final class BroadcastService {
     return shortfalls.isEmpty ? .listening : .degraded
   }
 
-  /// What is wrong and what to do, for a person; empty where nothing is.
+  /// Cause and remedy of a problem, for people; empty if there is none.
   public var reason: String {
     guard isStarted else { return "" }
     guard engine != nil else { return "The disk is asked what was notified before." }
@@ -282,10 +283,10 @@ public final class BroadcastService {
     listening != nil && radio.status.state != .waiting && radio.status.traits.deafness == nil
   }
 
-  /// Notifications that may still be told today.
+  /// Number of notifications that may still be reported today.
   var notificationsLeft: Int { engine?.notificationsLeft(at: scheduler.now, time: time) ?? 0 }
 
-  /// How often each thing happened since the start.
+  /// Counters since the start.
   var tallies: [Tally] {
     (engine?.counters ?? BroadcastEngine.Counters()).tallies + [Tally("LinesLeftOut", told.total)]
   }

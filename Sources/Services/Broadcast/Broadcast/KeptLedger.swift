@@ -1,7 +1,7 @@
 import Bytes
 import PBLEC
 
-/// What the state directory has of the feed: the ledger of notifications, and whether a program has set the number that is wanted.
+/// Content of the state file: the record of notifications, and whether a program has set their maximum.
 ///
 ///     chosen  1  0 or 1
 ///     ledger     as `NotifyLedger` writes it

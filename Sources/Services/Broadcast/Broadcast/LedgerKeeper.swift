@@ -3,17 +3,17 @@ import Common
 import Loop
 import Store
 
-/// Keeps what was notified for the next run, in a file of the state directory. The disk's work leaves the loop, one piece after the
-/// other; of what is to be written while it is busy the last counts.
+/// Store of the record of notifications: a file in the state directory. Disk operations run off the loop, one at a
+/// time. If several writes wait, only the last one is done.
 @LoopActor
 public final class LedgerKeeper {
-  /// What an earlier run kept.
+  /// Result of loading the record of an earlier run.
   enum Found {
     case nothing
     case kept(KeptLedger)
-    /// There is something, and it is not what was written last. What can be read of an earlier one is there.
+    /// The last record cannot be read. The second value is an earlier readable one, if any.
     case damaged(StoreError, KeptLedger?)
-    /// There is no place for it: nothing outlives the run.
+    /// There is no state directory. Nothing is persisted.
     case noDirectory
   }
 
@@ -28,8 +28,8 @@ public final class LedgerKeeper {
   private var lastIdler = 0
 
   /// - Parameters:
-  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`, and if there is none, all is in memory alone.
-  ///   - disk: the place for the disk's work: one piece at a time, in order.
+  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without one, the record is in memory only.
+  ///   - disk: runs disk operations one at a time, in order.
   public init(directory: String?, scheduler: any Scheduler, disk: any Offloading) {
     let path = StateDirectory.path(directory) ?? ""
     self.path = path.isEmpty ? nil : path
@@ -37,13 +37,13 @@ public final class LedgerKeeper {
     self.disk = disk
   }
 
-  /// Reads what an earlier run kept.
+  /// Loads the record of an earlier run.
   func open(then: @escaping @LoopActor (Found) -> Void) {
     guard let path else { return then(.noDirectory) }
     run({ [file] in Self.read(path, file) }, then: then)
   }
 
-  /// - Parameter then: called when it survives a loss of power, or with the reason why it does not.
+  /// - Parameter then: called when the record is durable, or with the error.
   func write(_ kept: KeptLedger, then: @escaping @LoopActor (StoreError?) -> Void = { _ in }) {
     guard path != nil else { return then(nil) }
     waiting = kept
@@ -51,7 +51,7 @@ public final class LedgerKeeper {
     next()
   }
 
-  /// Calls `then` once, when nothing is being written any more, after `limit` at the latest.
+  /// Calls `then` once, when no write is in progress, or after `limit`.
   func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     guard isBusy else { return then() }
     lastIdler += 1
@@ -120,7 +120,7 @@ public final class LedgerKeeper {
     }
   }
 
-  /// The file, in a folder that is locked for as long as the service runs.
+  /// The file, in a folder that is locked while the service runs.
   private nonisolated static func opened(_ path: String, _ file: Locked<AtomicFile?>) throws(StoreError) -> AtomicFile {
     if let file = file.withLock({ $0 }) { return file }
     let directory = try StateDirectory(path: path, folder: "broadcast").directory

@@ -1,7 +1,7 @@
 import Calendar
 import PBLEC
 
-/// The local calendar of this machine.
+/// Local calendar of this machine.
 public enum LocalDay {
   /// - Parameter milliseconds: since 1970.
   public static func day(_ milliseconds: Int64) -> CalendarDay {

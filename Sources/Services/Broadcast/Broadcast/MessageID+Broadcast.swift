@@ -1,21 +1,21 @@
 import Journal
 
 extension Journal.MessageID {
-  /// The service takes part in the feed.
+  /// Scanning and sending have started.
   static let broadcastStarted = Journal.MessageID(
     "BroadcastStarted", "3f9d2c71a6e84b0c9d57e1f80b34a625", "The service hears the public feed nearby",
     """
     Messages that come are kept in memory, 1,000 of them, and nowhere else. earshot nearby watch shows them.
     """)
 
-  /// The service has left the feed.
+  /// Scanning and sending have stopped.
   static let broadcastStopped = Journal.MessageID(
     "BroadcastStopped", "b7c04e93d1f54a6e8a2f6d905c17e3b8", "The service no longer hears the public feed nearby",
     """
     Messages that waited to be said were dropped.
     """)
 
-  /// Somebody near wants to talk.
+  /// A beacon was received and reported.
   static let broadcastNotified = Journal.MessageID(
     "BroadcastNotified", "65a1f8d03b7e4c92b14d0e7c8f52a396", "Somebody nearby wants to talk",
     """
@@ -23,7 +23,7 @@ extension Journal.MessageID {
     those beyond are counted and dropped. 0 turns it off.
     """)
 
-  /// More is said than the limits let through.
+  /// Reports were dropped because of the limits on peers.
   static let broadcastFlooded = Journal.MessageID(
     "BroadcastFlooded", "0e84b6d27f3c4915a90b5d1e6c72f843", "More is said nearby than the limits let through",
     """
@@ -32,7 +32,7 @@ extension Journal.MessageID {
     there is one line a minute at most.
     """)
 
-  /// A message was not said.
+  /// A message or a beacon was not broadcast for its whole time.
   static let broadcastUnsent = Journal.MessageID(
     "BroadcastUnsent", "d92e7f0a4c6b4831b5f8a37d1e0c9264",
     "A message or a beacon was not on the air for its whole time",
@@ -41,7 +41,7 @@ extension Journal.MessageID {
     again.
     """)
 
-  /// What was notified cannot be kept.
+  /// The record of notifications cannot be written or read.
   static let broadcastStoreDegraded = Journal.MessageID(
     "BroadcastStoreDegraded", "48d6b1c95e2f4a07836ca9e02f7d15b4", "What was notified today cannot be kept or read",
     """
@@ -50,7 +50,7 @@ extension Journal.MessageID {
     written, nothing is sent. The message says what is wrong with it.
     """)
 
-  /// Every id of the feed.
+  /// All message IDs of the local broadcast channel.
   static let broadcast: [Journal.MessageID] = [
     .broadcastStarted, .broadcastStopped, .broadcastNotified, .broadcastFlooded, .broadcastUnsent,
     .broadcastStoreDegraded,

@@ -1,9 +1,8 @@
 import PBLEC
 
-/// What people call a peer of the feed: two words for the number that the engine tells it apart by. They say nothing of an
-/// address, and are others after a restart.
+/// Two words for a peer's alias, for people. They do not reveal the address, and change with a restart.
 enum PeerWord {
-  /// - Parameter alias: below `Limits.aliases`; of a larger number the last digits count.
+  /// - Parameter alias: taken modulo `Limits.aliases`.
   static func word(_ alias: Int) -> String {
     let number = ((alias % Limits.aliases) + Limits.aliases) % Limits.aliases
     return "\(first[number >> 7])-\(second[number & 127])"

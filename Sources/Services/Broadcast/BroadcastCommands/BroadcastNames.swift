@@ -1,7 +1,7 @@
 import DBus
 import Tool
 
-/// Where the feed is on the bus, and what its interface is called.
+/// Names of the local broadcast channel on D-Bus.
 enum BroadcastNames {
   static let feature = Feature("public feed", section: "Broadcast")
   static let path: ObjectPath = "/org/earshot/broadcast"

@@ -3,7 +3,7 @@ import DBus
 import Loop
 import Tool
 
-/// The commands of `earshot nearby` that ask or tell the service one thing.
+/// Commands of `earshot nearby` that make one request to the service.
 @LoopActor
 struct NearbyCommand {
   private let client: Client
@@ -66,13 +66,13 @@ struct NearbyCommand {
 }
 
 extension Client {
-  /// Calls a method of the feed.
+  /// Calls a method of the local broadcast channel.
   @discardableResult
   func nearby(_ method: String, _ arguments: DBusValue...) async throws(Failure) -> [DBusValue] {
     try await call(BroadcastNames.path, BroadcastNames.interface, method, arguments, of: BroadcastNames.feature)
   }
 
-  /// Messages with a number above `after`, oldest first: as many as the service has.
+  /// Fetches all stored messages with a number above `after`, oldest first.
   func nearbyMessages(after: UInt64) async throws(Failure) -> [NearbyMessage] {
     let values = try await nearby("ListMessages", .uint64(after), .uint32(0))
     return (values.first?.asArray ?? []).compactMap { NearbyMessage($0) }

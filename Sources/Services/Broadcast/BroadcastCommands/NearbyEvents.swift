@@ -2,7 +2,7 @@ import DBus
 import Loop
 import Tool
 
-/// What the service tells of the feed, in order, for a command that waits for it.
+/// Queue of the channel's signals and of the service's end, in order, for a command that waits for them.
 @LoopActor
 final class NearbyEvents {
   enum Event: Equatable {
@@ -21,7 +21,7 @@ final class NearbyEvents {
   private var registrations: [Registration] = []
   private var hasOwner = false
 
-  /// Listens from now on: before something is asked for, so that nothing is lost in between.
+  /// Subscribes at once, so that no signal is lost between this call and a later request.
   init(_ client: Client) {
     registrations = [
       client.onSignal { [weak self] in self?.signal($0) },
@@ -34,7 +34,7 @@ final class NearbyEvents {
   /// Adds `interrupted` after the events that arrived before.
   func interrupt() { add(.interrupted) }
 
-  /// The next event, as soon as it is there.
+  /// Returns the next event, waiting for one if the queue is empty.
   func next() async -> Event {
     while events.isEmpty { await withCheckedContinuation { waiter = $0 } }
     return events.removeFirst()
@@ -54,13 +54,13 @@ final class NearbyEvents {
   }
 
   private func ownerChanged(_ isThere: Bool) {
-    // The name is unknown, too, before it is first looked up.
+    // The name has no owner, too, before its first lookup.
     if hasOwner, !isThere { add(.gone) }
     hasOwner = hasOwner || isThere
   }
 
   private func add(_ event: Event) {
-    // One look at the messages is enough for all that came.
+    // One fetch of the messages covers all consecutive signals.
     if event == .heard, events.last == .heard { return }
     events.append(event)
     waiter?.resume()

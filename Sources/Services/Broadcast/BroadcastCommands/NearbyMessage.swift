@@ -4,18 +4,18 @@ import Common
 import DBus
 import Terminal
 
-/// A message of the feed as `ListMessages` shows it: `(ttssn)`.
+/// Received message in the form of `ListMessages`: `(ttssn)`.
 struct NearbyMessage: Equatable {
   let number: UInt64
   /// Milliseconds since 1970-01-01 UTC.
   let time: UInt64
   let peer: String
-  /// As it came.
+  /// Unchecked text as received.
   let text: String
-  /// In dBm; nil where it is not known.
+  /// In dBm; nil if unknown.
   let rssi: Int?
 
-  /// Nil for a value of another type.
+  /// Returns nil for a value of another type.
   init?(_ value: DBusValue) {
     guard let members = value.asArray, members.count == 5, let number = members[0].asUInt64,
       let time = members[1].asUInt64, let peer = members[2].asString, let text = members[3].asString,
@@ -25,8 +25,8 @@ struct NearbyMessage: Equatable {
     self.rssi = SignalStrength.dBm(rssi)
   }
 
-  /// `12:00:00  amber-otter  -60 dBm  hello`, the time in the zone of this machine. What strangers wrote has nothing that a terminal would obey, nothing that turns the
-  /// direction of reading, and takes the columns that it seems to take.
+  /// Formats the message as `12:00:00  amber-otter  -60 dBm  hello`, with the time in the local time zone. Text of
+  /// strangers is shown without terminal and bidirectional controls, and cut by its displayed columns.
   ///
   /// - Parameter width: the columns of the terminal; nil for a file.
   func line(width: Int?) -> String {

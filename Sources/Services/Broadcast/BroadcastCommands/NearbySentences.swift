@@ -1,7 +1,7 @@
 import DBus
 import Tool
 
-/// The events of the public feed as sentences.
+/// The events of the local broadcast channel as sentences.
 enum NearbySentences {
   static func text(_ event: ServiceEvent) -> String? {
     switch event {

@@ -1,8 +1,8 @@
 import CommandLine
 
-/// How the feed stands, for `earshot nearby` and `earshot status`.
+/// State of the local broadcast channel, formatted for `earshot nearby` and `earshot status`.
 enum NearbyShown {
-  /// A line for each thing that this program may see.
+  /// One line for each value that the caller may see.
   static func text(_ view: NearbyView) -> String {
     let rows: [(String, String)] = [
       ("state", view.state), ("reason", view.reason), ("peers", view.peers.map { "\($0) in the last minute" } ?? ""),
@@ -25,7 +25,7 @@ enum NearbyShown {
     ])
   }
 
-  /// The lines of `earshot status`.
+  /// Formats the lines of `earshot status`.
   static func status(_ view: NearbyView) -> String {
     var line = "  nearby    \(view.state)"
     if let peers = view.peers { line += "  \(peers) \(peers == 1 ? "peer" : "peers")" }

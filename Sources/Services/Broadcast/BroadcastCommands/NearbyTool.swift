@@ -2,7 +2,7 @@ import CommandLine
 import Loop
 import Tool
 
-/// What the feed brings to the tool.
+/// Commands, status and events of the local broadcast channel for the command-line tool.
 public enum NearbyTool {
   public static let part = ToolPart(
     verbs: [

@@ -1,19 +1,19 @@
 import DBus
 
-/// The feed as its properties show it. A program that is not of the group sees state, reason and counters alone.
+/// Properties of the local broadcast channel. A caller outside the group sees only state, reason and counters.
 struct NearbyView: Equatable {
   /// `stopped`, `waiting`, `listening` or `degraded`.
   var state = ""
-  /// A sentence; empty where all is well.
+  /// A sentence; empty if there is no problem.
   var reason = ""
   var isListening = false
-  /// Nil for who may not see it, as the two below.
+  /// Nil if the caller may not read it; this also applies to the next two properties.
   var peers: Int?
   var notifyLimit: Int?
   var notifiesLeft: Int?
   var counters: [String: Int] = [:]
 
-  /// The feed among the objects of the service; nil where the service has none.
+  /// Reads the channel's properties among the objects of the service. Returns nil if there are none.
   init?(objects: [String: [String: [String: DBusValue]]]) {
     guard let properties = objects[BroadcastNames.path.string]?[BroadcastNames.interface] else { return nil }
     self.init(properties)

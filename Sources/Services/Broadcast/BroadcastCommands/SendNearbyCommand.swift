@@ -5,7 +5,7 @@ import Loop
 import PBLEC
 import Tool
 
-/// `earshot nearby send`: says something, and stays until it was said.
+/// `earshot nearby send`: broadcasts a message, and waits until it was broadcast.
 @LoopActor
 struct SendNearbyCommand {
   private let client: Client

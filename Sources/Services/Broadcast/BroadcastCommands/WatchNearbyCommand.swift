@@ -3,12 +3,12 @@ import DBus
 import Loop
 import Tool
 
-/// `earshot nearby watch`: the live feed.
+/// `earshot nearby watch`: shows messages as they arrive.
 @LoopActor
 final class WatchNearbyCommand {
   private let client: Client
   private let line: ParsedCommand
-  /// The number of the last message that was fetched.
+  /// Number of the last fetched message.
   private var last: UInt64 = 0
 
   init(_ client: Client, _ line: ParsedCommand) {
@@ -40,7 +40,7 @@ final class WatchNearbyCommand {
     }
   }
 
-  /// The messages after the last one.
+  /// Fetches the messages after the last one.
   private func fetch() async throws(Failure) -> [NearbyMessage] {
     let messages = try await client.nearbyMessages(after: last).filter { $0.number > last }
     last = messages.map(\.number).max() ?? last

@@ -6,7 +6,7 @@ import Loop
 import Terminal
 import Tool
 
-/// `earshot chat` on a terminal: the model between the service and the screen.
+/// Runs `earshot chat` on a terminal: connects the model to service and screen.
 @LoopActor
 final class ChatCommand {
   private let client: Client
@@ -20,7 +20,7 @@ final class ChatCommand {
     self.client = client
   }
 
-  /// Whether there is a person at a terminal that can be drawn on.
+  /// Whether standard input and output are a terminal that can be redrawn.
   static var isOnTerminal: Bool { isatty(STDIN_FILENO) == 1 && Output.terminal.canRedraw }
 
   func run() async throws(Failure) -> ExitCode {
@@ -69,7 +69,7 @@ final class ChatCommand {
     drawSoon()
   }
 
-  /// Many events may come in one turn of the loop; one drawing shows them all.
+  /// Draws once for all events of one loop iteration.
   private func drawSoon() {
     guard !isDrawingSoon else { return }
     isDrawingSoon = true

@@ -1,50 +1,50 @@
 import FullScreen
 import MeshViews
 
-/// What happens to a chat.
+/// Input of a chat.
 public enum ChatEvent: Sendable, Equatable {
   case key(Key)
   case resized(columns: Int, rows: Int)
-  /// The node as it is now.
+  /// Current state of the node.
   case node(MeshView)
-  /// All peers that are known now.
+  /// All known peers.
   case peers([MeshPeerView])
-  /// Messages with growing numbers; those that are there already are passed over.
+  /// Messages in ascending order of number; known ones are ignored.
   case messages([MeshMessageView])
-  /// All files that there are now.
+  /// All files.
   case files([MeshFileView])
   case stateChanged(message: UInt32, MeshMessageView.State)
-  /// The service is there, and all that was known of it may be old: messages are listed from the first.
+  /// The service has started. Earlier data may be outdated: messages are listed from the first.
   case serviceCame
   case serviceWent
-  /// What became of the proof that a peer was asked for.
+  /// Result of a requested proof.
   case proof(peer: String, MeshProof)
-  /// A favourite or verified peer has another nickname.
+  /// A favourite or verified peer has changed its nickname.
   case renamed(peer: String, before: String, now: String)
-  /// The service has done an action.
+  /// The service has completed an action.
   case done(ChatAction)
-  /// What an action came to, where it did not work.
+  /// An action failed; the text is the reason.
   case failed(ChatAction, String)
 }
 
-/// What a chat wants done.
+/// Output of a chat.
 public enum ChatAction: Sendable, Equatable {
   case say(String)
   case tell(peer: String, String)
-  /// This message and the earlier ones of its conversation were on the screen.
+  /// This message and the earlier ones of its conversation were displayed.
   case markRead(UInt32)
   case setNickname(String)
   case favourite(peer: String, Bool)
   case block(peer: String, Bool)
-  /// Sends a file, to everybody where `peer` is empty.
+  /// Send a file; to everybody if `peer` is empty.
   case sendFile(path: String, peer: String)
-  /// An empty fingerprint takes it back.
+  /// Mark a peer as verified; an empty fingerprint revokes that.
   case verify(peer: String, fingerprint: String)
-  /// The text of a peer's verification code: the peer is asked for proof.
+  /// Text of a peer's verification code: ask the peer for proof.
   case verifyCode(String)
   case quit
 
-  /// Whether it sends a text.
+  /// Whether the action sends a text.
   var isText: Bool {
     switch self {
     case .say, .tell: true
@@ -52,6 +52,6 @@ public enum ChatAction: Sendable, Equatable {
     }
   }
 
-  /// Whether the service answers it at once.
+  /// Whether the service answers immediately.
   var isQuick: Bool { if case .verifyCode = self { false } else { true } }
 }

@@ -6,7 +6,7 @@ import MeshNaming
 import MeshViews
 import Tool
 
-/// `earshot chat` without a terminal: lines in, lines out. What is unread comes first, then what arrives.
+/// Runs `earshot chat` without a terminal: reads and writes lines. Unread messages come first, then new ones.
 @LoopActor
 final class ChatLines {
   private let client: Client
@@ -17,7 +17,7 @@ final class ChatLines {
   private var input = LineReader()
   private let reader = SerialWorker("input")
   private var hasFailed = false
-  /// Whether the service has told of everything that was there before.
+  /// Whether the service has listed the existing messages.
   private var hasBegun = false
   private var position = LinesPosition()
   private var end: CheckedContinuation<Result<Void, Failure>, Never>?
@@ -57,9 +57,9 @@ final class ChatLines {
     end.resume(returning: result)
   }
 
-  // MARK: In
+  // MARK: Input
 
-  /// A file or a pipe: reading it may hang, so that another thread does it.
+  /// Reads from a file or a pipe. Reading may block, so another thread does it.
   private func read() {
     reader.offload {
       var bytes = [UInt8](repeating: 0, count: 1 << 16)
@@ -74,11 +74,11 @@ final class ChatLines {
   private func took(_ bytes: [UInt8]) {
     for line in bytes.isEmpty ? input.end() : input.take(bytes) { say(line) }
     Task { @LoopActor in
-      // No more is read before the service has taken this: a file may have more lines than it answers at a time.
+      // Reads no further before the service has accepted these lines: a file may exceed the limit on pending calls.
       await self.link?.taken()
       if !bytes.isEmpty { return self.read() }
       guard !self.follows else { return }
-      // What was said is in the service, and what came meanwhile is written.
+      // All lines are with the service; messages received meanwhile are written before the end.
       self.link?.ask()
       await self.link?.settled()
       self.finish(.success(()))
@@ -100,7 +100,7 @@ final class ChatLines {
     Output.complain(sentence)
   }
 
-  // MARK: Out
+  // MARK: Output
 
   private func handle(_ event: ChatEvent) {
     if case .files(let files) = event, !isJSON {
@@ -137,19 +137,19 @@ final class ChatLines {
       guard message.state == .unread else { continue }
       read[message.conversation] = message.number
     }
-    // It is said to be read when it is written.
+    // Messages are marked as read once they are written.
     for number in read.values.sorted() { link?.perform(.markRead(number)) }
   }
 }
 
-/// Puts lines together from the pieces in which they are read.
+/// Assembles lines from parts.
 struct LineReader {
-  /// A longer one is cut: no message has as much.
+  /// Maximum length of a line, in bytes; the rest is dropped. No message is as long.
   static let longest = 1 << 17
 
   private var pending: [UInt8] = []
 
-  /// - Returns: the lines that are whole now.
+  /// - Returns: the lines completed by these bytes.
   mutating func take(_ bytes: [UInt8]) -> [String] {
     var lines: [String] = []
     for byte in bytes {
@@ -162,7 +162,7 @@ struct LineReader {
     return lines
   }
 
-  /// The last line, if no line end follows it.
+  /// Returns the last line if it is not terminated.
   mutating func end() -> [String] {
     guard !pending.isEmpty else { return [] }
     defer { pending = [] }

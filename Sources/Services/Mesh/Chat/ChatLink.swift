@@ -5,21 +5,22 @@ import Loop
 import MeshViews
 import Tool
 
-/// What a chat has from the service: it hears the signals, asks for what no signal says, and does what the chat wants done.
+/// Connection of a chat to the service: receives signals, polls what has no signal, and performs actions.
 ///
 /// The service signals changes of peers and files. Signal strengths and times of last reception have no signal, so
+/// everything is also polled at intervals.
 /// everything is also polled at intervals.
 @LoopActor
 final class ChatLink {
   private let client: Client
   private let isPatient: Bool
   private let onEvent: @LoopActor (ChatEvent) -> Void
-  /// The number of the latest message that the chat has.
+  /// Number of the latest message of the chat.
   private let latest: @LoopActor () -> UInt32
   private var registrations: [Registration] = []
   private var timer: Registration?
   private(set) var isThere = false
-  /// Counts the service's coming and going: an answer of before says nothing now.
+  /// Number of starts and stops of the service: replies from before the last one are ignored.
   private var life = 0
   private var isAsking = false
   /// Whether the service sends this program signals about objects of the group.
@@ -27,10 +28,10 @@ final class ChatLink {
   private var mustAskAgain = false
   /// Whether a peer or a file has changed since the last poll.
   private var mustAskSoon = false
-  /// What was signalled while messages were asked for: the answer may be older.
+  /// Signals received during a poll, whose replies may be older.
   private var changes: [ChatEvent] = []
   private var underWay = 0
-  /// The last action that others wait for: the service gets them one after the other, in their order.
+  /// Last queued action. The service gets actions one after the other.
   private var lane: Task<Void, Never>?
   private var isKnown = false
   private var whenKnown: CheckedContinuation<Void, Never>?
@@ -40,13 +41,13 @@ final class ChatLink {
   private static let intervalWithoutSignals = Duration.seconds(2)
   /// Delay from a signal about a peer or a file to the poll, so that one poll covers several signals.
   private static let gathering = Duration.milliseconds(200)
-  /// What the service has no room for now is given to it again after so long, so many times.
+  /// Interval and number of retries after the service reports a full queue.
   private static let limitPause = Duration.seconds(1)
   private static let limitTries = 120
-  /// The service gives a peer less than that.
+  /// Timeout of a proof. The service ends it earlier.
   private static let proofLimit = Duration.seconds(30)
 
-  /// - Parameter isPatient: whether texts wait for the service to have room for them, as those of a file do.
+  /// - Parameter isPatient: whether texts are retried while the service's queue is full, as for input from a file.
   init(
     _ client: Client, isPatient: Bool = false, latest: @escaping @LoopActor () -> UInt32,
     onEvent: @escaping @LoopActor (ChatEvent) -> Void
@@ -57,15 +58,15 @@ final class ChatLink {
     self.onEvent = onEvent
   }
 
-  /// Connects, and sees whether this program may ask at all; returns when it is known whether the service runs.
+  /// Connects and checks permissions. Returns when it is known whether the service runs.
   ///
-  /// - Throws: where there is no bus, no mesh, or no permission.
+  /// - Throws: `Failure` if there is no bus, no mesh, or no permission.
   func begin() async throws(Failure) {
     try await client.connect()
     do throws(Failure) {
       let objects = try await client.objects()
       guard MeshView(objects: objects) != nil else { throw MeshNames.feature.isOff }
-      // What the group may do is refused here, before there is a screen.
+      // Checks the permission of the group before the screen is opened.
       _ = try await client.meshMessages(after: .max, limit: 1)
     } catch {
       if error.code != .notRunning { throw error }
@@ -116,7 +117,7 @@ final class ChatLink {
     }
   }
 
-  /// A favourite or verified peer has another nickname.
+  /// Reports the new nickname of a favourite or verified peer.
   private func tellRename(_ message: Message) {
     guard message.interface == MeshNames.peerInterface, message.member == "Renamed",
       let before = message.arguments.first?.asString, let now = message.arguments.last?.asString,
@@ -139,9 +140,9 @@ final class ChatLink {
     timer = EventLoop.shared.schedule(after: interval) { [weak self] in self?.ask() }
   }
 
-  // MARK: Asking
+  // MARK: Requests
 
-  /// Asks for everything that may have changed; again, if more happens meanwhile.
+  /// Polls everything that may have changed, and again if more happens meanwhile.
   func ask() {
     guard !isAsking else {
       mustAskAgain = true
@@ -182,19 +183,19 @@ final class ChatLink {
         guard !messages.isEmpty else { break }
         onEvent(.messages(messages))
         for change in changes { onEvent(change) }
-        // A service that says the same again would keep us here.
+        // A service that repeats messages would otherwise cause an endless loop.
         guard latest() > after else { break }
       }
     } catch {
-      // Whoever watches the name hears that the service went; what else fails is tried again in two seconds.
+      // The end of the service is signalled; other failures are retried with the next poll.
     }
   }
 
-  // MARK: Doing
+  // MARK: Actions
 
   func perform(_ action: ChatAction) {
     underWay += 1
-    // A peer has half a minute for its proof: nothing waits for that.
+    // A proof takes up to 30 s; other actions do not wait for it.
     let before = action.isQuick ? lane : nil
     let task = Task { @LoopActor in
       await before?.value
@@ -211,10 +212,10 @@ final class ChatLink {
     if action.isQuick { lane = task }
   }
 
-  /// Returns when the service has answered all that it was given so far, but for proofs.
+  /// Returns when the service has answered all actions so far, except proofs.
   func taken() async { await lane?.value }
 
-  /// Returns when everything that was to be done is done, and what came of it is known.
+  /// Returns when all actions and polls have ended.
   func settled() async {
     guard underWay > 0 || isAsking else { return }
     await withCheckedContinuation { whenIdle = $0 }
@@ -238,7 +239,7 @@ final class ChatLink {
     try await call(action)
   }
 
-  /// A path as it was typed, with the home directory for `~/` at its beginning.
+  /// Expands `~/` at the beginning of a path to the home directory.
   private static func expanded(_ path: String) -> String {
     guard path.hasPrefix("~/"), let home = getenv("HOME") else { return path }
     return String(cString: home) + path.dropFirst(1)

@@ -4,7 +4,7 @@ import MeshViews
 import Terminal
 
 extension ChatModel {
-  /// Does what a line that begins with a slash says.
+  /// Executes a line that begins with a slash.
   mutating func obey(_ line: String) -> [ChatAction] {
     let space = line.firstIndex(where: \.isWhitespace) ?? line.endIndex
     let name = line[..<space].lowercased()
@@ -45,7 +45,7 @@ extension ChatModel {
     return [.tell(peer: id, text)]
   }
 
-  /// The peer that a text begins with, and what follows: ``MeshNameBook/addressee(_:)``.
+  /// Splits the name of a peer from the text after it: ``MeshNameBook/addressee(_:)``.
   private mutating func addressee(_ rest: String) -> (peer: String, rest: String)? {
     do throws(MeshNameRefusal) { return try book.addressee(rest) } catch {
       refuse(error.sentence)
@@ -53,7 +53,7 @@ extension ChatModel {
     }
   }
 
-  /// Shows why a command is not carried out: in the status line, or in the conversation where the sentence is too long for it.
+  /// Shows why a command is rejected: in the status line, or in the conversation if the sentence is too long.
   private mutating func refuse(_ sentence: String) {
     if isLargeEnough, DisplayText.width(sentence) > columns - 2 {
       notice(sentence)
@@ -63,7 +63,7 @@ extension ChatModel {
     }
   }
 
-  /// The one that is named, or the one of the conversation on the screen.
+  /// Returns the named peer, or that of the displayed conversation.
   private mutating func peer(_ name: String) -> MeshPeerView? {
     let id: String
     if name.isEmpty {
@@ -82,19 +82,19 @@ extension ChatModel {
     return peers[id]
   }
 
-  /// What a proof has come to, for people.
+  /// Sentence about the result of a proof.
   func sentence(of proof: MeshProof, from peer: String) -> String {
     proof.sentence(name: ChatText.label(book, peer))
   }
 
-  /// The peers that are near, a line each.
+  /// Lines that describe the peers in range.
   var present: [String] {
     let near = list.compactMap { peers[$0] }.filter(\.isNear)
     if near.isEmpty { return ["Nobody is near."] }
     return near.map { "\(ChatText.label(book, $0.id)) \(words(of: $0).joined(separator: ", "))" }
   }
 
-  /// What is said of an action that the service has done; nil where the screen shows it anyway.
+  /// Sentence about a completed action; nil if the screen shows the effect anyway.
   func sentence(ofDone action: ChatAction) -> String? {
     switch action {
     case .favourite(let peer, true): "\(ChatText.label(book, peer)) is a favourite."
@@ -143,7 +143,7 @@ extension ChatModel {
     return []
   }
 
-  /// `0123 4567 …`
+  /// Groups digits by four: `0123 4567 …`
   static func grouped(_ digits: String) -> String {
     let all = Array(ChatText.line(digits))
     return stride(from: 0, to: all.count, by: 4).map { String(all[$0..<min($0 + 4, all.count)]) }.joined(separator: " ")

@@ -1,11 +1,11 @@
 import MeshViews
 
-/// Files in a chat: what comes and what is sent is a notice in the conversation that it belongs to.
+/// Files in a chat: transfers appear as notices in their conversations.
 extension ChatModel {
-  /// A notice reports the progress of a file at each quarter.
+  /// Step of the progress reports, in percent.
   private static let quarter = 25
 
-  /// Says what is new of the files. Of those that were there before nothing is said.
+  /// Adds notices about changed files. Files that were complete at the start are not reported.
   mutating func tell(_ all: [MeshFileView]) {
     for (file, sentence) in news(of: all) {
       let place = file.isPrivate ? file.peer : Self.everybody
@@ -14,7 +14,7 @@ extension ChatModel {
     files = Dictionary(all.map { ($0.number, $0) }) { first, _ in first }
   }
 
-  /// What is new of the files, each with a sentence.
+  /// Changed files, each with a sentence.
   func news(of all: [MeshFileView]) -> [(MeshFileView, String)] {
     guard let files else {
       return all.filter { !$0.isEnded }.map { ($0, sentence($0)) }

@@ -5,23 +5,23 @@ import Terminal
 extension ChatModel {
   typealias Run = Frame.Run
 
-  /// Smaller terminals get a sentence.
+  /// Minimum size of the terminal. Smaller ones show only a sentence.
   static let leastColumns = 40
   static let leastRows = 8
-  /// Narrower ones have no list of conversations.
+  /// Minimum number of columns for the list of conversations.
   private static let leastForList = 60
   private static let indent = 6
 
   var isLargeEnough: Bool { columns >= Self.leastColumns && rows >= Self.leastRows }
-  /// Rows for messages: a title above, a status line and the input below.
+  /// Number of rows for messages: all but the title, the status line and the input.
   var messageRows: Int { rows - 3 }
   var page: Int { max(1, messageRows - 1) }
 
-  /// The columns of the list, without the line beside it; 0 where there is none.
+  /// Number of columns of the list, without its border; 0 without a list.
   private var listWidth: Int { columns >= Self.leastForList ? min(28, max(19, columns / 4 - 1)) : 0 }
   private var messageWidth: Int { listWidth > 0 ? columns - listWidth - 1 : columns }
 
-  /// What the terminal shows now.
+  /// Current content of the terminal.
   public var frame: Frame {
     guard isLargeEnough else {
       let text = "Too small: \(Self.leastColumns)×\(Self.leastRows) is needed, this is \(columns)×\(rows)."
@@ -63,7 +63,7 @@ extension ChatModel {
     return words(of: peer).map { " · " + $0 }.joined()
   }
 
-  /// How near a peer is, and how it is marked.
+  /// Distance of a peer, and its marks.
   func words(of peer: MeshPeerView) -> [String] {
     var words: [String] = []
     if peer.isDirect {
@@ -120,7 +120,7 @@ extension ChatModel {
     let all = list
     let room = messageRows
     let index = all.firstIndex(of: current) ?? 0
-    // The one that is open stays in sight.
+    // Keeps the open conversation visible.
     let begin = all.count <= room ? 0 : min(max(0, index - room / 2), all.count - room)
     let shown = all[begin..<min(all.count, begin + room)]
     var rows = shown.map(listRow)
@@ -165,7 +165,7 @@ extension ChatModel {
     return style
   }
 
-  /// How near a peer is, in one column.
+  /// Signal strength or hops of a peer, in one column.
   private static func signal(_ peer: MeshPeerView) -> String {
     guard peer.isDirect else { return peer.hops == 0 ? " " : peer.hops > 9 ? "+" : "\(peer.hops)" }
     guard let strength = peer.rssi else { return "•" }
@@ -179,7 +179,7 @@ extension ChatModel {
 
   // MARK: Messages
 
-  /// Exactly the rows that there are, the latest at the bottom.
+  /// Visible rows of messages, exactly `messageRows`, the latest at the bottom.
   private var messageLines: [[Run]] {
     let conversation = conversations[current] ?? Conversation()
     let lines = lines(atLeast: messageRows + conversation.scroll)
@@ -198,16 +198,16 @@ extension ChatModel {
     return [[Run]](repeating: [], count: messageRows - lines.count) + lines
   }
 
-  /// How many lines the conversation on the screen has.
+  /// Number of lines of the displayed conversation.
   var lineCount: Int { isLargeEnough ? lines(atLeast: .max).count : 0 }
 
-  /// How many of them its latest entry has.
+  /// Number of lines of its latest entry.
   var latestLineCount: Int {
     guard isLargeEnough, let conversation = conversations[current], !conversation.entries.isEmpty else { return 0 }
     return lines(of: conversation.entries.count - 1, in: conversation).count
   }
 
-  /// The last lines of the conversation on the screen, at least so many if there are.
+  /// Last lines of the displayed conversation, at least `wanted` if there are as many.
   private func lines(atLeast wanted: Int) -> [[Run]] {
     guard let conversation = conversations[current] else { return [] }
     var pieces: [[[Run]]] = []
@@ -274,7 +274,7 @@ extension ChatModel {
     return rows
   }
 
-  /// Read is told from delivered without colours as well.
+  /// Delivery state. "Read" differs from "delivered" without colours too.
   private static func tick(_ state: MeshMessageView.State) -> [Run]? {
     switch state {
     case .waiting: [Run("·", Style(dim: true))]

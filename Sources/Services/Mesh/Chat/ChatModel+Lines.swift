@@ -4,15 +4,15 @@ import MeshViews
 import Tool
 
 extension ChatModel {
-  /// Takes in what happens, without a screen: nothing is read by that.
+  /// Handles an event without a screen, so that nothing is marked as read.
   mutating func take(_ event: ChatEvent) -> [ChatAction] {
     columns = 0
     return handle(event)
   }
 
-  /// What a line of the input asks for, and what is wrong with it.
+  /// Returns the actions that a line of input causes, and a complaint if it is wrong.
   ///
-  /// Each line stands for itself: it is for everybody, or it is a command.
+  /// Each line is independent: a message to everybody, or a command.
   mutating func line(_ text: String) -> (actions: [ChatAction], complaint: String?) {
     let plain = text.unicodeScalars.filter { $0 == "\t" || $0.properties.generalCategory != .control }
     let line = PastedText.trimmed(String(String.UnicodeScalarView(plain)))
@@ -24,7 +24,7 @@ extension ChatModel {
       return (said(line.hasPrefix("//") ? String(line.dropFirst()) : line), nil)
     }
     let word = line.prefix { !$0.isWhitespace }.lowercased()
-    // Lines cannot show a fingerprint to compare, so /verify takes only a code here.
+    // Lines cannot show a fingerprint for comparison, so /verify takes only a code here.
     let isCode = word == "/verify" && PastedText.trimmed(String(line.dropFirst(word.count))).hasPrefix("bitchat:")
     guard isCode || Self.lineCommands.contains(word) else {
       return ([], "\(ChatText.name(word)) does nothing here. A text that begins with a slash: //\u{2026}")
@@ -34,10 +34,10 @@ extension ChatModel {
     return (actions, nil)
   }
 
-  /// The commands that mean something where there is no screen. `/who` only writes lines, so ``ChatLines`` carries it out.
+  /// Commands that work without a screen. `/who` only writes lines, so ``ChatLines`` executes it.
   private static let lineCommands = ["/msg", "/all", "/send", "/nick", "/favourite", "/favorite", "/block"]
 
-  /// A message as a line: for people with the time and harmless, as JSON as it came.
+  /// A message as a line: for people with the time and sanitised, as JSON unchanged.
   func line(of message: MeshMessageView, isJSON: Bool) -> String {
     guard isJSON else {
       let name = book.label(of: message.sender, nickname: message.nickname)

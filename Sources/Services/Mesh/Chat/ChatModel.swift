@@ -3,8 +3,8 @@ import FullScreen
 import MeshNaming
 import MeshViews
 
-/// A chat as it stands on a screen: what happens goes in, what is to be done comes out, and a frame shows it. It is a value, and knows
-/// neither terminal nor bus nor clock.
+/// State of a chat screen: events go in, actions come out, and a frame shows it. A value without access to terminal,
+/// bus and clock.
 public struct ChatModel: Sendable, Equatable {
   static let everybody = ""
 
@@ -12,9 +12,9 @@ public struct ChatModel: Sendable, Equatable {
   var node = MeshView()
   var peers: [String: MeshPeerView] = [:]
   var book = MeshNameBook()
-  /// The nicknames of senders of messages that the service does not list as peers.
+  /// Nicknames of senders that the service does not list as peers.
   private var strangers: [String: String] = [:]
-  /// By peer ID; the one with everybody has none.
+  /// Conversations by peer ID; public messages have the empty key.
   var conversations: [String: Conversation] = [everybody: Conversation()]
   /// The conversation on the screen.
   var current = everybody
@@ -22,20 +22,20 @@ public struct ChatModel: Sendable, Equatable {
   var columns = 80
   var rows = 24
   var isServiceThere = false
-  /// A sentence until the next key.
+  /// Sentence shown until the next key.
   var remark = ""
-  /// The files as they were told last; nil before they were told.
+  /// Files at the last report; nil before the first.
   var files: [UInt32: MeshFileView]?
   private var completion: Completion?
-  /// What was sent before, and where in it the up and down keys are.
+  /// Sent lines, and the index of the recalled one.
   private var sent: [String] = []
   private var recalled: Int?
-  /// The number of the latest message that came.
+  /// Number of the latest received message.
   public private(set) var latest: UInt32 = 0
 
   private static let mostRecalled = 100
 
-  /// - Parameter moment: how milliseconds since 1970 are shown.
+  /// - Parameter moment: formats milliseconds since 1970.
   public init(moment: @escaping @Sendable (UInt64) -> ChatMoment) {
     self.moment = moment
   }
@@ -46,7 +46,7 @@ public struct ChatModel: Sendable, Equatable {
       && left.rows == right.rows && left.isServiceThere == right.isServiceThere && left.remark == right.remark
   }
 
-  /// What is to be done now that this happened.
+  /// Handles an event, and returns the actions that it causes.
   public mutating func handle(_ event: ChatEvent) -> [ChatAction] {
     var actions: [ChatAction] = []
     switch event {
@@ -81,9 +81,9 @@ public struct ChatModel: Sendable, Equatable {
     return actions + markRead()
   }
 
-  // MARK: What comes
+  // MARK: Events of the service
 
-  /// The node was wiped, or is not who it was: what was said is erased, and messages are listed from the first.
+  /// Handles a wipe or a changed identity of the node: messages are erased and listed from the first.
   private mutating func forgetAll() {
     let wasWiped = isServiceThere && conversations.values.contains { $0.hasMessages }
     (latest, files, book, peers) = (0, nil, MeshNameBook(), [:])
@@ -106,7 +106,7 @@ public struct ChatModel: Sendable, Equatable {
       if message.state == .unread, conversations[current]?.firstNew == nil {
         conversations[current]?.firstNew = message.number
       }
-      // What is being read stays where it is, as long as it is kept.
+      // Messages that are being read stay in place as long as they are stored.
       let grown = latestLineCount
       conversations[current]?.scroll += grown
       if conversations[current]?.entries.count ?? 0 <= before { scroll(by: 0) }
@@ -117,14 +117,14 @@ public struct ChatModel: Sendable, Equatable {
     for key in conversations.keys where conversations[key]?.set(number, state) == true { return }
   }
 
-  /// The text of what could not be sent is not lost.
+  /// Restores the text of a message that could not be sent.
   private mutating func failed(_ action: ChatAction, _ sentence: String) {
     switch action {
     case .say(let text), .tell(_, let text):
       if input.isEmpty { input = InputLine(text.hasPrefix("/") ? "/" + text : text) }
     default: break
     }
-    // Nobody asked for that one, and it is tried again with the next message.
+    // The user did not request this action, and the next message repeats it.
     if case .markRead = action { return }
     notice(sentence)
   }
@@ -135,7 +135,7 @@ public struct ChatModel: Sendable, Equatable {
     if !node.id.isEmpty { book.add(own: node.id, nickname: node.nickname) }
   }
 
-  /// Messages are read when their conversation is on the screen, down to its end.
+  /// Marks messages as read when their conversation is displayed to its end.
   private mutating func markRead() -> [ChatAction] {
     guard isServiceThere, isLargeEnough, let conversation = conversations[current], conversation.scroll == 0,
       let number = conversation.latestUnread
@@ -231,7 +231,7 @@ public struct ChatModel: Sendable, Equatable {
 
   // MARK: Conversations
 
-  /// Everybody first, then who is near, then who was; each by name.
+  /// Conversations in order: everybody, peers in range, other peers, blocked peers; each group by name.
   var list: [String] {
     let known = Set(conversations.keys).union(peers.keys).subtracting([Self.everybody])
     let shown = known.filter { id in

@@ -1,7 +1,7 @@
 import Calendar
 import Glibc
 
-/// A time as it is shown.
+/// Formatted time.
 public struct ChatMoment: Sendable, Equatable {
   /// `Sunday 22 November 2026`
   public let day: String
@@ -13,14 +13,14 @@ public struct ChatMoment: Sendable, Equatable {
     self.time = time
   }
 
-  /// Of the machine's time zone.
+  /// Formats a time in the machine's time zone.
   ///
   /// - Parameter milliseconds: since 1970.
   public static func local(_ milliseconds: UInt64) -> ChatMoment {
     LocalTime.parts(Int64(clamping: milliseconds)).map { ChatMoment($0) } ?? ChatMoment(day: "", time: "--:--")
   }
 
-  /// Of UTC.
+  /// Formats a time in UTC.
   public static func utc(_ milliseconds: UInt64) -> ChatMoment {
     var seconds = time_t(clamping: milliseconds / 1000)
     var parts = tm()

@@ -3,13 +3,13 @@ import MeshNaming
 import MeshViews
 import Terminal
 
-/// Texts of peers, made fit for the screen and for lines.
+/// Sanitises texts of peers for screens and lines.
 enum ChatText {
-  /// A text may have 64 KiB.
+  /// Maximum length of a text: 64 KiB.
   private static let limit = 1 << 16
   private static let mostParagraphs = 100
 
-  /// The lines as the sender broke them, each settled; at most 100, and a sentence that says so.
+  /// Returns the lines of a text, sanitised for a screen; at most 100, followed by a count of the rest.
   static func paragraphs(_ text: String) -> [String] { paragraphs(text, settle: DisplayText.settled) }
 
   private static func paragraphs(_ text: String, settle: (String) -> String) -> [String] {
@@ -19,19 +19,19 @@ enum ChatText {
     return shown + (all.count > mostParagraphs ? ["(\(all.count - mostParagraphs) more lines)"] : [])
   }
 
-  /// The same as one line.
+  /// Joins the lines of `paragraphs` to one line.
   static func line(_ text: String) -> String { paragraphs(text).joined(separator: " ⏎ ") }
 
-  /// The text as one line that no screen lays out: `earshot mesh log` shows the same characters.
+  /// Joins the lines to one line for output that is not laid out: `earshot mesh log` shows the same characters.
   static func plainLine(_ text: String) -> String {
     paragraphs(text, settle: { $0 }).joined(separator: " ⏎ ")
   }
 
-  /// A name for the screen: it stays in one piece where lines are broken.
+  /// Name for the screen, without points for line breaks.
   static func name(_ name: String, width: Int = 20) -> String {
     let settled = DisplayText.settled(name)
     guard DisplayText.width(settled) > width else { return unbroken(settled) }
-    // The digits that tell namesakes apart stay.
+    // Keeps the digits that distinguish peers of one name.
     if let mark = settled.lastIndex(of: "#"), [5, 17].contains(settled[mark...].count) {
       let room = width - settled[mark...].count
       return unbroken(DisplayText.cut(String(settled[..<mark]), to: max(1, room)) + settled[mark...])
@@ -39,7 +39,7 @@ enum ChatText {
     return unbroken(DisplayText.cut(settled, to: width))
   }
 
-  /// The name of a peer in a line or a sentence: ``MeshNameBook/label(of:settle:)``.
+  /// Label of a peer in a line or a sentence: ``MeshNameBook/label(of:settle:)``.
   static func label(_ book: MeshNameBook, _ id: String, nickname: String? = nil) -> String {
     guard let nickname else { return unbroken(book.label(of: id) { name($0) }) }
     return unbroken(book.label(of: id, nickname: nickname) { name($0) })

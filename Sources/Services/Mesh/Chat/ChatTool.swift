@@ -2,7 +2,7 @@ import CommandLine
 import Loop
 import Tool
 
-/// What the chat brings to the tool.
+/// Chat commands of the tool.
 public enum ChatTool {
   public static let part = ToolPart(verbs: [verb], status: { _ in "" })
 

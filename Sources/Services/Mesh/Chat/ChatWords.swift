@@ -1,4 +1,4 @@
-/// The commands of the input line, and what is said about them.
+/// Commands of the input line, and their help texts.
 enum ChatWords {
   static let commands: [(name: String, arguments: String, help: String)] = [
     ("/msg", "NAME [TEXT]", "talk to one peer"),

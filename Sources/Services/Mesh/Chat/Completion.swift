@@ -1,13 +1,13 @@
-/// Offers, one after the other, what a word may become.
+/// Cycles through the completions of a word.
 struct Completion: Sendable, Equatable {
   private let before: String
   private let offers: [String]
   private var next = 0
 
   /// - Parameters:
-  ///   - head: the text before the cursor.
-  ///   - names: of peers, those first that are more likely meant.
-  /// - Returns: nil where nothing begins like that.
+  ///   - head: text before the cursor.
+  ///   - names: names of peers, the likeliest first.
+  /// - Returns: nil without a completion.
   init?(_ head: String, commands: [String], names: [String]) {
     if head.hasPrefix("/"), !head.contains(" ") {
       before = ""
@@ -15,7 +15,7 @@ struct Completion: Sendable, Equatable {
     } else if let space = head.firstIndex(of: " "), commands.contains(String(head[..<space])) {
       let begin = head.index(after: space)
       before = String(head[..<begin])
-      // A name with blanks in quotation marks is one name, whatever follows.
+      // A name with spaces is quoted.
       offers = Self.matching(String(head[begin...]), names).map { ($0.contains(" ") ? "\"\($0)\"" : $0) + " " }
     } else {
       let begin = head.lastIndex(of: " ").map { head.index(after: $0) } ?? head.startIndex
@@ -26,7 +26,7 @@ struct Completion: Sendable, Equatable {
     if offers.isEmpty { return nil }
   }
 
-  /// The next offer, with the text before it.
+  /// Next completion, with the text before it.
   mutating func take() -> String {
     defer { next = (next + 1) % offers.count }
     return before + offers[next]

@@ -1,36 +1,36 @@
 import MeshViews
 
-/// What was said in one place: to everybody, or between two.
+/// Messages to everybody, or between two peers.
 struct Conversation: Sendable, Equatable {
   enum Entry: Sendable, Equatable {
     case message(MeshMessageView, paragraphs: [String])
-    /// What this program says, and keeps nowhere.
+    /// Text of this program, not stored.
     case notice(String)
   }
 
-  /// Older entries are not kept.
+  /// Maximum number of entries.
   static let limit = 2000
 
   private(set) var entries: [Entry] = []
-  /// Screen lines below the last one that is shown; 0 shows the latest.
+  /// Number of screen lines below the last visible one; 0 shows the latest.
   var scroll = 0
-  /// The first message that was new when the conversation came onto the screen.
+  /// First message that was new when the conversation was opened.
   var firstNew: UInt32?
 
   private(set) var unread = 0
   private(set) var firstUnread: UInt32?
-  /// The number of the latest message that was not seen.
+  /// Number of the latest unread message.
   private(set) var latestUnread: UInt32?
   private(set) var hasMessages = false
 
   mutating func add(_ message: MeshMessageView) {
     append(.message(message, paragraphs: ChatText.paragraphs(message.text)))
     hasMessages = true
-    // Where older ones went just now, it is counted already.
+    // `append` may have counted the message when it dropped older ones.
     if message.state == .unread, latestUnread != message.number { count(message.number) }
   }
 
-  /// Removes everything from the screen. The service keeps the messages.
+  /// Clears the screen. The service still stores the messages.
   mutating func clear() {
     (entries, scroll, firstNew) = ([], 0, nil)
     countAll()
@@ -38,7 +38,7 @@ struct Conversation: Sendable, Equatable {
 
   mutating func add(notice: String) { append(.notice(notice)) }
 
-  /// - Returns: whether the message is here.
+  /// - Returns: whether the conversation has the message.
   mutating func set(_ number: UInt32, _ state: MeshMessageView.State) -> Bool {
     for index in entries.indices.reversed() {
       guard case .message(var message, let paragraphs) = entries[index], message.number == number else { continue }
@@ -62,7 +62,7 @@ struct Conversation: Sendable, Equatable {
 
   private mutating func append(_ entry: Entry) {
     entries.append(entry)
-    // Not one by one: that would move all of them each time.
+    // Dropping entries one by one would move all others each time.
     guard entries.count > Self.limit + Self.limit / 10 else { return }
     entries.removeFirst(entries.count - Self.limit)
     countAll()

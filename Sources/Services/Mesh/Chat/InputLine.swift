@@ -1,8 +1,8 @@
 import Terminal
 
-/// The line that is being written: its characters, and the cursor between them.
+/// Edited line of input: characters and cursor.
 struct InputLine: Sendable, Equatable {
-  /// As much as one message may have.
+  /// Maximum length of a message, in bytes.
   static let longest = 1 << 16
 
   private(set) var characters: [Character] = []
@@ -18,12 +18,12 @@ struct InputLine: Sendable, Equatable {
     cursor = characters.count
   }
 
-  /// - Returns: false where there is no room for it.
+  /// - Returns: false if the text would exceed `longest`.
   @discardableResult
   mutating func insert(_ text: String) -> Bool {
     let clean = Self.clean(text)
     guard self.text.utf8.count + clean.utf8.count <= Self.longest else { return false }
-    // A mark joins the character before it.
+    // A combining mark joins the character before it.
     let before = cursor > 0 ? String(characters[cursor - 1]) : ""
     let joined = Array(before + clean)
     characters.replaceSubrange(cursor - (cursor > 0 ? 1 : 0)..<cursor, with: joined)
@@ -67,13 +67,13 @@ struct InputLine: Sendable, Equatable {
   mutating func moveToBegin() { cursor = 0 }
   mutating func moveToEnd() { cursor = characters.count }
 
-  /// What is seen of it in so many columns, the cursor's place included, and the cursor's column.
+  /// Visible part of the line for a number of columns, including the cursor's, and the cursor's column.
   func window(_ columns: Int) -> (text: String, cursor: Int) {
     let shown = characters.map { $0.isNewline ? "⏎" : DisplayText.settled(String($0)) }
     let widths = shown.map { DisplayText.width($0) }
     var begin = cursor
     var column = 0
-    // The cursor itself stands in one column.
+    // The cursor takes one column.
     while begin > 0, column + widths[begin - 1] < columns {
       begin -= 1
       column += widths[begin]
@@ -88,7 +88,7 @@ struct InputLine: Sendable, Equatable {
     return (text, column)
   }
 
-  /// Line ends stay, other controls go.
+  /// Removes control characters other than line ends.
   private static func clean(_ text: String) -> String {
     var result = String.UnicodeScalarView()
     for scalar in text.unicodeScalars {

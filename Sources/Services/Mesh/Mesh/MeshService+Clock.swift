@@ -3,15 +3,15 @@ import Common
 import Journal
 import Loop
 
-/// The time of day: phones drop what is off by two minutes, so nothing is said before the clock is known to be right. Facts:
-/// bitchat.md section 16.
+/// Time of day. Phones drop packets that deviate by two minutes, so the node sends none before the clock is known to be
+/// right. Facts: bitchat.md section 16.
 extension MeshService {
-  /// 2026-01-01: no clock that is right is earlier.
+  /// 2026-01-01, in milliseconds since 1970: earlier clocks are wrong.
   private static let earliest: Int64 = 1_767_225_600_000
-  /// How often it is asked whether a time service has come, as long as none has.
+  /// Interval between checks for a time service, until there is one.
   private static let pause = Duration.seconds(10)
 
-  /// How often what is too old goes.
+  /// Interval between removals of expired items.
   private static let ageing = Duration.seconds(600)
 
   func watchClock() {
@@ -32,7 +32,7 @@ extension MeshService {
     age()
   }
 
-  /// Has the disk forget what is too old. A clock that may be wrong makes nothing old.
+  /// Removes expired items from the store. Nothing expires while the clock may be wrong.
   func age() {
     guard isStarted, isClockTrusted else { return ageTimer.set(nil) }
     keeper.age(at: time)

@@ -2,7 +2,7 @@ import Bitchat
 import Common
 
 extension MeshService {
-  /// How often each thing happened since the start.
+  /// Counters since the start.
   var tallies: [Tally] {
     let lost = dropped.reduce(0) { $0 + $1.value }
     return (engine?.counters.tallies ?? []) + (engine?.noiseTallies ?? []) + use.tallies(at: scheduler.now) + [

@@ -2,18 +2,18 @@ import Bitchat
 import Common
 import Loop
 
-/// What a node spends: one on the mains listens all the time, one on a battery a fifteenth of it.
+/// Power settings: on mains the node scans continuously, on battery a fifteenth of the time.
 extension MeshService {
-  /// What the node lives on.
+  /// Power source of the node.
   public enum Power: String, Sendable, CaseIterable {
     case mains
     case battery
   }
 
-  /// From one advertisement to the next.
+  /// Advertising interval.
   var advertisingInterval: Duration { settings.power == .battery ? .seconds(1) : .milliseconds(200) }
 
-  /// Whether it is time to scan. On a battery it is looked at again when that changes.
+  /// Whether to scan now. On battery, schedules the next check.
   func isScanDue() -> Bool {
     guard settings.power == .battery else {
       dutyTimer.set(nil)
@@ -24,8 +24,8 @@ extension MeshService {
     return duty.isListening
   }
 
-  /// A packet goes out. What somebody says may be the beginning of a conversation, for which a node on a battery wakes up; announces, and
-  /// what neighbours ask each other all day, are not.
+  /// Records a sent packet. A message may begin a conversation, so a node on battery scans. Announces and sync do not
+  /// have this effect.
   func note(sent bytes: [UInt8], _ kind: PacketClass) {
     guard settings.power == .battery, kind != .announce, kind != .syncAnswer,
       bytes.count > 1, bytes[1] != MessageType.requestSync.rawValue
@@ -33,14 +33,14 @@ extension MeshService {
     noteTraffic()
   }
 
-  /// Somebody has said something.
+  /// Records traffic, and scans if the node is on battery.
   func noteTraffic() {
     guard settings.power == .battery else { return }
     duty.traffic(at: scheduler.now)
     if scan == nil { listen() }
   }
 
-  /// Takes on another way to live.
+  /// Applies a changed power source.
   func powerChanged(from old: Power) {
     guard settings.power != old, isStarted, engine != nil, server != nil else { return }
     duty = ScanDuty()

@@ -6,18 +6,18 @@ import MeshNaming
 import MeshStore
 
 extension MeshService {
-  /// Section `[Mesh]`. What the engine does has its default there.
+  /// Section `[Mesh]`. Defaults of the engine are set there.
   public struct Settings: SettingsSection {
-    /// What the node does for others and for local programs.
+    /// Role of the node for peers and local programs.
     public enum Role: String, Sendable, CaseIterable {
       case node
-      /// It passes on what others say, stores nothing and answers no private message.
+      /// Relays packets, stores nothing, and answers no private message.
       case relay
-      /// It carries many letters of those who are not there.
+      /// Carries many courier envelopes.
       case mailbox
     }
 
-    /// When a link is cut whose peer is silent.
+    /// Idle timeout of links.
     public enum Monitor: String, Sendable, CaseIterable {
       case standard = "default"
       case strict
@@ -27,29 +27,29 @@ extension MeshService {
     public var nickname = "earshot"
     public var role = Role.node
     public var relayPolicy = RelayPolicy.mains
-    /// How long public lines are kept on the disk; zero: in memory alone.
+    /// Time for which public messages are stored on disk; zero stores them in memory only.
     public var archive = Duration.seconds(6 * 3600)
-    /// The most bytes that received files have together, and how long they are kept.
+    /// Maximum bytes of received files, and how long they are stored.
     public var fileStore = 64 << 20
     public var filesFor = Duration.seconds(7 * 24 * 3600)
-    /// Neighbours that the node has at most.
+    /// Maximum number of neighbours.
     public var links = 7
     public var monitor = Monitor.standard
-    /// Letters of others that a mailbox carries at most.
+    /// Maximum envelopes that a mailbox carries.
     public var courierEnvelopes = 1000
     public var power = Power.mains
-    /// The highest time to live that encrypted packets are passed on with; 0: no limit.
+    /// Maximum TTL of relayed encrypted packets; 0 for no limit.
     public var encryptedRelayLimit = 0
     public var padsAll = false
     public var blocksRelay = false
     public var trustsClock = false
-    /// The dialect that the node prefers, and those of single peers.
+    /// Preferred dialect, and dialects of single peers.
     public var dialect = MeshDialect.live
     public var dialects: [PeerDialect] = []
-    /// Lines in the journal that one kind of event may cause in a minute. The house's `[Log]` says how many.
+    /// Journal lines per kind of event and minute, from section `[Log]`.
     public var linesPerPeer = LogSettings().linesPerPeer
 
-    /// The dialect that a peer is spoken to in.
+    /// Configured dialect of a peer.
     public struct PeerDialect: Hashable, Sendable {
       public let peer: PeerID
       public let dialect: MeshDialect
@@ -58,7 +58,7 @@ extension MeshService {
         (self.peer, self.dialect) = (peer, dialect)
       }
 
-      /// Reads a peer ID or a fingerprint, a colon and a dialect; nil for anything else.
+      /// Parses a peer ID or a fingerprint, a colon and a dialect; nil for other text.
       init?(_ word: String) {
         let parts = word.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, let dialect = MeshDialect(rawValue: String(parts[1])) else { return nil }
@@ -71,15 +71,15 @@ extension MeshService {
 
     public init() {}
 
-    /// The settings that a configuration holds for the mesh.
+    /// Reads the settings of the mesh from a configuration.
     public init(_ configuration: Configuration) {
       self = configuration[Settings.self]
       linesPerPeer = configuration[LogSettings.self].linesPerPeer
-      // One link of the adapter stays free for a visitor of another service.
+      // One link of the adapter stays free for a client of another service.
       links = min(links, max(1, configuration[RadioSettings.self].links - 1))
     }
 
-    /// What governs what is kept.
+    /// Settings of the store.
     var kept: MeshKeeper.Settings {
       var kept = MeshKeeper.Settings(archive: archive)
       (kept.fileBytes, kept.filesFor) = (fileStore, filesFor)
@@ -106,14 +106,15 @@ extension MeshService {
 extension MeshService.Settings {
   public static let section = "Mesh"
 
-  /// In MiB: the log 20, the archive 6, the queues of the links 12, packets that are put together 8, texts that wait to be sent, with
-  /// what each piece takes, 24, files that came and wait for the disk 8, those on their way 16, and those that programs have open 32.
+  /// Maximum memory in bytes. In MiB: log 20, archive 6, queues of links 12, reassembly 8, outgoing texts with the
+  /// overhead of their fragments 24. Received files waiting for the disk 8, outgoing files 16, files opened by programs
+  /// 32.
   public var memory: Int { enabled ? (126 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
 
-  /// The longest nickname in bytes; the apps show no more.
+  /// Maximum length of a nickname, in bytes; the apps show no more.
   static let nicknameBytes = 60
 
-  /// The most peers whose dialect is configured.
+  /// Maximum peers with a configured dialect.
   private static let dialectLimit = 64
 
   private static let dialectsKind = ValueKind<[PeerDialect]>.words(

@@ -7,7 +7,7 @@ import MeshStore
 import Radio
 import Store
 
-/// A node of the mesh: an engine, the links that a radio has for it, and what is kept for the next run.
+/// Node of the mesh: an engine, its links at the radio, and persistent data.
 @LoopActor
 public final class MeshService {
   public internal(set) var settings: Settings
@@ -17,12 +17,12 @@ public final class MeshService {
   let keeper: MeshKeeper
   let makeRandom: @LoopActor () -> any RandomSource & Sendable
 
-  /// Nil until it is known who the node is.
+  /// Nil until the identity of the node is known.
   var engine: MeshEngine?
   var isStarted = false
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
 
-  /// Peers whose news the disk has not got yet: MeshService+Peers.
+  /// Peers with changes that are not stored yet: MeshService+Peers.
   var unkeptNews: Set<PeerID> = []
   lazy var newsTimer = Deadline(scheduler) { [weak self] in self?.keepNews() }
 
@@ -33,85 +33,85 @@ public final class MeshService {
   private var wasWaitingForClock = false
   lazy var ageTimer = Deadline(scheduler) { [weak self] in self?.age() }
 
-  // Links: MeshService+Links, MeshService+Serving, MeshService+Finding.
+  // Links: MeshService+Links, MeshService+Places, MeshService+Finding.
   var ports: [LinkID: MeshPort] = [:] {
     didSet { if ports.count != oldValue.count { use.connect(ports.count, at: scheduler.now) } }
   }
   var server: (any GATTServer)?
   var overheard = OverheardFrames()
-  /// While the last words go out.
+  /// Timer while the last packets are sent.
   var leaving: Registration?
   var advertisement: Registration? { didSet { use.advertise(advertisement != nil, at: scheduler.now) } }
   var scan: Registration? { didSet { use.scan(scan != nil, at: scheduler.now) } }
   var watches: [Registration] = []
   var finder = NeighbourFinder()
   var attempt: Attempt?
-  /// While another service awaits a person, the mesh connects to nobody before this.
+  /// End of the pause in connecting while another service expects a person.
   var restsUntil = Instant.zero
   lazy var findTimer = Deadline(scheduler) { [weak self] in self?.find() }
-  /// Addresses that get no link for a while, with the time.
+  /// Addresses that get no link, with the end of the ban.
   var refused: [BluetoothAddress: Instant] = [:]
 
-  // What the radio is asked for: MeshService+Power.
+  // Radio usage: MeshService+Power.
   var use = RadioUse()
   var duty = ScanDuty()
   lazy var dutyTimer = Deadline(scheduler) { [weak self] in self?.listen() }
 
   // Messages and peers: MeshService+Messages, MeshService+Peers.
   var log = MessageLog()
-  /// Messages that the disk has not taken yet, by their numbers, and notices of favour.
+  /// Messages that are not stored yet, by number, and favourite notices.
   var unkept: [UInt32: MessageLog.Received] = [:]
   var unkeptNotices: [PeerID: [Bitchat.MessageID]] = [:]
   var marks: [PeerID: PeerMarks] = [:]
-  /// Why things of peers are not taken.
+  /// Reasons why things from peers are rejected.
   var troubles = PeerTroubles()
-  /// Limits how many peers are newly stored because they sent something to everybody: MeshService+Contacts.
+  /// Limits how many peers per minute are newly stored because of public messages: MeshService+Contacts.
   var writersNoted = RateLimiter<Bool>(perMinute: MeshService.writersPerMinute, capacity: 1)
-  /// Limits how many renames of a peer are reported: MeshService+Names.
+  /// Limits the reported renames per peer: MeshService+Names.
   var renamesTold = RateLimiter<PeerID>(perMinute: MeshService.renamesPerMinute, capacity: 256)
-  /// What became of proofs that peers were asked for: MeshService+Proofs.
+  /// Results of requested proofs: MeshService+Proofs.
   var proofs = ProofBoard()
-  /// Traces of what wipes have erased; nil without a wipe in the last day.
+  /// Hashes of what wipes have erased; nil without a wipe in the last day.
   var erased: ErasedTraces?
-  /// Whether the disk has refused a wipe, and nothing was kept or read since.
+  /// Whether a wipe has failed, and nothing was stored or read since.
   private var isWipeOwed = false
-  /// The nickname that was set over the bus; nil for that of the settings.
+  /// Nickname set over D-Bus; nil for that of the settings.
   var chosenNickname: String?
   var dropped: [PacketClass: UInt64] = [:]
-  /// Frames that the radio has taken.
+  /// Number of frames accepted by the radio.
   var sent: UInt64 = 0
-  /// Frames that a link did not take: its peer is gone, or never subscribed.
+  /// Number of frames that a link rejected: its peer is gone, or never subscribed.
   var unreachable: UInt64 = 0
   var told: RateLimiter<Line>
 
-  // Observers: the faces, and the house.
+  // Observers: the D-Bus adaptors, and the host.
   let changes = Observers<Void>()
-  /// Called once the links are left, in this order: a wipe goes on then.
+  /// Called in order when all links have ended; a wipe continues then.
   var whenLeft: [@LoopActor () -> Void] = []
-  /// Called when it is known what an earlier run kept.
+  /// Called when the persistent data is loaded.
   var whenRestored: (@LoopActor () -> Void)?
   var restoreTimer: Registration?
   let peerChanges = Observers<PeerID>()
-  /// A favourite or verified peer has another nickname.
+  /// Notifies of new nicknames of favourite and verified peers.
   let renames = Observers<(peer: PeerID, before: String, now: String)>()
   let arrivals = Observers<UInt32>()
   let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
 
   // Files and pings: MeshService+Files, MeshService+Ping.
   var files = FileLog()
-  /// Files that came and that the disk does not have yet.
+  /// Received files that are not stored yet.
   var intake = FileIntake()
-  /// The numbers of files that are arriving.
+  /// Numbers of incoming files.
   var fileArrivalNumbers = FileArrivals()
   lazy var intakeTimer = Deadline(scheduler) { [weak self] in self?.keepWaitingFiles() }
   var pings: [UInt32: @LoopActor (Pong) -> Void] = [:]
   var lastPing: UInt32 = 0
-  /// A file is there, or no longer.
+  /// Notifies of added, changed and removed files.
   let fileChanges = Observers<UInt32>()
   let fileArrivals = Observers<UInt32>()
   let fileProgress = Observers<(number: UInt32, state: String)>()
 
-  /// Kinds of lines in the journal that peers can bring about.
+  /// Kinds of journal lines that peers can cause.
   enum Line: Hashable, Sendable {
     case cut(MeshEngine.CutReason)
     case link
@@ -120,8 +120,8 @@ public final class MeshService {
   }
 
   /// - Parameters:
-  ///   - keeper: what outlives the run.
-  ///   - random: makes the sources of keys and nonces.
+  ///   - keeper: persistent store.
+  ///   - random: makes random sources for keys and nonces.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, keeper: MeshKeeper,
     clock: any WallClock = SystemWallClock(),
@@ -140,11 +140,11 @@ public final class MeshService {
     keeper.onFilesRemoved = { [weak self] in self?.filesGone($0) }
   }
 
-  // MARK: Beginning and end
+  // MARK: Start and stop
 
-  /// Finds out who the node is, and takes part in the mesh from then on.
+  /// Loads the identity of the node, and joins the mesh.
   ///
-  /// - Parameter then: called once, when it is known what an earlier run kept.
+  /// - Parameter then: called once, when the persistent data is loaded.
   public func start(then: @escaping @LoopActor () -> Void = {}) {
     guard !isStarted else { return then() }
     isStarted = true
@@ -157,7 +157,7 @@ public final class MeshService {
           Log.shared.warning("\(warning)", id: .meshStoreDegraded, .protocolName("bitchat"))
         }
       case .failure(let error) where error.reason == .keyMissing:
-        // As somebody else it would be of no use to those who know it, and what it is may come back with the key.
+        // A node with another identity is useless to its peers, and the key may be restored.
         Log.shared.error("The mesh does not start: \(error)", id: .meshLocked, .error(error), .protocolName("bitchat"))
         changed()
         return then()
@@ -176,20 +176,20 @@ public final class MeshService {
     return KeptMesh(identity: MeshEngine.Identity(randomFrom: &random))
   }
 
-  /// What governs the engine, by the settings and the radio.
+  /// Configuration of the engine, from the settings and the radio.
   private var engineConfiguration: MeshEngine.Configuration {
     var configuration = settings.engine(nickname: nickname)
     configuration.longestWrite = longestWrite
     return configuration
   }
 
-  /// What neighbours are told, lest they write what is lost here.
+  /// Longest write, in bytes, that is announced to neighbours, because longer ones are lost here; nil without a limit.
   private var longestWrite: UInt16? {
     let longest = radio.status.traits.longestWrite
     return longest < ATT.valueLimit ? UInt16(longest) : nil
   }
 
-  /// The radio may be another one, or another release.
+  /// Updates the limit on writes after a change of the radio or its release.
   func lookAtWrites() {
     guard let engine, engine.configuration.longestWrite != longestWrite else { return }
     self.engine?.configuration.longestWrite = longestWrite
@@ -204,7 +204,7 @@ public final class MeshService {
       identity: kept.identity, configuration: engineConfiguration, random: makeRandom())
     let (now, time) = (scheduler.now, time)
     engine.erased = erased
-    // They come in the order in which they were met last.
+    // The pins are in order of the last contact.
     for (place, pin) in kept.pins.enumerated() {
       engine.restorePin(
         of: pin.peer, pin.key, isProven: pin.isProven, at: now.advanced(by: .nanoseconds(place - kept.pins.count)))
@@ -242,7 +242,7 @@ public final class MeshService {
     keep(superfluous.map { .carriedNoMore($0.id) })
   }
 
-  /// Begins to be a neighbour.
+  /// Joins the mesh.
   private func join() {
     watchClock()
     handle(.start)
@@ -258,7 +258,7 @@ public final class MeshService {
     changed()
   }
 
-  /// Says that it leaves, and leaves.
+  /// Sends a leave and leaves the mesh.
   public func stop() {
     guard isStarted else { return }
     isStarted = false
@@ -272,9 +272,9 @@ public final class MeshService {
     changed()
   }
 
-  /// Destroys all that is kept, leaves the mesh, and begins with a new identity.
+  /// Erases all persistent data, leaves the mesh, and begins with a new identity.
   ///
-  /// - Parameter then: called when nothing of it is left on the disk, or with what keeps it there.
+  /// - Parameter then: called when nothing is left on the disk, or with the error that prevents it.
   public func wipe(then: @escaping @LoopActor ((any CodedError)?) -> Void) {
     handle(.stop)
     let survivors = survivors()
@@ -291,7 +291,7 @@ public final class MeshService {
     }
   }
 
-  /// What outlives a wipe. Neighbours go on giving what is erased now, and must not bring it back.
+  /// Data that survives a wipe. Neighbours still send the erased packets, which must not come back.
   private func survivors() -> WipeSurvivors {
     var random = makeRandom()
     var traces = erased ?? ErasedTraces(randomFrom: &random)
@@ -324,7 +324,7 @@ public final class MeshService {
     }
   }
 
-  /// Takes on what can change while it runs.
+  /// Applies settings that can change at run time.
   public func apply(_ settings: Settings) {
     var settings = settings
     settings.role = self.settings.role
@@ -353,7 +353,7 @@ public final class MeshService {
     perform(actions)
   }
 
-  /// Carries the actions out, in order, and sets the timer.
+  /// Performs the actions in order, and sets the timer.
   func perform(_ actions: [MeshEngine.Action]) {
     var changes: [MeshChange] = []
     for action in actions {
@@ -400,7 +400,7 @@ public final class MeshService {
   }
 
   private func entered(_ state: MeshEngine.State) {
-    // Those that heard nothing from this node have made no link, and may now.
+    // Peers that received nothing from this node have made no link, and may now.
     if wasWaitingForClock, state != .waitingForClock {
       finder.forgive()
       find()
@@ -414,7 +414,7 @@ public final class MeshService {
 
   func changed() { changes.call() }
 
-  /// The disk is in trouble, or no longer: then it has what senders were not told of.
+  /// Handles a changed state of the store. After a recovery, senders get the receipts that are due.
   private func keeperChanged() {
     if keeper.trouble == nil, !unkept.isEmpty || !unkeptNotices.isEmpty {
       scheduler.soon { [weak self] in self?.acknowledgeUnkept() }
@@ -422,11 +422,11 @@ public final class MeshService {
     changed()
   }
 
-  // MARK: For the house
+  // MARK: For the host
 
   public var state: MeshEngine.State { engine?.state ?? .stopped }
 
-  /// What is wrong, or what this machine gives away, and what to do, for a person; empty where nothing is.
+  /// Problem or advice for people; empty if there is none.
   public var reason: String {
     if isWipeOwed { return "\(keeper.trouble.map { "\($0) " } ?? "")\(Self.owedWipe)" }
     return keeper.trouble ?? hindrance ?? advice
@@ -435,7 +435,7 @@ public final class MeshService {
   private static let owedWipe =
     "Not all of what the mesh has kept is erased. To try it again: earshot mesh wipe. The node is off the air until then."
 
-  /// Why nothing can be said now, in a sentence; nil where nothing is in the way.
+  /// Reason why nothing can be sent now, in a sentence; nil if sending is possible.
   var hindrance: String? {
     switch state {
     case .stopped: keeper.trouble ?? (isStarted ? "The mesh is starting." : "The mesh is stopped.")
@@ -444,15 +444,15 @@ public final class MeshService {
     }
   }
 
-  /// What confirms a wipe; nil where there is nothing to wipe yet.
+  /// Word that confirms a wipe; nil if there is nothing to wipe.
   var wipeWord: String? {
     engine?.identity.id.description ?? (isWipeOwed || keeper.error?.reason == .keyMissing ? "unknown" : nil)
   }
 
-  /// How many envelopes it carries for others.
+  /// Number of envelopes carried for others.
   public var carried: Int { engine?.carried ?? 0 }
 
-  /// What the radio costs the mesh, and what the machine tells about itself.
+  /// Limits of the radio for the mesh, and facts about privacy.
   private var advice: String {
     let traits = radio.status.traits
     let lost =
@@ -483,6 +483,6 @@ public final class MeshService {
 
   public var nickname: String { chosenNickname ?? settings.nickname }
 
-  /// The peers that it has links with.
+  /// Number of neighbours.
   public var neighbours: Int { engine?.neighbours.count ?? 0 }
 }

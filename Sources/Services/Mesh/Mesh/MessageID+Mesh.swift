@@ -15,7 +15,7 @@ extension Journal.MessageID {
     It has told its neighbours, and has no links any more.
     """)
 
-  /// The clock is not known to be right, so the node says nothing.
+  /// The clock is not known to be right, so the node sends nothing.
   static let meshClock = Journal.MessageID(
     "MeshClock", "c1a9d47e35f84b0796e2b8f0d4137a65", "The clock is not known to be right, so the mesh says nothing",
     """
@@ -24,7 +24,7 @@ extension Journal.MessageID {
     on a machine whose clock is right without one, set TrustClock=yes in [Mesh].
     """)
 
-  /// Something is wrong with keeping the mesh's identity and messages.
+  /// Storing the mesh's identity and messages fails.
   static let meshStoreDegraded = Journal.MessageID(
     "MeshStoreDegraded", "2b7e4f60a8c14d93851e9d6c30f7ab42", "Something is wrong with keeping the mesh's messages",
     """
@@ -32,7 +32,7 @@ extension Journal.MessageID {
     arrived only when the disk has taken them. earshot mesh show says so for as long as it lasts.
     """)
 
-  /// What the mesh keeps is sealed with a key that is not there.
+  /// The mesh's data is sealed with a key that is missing.
   static let meshLocked = Journal.MessageID(
     "MeshLocked", "46f1d0a97b3e4c58a2e90d17c8b5f362", "What the mesh keeps is sealed with a key that is not there",
     """
@@ -48,14 +48,14 @@ extension Journal.MessageID {
     The message says why. An address that sends nothing but garbage gets no link for five minutes.
     """)
 
-  /// The identity and everything that was said are erased.
+  /// The identity and all messages are erased.
   static let meshWiped = Journal.MessageID(
     "MeshWiped", "7a60c3d8e1954b2f8d04a9f6b2375ce1", "The mesh's identity and messages are erased",
     """
     Somebody asked for it: earshot mesh wipe. The node has a new identity; peers know it as somebody else.
     """)
 
-  /// A peer answered, and could not prove that it has the keys of a verification code.
+  /// A peer answered, and could not prove that it owns a verification code.
   static let meshProofWrong = Journal.MessageID(
     "MeshProofWrong", "b09c6d12e7f84a35a1d83f5c6b24e907", "A peer could not prove that a verification code is its own",
     """
@@ -63,7 +63,7 @@ extension Journal.MessageID {
     Have the code shown anew, face to face; if it happens again, the code and the peer are not of one person.
     """)
 
-  /// Every id of the mesh.
+  /// All message IDs of the mesh.
   static let mesh: [Journal.MessageID] = [
     .meshStarted, .meshStopped, .meshClock, .meshStoreDegraded, .meshLocked, .meshLinkCut, .meshWiped,
     .meshProofWrong,

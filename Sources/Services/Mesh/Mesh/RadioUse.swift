@@ -1,8 +1,8 @@
 import Common
 
-/// What the radio is asked for: how long it scans, advertises and holds links. A value.
+/// Use of the radio: time of scanning, advertising and links.
 struct RadioUse: Sendable {
-  /// How long something goes on, or for how many together.
+  /// Accumulated time of an activity, times the number of its instances.
   private struct Meter: Sendable {
     private var total = Duration.zero
     private var since: Instant?
@@ -29,7 +29,7 @@ struct RadioUse: Sendable {
 
   func scanned(at now: Instant) -> Duration { scanning.total(at: now) }
 
-  /// Whole seconds; those of links are added up.
+  /// Whole seconds; those of links are summed.
   func tallies(at now: Instant) -> [Tally] {
     [
       Tally("ScanSeconds", Self.seconds(scanning.total(at: now))),

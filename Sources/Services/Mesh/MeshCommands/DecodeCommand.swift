@@ -5,7 +5,7 @@ import Glibc
 import Loop
 import Tool
 
-/// `earshot mesh decode`: what packets say, without the service.
+/// Runs `earshot mesh decode`: describes packets without the service.
 @LoopActor
 struct DecodeCommand {
   private let path: String
@@ -18,7 +18,7 @@ struct DecodeCommand {
     path = line.argument("FILE") ?? "-"
   }
 
-  /// Each line is answered as soon as it is read: whoever writes into a pipe sees what becomes of it.
+  /// Describes each line as soon as it is read, so that a pipe shows results immediately.
   mutating func run() throws(Failure) -> ExitCode {
     let descriptor = path == "-" ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw FileOutput.failure(path, "read") }

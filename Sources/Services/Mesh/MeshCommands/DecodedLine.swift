@@ -1,17 +1,17 @@
 import Bitchat
 import CommandLine
 
-/// A line of hexadecimal digits, and what it says: a packet, or why it is none.
+/// Description of a packet given in hexadecimal digits, or the error.
 struct DecodedLine: Equatable {
-  /// The number of the line, and the fields of the packet, or `error` and `sentence`.
+  /// Line number, and the fields of the packet, or `error` and `sentence`.
   let json: JSONValue
   let isPacket: Bool
 
-  /// The most bytes of a line: two digits for each byte of the longest packet there is, and as many blanks.
+  /// Maximum length of a line, in bytes: two digits for each byte of the longest packet, and about as many spaces.
   static let limit = 4 << 20
 
-  /// - Parameter number: which line it is, from 1.
-  /// - Returns: nil for a line of blanks, which is no packet and is not meant to be one.
+  /// - Parameter number: line number, from 1.
+  /// - Returns: nil for an empty line.
   init?(_ line: LineCutter.Line, number: Int) {
     let fields: [JSONValue.Member]
     switch line {

@@ -2,7 +2,7 @@ import Bitchat
 import CommandLine
 
 extension JSONValue {
-  /// What a packet says, as JSON.
+  /// Converts a description of a packet to JSON.
   init(_ described: Described) {
     switch described {
     case .text(let text): self = .string(text)

@@ -4,9 +4,9 @@ import MeshNaming
 import MeshViews
 import Terminal
 
-/// The files of the mesh, a line each, the oldest first.
+/// Table of the mesh's files, oldest first.
 enum FileList {
-  /// - Parameter time: how a moment is written, given in milliseconds since 1970.
+  /// - Parameter time: formats milliseconds since 1970.
   static func text(
     _ files: [MeshFileView], _ names: MeshNameBook, width: Int?, colour: Bool,
     time: (UInt64) -> String = LocalTime.text

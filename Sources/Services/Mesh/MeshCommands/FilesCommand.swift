@@ -22,7 +22,7 @@ struct FilesCommand {
     let wanted = ["save", "cancel", "delete"].filter { line.integer($0) != nil }
     guard wanted.count <= 1 else { throw Failure(.usage, "Only one of --save, --cancel and --delete can be done.") }
     if line.value("output") != nil, wanted != ["save"] { throw Failure(.usage, "--output goes with --save.") }
-    // Only --save writes a file. The place is checked before the service is asked for the content.
+    // Only --save writes a file. The path is checked before the content is requested.
     let place = wanted == ["save"] ? try FilePlace(line.value("output") ?? "./") : nil
     try await client.connect()
     let objects = try await client.objects()
@@ -58,7 +58,7 @@ struct FilesCommand {
     return .ok
   }
 
-  /// A file takes the place of no other one, unless the user names the file.
+  /// Saves a file, without replacing an existing one unless the user names it.
   private func save(_ file: MeshFileView, _ path: ObjectPath, _ place: FilePlace) async throws(Failure) -> ExitCode {
     let values = try await client.call(path, MeshNames.fileInterface, "Open", [])
     guard let descriptor = values.first?.asDescriptor else {

@@ -1,9 +1,9 @@
-/// Cuts what a file or a pipe gives, piece by piece, into its lines. A line is kept up to a limit.
+/// Splits a stream into lines, with a maximum length.
 struct LineCutter {
   enum Line: Equatable {
-    /// Without its end.
+    /// Line without its terminator.
     case text(String)
-    /// It has more bytes than the limit.
+    /// Line that exceeds the limit.
     case tooLong
   }
 
@@ -11,12 +11,12 @@ struct LineCutter {
   private var line: [UInt8] = []
   private var isTooLong = false
 
-  /// - Parameter limit: the most bytes of a line.
+  /// - Parameter limit: maximum bytes of a line.
   init(limit: Int) {
     self.limit = limit
   }
 
-  /// The lines that end in these bytes.
+  /// Returns the lines that end in these bytes.
   mutating func take(_ bytes: some Sequence<UInt8>) -> [Line] {
     var lines: [Line] = []
     for byte in bytes {
@@ -31,7 +31,7 @@ struct LineCutter {
     return lines
   }
 
-  /// The last line, which ends with the file; nil if it is empty.
+  /// Returns the unterminated last line; nil if it is empty.
   mutating func finish() -> Line? {
     line.isEmpty ? nil : cut()
   }

@@ -6,22 +6,22 @@ import MeshViews
 import Terminal
 import Tool
 
-/// `earshot mesh log`: what was said, and with `--follow` what is said from now on.
+/// Runs `earshot mesh log`: lists messages, and with `--follow` new ones.
 @LoopActor
 final class LogCommand {
   private let client: Client
   private let line: ParsedCommand
   private var state: MeshState?
-  /// The number of the last message that was fetched.
+  /// Number of the last fetched message.
   private var last: UInt32 = 0
-  /// The conversation that is asked for: a peer ID; nil for all.
+  /// Peer ID of the requested conversation; nil for all.
   private var peer: String?
-  /// What signals told since they were looked at last.
+  /// Signals since the last look.
   private var hasNews = false
   private var changes: [(message: Int, state: String)] = []
   private var isGone = false
   private var news: CheckedContinuation<Void, Never>?
-  /// The own messages that were written, with what was said of their states.
+  /// Reported states of own messages, by number.
   private var written: [Int: String] = [:]
 
   init(_ client: Client, _ line: ParsedCommand) {
@@ -36,7 +36,7 @@ final class LogCommand {
     self.state = state
     if let name = line.value("with") { peer = try state.id(of: name) }
     let follows = line.flag("follow")
-    // Before the messages are asked for: what comes in between is not lost.
+    // Subscribes before fetching, so that no message is missed.
     let signals = follows ? client.onSignal { [weak self] in self?.signal($0) } : nil
     let watch = follows ? client.bus.watchName(client.service) { [weak self] in if $0 == nil { self?.lost() } } : nil
     defer {
@@ -56,12 +56,12 @@ final class LogCommand {
 
   // MARK: Fetching
 
-  /// The messages after the last one, page by page; of all that there are those at the end.
+  /// Fetches the messages after the last one, page by page, and returns the last `limit`.
   private func fetch(limit: Int = .max) async throws(Failure) -> [MeshMessageView] {
     var messages: [MeshMessageView] = []
     while true {
       let page = try await client.meshMessages(after: last)
-      // Their numbers grow; a service that says otherwise is not asked for ever.
+      // Ends if the numbers do not grow, so that a faulty service cannot cause an endless loop.
       guard let newest = page.last?.number, newest > last else { return messages }
       last = newest
       messages = (messages + page.filter { peer == nil || $0.conversation == peer }).suffix(limit)
@@ -83,7 +83,7 @@ final class LogCommand {
     if line.flag("seen") { try await mark(messages) }
   }
 
-  /// The last one of each conversation: the service takes the earlier ones along.
+  /// Marks the last message of each conversation as read; the service includes the earlier ones.
   private func mark(_ messages: [MeshMessageView]) async throws(Failure) {
     let unread = messages.filter { $0.state == .unread }
     let newest = Dictionary(unread.map { ($0.conversation, $0.number) }, uniquingKeysWith: max)
@@ -98,7 +98,7 @@ final class LogCommand {
     if hasNews {
       hasNews = false
       let messages = try await fetch()
-      // Whoever speaks may be new, or have another name.
+      // A sender may be new, or have a new name.
       if !messages.isEmpty { state = try MeshState(try await client.objects()) }
       try await show(messages)
     }
@@ -122,13 +122,13 @@ final class LogCommand {
     {
       changes.append((number, word))
     }
-    // Own messages of other programs have no signal of their own: whatever the node tells is a reason to look.
+    // Own messages sent by other programs have no signal, so every change of the node triggers a look.
     hasNews = true
     wake()
   }
 
   private func lost() {
-    // The name is unknown, too, before it is first looked up.
+    // The owner of the name is also unknown before the first look-up.
     guard state != nil else { return }
     isGone = true
     wake()

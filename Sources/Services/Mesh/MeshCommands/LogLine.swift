@@ -3,17 +3,18 @@ import CommandLine
 import MeshNaming
 import MeshViews
 
-/// A message as `earshot mesh log` writes it.
+/// Message as `earshot mesh log` shows it.
 struct LogLine {
-  /// The own peer ID.
+  /// Peer ID of this node.
   let own: String
   let names: MeshNameBook
-  /// The columns of the terminal; nil for a file.
+  /// Columns of the terminal; nil for a file.
   let width: Int?
-  /// How a moment is written, given in milliseconds since 1970.
+  /// Formats milliseconds since 1970.
   var time: (UInt64) -> String = LocalTime.text
 
-  /// `2026-08-17 12:01:40  <alice>: hello`, for a private one `<bob> → <alice> (delivered): hello`; further lines are indented.
+  /// Formats a message: `2026-08-17 12:01:40  <alice>: hello`, or `<bob> → <alice> (delivered): hello` for a private
+  /// one. Further lines are indented.
   func text(_ message: MeshMessageView) -> String {
     var who = names.label(of: message.sender, nickname: message.nickname)
     if message.isPrivate {
@@ -23,7 +24,7 @@ struct LogLine {
     return MeshText.paragraph("\(time(message.time))  \(who): ", message.text, width: width)
   }
 
-  /// What became of an own message.
+  /// Line about the state of an own message.
   func text(_ message: Int, _ state: String) -> String { "  message \(message): \(MeshText.line(state))" }
 
   func json(_ message: MeshMessageView) -> JSONValue {

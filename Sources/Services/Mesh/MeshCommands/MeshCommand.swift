@@ -7,7 +7,7 @@ import MeshViews
 import Terminal
 import Tool
 
-/// The commands of `earshot mesh` that ask or tell the service one thing.
+/// Commands of `earshot mesh` with one call to the service.
 @LoopActor
 struct MeshCommand {
   private let client: Client
@@ -20,7 +20,7 @@ struct MeshCommand {
 
   private var isJSON: Bool { line.flag("json") }
 
-  // MARK: Saying
+  // MARK: Public messages
 
   func say() async throws(Failure) -> ExitCode {
     let text = try StandardInput.text(or: line.arguments("TEXT"))
@@ -72,7 +72,7 @@ struct MeshCommand {
     let id = try await client.property(
       MeshNames.path, MeshNames.interface, "PeerId", of: MeshNames.feature
     ).text
-    // A node whose key is gone does not know who it is.
+    // Without its key, a node does not know its identity.
     let own = id.isEmpty ? "unknown" : id
     let typed = line.value("confirm").map { PastedText.trimmed($0) } ?? ask(own)
     guard typed.lowercased() == own else {
@@ -92,7 +92,7 @@ struct MeshCommand {
       """)
     var typed: [UInt8] = []
     var byte: UInt8 = 0
-    // No more is read than the line.
+    // Reads only one line.
     while typed.count < 64, read(STDIN_FILENO, &byte, 1) == 1, byte != UInt8(ascii: "\n") { typed.append(byte) }
     return String(decoding: typed, as: UTF8.self).filter { !$0.isWhitespace }
   }
@@ -151,7 +151,7 @@ struct MeshCommand {
     return .ok
   }
 
-  /// The peer that the line names, which has an object.
+  /// Returns the peer named on the command line; it must have a D-Bus object.
   private func known() async throws(Failure) -> (MeshState, String) {
     let state = try await MeshState(client)
     let peer = try state.id(of: line.argument("PEER") ?? "")

@@ -2,9 +2,9 @@ import DBus
 import MeshViews
 import Tool
 
-/// The meanings of the counters of the mesh.
+/// Meanings of the mesh's counters.
 enum MeshCounters {
-  /// A sentence with the most important counters; nil if no frame was sent or received.
+  /// Sentence with the most important counters; nil if no frame was sent or received.
   static func summary(_ node: MeshView) -> String? {
     let (received, sent, relayed) = (
       node.counters["Frames"] ?? 0, node.counters["SentFrames"] ?? 0, node.counters["Relayed"] ?? 0

@@ -1,12 +1,12 @@
 import Terminal
 
 extension MeshMap {
-  /// The map as lines of text.
+  /// Lines of the map.
   ///
   /// - Parameters:
-  ///   - width: the columns that a line may have; nil cuts nothing, for output into a file.
-  ///   - height: the lines that there may be, if there is a width; nil for any number. Where not all fits, the nearest peers
-  ///     stay, and it is said how many are not shown.
+  ///   - width: maximum columns of a line; nil for no limit, for output to a file.
+  ///   - height: maximum number of lines, only with a width; nil for no limit. If the map is longer, it shows the
+  ///     nearest peers and the number of others.
   func lines(width: Int?, height: Int? = nil) -> [String] {
     let none: [String] = links.isEmpty ? [Self.cut("No link with anybody is known.", width)] : []
     let tree: [String] = treeLines(width) + none
@@ -20,10 +20,10 @@ extension MeshMap {
     return Array(Self.joined([treeLines(width, atMost: max(1, height - listed))] + lists).prefix(max(1, height)))
   }
 
-  /// The lines of a list where there is no room for all, its heading among them.
+  /// Maximum lines of a shortened list, including its heading.
   private static let fewLines = 3
 
-  /// The lists for which there is room beside a tree of some lines.
+  /// Lists that fit beside a tree of at least six lines.
   private func fewer(_ lists: [[String]], _ height: Int) -> [[String]] {
     var room = height - min(height, 6)
     return lists.filter { list in
@@ -33,7 +33,7 @@ extension MeshMap {
     }
   }
 
-  /// The parts with an empty line between them.
+  /// Joins the parts with empty lines.
   private static func joined(_ parts: [[String]]) -> [String] {
     Array(parts.filter { !$0.isEmpty }.joined(separator: [""]))
   }
@@ -55,14 +55,14 @@ extension MeshMap {
     ].filter { !$0.isEmpty }
   }
 
-  /// A heading, and below it the items with commas between them, broken between items; at the end how many did not fit.
+  /// Heading, followed by comma-separated items that are broken between items. Ends with the number of omitted items.
   private static func list(_ heading: String, _ items: [String], _ width: Int?, atMost limit: Int?) -> [String] {
     guard !items.isEmpty else { return [] }
     guard let width else { return [heading] + items.map { "  " + $0 } }
     let all = wrapped(items, width)
     let rows = max(1, (limit ?? Int.max) - 1)
     var lines = all
-    // An item takes three columns at least: its name, a comma and a blank.
+    // An item needs at least three columns: name, comma and space.
     var shown = min(items.count, rows < items.count ? rows * width / 3 : items.count)
     while lines.count > rows, shown > 0 {
       shown -= 1
@@ -89,10 +89,11 @@ extension MeshMap {
 
   // MARK: Trees
 
-  /// The trees, one below the other; of more peers than there are lines the nearest ones of the first trees.
+  /// Lines of the trees, one after the other. If there are too many peers, the nearest ones of the first trees are
+  /// shown.
   private func treeLines(_ width: Int?, atMost limit: Int? = nil) -> [String] {
     let count = trees.map(\.count).reduce(0, +)
-    // A tree that is not the own node's has a line above it.
+    // An empty line precedes the second tree.
     let needed = count + (trees.count > 1 ? 1 : 0)
     guard let limit, needed > limit else { return drawn(trees, width) }
     var room = max(1, limit - 1)
@@ -113,12 +114,12 @@ extension MeshMap {
     }
   }
 
-  /// A tree in the order of reading: each peer is followed by those that are reached through it.
+  /// Lines of a tree in depth-first order.
   private func drawn(_ tree: [Node], _ width: Int?) -> [String] {
     guard let root = tree.first else { return [] }
     let children = Dictionary(grouping: tree.dropFirst(), by: { $0.parent ?? "" })
     var lines: [String] = []
-    // A chain may be as long as there are peers: its end is kept in a list of our own, and not on the stack.
+    // A chain may be as long as there are peers, so an explicit list replaces recursion.
     var waiting = [(node: root, before: "", isLast: true)]
     while let (node, before, isLast) = waiting.popLast() {
       let isRoot = node.parent == nil
@@ -133,7 +134,7 @@ extension MeshMap {
     return lines
   }
 
-  /// A peer's line; where the branches leave less than half of it, the number of hops stands in their place.
+  /// Line of a peer. If its branches need more than half of the width, the number of hops replaces them.
   private func line(_ node: Node, before: String, branch: String, _ width: Int?) -> String {
     var text = name(node.id)
     if node.id == own { text += " (this node)" }

@@ -2,18 +2,18 @@ import CommandLine
 import MeshNaming
 import MeshViews
 
-/// Who has a link with whom: a tree of the shortest ways from the own node, each peer once, and what does not fit into a tree.
+/// Links between peers as trees: a tree of shortest paths from this node with each peer once, and the rest.
 struct MeshMap: Equatable {
-  /// A peer at its place in a tree.
+  /// Peer in a tree.
   struct Node: Equatable {
     let id: String
     /// Hops from the root of its tree.
     let depth: Int
-    /// The peer before it on the way from the root; nil for the root.
+    /// Previous peer on the path from the root; nil for the root.
     let parent: String?
   }
 
-  /// Two peers that have a link with each other, the smaller ID first.
+  /// Link between two peers, the smaller ID first.
   struct Link: Hashable, Comparable {
     let first: String
     let second: String
@@ -26,23 +26,23 @@ struct MeshMap: Equatable {
   }
 
   let own: String
-  /// The own node's tree first, then one for each part of the mesh that no known link joins to it. In a tree the nodes stand by
-  /// their distance from its root.
+  /// Tree of this node, followed by one for each part of the mesh without a known link to it. Nodes are sorted by
+  /// distance from the root.
   private(set) var trees: [[Node]] = []
   /// All links, each once.
   let links: [Link]
-  /// The links that no tree shows.
+  /// Links that are not part of a tree.
   let further: [Link]
-  /// The peers without any link: first those that are near.
+  /// Peers without links; those in range first.
   let alone: [MeshPeerView]
   private let names: MeshNameBook
   private let peers: [String: MeshPeerView]
 
   /// - Parameters:
-  ///   - own: the own peer ID.
-  ///   - nickname: the own one.
-  ///   - peers: those that are known; a neighbour has a link with the own node.
-  ///   - links: pairs of peer IDs in any order, of known and of unknown peers.
+  ///   - own: peer ID of this node.
+  ///   - nickname: nickname of this node.
+  ///   - peers: known peers; neighbours have a link with this node.
+  ///   - links: pairs of peer IDs in any order, of known and unknown peers.
   init(own: String, nickname: String, peers: [MeshPeerView], links: [(String, String)]) {
     self.own = own
     let peers = peers.filter { $0.id != own }
@@ -66,10 +66,10 @@ struct MeshMap: Equatable {
     }
   }
 
-  /// What a peer is called.
+  /// Displayed name of a peer.
   func name(_ id: String) -> String { names.name(of: id) }
 
-  /// dBm; nil for what is no neighbour, and where it is not known.
+  /// Signal strength in dBm; nil if the peer is not a neighbour, or it is unknown.
   func signal(_ id: String) -> Int? {
     guard let peer = peers[id], peer.isDirect else { return nil }
     return peer.rssi
@@ -86,7 +86,7 @@ struct MeshMap: Equatable {
     ])
   }
 
-  /// - Parameter hops: nil where no known link leads to it.
+  /// - Parameter hops: nil without a known path.
   private func json(_ id: String, hops: Int?, via: String?) -> JSONValue {
     .object([
       .init("peer", .string(id)), .init("name", .string(name(id))),
@@ -96,13 +96,14 @@ struct MeshMap: Equatable {
   }
 }
 
-/// The search for the shortest ways.
+/// Search for shortest paths.
 private struct Walk {
   let neighbours: [String: [String]]
   let peers: [String: MeshPeerView]
   let names: MeshNameBook
 
-  /// The tree of the own node, and one from the peer with most links in each other part; and the links that are in none.
+  /// Returns the tree of this node, one from the best connected peer of each other part, and the links that are in no
+  /// tree.
   func trees(from own: String, links: [MeshMap.Link]) -> ([[MeshMap.Node]], [MeshMap.Link]) {
     var seen: Set<String> = []
     var trees = [tree(from: own, &seen)]
@@ -115,7 +116,7 @@ private struct Walk {
     return (trees, links.filter { !drawn.contains($0) })
   }
 
-  /// Breadth first, so that each peer has its place by a shortest way.
+  /// Searches breadth first, so that each peer is placed on a shortest path.
   private func tree(from root: String, _ seen: inout Set<String>) -> [MeshMap.Node] {
     var nodes = [MeshMap.Node(id: root, depth: 0, parent: nil)]
     seen.insert(root)
@@ -130,7 +131,7 @@ private struct Walk {
     return nodes
   }
 
-  /// Strong signals first, then by name.
+  /// Sorts by signal strength, then by name.
   private func isBefore(_ left: String, _ right: String) -> Bool {
     (-strength(left), names.name(of: left), left) < (-strength(right), names.name(of: right), right)
   }

@@ -3,7 +3,7 @@ import MeshNaming
 import MeshViews
 import Tool
 
-/// The events of the mesh as sentences.
+/// Descriptions of mesh events.
 enum MeshSentences {
   static func text(_ event: ServiceEvent) -> String? {
     switch event {
@@ -30,13 +30,14 @@ enum MeshSentences {
     return sentences.isEmpty ? nil : sentences.joined(separator: " ")
   }
 
-  /// A favourite or verified peer has another nickname.
+  /// Sentence about a renamed favourite or verified peer.
   private static func renamed(_ path: ObjectPath, _ arguments: [DBusValue]) -> String? {
     guard let before = arguments.first?.asString, let now = arguments.last?.asString else { return nil }
     return NicknameText.renamed(peer(path), before: before, now: now)
   }
 
-  /// What changed of a peer, with its ID: a nickname stands in angle brackets, which no nickname is shown with.
+  /// Changed properties of a peer, with its ID. The nickname is in angle brackets, which displayed nicknames cannot
+  /// contain.
   private static func peerChange(_ path: ObjectPath, _ values: [String: DBusValue]) -> String? {
     var words =
       values.filter { !nameProperties.contains($0.key) }.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.text)" }
@@ -44,7 +45,7 @@ enum MeshSentences {
     return words.isEmpty ? nil : "Peer \(peer(path)): \(words.joined(separator: ", "))."
   }
 
-  /// What changed of a file. What its sender chose stands in quotation marks or angle brackets.
+  /// Changed properties of a file. Text of the sender is in quotation marks or angle brackets.
   private static func fileChange(_ path: ObjectPath, _ values: [String: DBusValue]) -> String? {
     guard let number = MeshFileView(path.string, values)?.number else { return nil }
     let words = values.sorted { $0.key < $1.key }.compactMap { name, value -> String? in

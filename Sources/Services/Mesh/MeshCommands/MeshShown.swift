@@ -1,9 +1,9 @@
 import CommandLine
 import MeshViews
 
-/// How the node stands, for `earshot mesh show` and `earshot status`.
+/// State of the node for `earshot mesh show` and `earshot status`.
 enum MeshShown {
-  /// A line for each thing that this program may see.
+  /// One line per property that the program may see.
   static func text(_ node: MeshView) -> String {
     let rows: [(String, String)] = [
       ("state", state(node)), ("reason", node.reason), ("role", node.role), ("nickname", MeshText.line(node.nickname)),
@@ -30,7 +30,7 @@ enum MeshShown {
     ])
   }
 
-  /// The lines of `earshot status`.
+  /// Lines for `earshot status`.
   static func status(_ node: MeshView) -> String {
     var line = "  mesh      \(state(node))"
     if !node.id.isEmpty {
@@ -42,12 +42,12 @@ enum MeshShown {
     return ([line] + below).map { $0 + "\n" }.joined()
   }
 
-  /// How many, and never whose.
+  /// Number of carried envelopes, without their owners.
   private static func carrying(_ node: MeshView) -> String {
     node.carried == 1 ? "1 letter of others" : "\(node.carried) letters of others"
   }
 
-  /// The state's word as people read it.
+  /// State for people.
   private static func state(_ node: MeshView) -> String {
     node.state == "waitingForClock" ? "waiting for the clock" : node.state
   }

@@ -4,13 +4,13 @@ import MeshNaming
 import MeshViews
 import Tool
 
-/// The node, its peers and what they are called, as the service tells it.
+/// Node, peers and names, as the service reports them.
 struct MeshState {
   let node: MeshView
   let peers: [MeshPeerView]
   let names: MeshNameBook
 
-  /// Connects, and asks the service.
+  /// Connects, and queries the service.
   @LoopActor
   init(_ client: Client) async throws(Failure) {
     try await client.connect()
@@ -28,7 +28,7 @@ struct MeshState {
 
   func peer(_ id: String) -> MeshPeerView? { peers.first { $0.id == id } }
 
-  /// The ID of the peer that a text names: ``MeshNameBook/peer(_:)``.
+  /// Resolves a text to a peer ID: ``MeshNameBook/peer(_:)``.
   func id(of text: String) throws(Failure) -> String {
     do throws(MeshNameRefusal) { return try names.peer(text) } catch {
       let isUnknown = error.reason == .unknown && error.candidates.isEmpty

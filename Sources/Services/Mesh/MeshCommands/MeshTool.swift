@@ -3,7 +3,7 @@ import Loop
 import MeshViews
 import Tool
 
-/// What the mesh brings to the tool.
+/// Mesh commands of the tool.
 public enum MeshTool {
   public static let part = ToolPart(
     verbs: [

@@ -4,7 +4,7 @@ import MeshNaming
 import MeshViews
 import Terminal
 
-/// The peers, a line each: those that are near first.
+/// Table of the peers, those in range first.
 enum PeerList {
   static func ordered(_ peers: [MeshPeerView], _ names: MeshNameBook) -> [MeshPeerView] {
     peers.sorted {
@@ -13,7 +13,7 @@ enum PeerList {
     }
   }
 
-  /// - Parameter time: how a moment is written, given in milliseconds since 1970.
+  /// - Parameter time: formats milliseconds since 1970.
   static func text(
     _ peers: [MeshPeerView], _ names: MeshNameBook, width: Int?, colour: Bool,
     time: (UInt64) -> String = LocalTime.text

@@ -4,7 +4,7 @@ import Loop
 import MeshViews
 import Tool
 
-/// `earshot mesh ping`: asks a peer for a sign of life.
+/// Runs `earshot mesh ping`: pings a peer.
 @LoopActor
 struct PingCommand {
   private let client: Client

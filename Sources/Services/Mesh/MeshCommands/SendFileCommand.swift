@@ -6,14 +6,14 @@ import MeshViews
 import Terminal
 import Tool
 
-/// `earshot mesh send`: sends a file, and stays until it is known how that ended, or for so long.
+/// Runs `earshot mesh send`: sends a file, and waits for the result or a timeout.
 @LoopActor
 final class SendFileCommand {
   private let client: Client
   private let line: ParsedCommand
   private var isGone = false
 
-  /// Longest time between two polls. Signals of the service trigger earlier ones.
+  /// Maximum time between polls. Signals of the service trigger earlier ones.
   private static let pause = Duration.seconds(2)
   private static let pauseWithoutSignals = Duration.milliseconds(300)
 
@@ -67,21 +67,21 @@ final class SendFileCommand {
     return try await follow(object, recipient, news, pause)
   }
 
-  /// How a file is cut.
+  /// Fragmentation of a file.
   private struct Cut {
-    /// Bytes of the file in each of its fragments.
+    /// Slice size, in bytes.
     var slice = FragmentPlan.olderSlice
-    /// What makes them shorter than usual.
+    /// Cause of a reduced slice size.
     var cause = ""
   }
 
   private static func forAll(_ node: MeshView) -> Cut {
-    // 0 where the service does not know it now.
+    // 0 if the service does not know it.
     guard node.sliceBytes > 0, node.sliceBytes < FragmentPlan.olderSlice else { return Cut() }
     return Cut(slice: node.sliceBytes, cause: " while a neighbour takes so little at a time as one does now")
   }
 
-  /// A neighbour's is cut for the link with it. To somebody else each fragment has a route, or goes to all neighbours.
+  /// A file for a neighbour is cut for its link. Otherwise each fragment has a route, or goes to all neighbours.
   private static func forOne(_ peer: MeshPeerView?, _ node: MeshView) -> Cut {
     guard let peer, peer.isNear, !peer.isDirect else { return Cut() }
     let hops = max(1, peer.hops - 1)
@@ -91,7 +91,7 @@ final class SendFileCommand {
     return flooded.slice < routed.slice ? flooded : routed
   }
 
-  /// What phones drop is not sent by accident.
+  /// Rejects sizes that phones drop, unless the user allows them.
   private func warn(of size: Int, _ cut: Cut) throws(Failure) {
     let longest = FragmentPlan.longestForAndroid(sliceBytes: cut.slice)
     guard size > longest else { return }

@@ -8,7 +8,7 @@ import MeshViews
 import Terminal
 import Tool
 
-/// `earshot mesh verify`: shows the own verification code, or reads another's and waits for the proof.
+/// Runs `earshot mesh verify`: shows this node's verification code, or reads another one and waits for the proof.
 @LoopActor
 struct VerifyCommand {
   private let client: Client
@@ -29,7 +29,7 @@ struct VerifyCommand {
     return try await show()
   }
 
-  // MARK: The own code
+  // MARK: Own code
 
   private func show() async throws(Failure) -> ExitCode {
     try await client.connect()
@@ -44,8 +44,8 @@ struct VerifyCommand {
     return .ok
   }
 
-  /// The code, its text, and what to do with them. The code may have more rows than the terminal: it stays above to be scrolled
-  /// to, and the last line says what size shows it whole.
+  /// Code, text and instructions. If the code has more rows than the terminal, it can be scrolled to, and the last line
+  /// states the required size.
   nonisolated static func drawing(_ text: String, _ terminal: TerminalInfo) throws(Failure) -> String {
     let code: QRCode
     do throws(QRCodeError) {
@@ -58,7 +58,7 @@ struct VerifyCommand {
     let rows = drawing?.count { $0 == "\n" } ?? 0
     lines.append(text)
     lines.append("Scan the code, or read its text with: earshot mesh verify CODE. It is valid for 5 minutes.")
-    // The text may take more than one row of the terminal.
+    // A line of text may wrap.
     let below = lines.map { (DisplayText.width($0) + terminal.width - 1) / max(1, terminal.width) }.reduce(1, +)
     if drawing == nil {
       lines.append("The QR code does not fit: it needs \(code.size + 4) columns, this terminal has \(terminal.width).")
@@ -68,7 +68,7 @@ struct VerifyCommand {
     return (drawing ?? "") + lines.map { $0 + "\n" }.joined()
   }
 
-  // MARK: Another's code
+  // MARK: Code of another peer
 
   private func read(_ words: String) async throws(Failure) -> ExitCode {
     let text = PastedText.unbroken(words)
@@ -101,7 +101,7 @@ struct VerifyCommand {
 }
 
 extension MeshProof {
-  /// 0 when it is proven; the status of a time-out while it is not known.
+  /// 0 if proven; the status of a timeout if there is no result.
   var exitCode: ExitCode {
     switch self {
     case .proven: .ok

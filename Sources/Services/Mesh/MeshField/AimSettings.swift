@@ -1,16 +1,16 @@
 import Config
 
-/// Section `[Aim]`: what a simulation is to come to. 0 is no aim.
+/// Section `[Aim]`: goals of a simulation. 0 means no goal.
 public struct AimSettings: SettingsSection {
-  /// Of a thousand.
+  /// In thousandths.
   public var withinFive = 0
   public var withinSeven = 0
   public var afterFiveMinutes = 0
-  /// Hundredths.
+  /// In hundredths.
   public var framesPerNode = 0
-  /// Of a thousand.
+  /// In thousandths.
   public var besideFlood = 0
-  /// Hundredths.
+  /// In hundredths.
   public var withCouriers = 0
 
   public init() {}
@@ -37,7 +37,7 @@ public struct AimSettings: SettingsSection {
 }
 
 extension AimSettings {
-  /// An aim, and what came of it.
+  /// Goal and its result.
   private struct Judged {
     let isReached: Bool
     let sentence: String
@@ -59,9 +59,9 @@ extension AimSettings {
     }
   }
 
-  /// A sentence for each aim that was missed.
+  /// Returns a sentence for each missed goal.
   ///
-  /// - Parameter other: of the same field without those who flood, or without couriers, where that was simulated as well.
+  /// - Parameter other: results of the same field without flooders, or without couriers, if simulated.
   public func missed(_ results: FieldResults, other: FieldResults? = nil) -> [String] {
     var judged: [Judged] = []
     func share(_ aim: Int) -> Double { Double(aim) / 1000 }
@@ -76,7 +76,7 @@ extension AimSettings {
       judged.append(Judged("AfterFiveMinutes", figure, atLeast: share(afterFiveMinutes), places: 4))
     }
     if framesPerNode > 0 {
-      // Of nobody it would be 0, which no field reaches.
+      // Without reached nodes, the value would be 0, which must not count as success.
       let figure = results.cost.reachedByFlood > 0 ? results.cost.perNodeReached : nil
       judged.append(Judged("FramesPerNode", figure, atMost: Double(framesPerNode) / 100, places: 2))
     }
@@ -95,7 +95,7 @@ extension AimSettings {
     return judged.filter { !$0.isReached }.map(\.sentence)
   }
 
-  /// Those of any share of `mains`: how far flooding reaches is promised of `mains` everywhere alone.
+  /// Goals that hold for any share of `mains`. The reach of flooding is only promised with `mains` everywhere.
   var ofAnyPolicy: AimSettings {
     var aims = AimSettings()
     aims.afterFiveMinutes = afterFiveMinutes

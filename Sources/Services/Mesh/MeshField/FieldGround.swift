@@ -1,6 +1,6 @@
 import Common
 
-/// Where the nodes are, who walks where, and who has a link with whom.
+/// Positions of the nodes, their movement, and the links between them.
 struct FieldGround: Sendable {
   struct Place: Sendable, Hashable {
     var x: Double
@@ -14,7 +14,7 @@ struct FieldGround: Sendable {
 
   struct Link: Sendable, Hashable {
     let number: LinkNumber
-    /// The one that has made it comes first.
+    /// The initiator comes first.
     let ends: (Int32, Int32)
 
     static func == (left: Link, right: Link) -> Bool { left.number == right.number }
@@ -23,7 +23,7 @@ struct FieldGround: Sendable {
     func other(than node: Int32) -> Int32 { ends.0 == node ? ends.1 : ends.0 }
   }
 
-  /// What has changed.
+  /// Change of a link.
   enum Change: Sendable {
     case opened(Link)
     case closed(Link)
@@ -34,14 +34,14 @@ struct FieldGround: Sendable {
   private(set) var places: [Place] = []
   private var goals: [Int32: Place] = [:]
   private(set) var isUp: [Bool]
-  /// The links of each node, in the order in which they were made.
+  /// Links of each node, in order of creation.
   private(set) var links: [[Link]]
   private var byNumber: [LinkNumber: Link] = [:]
   private var nextNumber: LinkNumber = 1
   private var random: FieldRandom
   private var walks: FieldRandom
   private let centres: [Place]
-  /// With given links nothing is sought, and nothing walks.
+  /// Whether the links are given; then none is made, and no node moves.
   private let isGiven: Bool
 
   init(_ scenario: Scenario, seed: UInt64) {
@@ -61,7 +61,7 @@ struct FieldGround: Sendable {
     }
   }
 
-  /// A field with these links and no others.
+  /// Makes a field with exactly these links.
   init(nodes: Int, given pairs: [(Int32, Int32)]) {
     settings = FieldSettings()
     (speed, random, walks) = (0, FieldRandom(seed: 0), FieldRandom(seed: 0))
@@ -73,7 +73,7 @@ struct FieldGround: Sendable {
     for pair in pairs { _ = connect(pair.0, pair.1) }
   }
 
-  // MARK: Places
+  // MARK: Positions
 
   private static func centres(_ settings: FieldSettings) -> [Place] {
     let across = Int(Double(settings.islands).squareRoot().rounded(.up))
@@ -113,7 +113,7 @@ struct FieldGround: Sendable {
     }
   }
 
-  /// Moves who walks, by so many seconds.
+  /// Moves the walking nodes for this time.
   mutating func walk(seconds: Double) {
     for node in goals.keys.sorted() {
       guard var goal = goals[node] else { continue }
@@ -143,7 +143,7 @@ struct FieldGround: Sendable {
     return Self.within(centres[walks.number(below: centres.count)], Double(settings.islandRadius), &walks)
   }
 
-  // MARK: Who is there
+  // MARK: Presence
 
   mutating func arrive(_ node: Int32) { isUp[Int(node)] = true }
 
@@ -155,18 +155,18 @@ struct FieldGround: Sendable {
     return ended
   }
 
-  /// A node has given a link up.
+  /// Ends a link that a node has cut.
   mutating func cut(_ number: LinkNumber) {
     if let link = byNumber[number] { forget(link) }
   }
 
   // MARK: Links
 
-  /// Ends links that are too long by now, and makes those that nodes look for.
+  /// Ends links that have become too long, and makes new ones for nodes with too few.
   mutating func mend() -> [Change] {
     guard !isGiven else { return [] }
     var changes: [Change] = []
-    // A link holds a little further than one is begun.
+    // A link persists 10 % beyond the range in which it can be made.
     let reach = Double(settings.range) * 1.1
     for node in goals.keys.sorted() {
       for link in links[Int(node)]
@@ -190,7 +190,7 @@ struct FieldGround: Sendable {
         && places[Int(other)].distance(to: own) <= Double(settings.range)
         && !links[Int(node)].contains { $0.other(than: node) == other }
     }
-    // Whom a node finds first is chance.
+    // A node finds its peers in random order.
     near.sort()
     while links[Int(node)].count < settings.fewestLinks, !near.isEmpty {
       let other = near.remove(at: random.number(below: near.count))
@@ -214,7 +214,7 @@ struct FieldGround: Sendable {
     links[Int(link.ends.1)].removeAll { $0 == link }
   }
 
-  /// How many hops each node is from this one; -1 for those that cannot be reached.
+  /// Number of hops of each node from this one; -1 if unreachable.
   func hops(from node: Int32) -> [Int16] {
     var hops = [Int16](repeating: -1, count: places.count)
     hops[Int(node)] = 0
@@ -234,7 +234,7 @@ struct FieldGround: Sendable {
     return hops
   }
 
-  /// Nodes by the cell of the field that they are in.
+  /// Index of nodes by grid cell.
   private struct Grid {
     private struct Cell: Hashable {
       let x: Int
@@ -251,7 +251,7 @@ struct FieldGround: Sendable {
       }
     }
 
-    /// Those in the cell of the place, and in the eight around it, in no order.
+    /// Nodes in the cell of the position and the eight around it, in no order.
     func around(_ place: Place) -> [Int32] {
       let (x, y) = (Int(place.x / size), Int(place.y / size))
       return (x - 1...x + 1).flatMap { x in (y - 1...y + 1).flatMap { cells[Cell(x: x, y: $0)] ?? [] } }

@@ -1,19 +1,19 @@
 import Bitchat
 import Common
 
-/// A node of the field: its engine, its ends of links, and what it has heard.
+/// Simulated node: engine, ends of links, and received messages.
 struct FieldNode: Sendable {
   /// This node's end of a link.
   struct Port: Sendable {
     let link: LinkNumber
     let other: Int32
-    /// Frames that the link has had no time for.
+    /// Frames waiting for the link.
     var queue: LinkQueue?
-    /// When the link takes the next frame.
+    /// When the link accepts the next frame.
     var freeAt: Int64 = 0
-    /// Whether an event says when that is.
+    /// Whether an event is scheduled for that time.
     var isWaiting = false
-    /// When the last frame arrives: none overtakes another.
+    /// Arrival of the last frame; frames do not overtake each other.
     var lastArrival: Int64 = 0
   }
 
@@ -22,22 +22,22 @@ struct FieldNode: Sendable {
   var air: FieldRandom
   var ports: [Port] = []
   var isUp = false
-  /// When the timer of the engine is set for.
+  /// Time of the engine's timer.
   var timerAt = Int64.max
-  /// Events that this node has caused.
+  /// Number of events that this node has caused.
   var caused: UInt32 = 0
-  /// When each public message came, in milliseconds, one more; 0 for those that did not. The topmost bit says that it came in answer to
-  /// a request.
+  /// Arrival of each public message, in milliseconds plus one; 0 if it did not arrive. The topmost bit marks an arrival
+  /// by sync.
   var heard: [UInt32]
-  /// The same of the private messages for this node.
+  /// Arrival of private messages for this node, by number.
   var told: [Int: UInt32] = [:]
   var flooder: Flooder?
 
   static let lateBit: UInt32 = 1 << 31
 
-  /// Sets the timer for what the engine waits for.
+  /// Sets the timer to the engine's deadline.
   ///
-  /// - Returns: when it has to go off anew; nil if it is set for that moment, or an earlier one.
+  /// - Returns: time of a new timer event; nil if it is scheduled for that time or earlier.
   mutating func setTimer(at now: Int64) -> Int64? {
     guard let due = engine.deadline else { return nil }
     let at = max(due.nanoseconds, now)
@@ -46,9 +46,9 @@ struct FieldNode: Sendable {
     return at
   }
 
-  /// The timer has gone off.
+  /// Handles a timer event.
   ///
-  /// - Returns: whether something is due.
+  /// - Returns: whether the engine's deadline has come.
   mutating func isDue(at now: Int64) -> Bool {
     guard timerAt == now else { return false }
     timerAt = .max
@@ -63,7 +63,7 @@ struct FieldNode: Sendable {
   }
 }
 
-/// The numbers of messages in their texts.
+/// Encodes the numbers of messages in their texts.
 enum FieldText {
   static func text(_ mark: Character, _ number: Int, bytes: Int) -> String {
     let head = "\(mark)\(number) "

@@ -2,15 +2,15 @@ import Bitchat
 import Common
 import Crypto
 
-/// What a shard owns. A value, so that Swift checks once for a step, and not at each use, that nobody else changes it.
+/// State owned by a shard. As a value it is checked for exclusive access once per step, not at each use.
 struct FieldPart: Sendable {
-  /// What a step has come to.
+  /// Result of a step.
   struct Step: Sendable {
-    /// For the nodes of other parts, by part.
+    /// Events for nodes of other parts, by part.
     var outgoing: [[FieldEvent]]
-    /// Links that engines gave up.
+    /// Links that engines have cut.
     var cut: [LinkNumber] = []
-    /// When the next event is; nil without any.
+    /// Time of the next event; nil without any.
     var next: Int64?
   }
 
@@ -20,18 +20,18 @@ struct FieldPart: Sendable {
   private let latency: ClosedRange<Int64>
   private let frameTime: Int64
   private let textBytes: Int
-  /// The nodes whose numbers leave the part's own when they are divided by the number of parts.
+  /// Nodes whose numbers are congruent to `part` modulo `parts`.
   private var nodes: [FieldNode]
-  /// All nodes of the field, as others know them.
+  /// Identities of all nodes of the field.
   private let people: [Person]
   private var queue = FieldQueue()
   private var tally = FieldTally()
   private var step = Step(outgoing: [])
   private var now: Int64 = 0
-  /// The most that a node kept of each kind, at the moments when it was looked at.
+  /// Maximum holdings of any node at the times of inspection.
   private var most = MeshEngine.Holdings()
 
-  /// Who somebody is to others.
+  /// Public identity of a node.
   struct Person: Sendable {
     let id: PeerID
     let noiseKey: X25519.PublicKey
@@ -51,7 +51,7 @@ struct FieldPart: Sendable {
     textBytes = scenario.talk.bytes
   }
 
-  /// Lets happen what is before `end`, in nanoseconds since the beginning.
+  /// Handles the events before `end`, in nanoseconds since the start.
   mutating func run(_ incoming: [FieldEvent], until end: Int64) -> Step {
     step = Step(outgoing: Array(repeating: [], count: parts))
     for event in incoming { queue.add(event) }
@@ -64,13 +64,13 @@ struct FieldPart: Sendable {
     return step
   }
 
-  /// What became of everything.
+  /// Returns the final state and the results.
   mutating func finish() -> (nodes: [FieldNode], tally: FieldTally, most: MeshEngine.Holdings) {
     look()
     return (nodes, tally, most)
   }
 
-  /// Looks at what the nodes keep.
+  /// Updates the maximum holdings.
   mutating func look() {
     for node in nodes { most.raise(to: node.engine.holdings) }
   }
@@ -115,7 +115,7 @@ struct FieldPart: Sendable {
     setTimer(place)
   }
 
-  /// Milliseconds since 1970, the same for all nodes.
+  /// Milliseconds since 1970, equal for all nodes.
   private var time: UInt64 { FieldRun.epoch + UInt64(now / 1_000_000) }
 
   private mutating func setTimer(_ place: Int) {
@@ -140,7 +140,7 @@ struct FieldPart: Sendable {
         give(.kept(message.id, from: peer), place)
       case .toldAgain(let id, let peer): give(.kept(id, from: peer), place)
       case .progress(let number, .delivered): tally.receipts[Int(number)] = stamp
-      // Nobody here sends files, pings or asks for proofs.
+      // Simulated nodes do not send files, ping or ask for proofs.
       case .file, .arriving, .arrivalEnded, .fileState, .fileProgress, .withdraw, .pong, .pingLost, .proof, .session:
         break
       case .bound, .peer, .gone, .favourited, .trouble, .noticeSettled, .receiptSettled, .progress, .dated, .keep,
@@ -152,7 +152,7 @@ struct FieldPart: Sendable {
 
   private var stamp: UInt32 { UInt32(now / 1_000_000) + 1 }
 
-  // MARK: Talk
+  // MARK: Messages
 
   private mutating func say(_ number: Int, _ place: Int) {
     let text = FieldText.text("#", number, bytes: textBytes)
@@ -170,7 +170,7 @@ struct FieldPart: Sendable {
   private mutating func tell(_ number: Int, to other: Int32, _ place: Int) {
     let text = FieldText.text("$", number, bytes: textBytes)
     let recipient = people[Int(other)]
-    // They have met before: a letter to a stranger can be sealed for nobody.
+    // The nodes must know each other, because a message cannot be sealed for an unknown key.
     nodes[place].engine.restorePin(
       of: recipient.id, recipient.signingKey, isProven: true, at: Instant(nanoseconds: now))
     nodes[place].engine.restoreNoiseKey(of: recipient.id, recipient.noiseKey)
@@ -255,12 +255,12 @@ struct FieldPart: Sendable {
 }
 
 extension MeshEngine.Holdings {
-  /// The larger one of each.
+  /// Sets each value to the maximum of both.
   mutating func raise(to other: Self) {
     for path in Self.all { self[keyPath: path.path] = max(self[keyPath: path.path], other[keyPath: path.path]) }
   }
 
-  /// Each by its name.
+  /// All values by name.
   static var all: [(name: String, path: WritableKeyPath<Self, Int>)] {
     [
       ("peers", \.peers), ("pins", \.pins), ("announces", \.announces), ("messages", \.messages),

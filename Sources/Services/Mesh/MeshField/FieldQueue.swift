@@ -1,13 +1,13 @@
-/// What is to happen, by its moment; of one moment by node, and of one node by who caused it and in which order. So the order is the
-/// same however the nodes are divided.
+/// Event queue ordered by time, then by node, then by cause and its order. The order therefore does not depend on the
+/// partition into shards.
 struct FieldQueue {
   struct Key {
-    /// Nanoseconds since the beginning.
+    /// Nanoseconds since the start.
     var time: Int64
-    /// What comes first of one node and one moment: `FieldEvent.order` tells.
+    /// Order among events of one node and time: see `FieldEvent.order`.
     var order: UInt64
     var node: Int32
-    /// Where the event stands; negative for a timer.
+    /// Index of the event; negative for a timer.
     var slot: Int32
 
     @inline(__always)
@@ -41,7 +41,7 @@ struct FieldQueue {
     push(Key(time: event.time, order: event.order, node: event.node, slot: slot))
   }
 
-  /// Takes the first one out, if it is before `end`. A timer has no event.
+  /// Removes and returns the first entry if it is before `end`. A timer has no event.
   mutating func popFirst(before end: Int64) -> (key: Key, event: FieldEvent?)? {
     guard let first = heap.first, first.time < end, let last = heap.popLast() else { return nil }
     if !heap.isEmpty {
@@ -86,7 +86,7 @@ struct FieldQueue {
   }
 }
 
-/// Something that happens at a node.
+/// Event at a node.
 struct FieldEvent: Sendable {
   let time: Int64
   let node: Int32
@@ -96,7 +96,7 @@ struct FieldEvent: Sendable {
   enum What: Sendable {
     /// A frame arrives.
     case frame([UInt8], on: LinkNumber)
-    /// The other end has given the link up.
+    /// The other end has cut the link.
     case hungUp(LinkNumber)
     /// The link can take the next frame.
     case room(LinkNumber)
@@ -104,20 +104,20 @@ struct FieldEvent: Sendable {
     case close(LinkNumber)
     case arrive
     case leave
-    /// The node says the public message with this number.
+    /// The node sends the public message with this number.
     case say(Int)
-    /// The node writes the private message with this number to that node.
+    /// The node sends the private message with this number to that node.
     case tell(Int, to: Int32)
     case flood
   }
 
-  /// What the field does to a node comes first, in the order in which it was decided.
+  /// Events of the field come first, in order of decision.
   static func fieldOrder(_ number: Int) -> UInt64 { 1 + UInt64(number) }
-  /// Behind that, what a node causes, in its order: at itself and at others.
+  /// Events caused by nodes, at themselves and at others, follow in order.
   static func nodeOrder(_ node: Int32, _ number: UInt32) -> UInt64 {
     1 << 62 | UInt64(node) << 32 | UInt64(number)
   }
 }
 
-/// A link of the field; no two have the same, and no number is used again.
+/// Unique number of a link, never reused.
 typealias LinkNumber = UInt64

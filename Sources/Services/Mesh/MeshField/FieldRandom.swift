@@ -1,12 +1,12 @@
 import Crypto
 
-/// Random numbers of a simulation: small, quick, and the same for the same seed (SplitMix64; Steele, Lea, Flood 2014).
+/// Deterministic random numbers of a simulation (SplitMix64; Steele, Lea, Flood 2014).
 struct FieldRandom: RandomSource, RandomNumberGenerator, Sendable {
   private var state: UInt64
 
   init(seed: UInt64) { state = seed }
 
-  /// A generator of its own for each use and each node.
+  /// Makes a separate generator for a use and a node.
   init(seed: UInt64, _ use: Use, _ number: Int = 0) {
     var mixed = FieldRandom(seed: seed &+ use.rawValue &* 0xA076_1D64_78BD_642F)
     state = mixed.next() &+ UInt64(number) &* 0xE703_7ED1_A0B4_28DB
@@ -38,12 +38,12 @@ struct FieldRandom: RandomSource, RandomNumberGenerator, Sendable {
     }
   }
 
-  /// True so many times in a hundred.
+  /// Returns true with this probability.
   mutating func chance(percent: Int) -> Bool {
     percent > 0 && next() % 100 < UInt64(percent)
   }
 
-  /// 0 up to, and not including, 1.
+  /// Number from 0 to below 1.
   mutating func part() -> Double { Double(next() >> 11) * 0x1p-53 }
 
   mutating func number(_ range: ClosedRange<Int64>) -> Int64 {

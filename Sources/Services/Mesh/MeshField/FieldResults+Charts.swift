@@ -2,13 +2,13 @@ import Charts
 import Common
 
 extension FieldResults {
-  /// A drawing, and what its file is called.
+  /// SVG drawing and its file name.
   public struct Drawing: Sendable {
     public let name: String
     public let svg: String
   }
 
-  /// The plots of one simulation.
+  /// Plots of one simulation.
   public var drawings: [Drawing] {
     Self.comparison([("", self)]) + [
       Drawing(
@@ -20,7 +20,7 @@ extension FieldResults {
     ] + carrying
   }
 
-  /// Without envelopes there is no such plot.
+  /// Plot of hand-overs; none without envelopes.
   private var carrying: [Drawing] {
     guard !handOvers.isEmpty else { return [] }
     return [
@@ -32,7 +32,7 @@ extension FieldResults {
     ]
   }
 
-  /// Bars for counts of things that happened once, twice and so on: so many numbers of times to a bar that one looks at them all.
+  /// Histogram of counts by number of occurrences, grouped so that there are at most 24 bars.
   static func histogram(_ counts: [Int]) -> [BarChart.Bar] {
     let (most, widths) = (24, [1, 2, 5, 10, 20, 50, 100, 200, 500])
     let width = widths.first { counts.count <= $0 * most } ?? (counts.count + most - 1) / most
@@ -43,7 +43,7 @@ extension FieldResults {
     }
   }
 
-  /// The plots of several simulations, a line for each.
+  /// Plots that compare simulations, one line each.
   public static func comparison(_ results: [(name: String, results: FieldResults)]) -> [Drawing] {
     let byHops = LineChart(
       title: "Who has a public message after 3 s", across: "hops from its sender", up: "share of the nodes", top: 1,

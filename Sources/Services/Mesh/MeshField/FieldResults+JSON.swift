@@ -2,7 +2,7 @@ import CommandLine
 import Common
 
 extension FieldResults {
-  /// All figures, as they are written into a file.
+  /// All results as JSON.
   public var json: JSONValue {
     [
       "seed": .unsigned(seed),
@@ -47,7 +47,7 @@ extension FieldResults {
     ]
   }
 
-  /// The most that a node kept of each kind, by name.
+  /// Maximum holdings of a node, by name.
   public var mostKept: [Tally] {
     type(of: most).all.map { Tally($0.name, most[keyPath: $0.path]) }
   }

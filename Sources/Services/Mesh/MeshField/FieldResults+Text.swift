@@ -2,7 +2,7 @@ import Common
 import Terminal
 
 extension FieldResults {
-  /// The figures for people, at most 80 columns wide.
+  /// Results for people, at most 80 columns wide.
   public var text: String {
     [head, delivery, costs, airtime, kept].joined(separator: "\n")
   }
@@ -102,7 +102,7 @@ extension FieldResults {
 
   private static func seconds(_ seconds: Double?) -> String { seconds.map { decimal($0, 1) + " s" } ?? "never" }
 
-  /// A number with so many decimals, rounded.
+  /// Formats a number with rounded decimals.
   static func decimal(_ value: Double, _ places: Int) -> String {
     guard value.isFinite else { return "-" }
     let scale = (0..<places).reduce(1.0) { scale, _ in scale * 10 }

@@ -1,9 +1,9 @@
 import Bitchat
 import Common
 
-/// What a simulation has come to: figures that depend on the scenario and the seed alone.
+/// Results of a simulation, which depend on the scenario and the seed only.
 public struct FieldResults: Sendable {
-  /// A public message: when, by whom, and how far from there everybody was at that moment.
+  /// Public message: time, sender, and the distance of all nodes at that time.
   struct Said: Sendable {
     /// Nanoseconds.
     let at: Int64
@@ -11,7 +11,7 @@ public struct FieldResults: Sendable {
     let hops: [Int16]
   }
 
-  /// A private message.
+  /// Private message.
   struct Written: Sendable {
     /// Nanoseconds.
     let at: Int64
@@ -19,40 +19,40 @@ public struct FieldResults: Sendable {
     let to: Int32
   }
 
-  /// How many had a message, of how many.
+  /// Number of nodes that had a message, and number of all.
   public struct Share: Sendable, Hashable {
     public var had = 0
     public var of = 0
 
     public init() {}
 
-    /// 0 to 1; 0 of nobody.
+    /// Fraction from 0 to 1; 0 if `of` is 0.
     public var value: Double { of > 0 ? Double(had) / Double(of) : 0 }
   }
 
-  /// What was sent of one kind.
+  /// Frames sent of one kind.
   public struct Frames: Sendable, Hashable {
     public let kind: String
     public let frames: UInt64
     public let bytes: UInt64
-    /// Milliseconds on the air.
+    /// Airtime in milliseconds.
     public let airtime: Double
   }
 
-  /// What the public messages cost, in all.
+  /// Total cost of the public messages.
   public struct Cost: Sendable, Hashable {
-    /// Frames with a message, flooded and in answer to requests.
+    /// Frames with a message, by flooding and by sync.
     public var flooded: UInt64 = 0
     public var answered: UInt64 = 0
-    /// Frames that brought a message to a node that had it.
+    /// Frames with a message that the receiver already had.
     public var duplicates: UInt64 = 0
-    /// Nodes that were reached, by flooding and by an answer.
+    /// Nodes reached by flooding and by sync.
     public var reachedByFlood = 0
     public var reachedByAnswer = 0
 
     public init() {}
 
-    /// Frames that were flooded, for each node that flooding reached.
+    /// Flooded frames per node reached by flooding.
     public var perNodeReached: Double { reachedByFlood > 0 ? Double(flooded) / Double(reachedByFlood) : 0 }
     public var duplicatesPerNodeReached: Double {
       let reached = reachedByFlood + reachedByAnswer
@@ -62,43 +62,44 @@ public struct FieldResults: Sendable {
 
   /// Delivery counts as prompt within this time, in milliseconds.
   public static let prompt: UInt32 = 3000
-  /// Moments after a message was said, in seconds.
+  /// Times after the sending of a message at which delivery is counted, in seconds.
   public static let moments = [1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450]
 
   public let scenario: Scenario
   public let seed: UInt64
-  /// Links of a node when talk began.
+  /// Links per node at the beginning of the messages.
   public let links: (fewest: Int, mean: Double, most: Int)
   public private(set) var messages = 0
   public private(set) var unsaid = 0
-  /// Within 3 s, and ever; by hops, from 1 on.
+  /// Delivery within 3 s, and at any time, by number of hops from 1.
   public private(set) var promptByHops: [Share] = []
   public private(set) var everByHops: [Share] = []
-  /// How many of the connected field had a message, so many seconds after it was said. Only messages that were said as long before the
-  /// end count.
+  /// Share of the connected field that had a message after these times. A message counts only if it was sent at least
+  /// as long before the end.
   public private(set) var byTime: [(seconds: Int, share: Share)] = []
-  /// Milliseconds until a message came: half of those that came, 99 of 100, and the last.
+  /// Latency in milliseconds: median, 99th percentile and maximum.
   public private(set) var latency: (p50: UInt32, p99: UInt32, most: UInt32) = (0, 0, 0)
-  /// The same of those that came by flooding.
+  /// Latency of arrivals by flooding.
   public private(set) var floodLatency: (p50: UInt32, p99: UInt32, most: UInt32) = (0, 0, 0)
   public private(set) var cost = Cost()
-  /// Seconds until a message was with 50, 90 and 99 of 100 of the connected field, the median of the messages; nil where most never were.
+  /// Seconds until 50, 90 and 99 % of the connected field had a message, as medians over messages; nil if most messages
+  /// never got there.
   public private(set) var convergence: (half: Double?, ninety: Double?, whole: Double?) = (nil, nil, nil)
   public private(set) var frames: [Frames] = []
   public let lost: UInt64
   public let dropped: UInt64
   public let cuts: UInt64
-  /// Private messages: written, arrived, and acknowledged; milliseconds until they arrived.
+  /// Private messages: sent, arrived and acknowledged; latency in milliseconds.
   public private(set) var letters: (written: Int, arrived: Int, acknowledged: Int) = (0, 0, 0)
   public private(set) var letterLatency: (p50: UInt32, p99: UInt32, most: UInt32) = (0, 0, 0)
-  /// How many envelopes, with letters and with receipts, were handed on so often; from 1 on.
+  /// Number of envelopes, with messages and receipts, by number of hand-overs from 1.
   public private(set) var handOvers: [Int] = []
-  /// The most that a node kept of each kind.
+  /// Maximum holdings of a node.
   public let most: MeshEngine.Holdings
-  /// The counters of all nodes together, by name.
+  /// Sum of the counters of all nodes, by name.
   public private(set) var counters: [Tally] = []
 
-  /// How many public messages a scenario has.
+  /// Number of public messages of a scenario.
   static func messages(_ scenario: Scenario) -> Int {
     let every = scenario.talk.every.wholeNanoseconds
     let span =
@@ -138,7 +139,7 @@ public struct FieldResults: Sendable {
     var floodLatencies: [UInt32] = []
     var shares = Self.moments.map { _ in Share() }
     var times: [[Double?]] = [[], [], []]
-    // What each node has heard, without its engine: to go through those costs more than all else here.
+    // Received messages of each node, without its engine, which would make iteration slow.
     let listeners = nodes.filter { !flooders.contains($0.number) }.map { (number: $0.number, heard: $0.heard) }
     for (number, message) in said.enumerated() where !unsaid.contains(number) {
       messages += 1
@@ -169,7 +170,7 @@ public struct FieldResults: Sendable {
         shares[index].of += connected
         shares[index].had += arrivals.prefix { $0 <= UInt32(seconds) * 1000 }.count
       }
-      // A message that was said too late tells nothing about how long one takes.
+      // A message sent less than 300 s before the end is not used for convergence.
       guard message.at + 300 * 1_000_000_000 <= end, connected > 0 else { continue }
       for (index, percent) in [50, 90, 99].enumerated() {
         let place = (connected * percent + 99) / 100 - 1
@@ -224,10 +225,10 @@ public struct FieldResults: Sendable {
     }
   }
 
-  /// Of a number of frames, how many there were for each public message.
+  /// Frames per public message.
   func perMessage(_ frames: UInt64) -> Double { messages > 0 ? Double(frames) / Double(messages) : 0 }
 
-  /// Within so many hops, promptly.
+  /// Share of prompt deliveries within this number of hops.
   public func prompt(within hops: Int) -> Share {
     promptByHops.prefix(hops).reduce(into: Share()) { sum, share in
       sum.had += share.had
@@ -235,7 +236,7 @@ public struct FieldResults: Sendable {
     }
   }
 
-  /// The share of the connected field that had a message after so many seconds; nil where no message was said that early.
+  /// Share of the connected field that had a message after this time; nil if no message was sent early enough.
   public func share(after seconds: Int) -> Double? { byTime.first { $0.seconds == seconds }?.share.value }
 
   private static func percentiles(_ values: inout [UInt32]) -> (p50: UInt32, p99: UInt32, most: UInt32) {
@@ -245,7 +246,7 @@ public struct FieldResults: Sendable {
     return (at(50), at(99), values[values.count - 1])
   }
 
-  /// What has no value counts as more than all that have.
+  /// Median, with missing values as infinite; nil if the median is infinite or there are no values.
   private static func median(_ values: [Double?]) -> Double? {
     guard !values.isEmpty else { return nil }
     let sorted = values.map { $0 ?? .infinity }.sorted()

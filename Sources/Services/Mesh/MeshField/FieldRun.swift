@@ -2,16 +2,16 @@ import Bitchat
 import Common
 import Crypto
 
-/// A simulation: the engines of `Bitchat` by the thousand, unchanged, in virtual time.
+/// Simulation of thousands of unchanged `Bitchat` engines in virtual time.
 ///
-/// The same scenario with the same seed comes to the same results, byte for byte, in however many parts it is computed. The bytes and the
-/// time that go into engines are simulated, and everything is drawn from the seed; there is no clock and no other chance.
+/// Scenario and seed determine the results, byte for byte, whatever the number of parts. Bytes and time of the engines
+/// are simulated, and all random numbers derive from the seed; no real clock is read.
 public struct FieldRun {
-  /// Virtual time begins with this wall clock, in milliseconds since 1970.
+  /// Wall clock at the start of virtual time, in milliseconds since 1970.
   static let epoch: UInt64 = 1_900_000_000_000
-  /// How often links are looked after, in nanoseconds.
+  /// Interval of link maintenance, in nanoseconds.
   private static let tick: Int64 = 1_000_000_000
-  /// How often it is looked at what the nodes keep, in ticks.
+  /// Interval of inspections of the nodes' holdings, in ticks.
   private static let lookEvery: Int64 = 10
 
   private let scenario: Scenario
@@ -33,9 +33,9 @@ public struct FieldRun {
   private var hopsFrom: [Int32: [Int16]] = [:]
 
   /// - Parameters:
-  ///   - parts: in how many parts it is computed side by side.
-  ///   - signatures: who checks signatures for all nodes.
-  ///   - links: pairs of nodes that have a link; nil to have the field decide. With links nobody walks and nobody goes away.
+  ///   - parts: number of parts that are computed in parallel.
+  ///   - signatures: verifies signatures for all nodes.
+  ///   - links: pairs of linked nodes; nil to let the field decide. With given links no node moves or leaves.
   public init(
     _ scenario: Scenario, seed: UInt64, parts: Int, signatures: any SignatureChecking = SharedSignatures(),
     links: [(Int32, Int32)]? = nil
@@ -94,7 +94,7 @@ public struct FieldRun {
     }
   }
 
-  /// Exactly as many of each as the scenario says, and chance decides which.
+  /// Assigns the relay policies in the proportions of the scenario, in random order.
   private static func policies(_ scenario: Scenario, _ seed: UInt64) -> [RelayPolicy] {
     let count = scenario.field.nodes
     let apps = (count * scenario.people.apps + 50) / 100
@@ -106,9 +106,9 @@ public struct FieldRun {
     return policies
   }
 
-  /// Lets all of it happen.
+  /// Runs the simulation.
   ///
-  /// - Parameter progress: is told the seconds that have passed in the field.
+  /// - Parameter progress: called with the simulated seconds.
   public mutating func run(progress: @Sendable (Int) -> Void = { _ in }) async -> FieldResults {
     let end = scenario.field.duration.wholeNanoseconds
     let lookahead = scenario.air.latency.lowerBound.wholeNanoseconds
@@ -131,7 +131,7 @@ public struct FieldRun {
     return await results()
   }
 
-  /// - Returns: when the next event is that no part has sent.
+  /// - Returns: time of the next event that was not sent by a part.
   private mutating func step(until end: Int64) async -> Int64 {
     let (shards, incoming) = (shards, incoming)
     let steps = await withTaskGroup(of: (Int, FieldPart.Step).self) { group in
@@ -150,7 +150,7 @@ public struct FieldRun {
     return steps.compactMap(\.next).min() ?? .max
   }
 
-  // MARK: What the field does
+  // MARK: Actions of the field
 
   private mutating func send(_ what: FieldEvent.What, to node: Int32, at time: Int64? = nil) {
     decided += 1
@@ -197,7 +197,7 @@ public struct FieldRun {
     }
   }
 
-  /// Nodes go away without a word, and come back after a while.
+  /// Makes nodes leave without notice, and return later.
   private mutating func comeAndGo() {
     guard scenario.people.churn > 0 else { return }
     for entry in returns where entry.at <= now {
@@ -205,7 +205,7 @@ public struct FieldRun {
       send(.arrive, to: entry.node)
     }
     returns.removeAll { $0.at <= now }
-    // In ten minutes so many of a hundred.
+    // `churn` is the percentage of nodes that leave in ten minutes.
     let rate = Double(scenario.field.nodes * scenario.people.churn) / 100 / 600
     var count = Int(rate)
     if churn.part() < rate - Double(count) { count += 1 }
@@ -219,7 +219,7 @@ public struct FieldRun {
     }
   }
 
-  /// What is said until the next tick.
+  /// Schedules the messages until the next tick.
   private mutating func prepareTalk() {
     let until = min(now + Self.tick, min(scenario.talk.until, scenario.field.duration).wholeNanoseconds)
     while scenario.talk.every > .zero, sayAt < until {
@@ -246,7 +246,7 @@ public struct FieldRun {
     return hops
   }
 
-  /// Somebody who is there, and does not flood.
+  /// Selects a node that is present and does not flood.
   private mutating func speaker() -> Int32 {
     for _ in 0..<10_000 {
       let node = Int32(talk.number(below: scenario.field.nodes))

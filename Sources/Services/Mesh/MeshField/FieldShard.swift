@@ -1,18 +1,18 @@
 import Bitchat
 
-/// A part of the nodes, and what happens to them. Parts run side by side: nothing that a node does reaches another one sooner than a
-/// frame's shortest way takes, so for as long no part needs to know of the others.
+/// Part of the nodes and their events. Parts run in parallel: no effect of a node reaches another one sooner than the
+/// minimum latency of a frame, so parts are independent for that time.
 actor FieldShard {
   private var part: FieldPart
 
   init(_ part: FieldPart) { self.part = part }
 
-  /// Lets happen what is before `end`, in nanoseconds since the beginning.
+  /// Handles the events before `end`, in nanoseconds since the start.
   func run(_ incoming: [FieldEvent], until end: Int64) -> FieldPart.Step { part.run(incoming, until: end) }
 
-  /// What became of everything.
+  /// Returns the final state and the results.
   func finish() -> (nodes: [FieldNode], tally: FieldTally, most: MeshEngine.Holdings) { part.finish() }
 
-  /// Looks at what the nodes keep.
+  /// Updates the maximum holdings.
   func look() { part.look() }
 }

@@ -1,7 +1,7 @@
 import Bitchat
 import Common
 
-/// What a frame is to the statistics.
+/// Kind of a frame in the statistics.
 enum FrameKind: Int, CaseIterable, Sendable {
   case announce, message, answer, request, handshake, encrypted, fragment, courier, leave, other
 
@@ -31,7 +31,7 @@ enum FrameKind: Int, CaseIterable, Sendable {
   }
 }
 
-/// What went over the air, summed up. Sums of parts are sums of the whole, however the nodes are divided.
+/// Totals of the simulated radio. They are additive over parts.
 struct FieldTally: Sendable {
   struct Frames: Sendable, Hashable {
     var frames: UInt64 = 0
@@ -40,44 +40,44 @@ struct FieldTally: Sendable {
     var airtime: UInt64 = 0
   }
 
-  /// A message by its sender and its time.
+  /// Identifies a message by sender and timestamp.
   struct MessageKey: Hashable, Sendable {
     let sender: UInt64
     let timestamp: UInt64
 
     init(sender: UInt64, timestamp: UInt64) { (self.sender, self.timestamp) = (sender, timestamp) }
 
-    /// Of a packet of version 1 or 2.
+    /// Reads sender and timestamp of a packet of version 1 or 2.
     init(_ bytes: [UInt8]) {
       func number(_ offset: Int) -> UInt64 { bytes[offset..<offset + 8].reduce(0) { $0 << 8 | UInt64($1) } }
       self.init(sender: number(bytes[0] == 2 ? 16 : 14), timestamp: number(3))
     }
   }
 
-  /// Frames that carried a message: flooded, and in answer to requests.
+  /// Frames with a message, by flooding and by sync.
   struct Carried: Sendable, Hashable {
     var flooded: UInt64 = 0
     var answered: UInt64 = 0
-    /// Those that arrived.
+    /// Frames of these that arrived.
     var floodedHere: UInt64 = 0
     var answeredHere: UInt64 = 0
   }
 
-  /// By kind.
+  /// Frames by kind.
   var frames = FrameKind.allCases.map { _ in Frames() }
   var carried: [MessageKey: Carried] = [:]
-  /// Which message a packet is.
+  /// Message numbers of packets.
   var numbers: [MessageKey: Int] = [:]
   var lost: UInt64 = 0
   var arrived: UInt64 = 0
-  /// Frames that the queue of a link had no room for.
+  /// Frames dropped by the queues of links.
   var dropped: UInt64 = 0
   var cuts: UInt64 = 0
-  /// Public messages that their sender could not say.
+  /// Public messages that their sender could not send.
   var unsaid: [Int] = []
-  /// How often each envelope was handed on, by what is sealed in it: from the sender on, to those who carry it and to its recipient.
+  /// Number of hand-overs of each envelope, by ciphertext: from the sender on, to couriers and to the recipient.
   var handOvers: [[UInt8]: Int] = [:]
-  /// When the sender of a private message had its receipt, in milliseconds.
+  /// When the sender of a private message got its receipt, in milliseconds.
   var receipts: [Int: UInt32] = [:]
 
   mutating func add(_ other: FieldTally) {
@@ -128,9 +128,10 @@ struct FieldTally: Sendable {
     }
   }
 
-  /// How long a frame occupies the air, in nanoseconds: LE 1M, data length extension, each packet acknowledged by an empty one.
+  /// Airtime of a frame, in nanoseconds: LE 1M, data length extension, each packet acknowledged by an empty one.
   ///
-  /// A packet has 10 bytes around at most 251, of 8 µs each; the empty one has 10; between any two are 150 µs. ATT and L2CAP add 7 bytes.
+  /// A packet has 10 bytes around up to 251 bytes, at 8 µs each. An empty one has 10 bytes; packets are 150 µs apart.
+  /// ATT and L2CAP add 7 bytes.
   static func airtime(_ bytes: Int) -> Int {
     let payload = bytes + 7
     let packets = (payload + 250) / 251

@@ -2,15 +2,15 @@ import Bitchat
 import Common
 import Crypto
 
-/// What a node says that wants to drown the others. It has a peer ID and keys like everybody, so that its links stay.
+/// Frames of an attacker that floods the mesh. It has a peer ID and keys like others, so that its links stay.
 struct Flooder: Sendable {
-  /// It acts so often.
+  /// Interval between actions.
   static let pause = Duration.milliseconds(100)
   private static let heardLimit = 256
 
   private let settings: FloodSettings
   private var random: FieldRandom
-  /// Announces of others, to be said again.
+  /// Announces of others, for replay.
   private var heard: [[UInt8]] = []
   private var turns = 0
 
@@ -23,7 +23,7 @@ struct Flooder: Sendable {
     if heard.count < Self.heardLimit { heard.append(bytes) } else { heard[random.number(below: heard.count)] = bytes }
   }
 
-  /// What goes out on one link in this turn.
+  /// Returns the frames for one link in this time slice.
   mutating func frames(_ identity: MeshEngine.Identity, at time: UInt64) -> [[UInt8]] {
     turns += 1
     var frames: [[UInt8]] = []
@@ -38,7 +38,7 @@ struct Flooder: Sendable {
     return frames
   }
 
-  /// How many of a second's fall into this turn.
+  /// Number of frames of a rate per second for this time slice.
   private mutating func share(_ rate: Int) -> Int {
     rate / 10 + (random.number(below: 10) < rate % 10 ? 1 : 0)
   }
@@ -54,7 +54,7 @@ struct Flooder: Sendable {
     return [try? packet.signed(with: signingKey).encoded()].compactMap(\.self)
   }
 
-  /// A request of somebody who has nothing.
+  /// Makes a sync request with an empty filter.
   private func request(_ identity: MeshEngine.Identity, at time: UInt64) -> [[UInt8]] {
     guard let request = try? SyncRequest(filter: SyncFilter([PacketID]()), types: [.announce, .message, .fragment])
     else {

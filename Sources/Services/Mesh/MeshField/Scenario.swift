@@ -1,9 +1,9 @@
 import Bitchat
 import Config
 
-/// What is simulated: a field of nodes, the air between them, and what people do in it.
+/// Scenario of a simulation: a field of nodes, the radio between them, and the behaviour of people.
 ///
-/// It is written as a file of sections and keys, like the service's configuration: `Scenario.configuration` has the table.
+/// Scenarios are files of sections and keys, like the service's configuration: `Scenario.configuration` has the table.
 public struct Scenario: Sendable {
   public var field = FieldSettings()
   public var air = AirSettings()
@@ -22,9 +22,9 @@ public struct Scenario: Sendable {
       AimSettings.self,
     ])
 
-  /// All keys with their meaning and their defaults, as a file.
+  /// Text of a file with all keys, their meanings and defaults.
   public static var keysText: String {
-    // The house's own head speaks of the service's files.
+    // Omits the header, which describes the service's files.
     let lines = configuration.defaultFile.split(separator: "\n", omittingEmptySubsequences: false)
     return lines.drop { !$0.hasPrefix("[") }.joined(separator: "\n")
   }
@@ -38,14 +38,13 @@ public struct Scenario: Sendable {
     aim = configuration[AimSettings.self]
   }
 
-  /// What is wrong with a scenario.
+  /// Error in a scenario.
   public struct Mistake: Error, Hashable, Sendable {
-    /// Whole sentences, one for each mistake, with file and line where one is to blame.
+    /// One sentence per mistake, with file and line if known.
     public let sentences: [String]
   }
 
-  /// Reads a scenario. A simulation of something else than what was written would be worth nothing, so every complaint is a
-  /// mistake.
+  /// Reads a scenario. Every complaint is an error, so that no other scenario than the written one is simulated.
   public init(file: String) throws(Mistake) {
     let loaded = Self.configuration.load(from: ConfigurationFiles(only: file))
     guard loaded.complaints.isEmpty else { throw Mistake(sentences: loaded.complaints.map(\.description)) }
@@ -53,7 +52,7 @@ public struct Scenario: Sendable {
     try check(file)
   }
 
-  /// Refuses what no single key can be blamed for.
+  /// Checks conditions that involve several keys.
   public func check(_ file: String = "The scenario") throws(Mistake) {
     var sentences: [String] = []
     if people.apps + people.silent > 100 {
@@ -71,7 +70,7 @@ public struct Scenario: Sendable {
     if !sentences.isEmpty { throw Mistake(sentences: sentences) }
   }
 
-  /// The same with another share of nodes that pass on as mains do; the others do as the apps do.
+  /// Returns the scenario with another percentage of `mains` nodes; the others behave like the apps.
   public func with(mains percent: Int) -> Scenario {
     var other = self
     other.people.silent = 0
@@ -80,14 +79,14 @@ public struct Scenario: Sendable {
     return other
   }
 
-  /// The same with nobody who carries letters of others.
+  /// Returns the scenario without couriers.
   public var withoutCouriers: Scenario {
     var other = self
     other.talk.couriers = false
     return other
   }
 
-  /// The same without those who flood.
+  /// Returns the scenario without flooding.
   public var withoutFlood: Scenario {
     var other = self
     other.flood.floods = false

@@ -1,14 +1,14 @@
 import Config
 
-/// Section `[Field]`: where the nodes are, and for how long.
+/// Section `[Field]`: positions of the nodes, and duration.
 public struct FieldSettings: SettingsSection {
-  /// How the nodes are placed.
+  /// Placement of the nodes.
   public enum Placement: String, Sendable, CaseIterable {
-    /// Each somewhere in a cell of its own of a grid.
+    /// Each node is in its own cell of a grid.
     case even
-    /// Anywhere.
+    /// Anywhere in the field.
     case random
-    /// On islands, which no radio reaches across.
+    /// On islands beyond each other's radio range.
     case islands
   }
 
@@ -20,9 +20,9 @@ public struct FieldSettings: SettingsSection {
   public var islands = 10
   /// Metres.
   public var islandRadius = 60
-  /// Metres that a radio reaches.
+  /// Radio range in metres.
   public var range = 65
-  /// The most links of a node, and how many it looks for.
+  /// Maximum links of a node, and number that it seeks.
   public var links = 8
   public var fewestLinks = 6
   public var duration = Duration.seconds(600)
@@ -51,14 +51,14 @@ public struct FieldSettings: SettingsSection {
   ]
 }
 
-/// Section `[Air]`: what happens to a frame.
+/// Section `[Air]`: properties of the simulated radio.
 public struct AirSettings: SettingsSection {
-  /// Percent of all frames.
+  /// Percentage of lost frames.
   public var loss = 5
   public var latency = Duration.microseconds(7500)...Duration.milliseconds(30)
-  /// A direction of a link carries one frame in this time.
+  /// Minimum time between frames in one direction of a link.
   public var frameTime = Duration.microseconds(7500)
-  /// Bytes of a write or a notification.
+  /// Maximum length of a write or a notification, in bytes.
   public var frameBytes = 509
 
   public init() {}
@@ -79,16 +79,16 @@ public struct AirSettings: SettingsSection {
   ]
 }
 
-/// Section `[People]`: how the nodes pass on, and who comes and goes.
+/// Section `[People]`: relay policies and movement of the nodes.
 public struct PeopleSettings: SettingsSection {
-  /// Percent of the nodes that pass on as the iOS app does, and that pass nothing on. The others do as mains.
+  /// Percentage of nodes that relay like the iOS app, and that relay nothing. The others use `mains`.
   public var apps = 0
   public var silent = 0
-  /// Percent of the nodes that walk.
+  /// Percentage of nodes that walk.
   public var walkers = 0
-  /// Decimetres a second.
+  /// Decimetres per second.
   public var speed = 14
-  /// Percent of the nodes that go away and come back, in ten minutes.
+  /// Percentage of nodes that leave and return within ten minutes.
   public var churn = 0
   public var away = Duration.seconds(60)
 
@@ -111,15 +111,15 @@ public struct PeopleSettings: SettingsSection {
   ]
 }
 
-/// Section `[Talk]`: what is said.
+/// Section `[Talk]`: messages.
 public struct TalkSettings: SettingsSection {
   public var every = Duration.seconds(1)
   public var from = Duration.seconds(60)
   public var until = Duration.seconds(24 * 3600)
   public var bytes = 60
-  /// From one private message to the next; zero without any.
+  /// Time between private messages; zero for none.
   public var privateEvery = Duration.zero
-  /// Whether nodes carry letters of others.
+  /// Whether nodes carry envelopes of others.
   public var couriers = true
 
   public init() {}
@@ -143,17 +143,17 @@ public struct TalkSettings: SettingsSection {
   ]
 }
 
-/// Section `[Flood]`: those who want to drown the others. Each of them has the rates on each of its links.
+/// Section `[Flood]`: attackers. The rates apply to each link of each attacker.
 public struct FloodSettings: SettingsSection {
-  /// In tenths of a percent of the nodes.
+  /// In thousandths of the nodes.
   public var share = 0
   public var from = Duration.seconds(120)
-  /// A second, on each link.
+  /// Per second and link.
   public var identities = 10
   public var replays = 20
   public var requests = 5
   public var fragments = 20
-  /// Whether they do it: else they are nodes like all others. No key has it.
+  /// Whether they flood; otherwise they behave like other nodes. Not a key of the file.
   public var floods = true
 
   public init() {}

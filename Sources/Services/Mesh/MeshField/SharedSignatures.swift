@@ -2,10 +2,10 @@ import Bitchat
 import Common
 import Crypto
 
-/// Signatures of equal bytes under an equal key, computed once for all nodes; what a node of the field signed holds without being
-/// checked. Two threads that ask at one time may both compute.
+/// Verifies each signature once for all nodes. A signature made by a node of the field counts as valid. Concurrent
+/// look-ups of one signature may both compute.
 ///
-/// The answers that were asked for last are remembered, in two generations: when the younger one is full, the older one goes.
+/// Recent results are cached in two generations: when the younger one is full, the older one is dropped.
 public final class SharedSignatures: SignatureChecking {
   private struct Answers: Sendable {
     var younger: [KeyedHash.Value: Bool] = [:]
@@ -23,7 +23,7 @@ public final class SharedSignatures: SignatureChecking {
     hash = KeyedHash(randomFrom: &random)
   }
 
-  /// How many answers were given, and how many of them computed.
+  /// Number of look-ups, and of computed results.
   public var counts: (asked: Int, computed: Int) { answers.withLock { ($0.asked, $0.computed) } }
 
   public func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool {

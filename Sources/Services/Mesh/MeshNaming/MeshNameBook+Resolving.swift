@@ -1,21 +1,21 @@
 import Common
 
-/// Which peer a text means.
+/// Resolution of texts to peers.
 extension MeshNameBook {
-  /// The longest text that can name a peer, in bytes: 255 of a nickname, and the digits of an ID.
+  /// Maximum length of a text that names a peer, in bytes: 255 of a nickname, and the digits of an ID.
   private static let longest = 300
-  /// How many digits of the ID may stand behind a nickname.
+  /// Numbers of ID digits that may follow a nickname.
   private static let digitCounts: Set<Int> = [4, 16]
 
-  /// The peer that a text means, white space around it aside. The rules apply in this order:
+  /// Returns the peer that a text names. White space around it is ignored. The rules apply in this order:
   ///
   /// 1. 16 hexadecimal digits are a peer ID, whether the peer is known or not.
-  /// 2. A text that ends with `#` and 4 or 16 hexadecimal digits means a known peer by the end of its ID, and by its nickname in
-  ///    front of the `#` if there is one there. It is never compared with whole nicknames.
-  /// 3. Any other text is a nickname that one known peer has. It is refused if several peers have it, or if a favourite or verified
-  ///    peer had it before.
+  /// 2. A text that ends with `#` and 4 or 16 hexadecimal digits names a known peer by the end of its ID. If there is a
+  ///    nickname before the `#`, it must match too. Such a text is never compared with whole nicknames.
+  /// 3. Any other text is a nickname that one known peer has. It is rejected if several peers have it, or if a
+  ///    favourite or verified peer had it before.
   ///
-  /// Angle brackets around the text, as lines and sentences have them, are left out.
+  /// Angle brackets around the text, as in lines and sentences, are ignored.
   public func peer(_ text: String) throws(MeshNameRefusal) -> String {
     let name = Self.bare(text)
     if let id = try explicitPeer(name) { return id }
@@ -28,20 +28,20 @@ extension MeshNameBook {
       throw refusal(.unknown, name, similar(to: key))
     }
     guard before.isEmpty || now.count > 1 else { throw refusal(.taken, name, now.union(before)) }
-    // Four digits alone may be meant as the end of an ID.
+    // Four hexadecimal digits may be meant as the end of an ID.
     let meant = now.union(before).union(Self.isEnding(key) ? ending(with: key) : [])
     guard meant.count == 1 else { throw refusal(.ambiguous, name, meant) }
     return peer
   }
 
-  /// The ID that a text is; nil for any other text.
+  /// Returns a text that is a peer ID in lower case; nil for any other text.
   public static func id(_ text: String) -> String? {
     let name = bare(text)
     return name.utf8.count == 16 && isHexadecimal(name) ? name.lowercased() : nil
   }
 
-  /// The peer that a text begins with, and what follows it. The name ends with white space. A nickname with blanks can stand in
-  /// quotation marks or angle brackets. Where the text begins with the names of several peers, it is refused.
+  /// Splits a text into the peer that it begins with, and the rest. The name ends with white space. A nickname with
+  /// spaces can be in quotation marks or angle brackets. Throws if the text begins with the names of several peers.
   public func addressee(_ text: String) throws(MeshNameRefusal) -> (peer: String, rest: String) {
     if let (name, rest) = Self.quoted(text) { return (try peer(name), rest) }
     let heads = Self.heads(of: text)
@@ -51,7 +51,7 @@ extension MeshNameBook {
         if let peer = try explicitPeer(head) { return (peer, rest) }
         named.append((head, rest))
       } catch {
-        // A text with digits of an ID is no nickname. At the beginning nothing else can be meant.
+        // A text with ID digits cannot be a nickname. At the beginning nothing else can be meant.
         if head == heads.first?.head { throw error }
       }
     }
@@ -67,7 +67,7 @@ extension MeshNameBook {
     return (try peer(longest.head), longest.rest)
   }
 
-  /// The peer that a text means by digits of its ID; nil for a text that has none, or a number of digits that no name has.
+  /// Returns the peer named by digits of its ID; nil for a text without such digits, or with another number of digits.
   private func explicitPeer(_ name: String) throws(MeshNameRefusal) -> String? {
     if let id = Self.id(name) { return id }
     guard name.utf8.count <= Self.longest, let mark = name.lastIndex(of: "#") else { return nil }
@@ -86,7 +86,7 @@ extension MeshNameBook {
     return peer
   }
 
-  /// The peers, without this node, whose IDs end with these digits.
+  /// Peers, other than this node, whose IDs end with these digits.
   private func ending(with digits: String) -> Set<String> {
     Set(entries.keys.filter { $0 != own && $0.hasSuffix(digits) })
   }
@@ -103,7 +103,8 @@ extension MeshNameBook {
     return PastedText.trimmed(String(name.dropFirst().dropLast()))
   }
 
-  /// The beginnings of a text that end before white space, the shortest first, and the whole text, each with what follows it.
+  /// Returns the prefixes of a text that end before white space, shortest first, and the whole text, each with the
+  /// rest.
   private static func heads(of text: String) -> [(head: String, rest: String)] {
     var ends = text.prefix(longest).indices.filter { text[$0].isWhitespace }
     if text.count <= longest { ends.append(text.endIndex) }
@@ -123,7 +124,7 @@ extension MeshNameBook {
     return (String(text[text.index(after: text.startIndex)..<end]), String(rest.drop(while: \.isWhitespace)))
   }
 
-  // MARK: Refusing
+  // MARK: Failures
 
   /// Known peers whose nickname begins with the text, or whose ID ends with it.
   private func similar(to key: String) -> Set<String> {

@@ -1,32 +1,32 @@
-/// The names of peers: how each peer is shown, and which peer a text means. The service, the command-line tool and the chat use the
-/// same functions. A value.
+/// Names of peers: how each peer is shown, and which peer a text names. The service, the command-line tool and the chat
+/// share these functions.
 ///
 /// A peer ID is 16 lower-case hexadecimal digits.
 public struct MeshNameBook: Sendable, Equatable {
   struct Entry: Sendable, Equatable {
     var nickname: String
-    /// The nickname that the peer had when it was verified; empty where it is not verified, or had none.
+    /// Nickname of the peer when it was verified; empty if it is not verified, or had none.
     var verifiedName = ""
-    /// The nicknames that a favourite or verified peer has had since then.
+    /// Nicknames that a favourite or verified peer has had since then.
     var heldNames: [String] = []
   }
 
   private(set) var entries: [String: Entry] = [:]
-  /// The peers that have a nickname now, by its key.
+  /// Peers by the key of their current nickname.
   private var holders: [String: Set<String>] = [:]
-  /// The favourite and verified peers that have or had a nickname, by its key.
+  /// Favourite and verified peers by the keys of their current and former nicknames.
   private var trustedHolders: [String: Set<String>] = [:]
-  /// The ID of this node, which no text means as a peer; empty while it is not known.
+  /// ID of this node, which no text names as a peer; empty if unknown.
   public private(set) var own = ""
 
   public init() {}
 
-  /// Adds a peer, or replaces what is known of it.
+  /// Adds or replaces a peer.
   ///
   /// - Parameters:
-  ///   - nickname: as the peer has announced it.
-  ///   - verifiedName: the nickname that the peer had when it was verified.
-  ///   - heldNames: the nicknames that a favourite or verified peer has had since then.
+  ///   - nickname: nickname as announced by the peer.
+  ///   - verifiedName: nickname of the peer when it was verified.
+  ///   - heldNames: nicknames that a favourite or verified peer has had since then.
   public mutating func add(_ id: String, nickname: String, verifiedName: String = "", heldNames: [String] = []) {
     if let old = entries[id] {
       holders[NicknameText.key(old.nickname)]?.remove(id)
@@ -38,7 +38,7 @@ public struct MeshNameBook: Sendable, Equatable {
     for name in Self.trustedNames(of: entry) { trustedHolders[NicknameText.key(name), default: []].insert(id) }
   }
 
-  /// Adds this node: a peer may have its name.
+  /// Adds this node, whose name a peer may have too.
   public mutating func add(own id: String, nickname: String) {
     own = id
     add(id, nickname: nickname)
@@ -48,26 +48,28 @@ public struct MeshNameBook: Sendable, Equatable {
     (entry.heldNames + [entry.verifiedName]).filter { !NicknameText.key($0).isEmpty }
   }
 
-  /// The peers, without this node, whose nickname has this key now.
+  /// Peers, other than this node, whose current nickname has this key.
   func holders(ofKey key: String) -> Set<String> { holders[key, default: []].subtracting([own]) }
 
-  /// The favourite and verified peers that had a nickname with this key before, and have another one now.
+  /// Favourite and verified peers that had a nickname with this key before, and now have a different one.
   func formerHolders(ofKey key: String) -> Set<String> {
     trustedHolders[key, default: []].subtracting(holders[key, default: []])
   }
 
-  // MARK: Names as they are shown
+  // MARK: Displayed names
 
-  /// Every name with its peer's ID, in the order of the names.
+  /// All names with their peers' IDs, sorted by name.
   public var names: [(name: String, id: String)] {
     entries.keys.map { (name(of: $0), $0) }.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
   }
 
-  /// The name of a peer where it stands by itself, in a list or a table: `alice`; `alice#1a2b` where another peer has or had the
-  /// nickname, or where the nickname could be mistaken for another peer's name; `#1a2b` for a peer without a nickname.
+  /// Name of a peer in a list or a table.
+  ///
+  /// `alice` if the nickname is unambiguous. `alice#1a2b` if another peer has or had the nickname, or it could be
+  /// mistaken for another peer's name. `#1a2b` without a nickname.
   public func name(of id: String) -> String { name(of: id, nickname: nickname(of: id)) }
 
-  /// The name of a peer that had this nickname then: another peer may have it now.
+  /// Name of a peer that had this nickname then; another peer may have it now.
   public func name(of id: String, nickname: String) -> String {
     let key = NicknameText.key(nickname)
     let others = holders[key, default: []].union(trustedHolders[key, default: []]).subtracting([id])
@@ -75,28 +77,29 @@ public struct MeshNameBook: Sendable, Equatable {
     return designation(of: id, nickname: nickname)
   }
 
-  /// The name of a peer in a line or a sentence: `<alice>`, or `<alice, verified as <mallory>>` where the peer had another nickname
-  /// when it was verified. No nickname is shown with an angle bracket in it, so none can look like the end of a name.
+  /// Name of a peer in a line or a sentence: `<alice>`, or `<alice, verified as <mallory>>` if the peer had another
+  /// nickname when it was verified. Displayed nicknames contain no angle brackets, so none can imitate the end of a
+  /// name.
   ///
-  /// - Parameter settle: makes a name fit for a screen.
+  /// - Parameter settle: sanitises a name for a screen.
   public func label(of id: String, settle: (String) -> String = { $0 }) -> String {
     label(of: id, nickname: nickname(of: id), settle: settle)
   }
 
-  /// The same for a peer that had this nickname then.
+  /// Name in a line or a sentence of a peer that had this nickname then.
   public func label(of id: String, nickname: String, settle: (String) -> String = { $0 }) -> String {
     let name = settle(name(of: id, nickname: nickname))
     guard let verified = verifiedName(of: id), !NicknameText.isSame(verified, nickname) else { return "<\(name)>" }
     return "<\(name), verified as <\(settle(NicknameText.shown(verified)))>>"
   }
 
-  /// The nickname under which a peer was verified, where that is not the nickname that it has now.
+  /// Nickname under which a peer was verified; nil if it is not verified, or still has that nickname.
   public func formerVerifiedName(of id: String) -> String? {
     verifiedName(of: id).flatMap { NicknameText.isSame($0, nickname(of: id)) ? nil : NicknameText.shown($0) }
   }
 
-  /// The name that means this peer alone, whatever others call themselves: `alice#1a2b`, with the whole ID where another peer of
-  /// this nickname has the same last four digits.
+  /// Name that identifies this peer uniquely: `alice#1a2b`, or with the whole ID if another peer of this nickname has
+  /// the same last four digits.
   public func designation(of id: String) -> String { designation(of: id, nickname: nickname(of: id)) }
 
   private func designation(of id: String, nickname: String) -> String {

@@ -1,13 +1,13 @@
-/// Why a text does not name one peer, with the peers that may be meant.
+/// Error for a text that does not name exactly one peer, with possible candidates.
 public struct MeshNameRefusal: Error, Hashable, Sendable {
   public enum Reason: Hashable, Sendable {
-    /// No known peer is called so.
+    /// No known peer has this name.
     case unknown
-    /// Several peers are called so.
+    /// Several peers have this name.
     case ambiguous
-    /// One peer is called so, and a favourite or verified peer was before.
+    /// One peer has this name, and a favourite or verified peer had it before.
     case taken
-    /// Only a favourite or verified peer that has another name now was called so.
+    /// Only a favourite or verified peer had this name, and has a different one now.
     case formerName
     /// It is the name of this node.
     case thisNode
@@ -15,29 +15,29 @@ public struct MeshNameRefusal: Error, Hashable, Sendable {
 
   public struct Candidate: Hashable, Sendable {
     public let id: String
-    /// The name that means this peer alone.
+    /// Name that identifies this peer uniquely.
     public let name: String
   }
 
   public let reason: Reason
-  /// The text as it was given.
+  /// Text as given.
   public let text: String
   public let candidates: [Candidate]
 
-  /// Whether no known peer is called so now.
+  /// Whether no known peer has this name now.
   public var isUnknown: Bool { reason == .unknown || reason == .formerName }
 
   init(reason: Reason, text: String, candidates: [Candidate]) {
     (self.reason, self.text, self.candidates) = (reason, text, candidates)
   }
 
-  /// No known peer is called so, and none has a similar name.
+  /// Makes the error for an unknown name without candidates.
   public init(unknown text: String) { self.init(reason: .unknown, text: text, candidates: []) }
 
-  /// How many candidates the sentence lists.
+  /// Maximum number of candidates in the sentence.
   private static let mostListed = 8
 
-  /// What is wrong, and which peers may be meant.
+  /// Description of the error, with the candidates.
   public var sentence: String {
     let name = "<\(NicknameText.shown(text))>"
     return switch reason {

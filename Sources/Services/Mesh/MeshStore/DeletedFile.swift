@@ -1,16 +1,16 @@
 import Bitchat
 
-/// A file that came and that the user has deleted. For a while neighbours still give it, and its sender may not have heard that it
-/// came: it is not taken once more.
+/// Received file that the user has deleted. Neighbours still send it for a while, and its sender may not have the
+/// receipt: it is not accepted again.
 public struct DeletedFile: Hashable, Sendable {
-  /// So long it may come again, in milliseconds: a quarter of an hour, and what clocks may be off.
+  /// Time in which the file may arrive again, in milliseconds: 15 min, and the tolerance for clocks.
   public static let lifetime: UInt64 = 17 * 60 * 1000
-  /// The most that are remembered.
+  /// Maximum number of entries.
   public static let limit = 2000
 
-  /// When it was deleted, in milliseconds since 1970.
+  /// Time of deletion, in milliseconds since 1970.
   public let time: UInt64
-  // As the file had them.
+  // Properties of the file.
   public let number: UInt32
   public let sender: PeerID
   public let packet: PacketID?

@@ -2,37 +2,37 @@ import Bitchat
 import Crypto
 import Store
 
-/// What earlier runs have kept.
+/// Data of earlier runs.
 public struct KeptMesh: Sendable {
-  /// The node's own; it was made just now if there was none.
+  /// Identity of the node; newly made if there was none.
   public var identity: MeshEngine.Identity
   public var isNew = false
-  /// Nil if none was ever set.
+  /// Nil if never set.
   public var nickname: String?
-  /// In the order in which their peers were met last.
+  /// In order of the last contact.
   public var pins: [(peer: PeerID, key: Ed25519.PublicKey, isProven: Bool)] = []
   public var peers: [PeerMarks] = []
-  /// In the order of their numbers.
+  /// Sorted by number.
   public var outgoing: [OutgoingMessage] = []
-  /// In the order of their times.
+  /// Sorted by time.
   public var gossip: [GossipArchive.Item] = []
-  /// In the order of their numbers.
+  /// Sorted by number.
   public var messages: [MeshMessage] = []
-  /// What the node carries for others, in the order in which it came.
+  /// Envelopes carried for others, in order of arrival.
   public var carried: [CarriedEnvelope] = []
-  /// In the order of their numbers.
+  /// Sorted by number.
   public var files: [MeshFile] = []
-  /// In the order of their numbers.
+  /// Sorted by number.
   public var deletedFiles: [DeletedFile] = []
-  /// The highest number that a message or a file ever had, 0 if there was none. The next one is higher.
+  /// Highest number of a message or file so far, 0 if there was none. New numbers are higher.
   public var highestNumber: UInt32 = 0
-  /// Traces of what wipes have erased; nil without a wipe in the last day.
+  /// Hashes of what wipes have erased; nil without a wipe in the last day.
   public var erased: ErasedTraces?
-  /// How many records could not be read, and are removed.
+  /// Number of unreadable records, which are removed.
   public var lost = 0
-  /// What was wrong with the disk's content, in sentences, to be told once; nil if nothing was.
+  /// Sentences about damage, to be logged once; nil without damage.
   public var warning: String?
-  /// Where the key is from; nil if all is in memory alone.
+  /// Origin of the key; nil without a disk.
   public var keyOrigin: StoreKey.Origin?
 
   public init(identity: MeshEngine.Identity) {

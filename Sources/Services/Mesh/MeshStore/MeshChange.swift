@@ -1,37 +1,38 @@
 import Bitchat
 import Crypto
 
-/// Something that the next run has to know.
+/// Change of the persistent data.
 public enum MeshChange: Hashable, Sendable {
-  /// What this node calls itself: up to 255 bytes of UTF-8.
+  /// Nickname of this node, up to 255 bytes of UTF-8.
   case nickname(String)
-  /// A pin is new, or its peer was met again. Where there are too many, those of peers not met for longest go first.
+  /// A new pin, or a new contact with its peer. Beyond the limit, the pins of peers with the oldest contact are
+  /// dropped.
   ///
   /// - Parameter isProven: whether the peer has proven the key inside Noise.
   case pin(PeerID, Ed25519.PublicKey, isProven: Bool = false)
-  /// The marks of a peer are others. Where none is set any more, nothing of them is kept.
+  /// Changed marks of a peer. If none is set, the record is removed.
   case peer(PeerMarks)
-  /// Pin and marks of a peer are gone. Messages stay.
+  /// Removes pin and marks of a peer. Messages stay.
   case forget(PeerID)
   case outgoing(OutgoingMessage)
-  /// An outgoing message is delivered, or given up.
+  /// An outgoing message was delivered or has failed.
   case settled(UInt32)
   case gossip(GossipArchive.Item)
-  /// A message is new, or its state is another one.
+  /// A message is new, or its state has changed.
   case message(MeshMessage)
-  /// An envelope that the node carries for somebody else.
+  /// An envelope carried for another peer.
   case carried(CarriedEnvelope)
   case carriedNoMore(CourierID)
-  /// A number was given to something that is not kept itself.
+  /// A number was assigned to something that is not stored.
   case number(UInt32)
-  /// A file whose content is on the disk already.
+  /// A file whose content is on disk already.
   case file(MeshFile)
-  /// A file is not wanted any more: its content goes.
+  /// A file was removed; its content is erased.
   case fileGone(UInt32)
-  /// A file is not to be taken once more.
+  /// A file must not be accepted again.
   case deleted(DeletedFile)
 
-  /// Whether it is a gossip packet, of which no caller is told that it is stored.
+  /// Whether the change is a gossip packet, for which no caller awaits the commit.
   public var isGossip: Bool { if case .gossip = self { true } else { false } }
 
   public init(_ keepsake: MeshEngine.Keepsake) {

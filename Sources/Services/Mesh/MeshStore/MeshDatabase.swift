@@ -1,7 +1,7 @@
 import Database
 import Store
 
-/// A row as it is on the disk.
+/// Encrypted row of the database.
 struct SealedRow: Hashable, Sendable {
   let id: Int64
   /// Milliseconds since 1970.
@@ -9,23 +9,23 @@ struct SealedRow: Hashable, Sendable {
   let sealed: [UInt8]
 }
 
-/// The database of the mesh: one table, of rows with a number, a time and what is sealed.
+/// Database of the mesh: one table of rows with number, time and sealed content.
 enum MeshDatabase {
   static let name = "mesh.db"
-  /// Where a database is put that cannot be read.
+  /// Name for a damaged database.
   static let damaged = "mesh.db.damaged"
-  /// A database that takes the place of a damaged one.
+  /// Name for a new database that replaces a damaged one.
   static let new = "mesh.db.new"
   static let names = [name, damaged, new]
-  /// The layout of the database, as its `user_version`.
+  /// Version of the schema, stored as `user_version`.
   static let layout: Int64 = 1
-  /// No more rows are read: beyond these they are not this service's.
+  /// Maximum rows that are read; this service writes fewer.
   static let rowLimit: Int64 = 20_000
 
-  /// Opens the database, which is made if it is not there, and reads the rows. Of a damaged one, what can be read is put into a new
-  /// one.
+  /// Opens the database, creates it if needed, and reads the rows. Readable rows of a damaged database are copied into
+  /// a new one.
   ///
-  /// - Parameter warning: what was damaged, in a sentence.
+  /// - Parameter warning: sentence about the damage.
   static func read(
     in directory: StateDirectory, _ warning: inout String?
   ) throws(StoreError) -> (SQLiteFile, [SealedRow]) {
@@ -38,7 +38,7 @@ enum MeshDatabase {
         try read(file, "ASC", &rows)
         return (file, rows)
       } catch {
-        // What lies behind the damage is reached from the other end.
+        // Rows beyond the damage are read in reverse order.
         var last: [SealedRow] = []
         _ = try? read(file, "DESC", &last)
         let known = Set(rows.map(\.id))
@@ -53,7 +53,7 @@ enum MeshDatabase {
     }
   }
 
-  /// Writes and removes rows, all or none.
+  /// Writes and removes rows in one transaction.
   static func write(_ rows: [SealedRow], removing removed: [Int64] = [], to file: SQLiteFile) throws(StoreError) {
     do throws(SQLiteError) {
       try file.transaction { () throws(SQLiteError) in
@@ -68,9 +68,9 @@ enum MeshDatabase {
     }
   }
 
-  /// Puts a new database with these rows in the place of the present one, which becomes `damaged`.
+  /// Replaces the current database by a new one with these rows; the old file is renamed to `damaged`.
   ///
-  /// The present one must be closed. Wherever power is lost, one of the two is there at the next start.
+  /// The current one must be closed. After a loss of power at any point, the next start finds one of the two.
   static func replace(in directory: StateDirectory, with rows: [SealedRow]) throws(StoreError) -> SQLiteFile {
     try directory.erase(files(of: new))
     try make(new, in: directory)
@@ -84,11 +84,11 @@ enum MeshDatabase {
     return try open(name, in: directory)
   }
 
-  /// Does what is not done yet of `replace`: a database that is to take another's place is whole as soon as that place is free.
+  /// Completes an interrupted `replace`: the new database is complete once the old name is free.
   private static func finishReplacing(in directory: StateDirectory) throws(StoreError) {
     let isThere = try directory.directory.status(of: name) != nil
     if isThere { return try directory.erase(files(of: new)) }
-    // A log without its database must not meet another one.
+    // A write-ahead log without its database must not be applied to another one.
     try directory.erase(SQLiteFile.companions(of: name))
     guard try directory.directory.status(of: new) != nil else { return }
     try directory.directory.rename(new, to: name)

@@ -1,22 +1,22 @@
 import Common
 import Store
 
-/// What the keeper has done away from the loop; each call may wait for the disk.
+/// Blocking disk operations of the store, called outside of the loop.
 protocol MeshDisk: Sendable {
-  /// Opens what is there, finishing a wipe that was interrupted, and reads all of it.
+  /// Opens the data, completes an interrupted wipe, and reads everything.
   func open() throws(StoreError) -> DiskContents
-  /// Does all of it, or nothing. When this returns, it survives a loss of power.
+  /// Commits all writes or none. They are durable on return.
   func commit(_ writes: MeshWrites) throws(StoreError)
-  /// Puts the content of a file into a sealed file of its own, which survives a loss of power when this returns. It is erased by
-  /// the next `open` unless a row names it.
+  /// Writes the content of a file to a sealed file, durable on return. The next `open` erases it unless a row refers to
+  /// it.
   func write(_ content: [UInt8], to place: UInt64) throws(StoreError)
   func read(_ place: UInt64) throws(StoreError) -> [UInt8]
-  /// Erases the content of a file that no row names, if that can be done now.
+  /// Erases the content of a file without a row, if possible now.
   func erase(_ place: UInt64)
-  /// Destroys the key and all that is kept, which survives a loss of power when this returns. `open` begins anew.
+  /// Destroys the key and all data, durable on return. `open` then begins anew.
   ///
-  /// - Parameter number: the highest number of a message. Where the wipe is interrupted, the next `open` returns it.
-  /// - Returns: whether the key is destroyed too. One that comes from systemd's credentials is not.
+  /// - Parameter number: highest number of a message. The next `open` returns it if the wipe was interrupted.
+  /// - Returns: whether the key is destroyed too. A key from systemd's credentials is not.
   func wipe(keeping number: UInt32) throws(StoreError) -> Bool
 }
 
@@ -24,7 +24,7 @@ extension MeshDisk {
   func wipe() throws(StoreError) -> Bool { try wipe(keeping: 0) }
 }
 
-/// What is on the disk.
+/// Contents of the disk.
 struct DiskContents: Sendable {
   struct Row: Sendable {
     let id: Int64
@@ -33,17 +33,17 @@ struct DiskContents: Sendable {
   }
 
   var rows: [Row] = []
-  /// Rows that cannot be opened: damaged, moved, or of another key.
+  /// Rows that cannot be decrypted: damaged, moved, or sealed with another key.
   var unreadable: [Int64] = []
-  /// The places of the contents of files that there are.
+  /// Locations of the existing file contents.
   var files: Set<UInt64> = []
-  /// The highest number of a message before a wipe that this call has finished.
+  /// Highest number of a message before a wipe that this call has completed.
   var highestNumber: UInt32 = 0
   var warning: String?
   var keyOrigin: StoreKey.Origin?
 }
 
-/// No disk: all is in memory alone.
+/// Implementation in memory only.
 final class NoDisk: MeshDisk {
   private let contents = Locked<[UInt64: [UInt8]]>([:])
 

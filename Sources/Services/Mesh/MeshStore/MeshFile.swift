@@ -1,13 +1,13 @@
 import Bitchat
 import Bytes
 
-/// A file that somebody sent, without its content: that is in a sealed file of its own.
+/// Metadata of a received file. Its content is in a sealed file of its own.
 public struct MeshFile: Hashable, Sendable {
-  /// What a file is known by when it comes again.
+  /// Identifies a file when it arrives again.
   public enum Key: Hashable, Sendable {
-    /// One that came in clear: its packet.
+    /// Packet of a public file.
     case packet(PacketID)
-    /// One to this node alone: its sender, and what it is called in the receipt.
+    /// Sender and receipt ID of a file for this node alone.
     case receipt(PeerID, MessageID)
 
     public var packet: PacketID? { if case .packet(let packet) = self { packet } else { nil } }
@@ -21,21 +21,21 @@ public struct MeshFile: Hashable, Sendable {
   /// Milliseconds since 1970.
   public var time: UInt64
   public var sender: PeerID
-  /// Of the sender then.
+  /// Nickname of the sender at arrival.
   public var nickname: String
-  /// A plain name.
+  /// Sanitised file name.
   public var name: String
   public var mime: String
-  /// Bytes of the content.
+  /// Length of the content, in bytes.
   public var size: Int
-  /// The packet of a file that came in clear, so that it is listed once; nil for a private one.
+  /// Packet of a file that arrived in clear, so that it is listed once; nil otherwise.
   public var packet: PacketID?
-  /// What a file to this node alone is called in the receipt, so that it is listed once; nil for one to everybody.
+  /// Message ID for the receipt of a private file, so that it is listed once; nil for a public one.
   public var receipt: MessageID?
-  /// Which sealed file the content is in: a random number.
+  /// Random number that names the sealed file of the content.
   public var place: UInt64
 
-  /// None for a private one that has no receipt.
+  /// Keys of the file; empty for a private one without a receipt.
   public var keys: [Key] { Key.all(packet: packet, receipt: receipt, from: sender) }
 
   public init(
@@ -55,18 +55,18 @@ public struct MeshFile: Hashable, Sendable {
   }
 }
 
-/// The sealed files of what was received, `file-` and 16 digits, beside the database.
+/// Sealed files of received contents, `file-` and 16 digits, beside the database.
 enum SealedFile {
   private static let prefix = "file-"
   private static let suffix = ".sealed"
-  /// A content of the longest file, and what seals it.
+  /// Maximum length of a sealed file: the longest content, and the overhead of the seal.
   static let limit = Limits.fileBytes + 64
 
   static func name(_ place: UInt64) -> String {
     prefix + Hex.encode(withUnsafeBytes(of: place.bigEndian) { Array($0) }) + suffix
   }
 
-  /// Nil for a name of another file.
+  /// Place in a file name; nil for other files.
   static func place(_ name: String) -> UInt64? {
     guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return nil }
     let place = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count), radix: 16)

@@ -4,22 +4,22 @@ import Crypto
 import Database
 import Store
 
-/// The folder `mesh` of the state directory: the database, its key, and for as long as a wipe is under way a file that says so.
+/// Folder `mesh` of the state directory: the database, its key, and during a wipe a marker file.
 ///
-/// The database has one table, of rows with a number, a time and what is sealed. Every call may wait for the disk.
+/// All methods may block on the disk.
 final class MeshFiles: MeshDisk {
   static let folder = "mesh"
   static let key = StoreKey.Name("mesh")
-  /// Says that a wipe has begun.
+  /// Marker file of a wipe.
   static let wiping = "mesh.wiping"
-  /// No row of this service has this number, or a higher one.
+  /// Upper bound, exclusive, on the numbers of rows.
   static let highestID: Int64 = 1 << 40
 
-  /// All files that hold, or held, what is kept.
+  /// All files that contain or contained persistent data.
   static let allFiles = MeshDatabase.names.flatMap { [$0] + SQLiteFile.companions(of: $0) }
 
   private struct State: Sendable {
-    /// The lock of the folder keeps other processes out for as long as this is there.
+    /// Holds the lock that keeps other processes out of the folder.
     var directory: StateDirectory?
     var file: SQLiteFile?
     var seal: RecordSeal?
@@ -31,7 +31,7 @@ final class MeshFiles: MeshDisk {
   private let environment: @Sendable (String) -> String?
   private let state = Locked(State())
 
-  /// - Parameter path: of the state directory; nil means the one that systemd made.
+  /// - Parameter path: path of the state directory; nil for the one made by systemd.
   init(
     path: String?, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: @escaping @Sendable (String) -> String? = StateDirectory.environment
@@ -58,7 +58,7 @@ final class MeshFiles: MeshDisk {
       state.keyOrigin = key.origin
       let seal = try RecordSeal(key)
       contents.keyOrigin = key.origin
-      // Without a database nothing says whose they are, and the key that sealed them is no more.
+      // Without a database, sealed files have no owner, and their key is lost.
       if key.origin == .made { try directory.erase(Self.sealedFiles(in: directory)) }
       let (file, rows) = try MeshDatabase.read(in: directory, &contents.warning)
       for row in rows {
@@ -78,7 +78,7 @@ final class MeshFiles: MeshDisk {
     }
   }
 
-  /// The key; it is made where there is nothing yet that another one has sealed.
+  /// Returns the key; creates it only if there is no data sealed with another one.
   private func key(in directory: StateDirectory) throws(StoreError) -> StoreKey {
     if let key = try StoreKey.find(Self.key, from: directory, on: fileSystem, environment: environment) { return key }
     for name in [MeshDatabase.name, MeshDatabase.new] where try directory.directory.status(of: name) != nil {
@@ -87,7 +87,7 @@ final class MeshFiles: MeshDisk {
     return try StoreKey.load(Self.key, from: directory, on: fileSystem, environment: environment)
   }
 
-  /// Whoever took the key away, or put another one in its place, may bring it back: nothing is touched until then.
+  /// Error for a missing or wrong key. Nothing is changed, because an administrator may restore the key.
   private static func noKey(in directory: StateDirectory) -> StoreError {
     StoreError(
       .keyMissing,
@@ -125,9 +125,9 @@ final class MeshFiles: MeshDisk {
         }
       }
       try MeshDatabase.write(sealed, removing: removed, to: file)
-      // What is sealed may stay in the log for a while where the disk does not take this now.
+      // If emptying fails now, sealed content may stay in the log for a while.
       if writes.emptiesLog { try? file.emptyLog() }
-      // No row names them any more. What cannot be erased now is tried again, and goes at the next start at the latest.
+      // No row refers to these files. If erasing fails now, it is retried, at the latest at the next start.
       if !writes.erased.isEmpty { try state.directory?.erase(writes.erased.map { SealedFile.name($0) }) }
     }
   }
@@ -169,7 +169,7 @@ final class MeshFiles: MeshDisk {
     state.withLock { state in _ = try? state.directory?.erase([SealedFile.name(place)]) }
   }
 
-  /// Closes the database; `open` opens it again.
+  /// Closes the database; `open` reopens it.
   ///
   /// - Returns: whether it was open.
   func closeDatabase() -> Bool {
@@ -180,7 +180,7 @@ final class MeshFiles: MeshDisk {
     }
   }
 
-  /// Lets the database become no larger than so many pages of 4 KiB, until it is opened again.
+  /// Limits the size of the database, in pages of 4 KiB, until it is reopened.
   func limit(pages: Int) throws(SQLiteError) {
     try state.withLock { (state) throws(SQLiteError) in try state.file?.limit(pages: pages) }
   }
@@ -190,8 +190,8 @@ final class MeshFiles: MeshDisk {
   func wipe(keeping number: UInt32) throws(StoreError) -> Bool {
     try state.withLock { (state) throws(StoreError) in
       let directory = try directory(&state)
-      // From here on the next start goes on where this one ends. A full disk may have no room for the note; that is no reason to
-      // keep anything.
+      // From here on the next start completes the wipe. If a full disk has no space for the marker, the wipe continues
+      // without it.
       let isNoted = try directory.directory.status(of: Self.wiping) != nil
       if !isNoted, let note = try? directory.directory.create(Self.wiping) {
         var writer = ByteWriter()
@@ -202,7 +202,7 @@ final class MeshFiles: MeshDisk {
       }
       let isForeign = state.keyOrigin == .systemCredential
       state.seal = nil
-      // The key first: without it the rest is noise. A key that cannot be destroyed does not protect the rest.
+      // The key is destroyed first: without it the data is unreadable. A failure does not prevent erasing the rest.
       var failure: StoreError?
       if !isForeign { failure = Self.failure { () throws(StoreError) in try Self.destroyKey(in: directory) } }
       state.file?.close(keepsLog: true)
@@ -213,7 +213,7 @@ final class MeshFiles: MeshDisk {
     }
   }
 
-  /// The highest number of a message, as the note of a wipe has it; 0 where there was no room for it.
+  /// Highest number of a message in the marker of a wipe; 0 if it could not be written.
   private static func number(in directory: StateDirectory) -> UInt32 {
     guard let bytes = try? directory.directory.open(wiping).read(atMost: 4) else { return 0 }
     var reader = ByteReader(bytes)
@@ -224,7 +224,7 @@ final class MeshFiles: MeshDisk {
     try StoreKey.destroy(key, in: directory)
   }
 
-  /// Does all of a wipe that is not done yet.
+  /// Completes a wipe.
   private static func finishWipe(in directory: StateDirectory) throws(StoreError) {
     let failures = [
       failure { () throws(StoreError) in try destroyKey(in: directory) },

@@ -4,16 +4,18 @@ import Common
 import Loop
 import Store
 
-/// What is kept while the node runs.
+/// Writing during the run of the node.
 extension MeshKeeper {
-  /// Keeps changes, all of them in one commit.
+  /// Stores changes, all in one commit.
+  ///
+  /// A change that cannot be encoded, because a text is too long, is skipped, and the reason is `tooLarge`. After a
+  /// storage error, changes are retried; nothing is lost while the process runs.
   ///
   /// - Parameters:
-  ///   - isUrgent: whether a commit begins as soon as none is under way. Other changes wait until half a second has passed since the last commit
-  ///     began, so that many small changes share one: a commit for each would write a hundred times their size.
-  ///   - then: called when the changes, and all earlier ones, survive a loss of power; or with the reason why the disk does not take them
-  ///     now. They are tried again then, and nothing is lost while the process lives. A change that cannot be written at all, because a
-  ///     text in it is too long, is left out, and the reason is `tooLarge`.
+  ///   - isUrgent: whether a commit begins as soon as none is running. Other changes wait until half a second after the
+  ///     start of the last commit, so that small changes share one. A commit for each would write a hundred times their
+  ///     size.
+  ///   - then: called when these and all earlier changes are durable, or with the reason of a failure.
   public func keep(
     _ changes: [MeshChange], isUrgent: Bool = true, then: @escaping @LoopActor (StoreError?) -> Void = { _ in }
   ) {
@@ -39,8 +41,8 @@ extension MeshKeeper {
     commit(isUrgent: isUrgent)
   }
 
-  /// Removes what is too old: public lines and packets after `Settings.archive`, what waits to be sent after a day, private messages after
-  /// 30 days. To be called now and then, and only when the clock is known to be right.
+  /// Removes expired items. Public messages and packets expire after `Settings.archive`, outgoing messages after a day,
+  /// private messages after 30 days. Call it regularly, and only if the clock is known to be right.
   ///
   /// - Parameter time: milliseconds since 1970.
   public func age(at time: UInt64) {
@@ -49,14 +51,14 @@ extension MeshKeeper {
     commit()
   }
 
-  /// Removes the traces of what earlier wipes erased.
+  /// Removes the hashes of what earlier wipes erased.
   public func forgetErased() {
     guard state == .open else { return }
     carryOut(ledger.forgetErased())
     commit()
   }
 
-  /// Calls `then` when nothing is under way or waits except what the disk refused, after `limit` at the latest.
+  /// Calls `then` when nothing is running or waiting, except failed changes, or after `limit`.
   public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     commit()
     lastIdler += 1
@@ -78,7 +80,8 @@ extension MeshKeeper {
     if !writes.removedMessages.isEmpty { onRemoved(writes.removedMessages) }
   }
 
-  /// Begins a commit of all waiting changes, unless one is under way, or no change is urgent and the last commit began less than half a second ago.
+  /// Commits all waiting changes. It does nothing while a commit is running, or while only changes that are not urgent
+  /// wait and the last commit began less than half a second ago.
   ///
   /// - Parameter isUrgent: whether a new change is urgent.
   func commit(isUrgent: Bool = true) {
@@ -117,17 +120,17 @@ extension MeshKeeper {
     if failure == nil {
       pause = nil
     } else {
-      // What came meanwhile is newer.
+      // Newer changes replace older ones.
       var again = done.writes
       again.add(pending)
       pending = again
       let next = min(pause.map { $0 * 2 } ?? Self.firstPause, Self.longestPause)
       pause = next
-      // Those who came meanwhile wait for an attempt of their own, which is made at once.
+      // Changes that arrived meanwhile get an attempt of their own immediately.
       if waiting.isEmpty { retry.set(scheduler.now.advanced(by: next)) }
     }
     for waiter in done.waiting { waiter(failure) }
-    // Changes that wrote nothing came amid the commit: all that was kept before them is on the disk now.
+    // Changes without writes arrived during the commit: all changes before them are durable now.
     if failure == nil, pending.isEmpty {
       let told = waiting
       waiting = []
@@ -137,7 +140,7 @@ extension MeshKeeper {
     tellIdlers()
   }
 
-  // MARK: A disk that hangs
+  // MARK: Stalled disk
 
   static let stalled = StoreError(
     .diskStalled, "The disk does not answer. Look into the kernel's log; what the mesh has to keep waits for it.")

@@ -3,15 +3,15 @@ import Common
 import Loop
 import Store
 
-/// Files that others have sent.
+/// Received files.
 extension MeshKeeper {
-  /// The most that they may have together where there is no disk.
+  /// Maximum bytes of all files without a disk.
   static let bytesInMemory = 8 << 20
 
-  /// Keeps a file.
+  /// Stores a file.
   ///
-  /// - Parameter then: called when content and description survive a loss of power, or with the reason why not: then nothing
-  ///   of the file is kept. The reason is `tooLarge` where there is no place for it, whatever the disk does.
+  /// - Parameter then: called when content and metadata are durable, or with the reason of a failure; then nothing of
+  ///   the file is stored. The reason is `tooLarge` if there is no capacity for it, independent of the disk.
   public func keep(_ file: MeshFile, content: [UInt8], then: @escaping @LoopActor (StoreError?) -> Void) {
     guard state == .open else { return refuse(then) }
     guard content.count <= ledger.fileBytes else {
@@ -43,27 +43,27 @@ extension MeshKeeper {
     }
   }
 
-  /// What is kept already is dearer.
+  /// Stored files take precedence over the new one.
   private static let full = StoreError(.tooLarge, "FileStore= of [Mesh] is full of files that go after this one.")
 
-  /// Takes back a file that the disk has not taken whole, so that it does not come up later.
+  /// Removes a file that was not stored completely, so that it does not reappear.
   private func discard(_ file: MeshFile, _ failure: StoreError) {
     guard state == .open else { return }
     carryOut(ledger.discard(file))
     commit()
-    // Where commits fail for long, and files are tried again meanwhile, their contents would fill the disk. A commit that hangs may
-    // succeed yet, and the row names the content then.
+    // If commits fail for long while files are retried, their contents could fill the disk. A hanging commit may still
+    // succeed, and its row refers to the content then.
     if failure.reason != .diskStalled { worker.offload({ [disk] in disk.erase(file.place) }, then: { _ in }) }
   }
 
-  /// The content of a file that is kept.
+  /// Reads the content of a stored file.
   ///
-  /// - Parameter then: called once; with `diskStalled` where the disk takes too long.
+  /// - Parameter then: called once; with `diskStalled` if the disk takes too long.
   public func content(
     of file: MeshFile, then: @escaping @LoopActor (Result<[UInt8], StoreError>) -> Void
   ) {
     guard state == .open else { return refuse { then(.failure($0)) } }
-    // What else is asked for would wait behind what hangs.
+    // A new request would wait behind the hanging one.
     guard hanging == 0 else { return scheduler.soon { then(.failure(Self.stalled)) } }
     let read: @Sendable () -> Result<[UInt8], StoreError> = { [disk] in
       do throws(StoreError) { return .success(try disk.read(file.place)) } catch { return .failure(error) }
@@ -76,7 +76,7 @@ extension MeshKeeper {
     }
   }
 
-  /// So long the disk has for a content. Then it is said to hang.
+  /// Starts the timeout of a disk operation, after which the disk counts as hanging.
   private func patience(then: @escaping @LoopActor () -> Void) -> Patience {
     let patience = Patience()
     patience.timer = scheduler.schedule(after: Self.patience) { [weak self, weak patience] in
@@ -96,7 +96,7 @@ extension MeshKeeper {
     if hanging == 0, !isStalled, error == Self.stalled { error = nil }
   }
 
-  /// What the disk is given for one content.
+  /// Timeout of one disk operation.
   @LoopActor
   private final class Patience {
     var timer: Registration?

@@ -5,20 +5,21 @@ import Crypto
 import Loop
 import Store
 
-/// Keeps what outlives a run of the mesh's node: identity, pins, marks of peers, messages, what waits to be sent, and public packets.
+/// Persistent store of the mesh's node: identity, pins, marks of peers, messages, outgoing messages, and public
+/// packets.
 ///
-/// What is kept is sealed on the disk; only its time and its size show. The disk's work leaves the loop: one commit runs at a time, and
-/// what comes meanwhile goes into the next one. What the disk refuses is tried again until it is on the disk or the process ends, and
-/// `trouble` says so.
+/// Data on disk is sealed; only times and sizes are visible. Disk operations run outside of the loop: one commit at a
+/// time, and later changes are part of the next one. Failed writes are retried until they succeed or the process ends,
+/// and `trouble` reports them.
 @LoopActor
 public final class MeshKeeper {
-  /// What governs the keeper.
+  /// Settings of the store.
   public struct Settings: Hashable, Sendable {
-    /// How long public lines and packets are kept; zero: they never touch the disk.
+    /// Lifetime of public messages and packets; zero if they are never written to disk.
     public var archive = Duration.seconds(6 * 3600)
-    /// The most bytes that received files have together.
+    /// Maximum bytes of all received files.
     public var fileBytes = 64 << 20
-    /// How long received files are kept.
+    /// Lifetime of received files.
     public var filesFor = Duration.seconds(7 * 24 * 3600)
 
     public init(archive: Duration = .seconds(6 * 3600)) {
@@ -26,18 +27,18 @@ public final class MeshKeeper {
     }
   }
 
-  /// What a wipe has left: nothing, and a new identity.
+  /// State after a wipe: a new identity without data.
   public struct Wiped: Sendable {
     public var kept: KeptMesh
     /// False if the key is one of systemd's credentials, which this service cannot destroy.
     public var isKeyDestroyed: Bool
-    /// What an administrator has to do besides; nil for nothing.
+    /// Steps that an administrator must take; nil if none.
     public var advice: String?
   }
 
   enum State { case closed, opening, open, wiping }
 
-  /// So long a commit may take before the disk is said to hang.
+  /// Time of a commit after which the disk counts as hanging.
   static let patience = Duration.seconds(10)
   static let firstPause = Duration.seconds(1)
   static let longestPause = Duration.seconds(60)
@@ -52,22 +53,22 @@ public final class MeshKeeper {
       commit()
     }
   }
-  /// The settings where memory is the only place: less of it is given to files.
+  /// Settings with a lower limit on files if there is no disk.
   private var bounded: Settings {
     var bounded = settings
     if disk is NoDisk { bounded.fileBytes = min(bounded.fileBytes, Self.bytesInMemory) }
     return bounded
   }
-  /// What is wrong with keeping, in a sentence; nil when nothing is.
+  /// Problem of the store, in a sentence; nil if there is none.
   public var trouble: String? { error?.sentence }
   public internal(set) var error: StoreError? {
     didSet { if error != oldValue { onChange() } }
   }
   /// Called when `trouble` has changed.
   public var onChange: @LoopActor () -> Void = {}
-  /// Called with the numbers of messages that had to go, because they were too many or too old.
+  /// Called with the numbers of messages that exceeded a limit or expired.
   public var onRemoved: @LoopActor ([UInt32]) -> Void = { _ in }
-  /// Called with the numbers of files that had to go, because they were too many or too old.
+  /// Called with the numbers of files that exceeded a limit or expired.
   public var onFilesRemoved: @LoopActor ([UInt32]) -> Void = { _ in }
 
   let scheduler: any Scheduler
@@ -78,32 +79,32 @@ public final class MeshKeeper {
 
   var state = State.closed
   var ledger: MeshLedger
-  /// What the next commit writes.
+  /// Writes of the next commit.
   var pending = MeshWrites()
-  /// Who waits for the next commit.
+  /// Callers that wait for the next commit.
   var waiting: [@LoopActor (StoreError?) -> Void] = []
-  /// What is being written, and who waits for that.
+  /// Writes of the running commit, and callers that wait for it.
   var underWay: (writes: MeshWrites, waiting: [@LoopActor (StoreError?) -> Void])?
-  /// Whether the commit that is under way takes too long.
+  /// Whether the running commit takes too long.
   var isStalled = false
-  /// How many contents of files the disk has not read or written in time, and may still.
+  /// Number of file operations that have timed out and may still end.
   var hanging = 0
-  /// Raised when what is under way does not count any more.
+  /// Incremented when running operations become void.
   var generation = 0
   var pause: Duration?
   var idlers: [Int: @LoopActor () -> Void] = [:]
   var lastIdler = 0
   lazy var stall = Deadline(scheduler) { [weak self] in self?.diskHangs() }
   lazy var retry = Deadline(scheduler) { [weak self] in self?.commit() }
-  /// When the last commit began.
+  /// Start of the last commit.
   var committedAt: Instant?
   /// Whether a waiting change is urgent.
   var hasUrgent = false
   lazy var group = Deadline(scheduler) { [weak self] in self?.commit() }
 
   /// - Parameters:
-  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`, and if there is none, all is in memory alone.
-  ///   - disk: the place for the disk's work: one piece at a time, in order.
+  ///   - directory: state directory; nil means `$STATE_DIRECTORY`, and without that, memory only.
+  ///   - disk: worker for disk operations: one at a time, in order.
   public convenience init(
     directory: String?, settings: Settings = Settings(), scheduler: any Scheduler, disk: any Offloading,
     clock: any WallClock = SystemWallClock()
@@ -127,14 +128,14 @@ public final class MeshKeeper {
     ledger = MeshLedger(settings)
   }
 
-  /// Milliseconds since 1970, right or wrong.
+  /// Milliseconds since 1970, by a clock that may be wrong.
   var time: UInt64 { UInt64(max(0, clock.seconds)) &* 1000 }
 
   // MARK: Opening
 
-  /// Reads what earlier runs have kept. After a failure it may be called again.
+  /// Reads the data of earlier runs. It may be called again after a failure.
   ///
-  /// - Parameter then: gets what was kept, or why it cannot be read; `trouble` is set then.
+  /// - Parameter then: gets the data, or the reason of a failure; `trouble` is then set.
   public func open(then: @escaping @LoopActor (Result<KeptMesh, StoreError>) -> Void) {
     guard state == .closed else { return refuse { then(.failure($0)) } }
     state = .opening
@@ -144,12 +145,12 @@ public final class MeshKeeper {
       then: { keeper, loading in keeper.opened(loading.map(\.kept), loading, then) })
   }
 
-  /// Destroys all that is kept: the key first, then the files, and what waits to be written. A loss of power on the way changes
-  /// nothing: the next start finishes it. Nothing is kept until the new beginning is there; what `keep` gets meanwhile is refused.
+  /// Destroys all data: the key first, then the files and waiting writes. After a loss of power, the next start
+  /// completes the wipe. Until the new state is ready, `keep` is rejected.
   ///
   /// - Parameters:
-  ///   - survivors: what outlives the wipe.
-  ///   - then: gets the new beginning, or why not everything could be destroyed; then `open` tries again.
+  ///   - survivors: data that survives the wipe.
+  ///   - then: gets the new state, or the reason why something could not be destroyed; then `open` tries again.
   public func wipe(
     keeping survivors: WipeSurvivors = WipeSurvivors(), then: @escaping @LoopActor (Result<Wiped, StoreError>) -> Void
   ) {
@@ -183,7 +184,7 @@ public final class MeshKeeper {
 
   private typealias Load = @Sendable (any MeshDisk, WipeSurvivors) throws(StoreError) -> MeshLoading
 
-  /// Runs `work` on the disk, away from the loop.
+  /// Runs `work` on the disk, outside of the loop.
   private func run<Value: Sendable>(
     _ work: @escaping @Sendable (Load) throws(StoreError) -> Value,
     then: @escaping @LoopActor (MeshKeeper, Result<Value, StoreError>) -> Void
@@ -212,7 +213,7 @@ public final class MeshKeeper {
       error = nil
       ledger = loading.ledger
       pending = loading.writes
-      // The setting may have changed meanwhile.
+      // The settings may have changed meanwhile.
       pending.add(ledger.keepArchive(for: settings.archive))
       pending.add(ledger.keepFiles(bytes: bounded.fileBytes, for: settings.filesFor))
     case .failure(let failure):
@@ -224,7 +225,7 @@ public final class MeshKeeper {
     tellIdlers()
   }
 
-  /// Says later why a call does not come at a right time.
+  /// Reports asynchronously why a call is not possible in the current state.
   func refuse(_ body: @escaping @LoopActor (StoreError) -> Void) {
     let sentence: String =
       switch state {

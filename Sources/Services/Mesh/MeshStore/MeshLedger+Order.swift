@@ -1,12 +1,12 @@
 import Bitchat
 
-/// What goes first where there is too much.
+/// Order of eviction at the limits.
 extension MeshLedger {
   func limit(of shelf: Shelf) -> Shares.Limit {
     (shelf.limit.count, shelf == .files ? fileBytes : shelf.limit.bytes)
   }
 
-  /// - Parameter newest: what was written just now. A message stays then, for its sender is told that it is kept.
+  /// - Parameter newest: record that was just written. A message stays, because its sender gets a receipt.
   func firstToGo(from shelf: Shelf, sparing newest: Key?) -> Key? {
     switch shelf {
     case .publicMessages, .privateMessages: messageToGo(from: shelf, sparing: newest)
@@ -23,7 +23,7 @@ extension MeshLedger {
     return (left.value.order, left.value.id) < (right.value.order, right.value.id)
   }
 
-  /// The oldest message of those whose messages go first.
+  /// Oldest message of the senders that are evicted first.
   private func messageToGo(from shelf: Shelf, sparing newest: Key?) -> Key? {
     let rows = shelves[shelf] ?? [:]
     let first = shares[shelf, default: Shares()].firstToGo(within: limit(of: shelf)) { isTrusted($0) }
@@ -34,7 +34,7 @@ extension MeshLedger {
       }
       return found?.key
     }
-    // Where a peer has too much by its newest message alone, that one stays.
+    // If a peer exceeds its share by its newest message alone, another message is evicted.
     return oldest { first.contains($0.origin, via: $0.via) } ?? oldest { _ in true }
   }
 
@@ -46,8 +46,8 @@ extension MeshLedger {
     return (ofFirst.isEmpty ? rows : ofFirst).min { goesBefore($0, $1) }?.key
   }
 
-  /// Public files go before private ones, and those of favourite and verified peers last; among them, those of a sender who takes
-  /// more than a quarter, and the oldest.
+  /// Selects the file to evict. Public files go before private ones, and files of favourite and verified peers last.
+  /// Among these, files of a sender with more than a quarter go first, then the oldest.
   private func fileToGo() -> Key? {
     let (limit, shares) = (limit(of: .files), shares[.files, default: Shares()])
     func standing(_ row: Row) -> (dearness: Int, share: Int, order: UInt64) {
@@ -59,7 +59,7 @@ extension MeshLedger {
     return shelves[.files]?.min(by: { standing($0.value) < standing($1.value) })?.key
   }
 
-  /// A pin is as dear as its peer.
+  /// Whether the user has chosen the record, or the peer of a pin.
   private func isChosen(_ key: Key, _ row: Row) -> Bool {
     guard case .pin(let peer) = key else { return row.isChosen }
     return shelves[.peers]?[.peer(peer)]?.isChosen ?? false

@@ -2,10 +2,10 @@ import Bitchat
 import Bytes
 import Crypto
 
-/// Which record is in which row, and which have to go: where there are too many of a kind, or where they are too old. It knows
-/// no content: that is with the service, and on the disk.
+/// Index of records and rows, which selects records to remove because of limits or age. It has no contents: these are
+/// in the service and on disk.
 struct MeshLedger: Sendable {
-  /// What a record is about: there is one of each.
+  /// Identifies a record; each exists once.
   enum Key: Hashable, Sendable {
     case identity, nickname, number, erased
     case pin(PeerID)
@@ -18,11 +18,11 @@ struct MeshLedger: Sendable {
     case deleted(UInt32)
   }
 
-  /// Records of which so many are kept together.
+  /// Group of records with a common limit.
   enum Shelf: CaseIterable, Sendable {
     case own, pins, peers, outgoing, gossip, publicMessages, privateMessages, carried, files, deletedFiles
 
-    /// How many at most, and of how many bytes.
+    /// Maximum number and bytes.
     var limit: (count: Int, bytes: Int) {
       switch self {
       case .own: (4, .max)
@@ -30,17 +30,17 @@ struct MeshLedger: Sendable {
       case .peers: (1024, .max)
       case .outgoing: (1000, 80 << 20)
       case .gossip: (1000, 4 << 20)
-      // 5,000 together. Strangers' lines cannot push out private ones.
+      // 5,000 messages in all. Public ones of strangers cannot displace private ones.
       case .publicMessages: (1500, 4 << 20)
       case .privateMessages: (3500, 16 << 20)
       case .carried: (1000, 9 << 20)
-      // Their bytes are a setting.
+      // The limit on bytes is a setting.
       case .files: (2000, .max)
       case .deletedFiles: (DeletedFile.limit, .max)
       }
     }
 
-    /// Whether it holds what was said to everybody.
+    /// Whether the group contains public messages or packets.
     var isPublic: Bool { [.gossip, .publicMessages].contains(self) }
   }
 
@@ -49,21 +49,20 @@ struct MeshLedger: Sendable {
     /// Milliseconds since 1970.
     var time: UInt64
     var bytes: Int
-    /// The lowest goes first.
+    /// Records with the lowest value are evicted first.
     var order: UInt64
-    /// The user has chosen it: it goes after all others.
+    /// Whether the user has chosen the peer; such records are evicted last.
     var isChosen = false
-    /// Of a peer that is a favourite or verified.
+    /// Whether the record belongs to a favourite or verified peer.
     var isTrusted = false
-    /// The peer that a message or a file came from, or that has signed a packet; nil for what this node's user has said, and on
-    /// other shelves.
+    /// Sender of a message or file, or signer of a packet; nil for messages of this node's user, and in other groups.
     var origin: PeerID?
-    /// The mark of the device that delivered it; nil if unknown.
+    /// Mark of the device that delivered the record; nil if unknown.
     var via: UInt32?
     var file: FileRow?
   }
 
-  /// What decides which file goes first, and where its content is.
+  /// Properties of a file for eviction, and the location of its content.
   struct FileRow: Hashable, Sendable {
     var place: UInt64
     var isPrivate: Bool
@@ -76,13 +75,13 @@ struct MeshLedger: Sendable {
   private(set) var shelves: [Shelf: [Key: Row]] = [:]
   private(set) var shares: [Shelf: Shares] = [:]
   private(set) var highestNumber: UInt32 = 0
-  /// How long public lines and packets are kept; zero: not at all.
+  /// Lifetime of public messages and packets; zero if they are not stored.
   private(set) var archiveMilliseconds: UInt64
-  /// The most bytes of files, and for how long they are kept.
+  /// Maximum bytes of files, and their lifetime.
   private(set) var fileBytes: Int
   private var fileMilliseconds: UInt64
   private var nextID: Int64 = 1
-  /// Rows that became free in this run. They are used again, so that what waits for the disk is never more than there is room for.
+  /// Rows freed in this run. They are reused, which bounds the waiting writes.
   private var freeIDs: [Int64] = []
 
   init(_ settings: MeshKeeper.Settings) {
@@ -91,24 +90,24 @@ struct MeshLedger: Sendable {
     fileMilliseconds = Self.milliseconds(settings.filesFor)
   }
 
-  /// The places of all files.
+  /// Places of all files.
   var filePlaces: Set<UInt64> { Set((shelves[.files] ?? [:]).values.compactMap(\.file?.place)) }
 
   private static func milliseconds(_ duration: Duration) -> UInt64 {
     UInt64(max(0, duration.components.seconds)) &* 1000
   }
 
-  /// Whether there is a record of this.
+  /// Whether the record exists.
   func has(_ key: Key, on shelf: Shelf) -> Bool { shelves[shelf]?[key] != nil }
 
   func count(_ shelf: Shelf) -> Int { shelves[shelf]?.count ?? 0 }
 
-  // MARK: At the start
+  // MARK: Restoring at the start
 
-  /// Takes in a row that was read.
+  /// Restores a row.
   ///
-  /// - Returns: false if it has to go: there is another one of the same, public lines are not kept, or it is a peer of which
-  ///   there is nothing to remember, as earlier releases wrote it.
+  /// - Returns: false if it must be removed: it is a duplicate, public messages are not stored, or it is a peer without
+  ///   marks, as earlier releases wrote it.
   mutating func restore(_ record: MeshRecord, id: Int64, time: UInt64, bytes: Int) -> Bool {
     nextID = max(nextID, id + 1)
     let place = Place(record, time: time)
@@ -124,10 +123,10 @@ struct MeshLedger: Sendable {
 
   // MARK: Changes
 
-  /// What has to be done on the disk for a change.
+  /// Returns the writes for a change.
   ///
-  /// - Parameter time: milliseconds since 1970, for what has no time of its own.
-  /// - Throws: what is wrong with the change, of which nothing is done then.
+  /// - Parameter time: milliseconds since 1970, for records without a time.
+  /// - Throws: an error for an invalid change, which then has no effect.
   mutating func apply(_ change: MeshChange, at time: UInt64) throws(WireError) -> MeshWrites {
     switch change {
     case .nickname(let nickname): return try write(.nickname(nickname), at: time)
@@ -168,26 +167,26 @@ struct MeshLedger: Sendable {
     }
   }
 
-  /// Writes what outlives a wipe: the highest number that was given, and traces of what was erased.
+  /// Writes the data that survives a wipe: the highest number, and hashes of what was erased.
   mutating func keep(_ survivors: WipeSurvivors, at time: UInt64) throws(WireError) -> MeshWrites {
     var writes = try raiseNumber(to: survivors.highestNumber, at: time)
     if let erased = survivors.erased { writes.add(try write(.erased(erased), at: time)) }
     return writes
   }
 
-  /// Removes the traces of what was erased.
+  /// Removes the hashes of what was erased.
   mutating func forgetErased() -> MeshWrites {
     var writes = MeshWrites()
     remove(.erased, from: .own, &writes)
     return writes
   }
 
-  /// Writes the identity of a node that has none.
+  /// Writes a new identity.
   mutating func enter(_ identity: MeshEngine.Identity, at time: UInt64) throws(WireError) -> MeshWrites {
     try write(.identity(identity), at: time)
   }
 
-  /// Removes a file, whether it has a row or not.
+  /// Removes a file, with or without a row.
   mutating func discard(_ file: MeshFile) -> MeshWrites {
     var writes = MeshWrites()
     remove(.file(file.number), from: .files, &writes)
@@ -195,13 +194,13 @@ struct MeshLedger: Sendable {
     return writes
   }
 
-  /// Sets for how long public lines and packets are kept. None are any more if that is zero.
+  /// Sets the lifetime of public messages and packets. Zero removes them.
   mutating func keepArchive(for duration: Duration) -> MeshWrites {
     archiveMilliseconds = Self.milliseconds(duration)
     return archiveMilliseconds > 0 ? MeshWrites() : removeAll { shelf, _ in shelf.isPublic }
   }
 
-  /// Sets how much is kept of files, and for how long.
+  /// Sets the limits of files in bytes and time.
   mutating func keepFiles(bytes: Int, for duration: Duration) -> MeshWrites {
     (fileBytes, fileMilliseconds) = (bytes, Self.milliseconds(duration))
     var writes = MeshWrites()
@@ -209,7 +208,7 @@ struct MeshLedger: Sendable {
     return writes
   }
 
-  /// Removes what is too old.
+  /// Removes expired records.
   ///
   /// - Parameter time: milliseconds since 1970, by a clock that is known to be right.
   mutating func age(at time: UInt64) -> MeshWrites {
@@ -228,7 +227,7 @@ struct MeshLedger: Sendable {
     }
   }
 
-  /// Removes what is too much, after all was restored.
+  /// Removes records beyond the limits, after all were restored.
   mutating func fit() -> MeshWrites {
     var writes = MeshWrites()
     for shelf in Shelf.allCases { trim(shelf, &writes) }
@@ -299,7 +298,7 @@ struct MeshLedger: Sendable {
 }
 
 extension MeshLedger {
-  /// Where a record belongs.
+  /// Index entry of a record.
   private struct Place {
     let key: Key
     let shelf: Shelf
@@ -309,11 +308,11 @@ extension MeshLedger {
     var isTrusted = false
     var origin: PeerID?
     var via: UInt32?
-    /// Of a file, what it takes.
+    /// Length of a file's content.
     var bytes: Int?
     var file: FileRow?
 
-    /// - Parameter time: for what has none of its own.
+    /// - Parameter time: time of records without one.
     init(_ record: MeshRecord, time: UInt64) {
       switch record {
       case .identity: (key, shelf, self.time, order) = (.identity, .own, time, 0)
@@ -345,7 +344,7 @@ extension MeshLedger {
       }
     }
 
-    /// - Parameter bytes: what the record takes.
+    /// - Parameter bytes: length of the record.
     func row(id: Int64, bytes: Int) -> Row {
       Row(
         id: id, time: time, bytes: self.bytes ?? bytes, order: order, isChosen: isChosen, isTrusted: isTrusted,
@@ -353,7 +352,7 @@ extension MeshLedger {
     }
   }
 
-  /// The key of a record, and where it is to be looked for.
+  /// Key and group of a record.
   static func key(of record: MeshRecord) -> (Key, Shelf) {
     let place = Place(record, time: 0)
     return (place.key, place.shelf)

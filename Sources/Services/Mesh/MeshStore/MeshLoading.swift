@@ -4,17 +4,17 @@ import Common
 import Crypto
 import Store
 
-/// What a start has found, put in order: what the service gets, and what the keeper goes on with.
+/// Result of reading the disk: data for the service, and state of the store.
 struct MeshLoading: Sendable {
   var kept: KeptMesh
   var ledger: MeshLedger
-  /// What is to be written at once.
+  /// Writes that are due immediately.
   var writes: MeshWrites
 
-  /// Opens the disk and reads it. A node that has no identity gets a new one, which survives a loss of power when this returns.
+  /// Opens and reads the disk. A node without an identity gets a new one, which is durable on return.
   ///
   /// - Parameters:
-  ///   - survivors: what a wipe that has just ended leaves.
+  ///   - survivors: data that survives a completed wipe.
   ///   - time: milliseconds since 1970.
   init(
     from disk: any MeshDisk, settings: MeshKeeper.Settings, keeping survivors: WipeSurvivors = WipeSurvivors(),
@@ -44,7 +44,7 @@ struct MeshLoading: Sendable {
       }
     }
     for id in lost + superfluous { writes.rows[id] = MeshRow(id: id, time: 0, content: nil) }
-    // What no row names is what an interrupted run has left.
+    // File contents without a row are remains of an interrupted run.
     writes.erased = contents.files.subtracting(ledger.filePlaces)
     writes.add(ledger.fit())
     let isNew = identity == nil
@@ -71,7 +71,7 @@ struct MeshLoading: Sendable {
     kept.keyOrigin = contents.keyOrigin
     kept.highestNumber = ledger.highestNumber
     if isNew { kept.erased = survivors.erased }
-    // A pin has no time but its row's.
+    // A pin has only the time of its row.
     records.sort { ($0.time, $0.id) < ($1.time, $1.id) }
     for (_, _, record) in records {
       let (key, shelf) = MeshLedger.key(of: record)

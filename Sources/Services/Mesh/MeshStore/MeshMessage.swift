@@ -1,14 +1,14 @@
 import Bitchat
 
-/// A line of a conversation, of this node or of another one.
+/// Message of this node or of a peer.
 public struct MeshMessage: Hashable, Sendable {
-  /// How far a message has come: an own one on its way, or another's before the user's eyes.
+  /// Delivery state of an own message, or read state of a received one.
   public enum State: UInt8, CaseIterable, Sendable {
     case waiting = 1
     case sent, delivered, read, failed
     case unread, seen
 
-    /// Whether it is the state of an own message.
+    /// Whether the state is that of an own message.
     var isOwn: Bool {
       switch self {
       case .waiting, .sent, .delivered, .read, .failed: true
@@ -17,27 +17,27 @@ public struct MeshMessage: Hashable, Sendable {
     }
   }
 
-  /// What the service calls it; never given twice, over all runs until a wipe.
+  /// Unique number, never reused until a wipe.
   public var number: UInt32
   /// Milliseconds since 1970.
   public var time: UInt64
-  /// The other peer; nil for a public line.
+  /// The other peer; nil for a public message.
   public var conversation: PeerID?
   public var sender: PeerID
-  /// What the sender called itself then: up to 255 bytes of UTF-8.
+  /// Nickname of the sender at that time, up to 255 bytes of UTF-8.
   public var nickname: String
   public var text: String
-  /// The IDs of a private message on the air, for receipts; empty for a public one.
+  /// Protocol IDs of a private message, for receipts; empty for a public one.
   public var messageIDs: [MessageID]
-  /// A public line's packet, so that the line is listed once.
+  /// Packet of a public message, so that it is listed once.
   public var packet: PacketID?
   public var state: State
-  /// The mark of the device that delivered a public message; nil if unknown.
+  /// Mark of the device that delivered a public message; nil if unknown.
   public var via: UInt32?
-  /// Whether the message was seen, and its sender may not know it yet.
+  /// Whether the message was read, and its sender may not have the receipt yet.
   public var isReceiptOwed = false
 
-  /// The peer that it came from; nil for what this node's user has said.
+  /// Sender; nil for a message of this node's user.
   public var origin: PeerID? { state.isOwn ? nil : sender }
 
   public init(

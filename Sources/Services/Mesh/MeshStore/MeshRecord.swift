@@ -2,7 +2,7 @@ import Bitchat
 import Bytes
 import Crypto
 
-/// One thing that is kept: what is sealed in a row. Layout, numbers big endian, a text behind its length:
+/// Content of a row before sealing. Layout, numbers big endian, `1+n` is a field with a length prefix of one byte:
 ///
 ///     1  version, 1
 ///     1  kind
@@ -50,7 +50,7 @@ enum MeshRecord: Sendable {
 
   // MARK: Reading
 
-  /// Throws `badValue("version")` for a record of another release, and what is wrong with any other.
+  /// Decodes a record. Throws `badValue("version")` for another version, and other errors for malformed records.
   init(reading bytes: [UInt8]) throws(WireError) {
     var reader = ByteReader(bytes)
     guard try reader.u8() == Self.version else { throw .badValue("version") }
@@ -89,7 +89,7 @@ enum MeshRecord: Sendable {
       signingKey: try key { try Ed25519.PrivateKey(copyingSeed: signing) })
   }
 
-  /// What `body` makes of a field that holds a key.
+  /// Calls `body` to decode a key; throws `badValue("key")` if it fails.
   static func key<Key>(_ body: () throws -> Key) throws(WireError) -> Key {
     guard let key = try? body() else { throw .badValue("key") }
     return key
@@ -97,7 +97,7 @@ enum MeshRecord: Sendable {
 
   // MARK: Writing
 
-  /// Throws `tooLong` for a text or a list that has no room in its field.
+  /// Encodes the record. Throws `tooLong` for a text or a list that exceeds its field.
   func bytes() throws(WireError) -> [UInt8] {
     var writer = ByteWriter(capacity: 128)
     writer.u8(Self.version)
@@ -338,14 +338,14 @@ extension DeletedFile {
 }
 
 extension ByteReader {
-  /// Peers behind their number in one byte.
+  /// Reads peer IDs with a count prefix of one byte.
   fileprivate mutating func peers() throws(WireError) -> [PeerID] {
     var peers: [PeerID] = []
     for _ in 0..<(try u8()) { peers.append(try PeerID(reading: &self)) }
     return peers
   }
 
-  /// Bytes behind their length in one byte.
+  /// Reads bytes with a length prefix of one byte.
   fileprivate mutating func short() throws(WireError) -> ArraySlice<UInt8> { try bytes(Int(try u8())) }
 
   fileprivate mutating func shortText(_ field: String) throws(WireError) -> String { try text(Int(try u8()), field) }
@@ -355,13 +355,13 @@ extension ByteReader {
     return text
   }
 
-  /// What a file is called in its receipt; nil where it has none.
+  /// Reads the message ID of a receipt; nil if it is empty.
   fileprivate mutating func receipt() throws(WireError) -> MessageID? {
     let receipt = try shortText("receipt")
     return receipt.isEmpty ? nil : try MessageID(receipt)
   }
 
-  /// A structure behind its length in one byte, which is 0 if there is none.
+  /// Reads a structure with a length prefix of one byte; nil if the length is 0.
   fileprivate mutating func optional<Value: WireValue>() throws(WireError) -> Value? {
     var inner = ByteReader(try short())
     if inner.isAtEnd { return nil }

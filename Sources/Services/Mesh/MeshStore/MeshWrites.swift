@@ -1,27 +1,27 @@
-/// A row as it shall be.
+/// Desired state of a row.
 struct MeshRow: Hashable, Sendable {
   let id: Int64
-  /// Milliseconds since 1970; in the clear on the disk.
+  /// Milliseconds since 1970; not encrypted on disk.
   let time: UInt64
-  /// What is to be sealed; nil if the row is to go.
+  /// Content to seal; nil to remove the row.
   let content: [UInt8]?
 }
 
-/// What has to be done on the disk, all at once. Of each row the last word counts, so the order does not matter.
+/// Writes of one commit. Later writes to a row replace earlier ones, so their order does not matter.
 struct MeshWrites: Sendable {
   var rows: [Int64: MeshRow] = [:]
-  /// Whether what is removed has to be out of the log as well.
+  /// Whether removed content must also be purged from the write-ahead log.
   var emptiesLog = false
-  /// Messages that had to go.
+  /// Numbers of removed messages.
   var removedMessages: [UInt32] = []
-  /// Files that had to go.
+  /// Numbers of removed files.
   var removedFiles: [UInt32] = []
-  /// The places of contents that are to be erased, after all else is done.
+  /// Places of file contents to erase after the commit.
   var erased: Set<UInt64> = []
 
   var isEmpty: Bool { rows.isEmpty && !emptiesLog && erased.isEmpty }
 
-  /// Adds what comes later.
+  /// Adds later writes.
   mutating func add(_ later: MeshWrites) {
     rows.merge(later.rows) { _, new in new }
     emptiesLog = emptiesLog || later.emptiesLog

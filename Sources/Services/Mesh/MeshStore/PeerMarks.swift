@@ -1,7 +1,7 @@
 import Bitchat
 import Crypto
 
-/// What the user has said of a peer, whether there were messages, and what is known of the peer when it is not near.
+/// Marks of the user on a peer, contacts with it, and data for the time when it is not in range.
 public struct PeerMarks: Hashable, Sendable {
   /// Messages and files between the peer and this node.
   public struct Contacts: OptionSet, Hashable, Sendable {
@@ -9,7 +9,7 @@ public struct PeerMarks: Hashable, Sendable {
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The peer has sent something to everybody.
+    /// The peer has sent something public.
     public static let wrotePublicly = Contacts(rawValue: 1)
     /// The peer has sent something to this node alone.
     public static let wrotePrivately = Contacts(rawValue: 2)
@@ -18,38 +18,37 @@ public struct PeerMarks: Hashable, Sendable {
     public static let all: Contacts = [.wrotePublicly, .wrotePrivately, .wasWrittenTo]
   }
 
-  /// How much it matters that a peer stays known. Where there are too many, the lowest go first.
+  /// Importance of storing a peer. At the limit, peers with the lowest rank are evicted first.
   public enum Rank: Int, Comparable, Sendable {
-    /// Anybody can cause it, with any number of identities.
+    /// Caused by an unauthenticated sender, who may use any number of identities.
     case wrotePublicly
-    /// The peer has caused it in a session with this node.
+    /// Caused by the peer in a session with this node.
     case wrotePrivately
     case wasWrittenTo
-    /// The user has said something of the peer.
+    /// The user has marked the peer.
     case chosen
 
     public static func < (left: Rank, right: Rank) -> Bool { left.rawValue < right.rawValue }
   }
 
-  /// The most names that are kept in `heldNames`.
+  /// Maximum names in `heldNames`.
   public static let mostHeldNames = 8
 
   public var peer: PeerID
-  /// What it called itself last: up to 255 bytes of UTF-8.
+  /// Last nickname, up to 255 bytes of UTF-8.
   public var nickname: String
   public var noiseKey: X25519.PublicKey?
   public var isFavourite = false
   public var isBlocked = false
   public var isVerified = false
-  /// Whether the peer has this node as a favourite.
+  /// Whether the peer has this node as favourite.
   public var isFavouriteOfPeer = false
-  /// Whether the peer has not acknowledged yet that it is a favourite, or no longer.
+  /// Whether the peer has not yet acknowledged the last favourite notice.
   public var isNoticeOwed = false
   public var contacts: Contacts = []
-  /// The nickname that the peer had when it was verified: up to 255 bytes of UTF-8; empty where it is not verified, or had none.
+  /// Nickname of the peer when it was verified, up to 255 bytes of UTF-8; empty if it is not verified, or had none.
   public var verifiedName = ""
-  /// The nicknames that the peer has had since it became a favourite or was verified, oldest first, without those that differ
-  /// only in how they are written.
+  /// Nicknames since the peer became a favourite or was verified, oldest first, without those that look the same.
   public var heldNames: [String] = []
   /// Milliseconds since 1970.
   public var seenAt: UInt64
@@ -72,12 +71,12 @@ public struct PeerMarks: Hashable, Sendable {
     self.seenAt = seenAt
   }
 
-  /// Whether the user has said something of the peer: such a peer goes last where there are too many.
+  /// Whether the user has marked the peer; it is then evicted last.
   public var isChosen: Bool { isFavourite || isBlocked || isVerified }
   /// Whether the user trusts the peer.
   public var isTrusted: Bool { isFavourite || isVerified }
 
-  /// Whether there is something to remember of the peer: of another one nothing is kept.
+  /// Whether there is anything to store about the peer.
   public var isMarked: Bool { isChosen || isFavouriteOfPeer || isNoticeOwed || !contacts.isEmpty }
 
   public var rank: Rank {

@@ -2,8 +2,8 @@ import Bytes
 import Crypto
 import Store
 
-/// Seals rows with XChaCha20-Poly1305 under a key that is derived from the mesh's. A row is bound to its number and its time: put in
-/// another place, it does not open.
+/// Seals rows with XChaCha20-Poly1305 under a key derived from the mesh's key. A row is bound to its number and time:
+/// moved to another row, it cannot be opened.
 ///
 /// | bytes | field |
 /// |---|---|
@@ -30,7 +30,7 @@ struct RecordSeal: Sendable {
     }
   }
 
-  /// The content; nil if the row is not as it was sealed, or was sealed with another key or for another place.
+  /// Opens a row. Nil if it was changed, or sealed with another key or for another row.
   func open(_ sealed: [UInt8], id: Int64, time: UInt64) -> [UInt8]? {
     guard sealed.count > XChaChaPoly.nonceSize else { return nil }
     return try? XChaChaPoly.open(
@@ -38,7 +38,7 @@ struct RecordSeal: Sendable {
       aad: Self.place(id, time))
   }
 
-  /// The content of a file, sealed under another key and bound to its place.
+  /// Seals the content of a file with a separate key, bound to its location.
   mutating func seal(file content: [UInt8], place: UInt64) throws(StoreError) -> [UInt8] {
     let nonce = random.bytes(XChaChaPoly.nonceSize)
     do throws(CryptoError) {
@@ -48,7 +48,7 @@ struct RecordSeal: Sendable {
     }
   }
 
-  /// The content; nil if the file is not as it was sealed.
+  /// Opens the content of a file. Nil if it was changed.
   func open(file sealed: [UInt8], place: UInt64) -> [UInt8]? {
     guard sealed.count > XChaChaPoly.nonceSize else { return nil }
     return try? XChaChaPoly.open(

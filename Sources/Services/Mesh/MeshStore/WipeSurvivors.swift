@@ -1,10 +1,10 @@
 import Bitchat
 
-/// What outlives a wipe: programs hold the numbers of messages, and neighbours give what was erased for some hours.
+/// Data that survives a wipe: programs use numbers of messages, and neighbours send erased packets for some hours.
 public struct WipeSurvivors: Sendable {
-  /// The highest number that a message or a file had. The next one is higher, also after a wipe.
+  /// Highest number of a message or file. Later numbers are higher, also after a wipe.
   public var highestNumber: UInt32
-  /// Traces of what was erased; nil for none.
+  /// Hashes of what was erased; nil if nothing was.
   public var erased: ErasedTraces?
 
   public init(highestNumber: UInt32 = 0, erased: ErasedTraces? = nil) {

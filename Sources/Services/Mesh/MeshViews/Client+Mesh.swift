@@ -3,9 +3,9 @@ import Loop
 import Tool
 
 extension Client {
-  /// Messages with a number above `after`, oldest first.
+  /// Fetches messages with a number above `after`, oldest first.
   ///
-  /// - Parameter limit: at most so many; 0 for as many as the service gives at a time.
+  /// - Parameter limit: maximum number; 0 for the service's limit per call.
   public func meshMessages(after: UInt32, limit: UInt32 = 0) async throws(Failure) -> [MeshMessageView] {
     let values = try await call(
       MeshNames.path, MeshNames.interface, "ListMessages", [.uint32(after), .uint32(limit)],
@@ -19,7 +19,7 @@ extension Client {
     try await call(MeshNames.path, MeshNames.interface, method, arguments, of: MeshNames.feature)
   }
 
-  /// Calls a method of a peer's object.
+  /// Calls a method of a peer's D-Bus object.
   ///
   /// - Parameter peer: 16 lower-case hexadecimal digits.
   @discardableResult

@@ -3,23 +3,23 @@ import DBus
 import MeshNaming
 import Terminal
 
-/// A file as the properties of its object show it.
+/// File according to the properties of its D-Bus object.
 public struct MeshFileView: Sendable, Equatable {
   public let number: UInt32
   public var name = ""
   public var mime = ""
   public var size = 0
-  /// 16 hexadecimal digits; empty for one to everybody.
+  /// Peer ID of 16 hexadecimal digits; empty for a public file.
   public var peer = ""
-  /// What its sender was called then; empty for a file of this node.
+  /// Nickname of the sender at arrival; empty for a file of this node.
   public var nickname = ""
   public var isPrivate = false
   public var isIncoming = false
-  /// In hundredths.
+  /// Percentage.
   public var progress = 0
   /// `receiving` or `received`; `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
   public var state = ""
-  /// A sentence; empty where nothing is wrong.
+  /// Sentence about a problem; empty if there is none.
   public var reason = ""
   /// Milliseconds since 1970.
   public var time: UInt64 = 0
@@ -28,7 +28,7 @@ public struct MeshFileView: Sendable, Equatable {
     self.number = number
   }
 
-  /// - Parameter properties: of `MeshFile1`. Nil where the path is not that of a file.
+  /// - Parameter properties: properties of `MeshFile1`. Nil if the path is not that of a file.
   public init?(_ path: String, _ properties: [String: DBusValue]) {
     let prefix = MeshNames.path.string + "/file"
     guard path.hasPrefix(prefix), let number = UInt32(path.dropFirst(prefix.count)) else { return nil }
@@ -46,7 +46,7 @@ public struct MeshFileView: Sendable, Equatable {
     if case .uint64(let time)? = properties["Time"]?.unwrapped { self.time = time }
   }
 
-  /// Every file among the objects of the service, in the order of their numbers.
+  /// All files among the objects of the service, sorted by number.
   public static func all(_ objects: [String: [String: [String: DBusValue]]]) -> [MeshFileView] {
     objects.compactMap { path, interfaces in
       interfaces[MeshNames.fileInterface].flatMap { MeshFileView(path, $0) }
@@ -54,12 +54,12 @@ public struct MeshFileView: Sendable, Equatable {
   }
 
   public var isEnded: Bool { !["waiting", "sending", "receiving"].contains(state) }
-  /// Whether it came, or came to a good end.
+  /// Whether the file was received or sent successfully.
   public var isWell: Bool { ["received", "sent", "delivered"].contains(state) }
 
-  /// The name on one line, without anything that could be mistaken for the end of it: sentences put it in quotation marks.
+  /// Name on one line, without quotation marks: sentences put it in quotation marks.
   public var shownName: String { NicknameText.unreserved(name, limit: 100) }
 
-  /// The size for people (``humanBytes(_:)``); `?` while it is not known.
+  /// Size for people (``humanBytes(_:)``); `?` if unknown.
   public var shownSize: String { state == "receiving" ? "?" : humanBytes(size) }
 }

@@ -1,25 +1,25 @@
 import DBus
 
-/// A message as `ListMessages` shows it: `(utsssss)`.
+/// Message as returned by `ListMessages`: `(utsssss)`.
 public struct MeshMessageView: Sendable, Equatable {
-  /// How far an own message has come, or whether another's was looked at.
+  /// Delivery state of an own message, or read state of a received one.
   public enum State: String, Sendable {
     case waiting, sent, delivered, read, failed
     case unread, seen
-    /// A word that this program does not know.
+    /// State that this program does not know.
     case unknown
   }
 
   public let number: UInt32
   /// Milliseconds since 1970.
   public let time: UInt64
-  /// The other's peer ID; empty for what is said to everybody.
+  /// Peer ID of the other peer; empty for a public message.
   public let conversation: String
-  /// A peer ID; the own one of own messages.
+  /// Peer ID of the sender, also for own messages.
   public let sender: String
-  /// What the sender called itself then, as it came.
+  /// Nickname of the sender at that time, not sanitised.
   public let nickname: String
-  /// As it came.
+  /// Not sanitised.
   public let text: String
   public var state: State
 

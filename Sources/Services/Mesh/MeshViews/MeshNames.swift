@@ -1,7 +1,7 @@
 import DBus
 import Tool
 
-/// Where the mesh is on the bus, and what its interfaces are called.
+/// Object paths and interface names of the mesh on D-Bus.
 public enum MeshNames {
   public static let feature = Feature("mesh", section: "Mesh")
   public static let path: ObjectPath = "/org/earshot/mesh"
@@ -9,11 +9,11 @@ public enum MeshNames {
   public static let peerInterface = "org.earshot.MeshPeer1"
   public static let fileInterface = "org.earshot.MeshFile1"
 
-  /// The object of a file.
+  /// Object path of a file.
   public static func path(ofFile number: UInt32) -> ObjectPath { path.child("file\(number)") }
 
-  /// The object of a peer.
+  /// Object path of a peer.
   ///
-  /// - Parameter peer: its ID, 16 lower-case hexadecimal digits.
+  /// - Parameter peer: peer ID, 16 lower-case hexadecimal digits.
   public static func path(ofPeer peer: String) -> ObjectPath { path.child("peer" + peer) }
 }

@@ -2,40 +2,40 @@ import Common
 import DBus
 import MeshNaming
 
-/// A peer as the properties of its object show it.
+/// Peer according to the properties of its D-Bus object.
 public struct MeshPeerView: Sendable, Equatable {
   /// 16 lower-case hexadecimal digits.
   public var id: String
-  /// What it calls itself, as it came. People are shown ``MeshNameBook/name(of:)``.
+  /// Nickname as announced. People are shown ``MeshNameBook/name(of:)``.
   public var nickname = ""
-  /// Its nickname when it was verified; empty where it is not verified, or had none.
+  /// Nickname of the peer when it was verified; empty if it is not verified, or had none.
   public var verifiedName = ""
-  /// The nicknames that a favourite or verified peer has had since then.
+  /// Nicknames that a favourite or verified peer has had since then.
   public var heldNames: [String] = []
   /// 64 hexadecimal digits.
   public var fingerprint = ""
-  /// Whether there is a link with it.
+  /// Whether this node has a link with the peer.
   public var isDirect = false
-  /// 1 for a neighbour; 0 where it is not near now.
+  /// 1 for a neighbour; 0 if the peer is not in range.
   public var hops = 0
-  /// Signal strength in dBm; nil where it is not known.
+  /// Signal strength in dBm; nil if unknown.
   public var rssi: Int?
   /// Milliseconds since 1970.
   public var lastSeen: UInt64 = 0
   public var isVerified = false
   public var isFavourite = false
-  /// Whether the peer has this node as its favourite.
+  /// Whether the peer has this node as favourite.
   public var isFavouriteOfPeer = false
   public var isBlocked = false
   public var hasSession = false
-  /// Why something of the peer was not taken, in a sentence; empty where nothing is wrong.
+  /// Reason why something from the peer was rejected, in a sentence; otherwise empty.
   public var trouble = ""
 
   public init(id: String) {
     self.id = id
   }
 
-  /// - Parameter properties: of `MeshPeer1`. Nil without a peer ID; what else is missing has the value that says least.
+  /// - Parameter properties: properties of `MeshPeer1`. Nil without a peer ID; other missing properties have defaults.
   public init?(_ properties: [String: DBusValue]) {
     guard let id = properties["PeerId"]?.asString, !id.isEmpty else { return nil }
     func flag(_ name: String) -> Bool { properties[name]?.asBool ?? false }
@@ -56,13 +56,13 @@ public struct MeshPeerView: Sendable, Equatable {
     trouble = properties["Trouble"]?.asString ?? ""
   }
 
-  /// Every peer among the objects of the service, in the order of their IDs.
+  /// All peers among the objects of the service, sorted by ID.
   public static func all(_ objects: [String: [String: [String: DBusValue]]]) -> [MeshPeerView] {
     objects.values.compactMap { $0[MeshNames.peerInterface].flatMap { MeshPeerView($0) } }.sorted { $0.id < $1.id }
   }
 
   public var isNear: Bool { hops > 0 }
-  /// Whether the user trusts the peer: what it calls itself concerns the user.
+  /// Whether the user trusts the peer, so that a new nickname is reported.
   public var isTrusted: Bool { isVerified || isFavourite }
 }
 
@@ -72,7 +72,7 @@ extension MeshNameBook {
     for peer in peers { add(peer) }
   }
 
-  /// Adds a peer, or replaces what is known of it.
+  /// Adds or replaces a peer.
   public mutating func add(_ peer: MeshPeerView) {
     add(peer.id, nickname: peer.nickname, verifiedName: peer.verifiedName, heldNames: peer.heldNames)
   }

@@ -2,18 +2,18 @@ import DBus
 import Loop
 import Tool
 
-/// What became of the proof that a peer was asked for, as `Proof` of its object says it.
+/// State of a requested proof, as in property `Proof` of the peer's object.
 public enum MeshProof: String, Sendable, Equatable {
-  /// It has not answered yet.
+  /// The peer has not answered yet.
   case asked
   case proven
-  /// It answered with other keys than the code's.
+  /// The peer answered with other keys than those of the code.
   case wrong
   case noAnswer
   case gone
   case blocked
 
-  /// - Parameter name: of the peer, as people are shown it.
+  /// - Parameter name: displayed name of the peer.
   public func sentence(name: String) -> String {
     switch self {
     case .asked:
@@ -28,9 +28,9 @@ public enum MeshProof: String, Sendable, Equatable {
 }
 
 extension Client {
-  /// Waits for what becomes of the proof that a peer was asked for.
+  /// Waits for the result of a requested proof.
   ///
-  /// - Returns: `asked` where nothing came within the limit.
+  /// - Returns: `asked` if there is no result within the limit.
   public func proof(of peer: String, within limit: Duration) async throws(Failure) -> MeshProof {
     let end = EventLoop.shared.now.advanced(by: limit)
     let path = MeshNames.path(ofPeer: peer)
@@ -42,7 +42,7 @@ extension Client {
       do throws(Failure) {
         word = try await property(path, MeshNames.peerInterface, "Proof").asString
       } catch {
-        // A peer that is gone, and of which nothing is remembered, has no object any more.
+        // A peer that has left and has no stored marks has no object.
         guard error.code == .failed else { throw error }
         return .gone
       }

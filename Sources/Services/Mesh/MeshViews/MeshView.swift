@@ -1,6 +1,6 @@
 import DBus
 
-/// The node as its properties show it. A program that is not of the group sees state, reason, role and counters alone.
+/// Node according to its D-Bus properties. Programs outside of the group see only state, reason, role and counters.
 public struct MeshView: Sendable, Equatable {
   public var nickname = ""
   /// 16 lower-case hexadecimal digits.
@@ -11,11 +11,11 @@ public struct MeshView: Sendable, Equatable {
   public var unread = 0
   /// `stopped`, `waitingForClock`, `alone` or `connected`.
   public var state = ""
-  /// A sentence; empty where all is well.
+  /// Sentence about a problem; empty if there is none.
   public var reason = ""
-  /// Envelopes of others that it carries.
+  /// Number of envelopes carried for others.
   public var carried = 0
-  /// Bytes of a file for everybody in each of its fragments; 0 where that is not known.
+  /// Slice size of a public file, in bytes; 0 if unknown.
   public var sliceBytes = 0
   /// `node`, `relay` or `mailbox`.
   public var role = ""
@@ -23,18 +23,18 @@ public struct MeshView: Sendable, Equatable {
 
   public init() {}
 
-  /// - Parameter properties: of `Mesh1`.
+  /// - Parameter properties: properties of `Mesh1`.
   public init(_ properties: [String: DBusValue]) {
     update(properties)
   }
 
-  /// The node among the objects of the service; nil where the service has no mesh.
+  /// Node among the objects of the service; nil if the service has no mesh.
   public init?(objects: [String: [String: [String: DBusValue]]]) {
     guard let properties = objects[MeshNames.path.string]?[MeshNames.interface] else { return nil }
     self.init(properties)
   }
 
-  /// Takes over the values that are there: all, or those that changed.
+  /// Updates the values that are present.
   public mutating func update(_ properties: [String: DBusValue]) {
     nickname = properties["Nickname"]?.asString ?? nickname
     id = properties["PeerId"]?.asString ?? id

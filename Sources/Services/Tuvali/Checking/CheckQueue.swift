@@ -1,9 +1,9 @@
 import Loop
 
-/// The checks that are under way, a bounded number, and those that wait, in their order. Each has a number of its owner's.
+/// Queue of checks with a bounded number in progress. The owner numbers the checks.
 @LoopActor
 public final class CheckQueue {
-  /// Checks at a time. The checker serves four connections, and other programs use it, too.
+  /// Maximum checks at a time. The checker serves four connections, also of other programs.
   public nonisolated static let width = 2
 
   private struct Entry {
@@ -18,13 +18,13 @@ public final class CheckQueue {
 
   public init(_ checker: any CredentialChecker) { self.checker = checker }
 
-  /// Checks that are under way, and those that wait.
+  /// Number of checks in progress, and of waiting ones.
   public var count: (running: Int, waiting: Int) { (running.count, waiting.count) }
 
-  /// Adds a check. A number that is there already is not added again.
+  /// Adds a check, unless one with this number is present.
   ///
   /// - Parameters:
-  ///   - credential: reads the credential when the check begins; nil if there is none any more, and no check then.
+  ///   - credential: reads the credential when the check begins; nil if it no longer exists, which drops the check.
   ///   - then: called once with the verdict, unless the check is removed before.
   public func add(
     _ number: Int, credential: @escaping @LoopActor () -> [UInt8]?,
@@ -35,7 +35,7 @@ public final class CheckQueue {
     begin()
   }
 
-  /// Gives a check up.
+  /// Cancels a check.
   public func remove(_ number: Int) {
     waiting.removeAll { $0.number == number }
     if running.removeValue(forKey: number) != nil { begin() }

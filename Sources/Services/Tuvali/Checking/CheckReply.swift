@@ -1,11 +1,11 @@
 import CommandLine
 import Common
 
-/// What a checker sends: one verdict, a JSON object in one line of at most `limit` bytes, and nothing else.
+/// Parses the output of a checker: one verdict, a JSON object on one line of at most `limit` bytes.
 public enum CheckReply {
-  /// Maximum length of a verdict in bytes, without the end of its line.
+  /// Maximum length of a verdict in bytes, without its line terminator.
   public static let limit = 256 << 10
-  /// Maximum length of a stored verdict in bytes: characters that a terminal would obey are escaped in it.
+  /// Maximum length of a stored verdict in bytes; it may exceed `limit` because control characters are escaped.
   static let documentLimit = 512 << 10
   static let reasonLimit = 64
   static let codeLimit = 64
@@ -14,14 +14,14 @@ public enum CheckReply {
   /// Maximum length of an issuer's name and of a type, in Unicode scalars. A longer one is cut.
   static let nameLimit = 200
 
-  /// The verdict in everything that a checker sent before it ended the stream.
+  /// Parses everything that a checker sent before it ended the stream.
   public static func verdict(_ bytes: [UInt8]) throws(CheckVerdict.Failure) -> CheckVerdict {
     guard bytes.count <= limit + 1 else { throw .badReply("more than \(limit) bytes came") }
     guard bytes.last == UInt8(ascii: "\n") else { throw .failed }
     return try verdict(inDocument: bytes.dropLast())
   }
 
-  /// The verdict in a document without the end of its line, as `CheckVerdict.document` has it.
+  /// Parses a document without line terminator, as in `CheckVerdict.document`.
   public static func verdict(inDocument bytes: some Collection<UInt8>) throws(CheckVerdict.Failure) -> CheckVerdict {
     guard bytes.count <= documentLimit else { throw .badReply("more than \(documentLimit) bytes came") }
     guard !bytes.contains(UInt8(ascii: "\n")) else { throw .badReply("more than one line came") }
@@ -44,7 +44,7 @@ public enum CheckReply {
       type: try name("type", in: value), document: document)
   }
 
-  /// The claims in a document, as JSON; nil if there are none.
+  /// Claims in a document, as JSON; nil if there are none.
   public static func claims(in document: [UInt8]) -> String? {
     guard let value = try? JSONReader.read(document), let claims = value["claims"], claims != .null else { return nil }
     return JSONWriter.write(claims)
@@ -57,7 +57,7 @@ public enum CheckReply {
     return .init(code: code, sentence: PrintableText.clean(sentence, limit: sentenceLimit))
   }
 
-  /// Codes are in the journal and in tables: letters and digits.
+  /// Whether a code is a valid word of letters and digits, as required for journal and tables.
   private static func isCode(_ text: String) -> Bool {
     (1...codeLimit).contains(text.utf8.count)
       && text.utf8.allSatisfy { byte in

@@ -1,16 +1,16 @@
 import Common
 
-/// A checker's verdict on a credential, or why there is none.
+/// Verdict of a checker on a credential, or the reason why there is none.
 ///
-/// Its texts come from another process, which has read a hostile credential: their lengths are bounded, and what a terminal would
-/// obey is replaced. The document holds claims about a person and is never printed.
+/// Its texts come from another process that has read a hostile credential: their lengths are bounded, and control
+/// characters are replaced. The document holds personal claims and is never printed.
 public struct CheckVerdict: Sendable, Equatable {
-  /// What is known about a credential.
+  /// Result of a check.
   public enum Word: String, Sendable, CaseIterable {
     case valid, invalid, untrusted, revoked, expired, notYetValid, undecided
   }
 
-  /// A finding: a stable code, and a sentence for people.
+  /// Finding of a check: a stable code, and a sentence for people.
   public struct Reason: Sendable, Hashable {
     public let code: String
     public let sentence: String
@@ -20,7 +20,7 @@ public struct CheckVerdict: Sendable, Equatable {
     }
   }
 
-  /// Why the checker gave no verdict; the verdict is then `undecided` for this reason.
+  /// Reason why the checker gave no verdict; the verdict is then `undecided`.
   public enum Failure: Error, Sendable, Hashable {
     /// Nothing listens at the checker's socket, or this process may not connect.
     case missing(String)
@@ -31,7 +31,7 @@ public struct CheckVerdict: Sendable, Equatable {
     /// The checker sent something other than one verdict.
     case badReply(String)
 
-    /// The stable code. `docs/check.md` lists these codes beside those of the checker.
+    /// Stable code. `docs/check.md` lists these codes beside those of the checker.
     public var code: String {
       switch self {
       case .missing: "checkerMissing"
@@ -53,13 +53,13 @@ public struct CheckVerdict: Sendable, Equatable {
 
   public let word: Word
   public let reasons: [Reason]
-  /// The issuer's name in the trust folder; empty if no trust entry was used.
+  /// Name of the issuer in the trust folder; empty if no trust entry was used.
   public let issuer: String
-  /// The signed type of the credential; empty if it is unknown.
+  /// Signed type of the credential; empty if unknown.
   public let type: String
-  /// The whole verdict as JSON (UTF-8), with the claims; empty if the checker gave none, or after `forgetClaims`.
+  /// Complete verdict as JSON (UTF-8), with the claims; empty if the checker gave none, or after `forgetClaims`.
   public private(set) var document: [UInt8]
-  /// Why the checker gave no verdict; nil if it gave one.
+  /// Reason why the checker gave no verdict; nil if it gave one.
   public let failure: Failure?
 
   init(word: Word, reasons: [Reason], issuer: String, type: String, document: [UInt8]) {
@@ -73,15 +73,15 @@ public struct CheckVerdict: Sendable, Equatable {
     self.failure = failure
   }
 
-  /// The claims that the signature covers and the trust folder allows, as JSON; nil if there are none.
+  /// Claims that the signature covers and the trust folder allows, as JSON; nil if there are none.
   public var claims: String? { CheckReply.claims(in: document) }
 
-  /// Drops the document: the credential is erased.
+  /// Drops the document, because the credential is erased.
   public mutating func forgetClaims() { document = [] }
 }
 
 extension CheckVerdict: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-  /// `valid`, `revoked (revoked)`, `undecided (statusUnknown, tooComplex)`.
+  /// Word and codes: `valid`, `revoked (revoked)`, `undecided (statusUnknown, tooComplex)`.
   public var description: String {
     reasons.isEmpty ? word.rawValue : "\(word.rawValue) (\(reasons.map(\.code).joined(separator: ", ")))"
   }

@@ -8,24 +8,25 @@ public protocol CredentialChecker: AnyObject {
   /// Checks one credential.
   ///
   /// - Parameter then: called once on the loop, never from within this call.
-  /// - Returns: the check, which goes on as long as the registration lives.
+  /// - Returns: the check, which is cancelled when the registration is released.
   func check(_ credential: [UInt8], then: @escaping @LoopActor (CheckVerdict) -> Void) -> Registration
 
-  /// What is wrong if no check can succeed now, and what to do; nil otherwise.
+  /// Problem that prevents all checks, and what to do; nil if there is none.
   var absence: String? { get }
 }
 
-/// Checks credentials with the program that listens on a socket, one connection for each credential (`docs/check.md`, "The service").
+/// Checks credentials with the program that listens on a socket, with one connection per credential (`docs/check.md`,
+/// "The service").
 @LoopActor
 public final class SocketChecker: CredentialChecker {
   public nonisolated static let defaultPath = "/run/earshot-check/socket"
   /// Default time limit of a check. The checker's own limits are shorter.
   public nonisolated static let defaultTimeout = Duration.seconds(12)
-  /// What is sent of a credential at most: one byte more than a checker accepts.
+  /// Maximum bytes of a credential that are sent: one more than a checker accepts.
   nonisolated static let sendLimit = (4 << 20) + 1
-  /// A connection that ends without a byte within this time found the checker busy, or a checker that could not start.
+  /// Time within which a connection that ends without data means that the checker is busy, or could not start.
   nonisolated static let busyTime = Duration.seconds(1)
-  /// Times that such a connection is made again, after `pause` each.
+  /// Number of retries after such a connection, with a delay of `pause` each.
   nonisolated static let repetitions = 3
   nonisolated static let pause = Duration.milliseconds(500)
 
@@ -34,7 +35,7 @@ public final class SocketChecker: CredentialChecker {
   private let scheduler: any Scheduler
   private let timeout: Duration
 
-  /// - Parameter timeout: the time limit of a check, from the first connection to the complete verdict.
+  /// - Parameter timeout: time limit of a check, from the first connection to the complete verdict.
   public init(
     path: String, connector: any LocalConnector, scheduler: any Scheduler,
     timeout: Duration = SocketChecker.defaultTimeout
@@ -52,7 +53,7 @@ public final class SocketChecker: CredentialChecker {
     connector.hasSocket(at: path) ? nil : Self.absence(at: path)
   }
 
-  /// The sentence for a checker that is not installed or not running.
+  /// Sentence for a checker that is not installed or not running.
   public nonisolated static func absence(at path: String) -> String {
     "The credential checker is not running: nothing listens at \(path). Install earshot-check and run "
       + "systemctl start earshot-check.socket, or set Check=no."
@@ -63,7 +64,7 @@ public final class SocketChecker: CredentialChecker {
   }
 }
 
-/// One check: connections to the checker until one of them has answered.
+/// One check, with retried connections to the checker.
 @LoopActor
 private final class Attempt {
   private let credential: [UInt8]
@@ -104,7 +105,7 @@ private final class Attempt {
 
   private func connect() {
     connected = scheduler.now
-    // The connection is replaced here only; an event of an earlier one does not come any more.
+    // Only this line replaces the connection, so no event of an earlier one arrives.
     connection = connector.connect(to: path, sending: credential) { [weak self] in self?.handle($0) }
   }
 
@@ -124,7 +125,9 @@ private final class Attempt {
     }
   }
 
-  /// - Returns: false if that was done often enough.
+  /// Retries the connection after `pause`.
+  ///
+  /// - Returns: false if the number of retries is used up.
   private func tryAgain() -> Bool {
     guard repetitions < SocketChecker.repetitions else { return false }
     repetitions += 1

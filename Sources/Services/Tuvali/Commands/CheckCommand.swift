@@ -5,8 +5,8 @@ import Loop
 import Terminal
 import Tool
 
-/// `earshot check`: has the checker look at a credential in a file. It uses the checker's socket, so the credential is parsed in the
-/// checker's sandbox and not by this user; the service need not run.
+/// Runs `earshot check`: has the checker check a credential in a file. The credential is parsed in the checker's
+/// sandbox, not by this user. The service need not run.
 @LoopActor
 enum CheckCommand {
   nonisolated static let verb = Verb(

@@ -3,14 +3,14 @@ import CommandLine
 import Common
 import DBus
 
-/// A checker's verdict as text for a person. Everything in it is fit for a terminal.
+/// Formats a checker's verdict as sanitised text for a terminal.
 enum CheckText {
-  /// Maximum length of a claim that is shown, in Unicode scalars; a portrait has far more.
+  /// Maximum length of a displayed claim, in Unicode scalars; a portrait is much longer.
   private static let claimLimit = 200
-  /// Claims that are shown.
+  /// Maximum number of displayed claims.
   private static let claimCount = 100
 
-  /// `valid, issued by Residents Office`; `invalid (signatureWrong)`.
+  /// Summary such as `valid, issued by Residents Office` or `invalid (signatureWrong)`.
   static func summary(_ word: String, issuer: String, codes: [String]) -> String {
     let reasons = codes.isEmpty ? "" : " (\(codes.joined(separator: ", ")))"
     let text =
@@ -25,7 +25,7 @@ enum CheckText {
     return lines + claimLines(verdict.claims).map { "  \($0)" }
   }
 
-  /// A line for each claim: its name and its value.
+  /// Lines with name and value of each claim.
   static func claimLines(_ json: String?) -> [String] {
     guard let json, let value = try? JSONReader.read(Array(json.utf8)) else { return [] }
     guard case .object(let members) = value else { return [text(value)] }
@@ -38,7 +38,7 @@ enum CheckText {
     return shown + (more > 0 ? ["and \(more) more claims"] : [])
   }
 
-  /// The claims in one line, for a screen: `fullName: Asha Example, gender: Female`.
+  /// Claims on one line for a screen: `fullName: Asha Example, gender: Female`.
   static func claimSummary(_ json: String?) -> String {
     guard let json, case .object(let members)? = try? JSONReader.read(Array(json.utf8)) else { return "" }
     let claims = members.prefix(claimCount).map { "\(PrintableText.clean($0.name, limit: 60)): \(text($0.value))" }
@@ -49,7 +49,7 @@ enum CheckText {
     PrintableText.clean(value.asString ?? JSONWriter.write(value), limit: claimLimit)
   }
 
-  /// A verdict that has no document.
+  /// Verdict without a document as JSON.
   static func json(_ verdict: CheckVerdict) -> JSONValue {
     .object([
       .init("verdict", .string(verdict.word.rawValue)),
@@ -57,20 +57,20 @@ enum CheckText {
     ])
   }
 
-  /// Reasons as the checker writes them: objects with the members `code` and `sentence`.
+  /// Reasons in the checker's format: objects with the members `code` and `sentence`.
   static func reasons(_ reasons: [(code: String, sentence: String)]) -> JSONValue {
     .array(reasons.map { .object([.init("code", .string($0.code)), .init("sentence", .string($0.sentence))]) })
   }
 }
 
 extension TransferView {
-  /// The checker's verdict; `pending` before it; empty if the credential is not checked, or for a program that may not see it.
+  /// The checker's verdict; `pending` before it. Empty if the credential is not checked, or the program may not see it.
   var verdict: String { properties["Verdict"]?.text ?? "" }
   var hasVerdict: Bool { !verdict.isEmpty && verdict != "pending" }
   var issuer: String { properties["Issuer"]?.text ?? "" }
   var credentialType: String { properties["CredentialType"]?.text ?? "" }
 
-  /// The codes and sentences of the reasons for the verdict.
+  /// Codes and sentences of the reasons for the verdict.
   var reasons: [(code: String, sentence: String)] {
     guard case .array(_, let reasons)? = properties["VerdictReasons"]?.unwrapped else { return [] }
     return reasons.compactMap { reason in
@@ -79,7 +79,7 @@ extension TransferView {
     }
   }
 
-  /// The verdict in one line; empty if there is none.
+  /// Verdict on one line; empty if there is none.
   var verdictText: String {
     hasVerdict ? CheckText.summary(verdict, issuer: issuer, codes: reasons.map(\.code)) : ""
   }

@@ -3,13 +3,13 @@ import Common
 import FullScreen
 import Terminal
 
-/// The screen of `earshot verifier watch`, for an operator at a counter: the QR code, transfers under way, the
-/// credentials that wait for a verdict, and the latest events. A value: keys go in, choices come out.
+/// Screen of `earshot verifier watch` for an operator: the QR code, transfers in progress, credentials that wait for a
+/// verdict, and the latest events. A value: keys go in, choices come out.
 struct CounterScreen: Sendable {
   enum Choice: Sendable, Equatable {
     case judge(path: String, Verdict)
     case leave
-    /// The terminal is drawn again as a whole.
+    /// Redraw the whole terminal.
     case redraw
     case suspend
   }
@@ -18,40 +18,40 @@ struct CounterScreen: Sendable {
   private let showsCode: Bool
   private let hasKeys: Bool
   private var selected: String?
-  /// When the selection last changed without a key press.
+  /// Time of the last change of the selection without a key press.
   private var jumped: Instant?
   private var waiting: [WatchedTransfer] = []
   private var news: [Screen.Line] = []
-  /// A sentence in place of the keys, until the next key.
+  /// Sentence shown instead of the key help, until the next key.
   private var remark = ""
 
-  /// More than the largest terminal shows.
+  /// Maximum number of events, more than the largest terminal shows.
   private static let newsLimit = 200
-  /// Within this time a key for a verdict may have been meant for the line that has just gone, and does not act on the
-  /// next.
+  /// Time after a change of the list in which keys for a verdict are ignored, because they may be meant for the entry
+  /// that has just gone.
   private static let jumpTime = Duration.seconds(1)
 
   /// - Parameters:
-  ///   - note: stays at the bottom of the screen.
+  ///   - note: text at the bottom of the screen.
   ///   - hasKeys: whether the terminal sends keys.
   init(note: String, showsCode: Bool, hasKeys: Bool) {
     (self.note, self.showsCode, self.hasKeys) = (note, showsCode, hasKeys)
   }
 
-  // MARK: What happens
+  // MARK: Input
 
-  /// The transfers that wait for a verdict now.
+  /// Updates the transfers that wait for a verdict.
   mutating func update(_ waiting: [WatchedTransfer], at now: Instant) {
     let before = self.waiting
     self.waiting = waiting
     guard selected == nil || !waiting.contains(where: { $0.view.path.string == selected }) else { return }
-    // Selects the line that is now where the selected one was; else the last line.
+    // Selects the entry at the same position, or the last one.
     let index = before.firstIndex { $0.view.path.string == selected } ?? 0
     if selected != nil { jumped = now }
     selected = waiting.isEmpty ? nil : waiting[min(index, waiting.count - 1)].view.path.string
   }
 
-  /// - Parameter date: when it happened, in milliseconds since 1970-01-01 UTC.
+  /// - Parameter date: time of the event, in milliseconds since 1970-01-01 UTC.
   mutating func add(_ report: WatchReport, date: UInt64) {
     let look: Screen.Look =
       switch report.tone {
@@ -100,11 +100,11 @@ struct CounterScreen: Sendable {
     return .judge(path: selected, verdict)
   }
 
-  // MARK: What is shown
+  // MARK: Output
 
   private static let help = "↑↓ or j k select   a accept   r reject   q quit   Ctrl-L draws again"
 
-  /// All reports, to print on the terminal after the screen is closed.
+  /// All reports, for printing after the screen is closed.
   var log: [String] { news.map(\.text) }
 
   /// - Parameter date: milliseconds since 1970-01-01 UTC.
@@ -163,7 +163,7 @@ struct CounterScreen: Sendable {
 }
 
 extension Style {
-  /// The style of a piece of a screen.
+  /// Style of a part of a screen.
   init(_ look: Screen.Look) {
     switch look {
     case .plain: self = .plain

@@ -2,19 +2,19 @@ import Common
 import Terminal
 import Tool
 
-/// The beginning of a text, fit for a terminal.
+/// Sanitised beginning of a text for a terminal.
 enum Excerpt {
   private static let lines = 6
   private static let limit = 80 * lines
 
-  /// One line of at most so many characters; what a terminal would obey is taken out.
+  /// Returns one line of at most `limit` characters, without control characters.
   static func line(_ text: [UInt8], limit: Int = limit) -> String {
-    // A character has four bytes at most.
+    // A Unicode scalar has at most four bytes in UTF-8.
     let beginning = String(decoding: text.prefix(limit * 4), as: UTF8.self)
     return PrintableText.clean(beginning, limit: limit)
   }
 
-  /// Six lines at most, each indented by two columns.
+  /// Returns at most six lines, each indented by two columns.
   static func paragraph(_ text: [UInt8]) -> String {
     let width = max(20, Output.terminal.width - 4)
     var rest = Substring(line(text))

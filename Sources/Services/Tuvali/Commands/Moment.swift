@@ -1,8 +1,8 @@
 import Calendar
 
-/// Times for people. All are milliseconds since 1970-01-01 UTC; 0 stands for no time.
+/// Formats times for people. Times are milliseconds since 1970-01-01 UTC; 0 means no time.
 enum Moment {
-  /// `14:02:11` on the present day, `11-28 14:02` on another one; empty for 0.
+  /// Formats as `14:02:11` on the current day, otherwise as `11-28 14:02`; empty for 0.
   static func short(_ time: UInt64, now: UInt64) -> String {
     guard time > 0 else { return "" }
     let text = LocalTime.text(time)
@@ -10,19 +10,20 @@ enum Moment {
     return text.count == fullLength ? String(text.dropFirst(yearLength).dropLast(secondsLength)) : text
   }
 
-  /// `2026-11-28 14:02:11 (23 h ago)`; `-` for 0.
+  /// Formats as `2026-11-28 14:02:11 (23 h ago)`; `-` for 0.
   static func full(_ time: UInt64, now: UInt64) -> String {
     guard time > 0 else { return "-" }
     let distance = time > now ? "in \(span(time - now))" : "\(span(now - time)) ago"
     return "\(LocalTime.text(time)) (\(distance))"
   }
 
-  /// `in 23 h`, or `now` for a time that has passed; empty for 0.
+  /// Formats as `in 23 h`, or `now` for a past time; empty for 0.
   static func left(until time: UInt64, now: UInt64) -> String {
     time == 0 ? "" : time > now ? "in \(span(time - now))" : "now"
   }
 
-  /// `45 s`, `12 min`, `23 h`, `6 days`: the largest unit of which there are at least two, rounded up.
+  /// Formats a duration as `45 s`, `12 min`, `23 h` or `6 days`: the largest unit with a value of at least two, rounded
+  /// up.
   static func span(_ milliseconds: UInt64) -> String {
     func up(_ unit: UInt64) -> UInt64 { milliseconds / unit + (milliseconds % unit > 0 ? 1 : 0) }
     if milliseconds <= 120_000 { return "\(up(1000)) s" }
@@ -30,7 +31,7 @@ enum Moment {
     return milliseconds <= 172_800_000 ? "\(up(3_600_000)) h" : "\(up(86_400_000)) days"
   }
 
-  /// Lengths in `2026-11-28 14:02:11`.
+  /// Lengths of parts of `2026-11-28 14:02:11`.
   private static let fullLength = 19
   private static let dateLength = 10
   private static let yearLength = 5

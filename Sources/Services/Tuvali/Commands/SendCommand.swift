@@ -5,20 +5,20 @@ import Loop
 import Tool
 import Wallet
 
-/// `earshot wallet send`: gives a credential to a verifier, and stays until it knows the verdict.
+/// Runs `earshot wallet send`: sends a credential to a verifier, and waits for the verdict.
 @LoopActor
 final class SendCommand {
   private let client: Client
   private let line: ParsedCommand
   private var transfer: TransferView?
-  /// Signals that came before the call that began the transfer was answered.
+  /// Signals received before the reply to the call that began the transfer.
   private var changes: [String: [String: DBusValue]] = [:]
   private var end: CheckedContinuation<Void, Never>?
   private let begin = EventLoop.shared.now
   private var isGone = false
-  /// The state of the transfer when it was cancelled; nil if it was not cancelled.
+  /// State of the transfer when it was cancelled; nil if it was not.
   private var stateAtCancel: String?
-  /// Whether the command ends before the verdict, and the service goes on waiting for it.
+  /// Whether the command ends before the verdict, for which the service continues to wait.
   private var isLeft = false
 
   init(_ client: Client, _ line: ParsedCommand) {
@@ -72,7 +72,7 @@ final class SendCommand {
     stateAtCancel = transfer.state
     Task { @LoopActor in
       do throws(Failure) {
-        // Directly after the answer to Send no signal has brought the state yet.
+        // Directly after the reply to Send, no signal has reported the state.
         if transfer.state.isEmpty {
           let properties = try await client.properties(path, TransferView.interface)
           self.transfer?.update(properties)
@@ -109,7 +109,7 @@ final class SendCommand {
   }
 
   private func lost() {
-    // The name is unknown, too, before it is first looked up.
+    // The owner of the name is also unknown before the first look-up.
     guard transfer != nil else { return }
     isGone = true
     finish()

@@ -3,7 +3,7 @@ import Tool
 import Verifier
 import Wallet
 
-/// The meanings of the counters of the verifier and the wallet.
+/// Meanings of the counters of verifier and wallet.
 enum TransferCounters {
   static let verifier = CounterMeanings(
     "verifier", VerifierFace.path, VerifierFace.interfaceName,
@@ -40,7 +40,7 @@ enum TransferCounters {
       "Refused": "transfers that were not begun: too many were under way",
     ])
 
-  /// A sentence with the most important counters of the verifier; nil if no wallet has connected.
+  /// Sentence with the most important counters of the verifier; nil if no wallet has connected.
   static func summary(_ verifier: [String: DBusValue]) -> String? {
     let counters = (verifier["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger)
     func count(_ names: String...) -> Int { names.reduce(0) { $0 + (counters[$1] ?? 0) } }

@@ -4,7 +4,7 @@ import Tool
 import Verifier
 import Wallet
 
-/// The events of the verifier, the wallet and their transfers as sentences.
+/// Descriptions of events of the verifier, the wallet and their transfers.
 enum TransferSentences {
   static func text(_ event: ServiceEvent) -> String? {
     switch event {
@@ -23,12 +23,12 @@ enum TransferSentences {
     [VerifierFace.path, WalletFace.path].contains { path.string.hasPrefix($0.string + "/") }
   }
 
-  /// The name by which `earshot transfers` takes the transfer.
+  /// Name of the transfer for `earshot transfers`.
   private static func name(_ path: ObjectPath) -> String {
     String(path.string.dropFirst(Client.manager.string.count + 1))
   }
 
-  /// Whether the verifier receives the credential. A signal of a change does not carry `Direction`; the path always tells.
+  /// Whether the verifier receives the credential, derived from the path: signals of changes lack `Direction`.
   private static func isIncoming(_ path: ObjectPath) -> Bool { path.string.hasPrefix(VerifierFace.path.string + "/") }
 
   private static func begin(_ path: ObjectPath, _ properties: [String: DBusValue]) -> String {

@@ -4,9 +4,9 @@ import Loop
 import Terminal
 import Tool
 
-/// The transfers of a service, a line each.
+/// Table of a service's transfers.
 enum TransferTable {
-  /// The transfers below an object, in the order of their numbers.
+  /// Transfers below an object, sorted by number.
   static func transfers(_ objects: ToolPart.Objects, below root: ObjectPath) -> [TransferView] {
     objects.filter { $0.key.hasPrefix(root.string + "/") }
       .sorted { ($0.key.utf8.count, $0.key) < ($1.key.utf8.count, $1.key) }
@@ -16,7 +16,7 @@ enum TransferTable {
       }
   }
 
-  /// The name by which a command finds a transfer: `credential7` for the verifier's, `wallet/credential7` for the wallet's.
+  /// Name of a transfer in commands: `credential7` for the verifier's, `wallet/credential7` for the wallet's.
   static func name(_ path: ObjectPath) -> String {
     let name = path.string.dropFirst(Client.manager.string.count + 1)
     return String(name.hasPrefix(verifier) ? name.dropFirst(verifier.count) : name)
@@ -24,9 +24,9 @@ enum TransferTable {
 
   private static let verifier = "verifier/"
 
-  /// For `earshot status`: the table with an empty line before it; empty if the service has no transfers.
+  /// Table for `earshot status`, after an empty line; empty if the service has no transfers.
   ///
-  /// - Parameter root: the transfers are its children.
+  /// - Parameter root: parent object of the transfers.
   @LoopActor
   static func text(_ objects: ToolPart.Objects, below root: ObjectPath) -> String {
     let transfers = transfers(objects, below: root)
@@ -43,7 +43,7 @@ enum TransferTable {
 
   /// - Parameters:
   ///   - now: milliseconds since 1970-01-01 UTC.
-  ///   - width: where the table is wider, the peers are left out; nil for output into a file.
+  ///   - width: if the table is wider, the column of peers is omitted; nil for output to a file.
   static func text(_ transfers: [TransferView], now: UInt64, width: Int?, colour: Bool) -> String {
     var columns = columns(now)
     if transfers.allSatisfy(\.errorCode.isEmpty) { columns.removeAll { $0.head.title == "ERROR" } }

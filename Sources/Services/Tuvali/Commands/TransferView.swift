@@ -4,7 +4,7 @@ import Terminal
 import Tool
 import Transfers
 
-/// A transfer as its properties on the bus show it.
+/// Transfer according to its D-Bus properties.
 struct TransferView: Sendable, Equatable {
   static let interface = CredentialFaces.interfaceName
   private static let ends: Set<String> = ["accepted", "rejected", "undecided", "failed"]
@@ -21,29 +21,30 @@ struct TransferView: Sendable, Equatable {
     properties.merge(values) { $1 }
   }
 
-  /// `credential7`, the last part of the path.
+  /// Last part of the path, such as `credential7`.
   var name: String { path.string.split(separator: "/").last.map(String.init) ?? "" }
   var state: String { text("State") }
   var isUnderWay: Bool { state == "connected" || state == "transferring" }
   var isEnded: Bool { Self.ends.contains(state) }
   var isFailed: Bool { state == "failed" }
   var isIncoming: Bool { text("Direction") != "outgoing" }
-  /// Whether the phone is connected, or the link to it is being made.
+  /// Whether the phone is connected, or its link is being established.
   var isLive: Bool { properties["Live"]?.asBool ?? false }
   var isFetched: Bool { properties["Fetched"]?.asBool ?? false }
   var peer: String { text("Peer") }
   var errorCode: String { text("ErrorCode") }
-  /// `TVV_TRA_002: 64 of 82 chunks are missing.` The code alone where this program may not see the sentence.
+  /// Code and sentence, such as `TVV_TRA_002: 64 of 82 chunks are missing.`, or the code alone if the program may not
+  /// see the sentence.
   var error: String { [errorCode, text("ErrorMessage")].filter { !$0.isEmpty }.joined(separator: ": ") }
 
-  /// `sent` or `peerGone` after a verdict; empty before.
+  /// Delivery of the verdict, `sent` or `peerGone`; empty before a verdict.
   var verdictDelivery: String { text("VerdictDelivery") }
-  /// What to add to the report of a verdict, with a space before it; empty if the phone was notified.
+  /// Sentence to append to the report of a verdict, with a leading space; empty if the phone was notified.
   var deliveryNote: String {
     verdictDelivery == "peerGone" ? " The phone had already left and was not notified." : ""
   }
 
-  // MARK: Times, in milliseconds since 1970-01-01 UTC, 0 where there is none
+  // MARK: Times, in milliseconds since 1970-01-01 UTC; 0 if there is none
 
   var startedAt: UInt64 { number("StartedAt") }
   var receivedAt: UInt64 { number("ReceivedAt") }
@@ -52,19 +53,19 @@ struct TransferView: Sendable, Equatable {
 
   // MARK: Sizes
 
-  /// Bytes of the credential; 0 before it is known.
+  /// Size of the credential in bytes; 0 if unknown.
   var size: Int { Int(clamping: number("Size")) }
 
-  /// `1.2 KiB`; of a transfer under way how much of the encrypted frame there is: `40 KiB of 210 KiB`.
+  /// Size such as `1.2 KiB`; for a transfer in progress the received part of the encrypted frame: `40 KiB of 210 KiB`.
   var sizeText: String {
     let (done, expected) = (number("BytesTransferred"), number("BytesExpected"))
     if state == "transferring", expected > 0 { return "\(humanBytes(done)) of \(humanBytes(expected))" }
     return size > 0 ? humanBytes(size) : done > 0 ? humanBytes(done) : ""
   }
 
-  /// How far it is.
+  /// Progress bar of the transfer.
   ///
-  /// - Parameter elapsed: since the transfer was first seen; nil for a bar without a rate.
+  /// - Parameter elapsed: time since the transfer was first seen; nil for a bar without a rate.
   func bar(_ label: String, after elapsed: Duration?) -> ProgressBar {
     let (done, expected) = (Int(clamping: number("BytesTransferred")), Int(clamping: number("BytesExpected")))
     let milliseconds = Int((elapsed ?? .zero) / .milliseconds(1))
@@ -78,13 +79,13 @@ struct TransferView: Sendable, Equatable {
 }
 
 extension Client {
-  /// Reads all properties of a transfer, including the peer and the error's sentence, which no signal carries. Empty if
-  /// the object is gone.
+  /// Reads all properties of a transfer, including peer and error sentence, which signals lack. Empty if the object is
+  /// gone.
   func transferProperties(_ path: ObjectPath) async -> [String: DBusValue] {
     (try? await properties(path, TransferView.interface)) ?? [:]
   }
 
-  /// The claims of a transfer's credential as JSON; nil if the service has none.
+  /// Claims of a transfer's credential as JSON; nil if the service has none.
   func claims(of path: ObjectPath) async -> String? {
     (try? await call(path, TransferView.interface, "GetClaims"))?.first?.asString
   }

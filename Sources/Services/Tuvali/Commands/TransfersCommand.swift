@@ -7,7 +7,7 @@ import Tool
 import Verifier
 import Wallet
 
-/// `earshot transfers`: deals by hand with what was received.
+/// Runs `earshot transfers`: manual handling of received credentials.
 @LoopActor
 struct TransfersCommand {
   private let client: Client
@@ -57,7 +57,7 @@ struct TransfersCommand {
   private static let times: Set<String> = ["StartedAt", "ReceivedAt", "ExpiresAt", "VerdictDeadline"]
   private static let sizes: Set<String> = ["Size", "BytesExpected", "BytesTransferred"]
 
-  /// A property as a person reads it.
+  /// Formats a property for people.
   private static func text(_ name: String, _ value: DBusValue, now: UInt64) -> String {
     guard let number = value.asInteger else { return value.text }
     if times.contains(name) { return Moment.full(UInt64(clamping: number), now: now) }
@@ -66,11 +66,11 @@ struct TransfersCommand {
   }
 
   func get() async throws(Failure) -> ExitCode {
-    // What cannot be written is known before the service gives away what it will not give again.
+    // The output path is checked before the service hands over a credential that it then erases.
     var place: FilePlace?
     if let path = line.value("output"), path != "-" { place = try FilePlace(path) }
     let path = try await find().path
-    // The service erases an accepted credential once it was fetched, so no signal may end the command before the file
+    // The service erases an accepted credential once it is fetched, so signals must not end the command before the file
     // is written.
     return try await Interruption.hold(
       unanswered: "\(Self.lastPart(path)) may not have been written completely.", patience: .seconds(60)
@@ -103,9 +103,9 @@ struct TransfersCommand {
     return .ok
   }
 
-  /// Reports what was done to a credential, and whether the phone was notified of a verdict.
+  /// Reports an action on a credential, and whether the phone was notified of a verdict.
   private func report(_ path: ObjectPath, _ done: String, isVerdict: Bool = true) async throws(Failure) {
-    // The transfer may be gone from the list of the service by now.
+    // The transfer may no longer be listed.
     let transfer = TransferView(path, await client.transferProperties(path))
     if line.flag("json") {
       return Output.json(
@@ -124,7 +124,7 @@ struct TransfersCommand {
     return .ok
   }
 
-  /// A credential without a verdict goes by being rejected, one that was accepted by being fetched.
+  /// Erases a credential: one without a verdict by rejecting it, an accepted one by fetching it.
   func erase() async throws(Failure) -> ExitCode {
     let transfer = try await find()
     let (path, state) = (transfer.path, transfer.state)
@@ -137,7 +137,7 @@ struct TransfersCommand {
     return .ok
   }
 
-  /// The credential of a transfer. One that is accepted is then erased by the service.
+  /// Fetches the credential of a transfer. The service then erases an accepted one.
   static func fetch(_ path: ObjectPath, _ client: Client) async throws(Failure) -> [UInt8] {
     let values = try await client.call(path, TransferView.interface, "OpenCredential")
     guard let file = values.first?.asDescriptor, let credential = try? file.readAll(limit: 1 << 30) else {
@@ -152,7 +152,7 @@ struct TransfersCommand {
     [VerifierFace.path, WalletFace.path].flatMap { TransferTable.transfers(objects, below: $0) }
   }
 
-  /// The transfer with the name that was given: `credential7`, which is the verifier's, `wallet/credential7`, `7`, or the whole path.
+  /// Finds the named transfer: `credential7` or `7` for the verifier's, `wallet/credential7`, or the whole path.
   private func find() async throws(Failure) -> TransferView {
     let name = PastedText.trimmed(line.argument("NAME") ?? "")
     try await client.connect()

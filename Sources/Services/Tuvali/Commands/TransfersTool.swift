@@ -1,7 +1,7 @@
 import CommandLine
 import Tool
 
-/// The commands that deal with transfers by hand.
+/// Commands for manual handling of transfers.
 enum TransfersTool {
   static let verb = Verb(
     "transfers", "List transfers; fetch, accept, reject or erase what was received; cancel a transfer.",

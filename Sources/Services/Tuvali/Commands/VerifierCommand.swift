@@ -5,7 +5,7 @@ import Terminal
 import Tool
 import Verifier
 
-/// `earshot verifier start`, `stop` and `show`.
+/// Runs `earshot verifier start`, `stop` and `show`.
 @LoopActor
 struct VerifierCommand {
   private let client: Client
@@ -67,7 +67,7 @@ struct VerifierCommand {
     Output.write(Self.screen(verifier, code).lines(on: terminal).joined(separator: "\n") + "\n")
   }
 
-  /// What `show` shows on a terminal.
+  /// Screen of `show` on a terminal.
   static func screen(_ verifier: VerifierView, _ code: QRCode) -> Screen {
     var screen = Screen()
     screen.code = code
@@ -76,7 +76,7 @@ struct VerifierCommand {
     return screen
   }
 
-  /// The instruction above the code.
+  /// Instruction above the code.
   nonisolated static func invitation(_ verifier: VerifierView) -> String {
     "Scan this code with a wallet. The wallet sends its credential to \(verifier.name)."
   }

@@ -4,7 +4,7 @@ import Loop
 import Tool
 import Verifier
 
-/// What the verifier brings to the tool.
+/// Verifier commands of the tool.
 public enum VerifierTool {
   public static let part = ToolPart(
     verbs: [

@@ -2,7 +2,7 @@ import DBus
 import Tool
 import Verifier
 
-/// The verifier as its properties and those of the house show it, kept up to date by the signals about them.
+/// Verifier according to its D-Bus properties and those of the manager object, updated by signals.
 struct VerifierView: Sendable {
   private var verifier: [String: DBusValue]
   private var house: [String: DBusValue]
@@ -14,7 +14,7 @@ struct VerifierView: Sendable {
     house = objects[Client.manager.string]?[Client.managerInterface] ?? [:]
   }
 
-  /// - Returns: whether the interface is one of the two.
+  /// - Returns: whether the interface is that of the verifier or the manager.
   mutating func update(_ interface: String, _ values: [String: DBusValue]) -> Bool {
     switch interface {
     case VerifierFace.interfaceName: verifier.merge(values) { $1 }
@@ -26,11 +26,11 @@ struct VerifierView: Sendable {
 
   var name: String { verifier["Name"]?.text ?? "" }
   var state: String { verifier["State"]?.text ?? "" }
-  /// The text of the QR code; empty where no wallet is invited.
+  /// Text of the QR code; empty if no wallet is invited.
   var uri: String { verifier["ConnectionUri"]?.text ?? "" }
   var isStopped: Bool { state == "stopped" }
 
-  /// What a person in front of it should know, a sentence each: why no wallet is invited, and what goes wrong.
+  /// Sentences for a person at the kiosk: why no wallet is invited, and current problems.
   var troubles: [String] {
     var sentences: [String] = []
     if isStopped { sentences.append("The verifier is stopped. Try: earshot verifier start") }

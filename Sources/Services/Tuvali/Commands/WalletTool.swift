@@ -2,7 +2,7 @@ import CommandLine
 import Tool
 import Wallet
 
-/// What the wallet brings to the tool.
+/// Wallet commands of the tool.
 public enum WalletTool {
   public static let part = ToolPart(
     verbs: [Verb("wallet", "Send credentials to verifiers.", verbs: [send])],

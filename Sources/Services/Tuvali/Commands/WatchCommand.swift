@@ -7,7 +7,8 @@ import Loop
 import Tool
 import Verifier
 
-/// `earshot verifier watch`: shows what the kiosk does, takes what it receives, and judges it, by an option or by an operator's keys.
+/// Runs `earshot verifier watch`: shows the kiosk's activity, fetches received credentials, and judges them by an
+/// option or an operator's keys.
 @LoopActor
 final class WatchCommand {
   private let client: Client
@@ -31,7 +32,7 @@ final class WatchCommand {
   func run() async throws(Failure) -> ExitCode {
     let options = try options()
     model = WatchModel(options)
-    // A credential that was fetched and not stored yet may exist nowhere else: a signal ends the command after that.
+    // A fetched credential that is not stored yet may exist nowhere else, so a signal ends the command only afterwards.
     return try await Interruption.hold(
       unanswered: "A credential may not have been stored completely.", patience: .seconds(60)
     ) { [self] interruption throws(Failure) in
@@ -52,7 +53,7 @@ final class WatchCommand {
       client.bus.onState { [weak self] in if case .lost = $0 { self?.lostBus() } },
     ]
     defer { (registrations, timer) = ([], nil) }
-    // Events that came before the terminal was taken are not drawn yet.
+    // Draws events that arrived before the terminal was opened.
     drawSoon()
     tick()
     if let limit = line.seconds("for") {
@@ -64,7 +65,7 @@ final class WatchCommand {
     return try result.get()
   }
 
-  /// What makes no sense is refused before anything is taken.
+  /// Parses and validates the options before any credential is fetched.
   private func options() throws(Failure) -> WatchOptions {
     if line.flag("accept"), line.flag("reject") {
       throw Failure(.usage, "--accept and --reject exclude each other.")
@@ -120,7 +121,7 @@ final class WatchCommand {
     }
   }
 
-  /// Many events may come in one turn of the loop; one drawing shows them all.
+  /// Draws once for all events of one loop iteration.
   private func drawSoon() {
     guard !isDrawingSoon else { return }
     isDrawingSoon = true
@@ -131,7 +132,7 @@ final class WatchCommand {
     }
   }
 
-  /// The time that phones still wait is shown in seconds.
+  /// Redraws each second while remaining times of phones are shown.
   private func tick() {
     if model.waiting.contains(where: { $0.view.verdictDeadline > 0 }) { drawSoon() }
     timer = EventLoop.shared.schedule(after: .seconds(1)) { [weak self] in self?.tick() }
@@ -191,7 +192,7 @@ final class WatchCommand {
     }
   }
 
-  /// A service that ends does not answer its calls. The failure is then that it does not run, not that it is slow.
+  /// Replaces a timeout by `notRunning` if the service has ended, because it does not answer its calls then.
   private func settled(_ failure: Failure) async -> Failure {
     guard failure.code == .timeout, await !client.isRunning() else { return failure }
     return Failure(.notRunning, failure.text)

@@ -7,8 +7,8 @@ import Loop
 import Terminal
 import Tool
 
-/// The display of `earshot verifier watch`: a screen with keys if input and output are a terminal, a screen without
-/// keys if only the output is one, otherwise lines or JSON.
+/// Display of `earshot verifier watch`: a screen with keys if input and output are a terminal, a screen without keys if
+/// only the output is one, otherwise lines or JSON.
 @LoopActor
 final class WatchDisplay {
   private enum Form {
@@ -22,20 +22,20 @@ final class WatchDisplay {
   private var terminal: FullScreen?
   private var isDrawn = false
 
-  /// - Parameter note: stays at the bottom of the screen.
+  /// - Parameter note: text at the bottom of the screen.
   init(isJSON: Bool, isQuiet: Bool, note: String) {
     form = isJSON ? .json : !Output.terminal.canRedraw ? .lines : Self.hasKeys ? .keys : isQuiet ? .lines : .screen
     self.isQuiet = isQuiet
     counter = CounterScreen(note: note, showsCode: !isQuiet, hasKeys: form == .keys)
   }
 
-  /// Whether standard input is a terminal and this program is in its foreground: a background job must not take it.
+  /// Whether standard input is a terminal and this process is in its foreground. A background job must not use it.
   private static var hasKeys: Bool {
     let group = tcgetpgrp(STDIN_FILENO)
     return isatty(STDIN_FILENO) == 1 && (group < 0 || group == getpgrp())
   }
 
-  /// Takes the terminal, if there is to be a screen with keys.
+  /// Opens the terminal for a screen with keys, if that is the form of display.
   func open(onEvent: @escaping @LoopActor (FullScreen.Event) -> Void) throws(Failure) {
     guard form == .keys else { return }
     do throws(FullScreenError) {
@@ -53,7 +53,7 @@ final class WatchDisplay {
     for line in counter.log { Output.line(line) }
   }
 
-  // MARK: What happens
+  // MARK: Input and output
 
   func press(_ key: Key) -> CounterScreen.Choice? {
     guard let choice = counter.press(key, at: EventLoop.shared.now) else { return nil }

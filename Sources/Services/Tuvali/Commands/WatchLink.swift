@@ -3,8 +3,8 @@ import Loop
 import Tool
 import Verifier
 
-/// The connection of `earshot verifier watch` to the service. It delivers the list of objects at each start of the
-/// service, then the service's signals, in order.
+/// Connection of `earshot verifier watch` to the service. Delivers the list of objects at each start of the service,
+/// then its signals, in order.
 @LoopActor
 final class WatchLink {
   private let client: Client
@@ -12,14 +12,14 @@ final class WatchLink {
   private var registrations: [Registration] = []
   private var retry: Registration?
   private var owner: String?
-  /// Whether the list of the running service was read. It contains the changes of all signals before it.
+  /// Whether the list of the running service was read. It includes all changes signalled before.
   private var hasList = false
   /// Whether the first list was read.
   private var hasBegun = false
-  /// The number of the current read. Answers to earlier reads are ignored.
+  /// Number of the current read. Replies to earlier reads are ignored.
   private var reading = 0
 
-  /// Time before a list that could not be read is requested again.
+  /// Delay before a failed read of the list is repeated.
   private static let pause = Duration.seconds(2)
 
   /// - Parameter onEvent: called for each event.
@@ -30,7 +30,7 @@ final class WatchLink {
 
   /// Connects, reads the first list, and calls `onEvent` with it.
   ///
-  /// - Throws: why that is not possible: no bus, no service, no permission.
+  /// - Throws: `Failure` if there is no bus, no service or no permission.
   func begin() async throws(Failure) {
     try await client.connect()
     registrations = [
@@ -53,7 +53,7 @@ final class WatchLink {
   private func ownerChanged(_ owner: String?) {
     let before = self.owner
     self.owner = owner
-    // The first list is read by `begin`, also where that starts the service.
+    // `begin` reads the first list, even if that starts the service.
     guard hasBegun, owner != before else { return }
     if before != nil, hasList {
       hasList = false
@@ -73,7 +73,7 @@ final class WatchLink {
     }
   }
 
-  /// - Parameter then: called unless another reading has begun meanwhile.
+  /// - Parameter then: called unless another read has begun meanwhile.
   private func read(then: @escaping @LoopActor (Result<Void, Failure>) -> Void) {
     reading += 1
     let reading = reading

@@ -5,27 +5,27 @@ import Terminal
 import Tool
 import Verifier
 
-/// The state of `earshot verifier watch`, and its decisions. A value without I/O: events go in, actions come out.
+/// State and decisions of `earshot verifier watch`. A value without I/O: events go in, actions come out.
 ///
-/// One credential at a time is fetched, stored, reported, and only then judged. The service may end and return at any
-/// time: nothing is then taken twice, and credentials that arrived meanwhile are taken.
+/// One credential at a time is fetched, stored, reported, and then judged. The service may end and restart at any time:
+/// nothing is fetched twice, and credentials that arrived meanwhile are fetched.
 struct WatchModel: Sendable {
   private let options: WatchOptions
   private(set) var verifier: VerifierView?
   private(set) var isServiceThere = false
   private var transfers: [String: WatchedTransfer] = [:]
-  /// Credentials that were reported or left alone, by path, including those whose object is gone.
+  /// Credentials that were reported or left, by path, including those whose object is gone.
   private var known: [String: Known] = [:]
   private var knownInOrder: [String] = []
   private var jobs: [Job] = []
   private var current: Job?
-  /// Counts the runs of the service.
+  /// Number of service runs seen.
   private var life = 0
-  /// The run of the service in which the current job began.
+  /// Service run in which the current job began.
   private var lifeOfJob = 0
   private var stopping: WatchEvent.StopReason?
   private var began: Instant?
-  /// When the present event happened, in milliseconds since 1970-01-01 UTC.
+  /// Time of the current event, in milliseconds since 1970-01-01 UTC.
   private var date: UInt64 = 0
   private var shownCode = ""
   private var shownTroubles: [String] = []
@@ -39,26 +39,27 @@ struct WatchModel: Sendable {
   private struct Known: Sendable {
     /// Milliseconds since 1970-01-01 UTC.
     var received: UInt64
-    /// Whether the command has not taken the credential.
+    /// Whether the command has not fetched the credential.
     var isLeft: Bool
   }
 
-  /// Maximum number of known credentials: many times more than a service stores (`KeptTransfers=`).
+  /// Maximum known credentials, many times more than a service stores (`KeptTransfers=`).
   private static let mostKnown = 4096
-  /// Maximum difference between two readings of one time: time services slew the clock, and files have whole seconds.
+  /// Tolerance for two readings of one time, in milliseconds: time services slew the clock, and files store whole
+  /// seconds.
   private static let sameTime: UInt64 = 2000
 
   init(_ options: WatchOptions) { self.options = options }
 
-  // MARK: What is shown
+  // MARK: Output
 
-  /// Credentials that wait for a verdict, in the order of their numbers.
+  /// Credentials that wait for a verdict, sorted by number.
   var waiting: [WatchedTransfer] { sorted { $0.awaitsVerdict } }
 
-  /// Transfers whose credential is on its way.
+  /// Transfers in progress, sorted by number.
   var underWay: [WatchedTransfer] { sorted { $0.stage == .underWay && $0.view.isUnderWay } }
 
-  /// Why no wallet is invited, and what goes wrong, a sentence each.
+  /// Sentences about why no wallet is invited, and about problems.
   var troubles: [String] {
     if !isServiceThere, began != nil { return ["The service is not running; waiting for it."] }
     return verifier?.troubles ?? []
@@ -72,7 +73,7 @@ struct WatchModel: Sendable {
   // MARK: Events
 
   /// - Parameters:
-  ///   - now: of the monotonic clock.
+  ///   - now: time of the monotonic clock.
   ///   - date: milliseconds since 1970-01-01 UTC.
   mutating func handle(_ event: WatchEvent, at now: Instant, date: UInt64) -> [WatchAction] {
     self.date = date
@@ -142,7 +143,7 @@ struct WatchModel: Sendable {
     report("The service has ended; waiting for it.", .bad, [.init("service", "gone")])
   }
 
-  /// A transfer in the list of a service that has returned.
+  /// Handles a transfer in the list of a restarted service.
   private mutating func meetAgain(_ path: String, _ properties: [String: DBusValue], _ now: Instant, _ date: UInt64) {
     let view = TransferView(ObjectPath(path) ?? "/", properties)
     guard let before = transfers[path], isSame(before.view.receivedAt, view.receivedAt) || before.stage == .queued
@@ -153,7 +154,7 @@ struct WatchModel: Sendable {
     let (stage, state) = (before.stage, before.view.state)
     transfers[path]?.view = view
     switch stage {
-    // The answer to the call, which failed, is on its way.
+    // The reply to the failed call is still to come.
     case .taking, .judging: break
     case .left, .underWay, .queued, .told, .done: moved(path, from: state, wasLive: view.isLive)
     }
@@ -165,12 +166,12 @@ struct WatchModel: Sendable {
 
   // MARK: Transfers
 
-  /// Adds a transfer that a signal, or the list of a restarted service, names.
+  /// Adds a transfer from a signal, or from the list of a restarted service.
   private mutating func add(_ path: String, _ properties: [String: DBusValue], _ now: Instant, _ date: UInt64) {
     guard isServiceThere, path.hasPrefix(VerifierFace.path.string + "/"), transfers[path] == nil else { return }
     let received = TransferView("/", properties).receivedAt
     let start = began.map { date - min(date, UInt64(max(0, $0.duration(to: now) / .milliseconds(1)))) } ?? date
-    // A credential of an earlier run may be restored long after the service has started.
+    // The service may restore a credential of an earlier run long after its start.
     let isOld = received > 0 && received + Self.sameTime / 2 < start
     enter(path, properties, isThereBefore: isOld, now)
     if transfers[path]?.stage == .queued { queue(.take(path)) }
@@ -185,15 +186,15 @@ struct WatchModel: Sendable {
     let stage: WatchedTransfer.Stage =
       view.isUnderWay ? .underWay : !isHere ? .done : isLeft ? .left : before != nil ? .told : .queued
     transfers[path] = WatchedTransfer(view: view, stage: stage, seen: now)
-    // The service ended before it had the verdict.
+    // The service ended before it received the verdict.
     if stage == .told { transfers[path]?.verdict = options.verdict }
     if stage == .left { note(path) }
     if isHere, view.hasVerdict { actions.append(.check(path: path)) }
-    // It failed before this program received a signal about it.
+    // The transfer failed before this program received a signal about it.
     if stage == .done, !isThereBefore, view.isFailed { actions.append(.look(path: path)) }
   }
 
-  /// Remembers that the credential was reported or left alone.
+  /// Records that the credential was reported or left.
   private mutating func note(_ path: String) {
     guard let transfer = transfers[path] else { return }
     let entry = Known(received: transfer.view.receivedAt, isLeft: transfer.stage == .left)
@@ -226,7 +227,7 @@ struct WatchModel: Sendable {
     moved(path, from: before.state, wasLive: before.isLive)
   }
 
-  /// Handles a change of the state of a transfer, or of its link.
+  /// Handles a changed state of a transfer or its link.
   private mutating func moved(_ path: String, from before: String, wasLive: Bool) {
     guard let transfer = transfers[path] else { return }
     let (view, state) = (transfer.view, transfer.view.state)
@@ -272,13 +273,13 @@ struct WatchModel: Sendable {
 
   private mutating func checked(_ path: String, _ properties: [String: DBusValue], _ claims: String?) {
     let state = transfers[path]?.view.state
-    // The signals tell how the state changes, in their order.
+    // Signals report changes of the state in order, so it is ignored here.
     transfers[path]?.view.update(properties.filter { state == nil || $0.key != "State" })
     transfers[path]?.claims = claims
     guard let transfer = transfers[path], transfer.view.hasVerdict else { return }
     switch transfer.stage {
     case .queued, .taking: transfers[path]?.hasUntoldCheck = true
-    // The list shows it.
+    // The list of waiting credentials shows it.
     case .left: break
     case .underWay, .told, .judging, .done: reportCheck(path)
     }
@@ -307,7 +308,7 @@ struct WatchModel: Sendable {
     if first { jobs.insert(job, at: 0) } else { jobs.append(job) }
   }
 
-  /// Begins the next job. While the command is stopping, only verdicts are given.
+  /// Begins the next job. While the command is stopping, it only sends verdicts.
   private mutating func work() {
     guard current == nil else { return }
     if stopping != nil { jobs.removeAll { if case .take = $0 { true } else { false } } }
@@ -344,7 +345,7 @@ struct WatchModel: Sendable {
       transfers[path]?.stage = .queued
       queue(.take(path), first: true)
     case .left, .told: queue(.judge(path), first: true)
-    // It is judged as soon as it is stored.
+    // The verdict is sent as soon as the credential is stored.
     case .queued, .taking: break
     case .underWay, .judging, .done: break
     }
@@ -357,7 +358,7 @@ struct WatchModel: Sendable {
     let verdict = options.verdict ?? transfers[path]?.verdict
     transfers[path]?.verdict = verdict
     note(path)
-    // Its object may be gone by now; it was taken all the same.
+    // The object may be gone although the credential was fetched.
     let view = transfers[path]?.view ?? TransferView(ObjectPath(path) ?? "/", credential.properties)
     actions.append(.report(.reception(view, credential, verdict, at: date)))
     if transfers[path]?.hasUntoldCheck == true { reportCheck(path) }
@@ -405,7 +406,7 @@ struct WatchModel: Sendable {
     if isInterrupted(failure) {
       guard transfers[path]?.stage == .judging else { return }
       transfers[path]?.stage = .told
-      // A service that is back already has the verdict, or not: its state says so.
+      // A restarted service may or may not have the verdict; the state shows it.
       if transfers[path]?.view.state == "received" { return queue(.judge(path), first: true) }
       return
     }
@@ -417,7 +418,7 @@ struct WatchModel: Sendable {
       if options.isOnce { finish(.failure(failure)) } else { complain("\(view.name): \(failure.text)") }
       return
     }
-    // Another program, or the service itself, was faster, and its verdict counts.
+    // The verdict of another program, or of the service itself, came first and counts.
     transfers[path]?.stage = .done
     reportVerdict(view, own: nil)
     if options.isOnce { finish(.success(.ok)) }
@@ -446,7 +447,7 @@ struct WatchModel: Sendable {
     let news = troubles.filter { !shownTroubles.contains($0) }
     shownTroubles = troubles
     if !news.isEmpty, isServiceThere {
-      // The sentences one by one for people, the present list for programs.
+      // People get the new sentences one by one, programs the current list.
       for sentence in news { report(sentence, .bad) }
       report("", .bad, [.init("troubles", .array(troubles.map { .string($0) }))])
     }

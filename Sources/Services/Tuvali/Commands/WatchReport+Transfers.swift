@@ -1,12 +1,12 @@
 import CommandLine
 import Terminal
 
-/// What is reported of one transfer.
+/// Reports about one transfer.
 extension WatchReport {
-  /// A credential has arrived, and is stored if the command stores it.
+  /// Report of a received credential, which is stored if the command stores it.
   ///
   /// - Parameters:
-  ///   - verdict: what this command decides about it; nil if somebody else does.
+  ///   - verdict: verdict that this command will send; nil if another program decides.
   ///   - date: milliseconds since 1970-01-01 UTC.
   static func reception(
     _ view: TransferView, _ credential: TakenCredential, _ verdict: Verdict?, at date: UInt64
@@ -36,7 +36,7 @@ extension WatchReport {
     return WatchReport(sentence: sentence, hint: hint, tone: .good, shown: credential.shown, members: members)
   }
 
-  /// The checker's verdict on a credential is there.
+  /// Report of the checker's verdict on a credential.
   static func check(_ transfer: WatchedTransfer) -> WatchReport {
     let (view, reasons) = (transfer.view, transfer.view.reasons)
     let sentences = reasons.map { " \($0.sentence)" }.joined()

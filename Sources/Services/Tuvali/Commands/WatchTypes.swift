@@ -4,7 +4,7 @@ import Tool
 
 /// A verdict on a credential.
 enum Verdict: String, Sendable {
-  /// The method of `Credential1`.
+  /// Method of `Credential1`.
   case accept = "Accept"
   case reject = "Reject"
 
@@ -13,71 +13,71 @@ enum Verdict: String, Sendable {
 
 /// The options of `earshot verifier watch`.
 struct WatchOptions: Sendable, Equatable {
-  /// It ends after one transfer.
+  /// Whether to end after one transfer.
   var isOnce = false
-  /// It also takes credentials that were received before it began.
+  /// Whether to fetch credentials received before the start, too.
   var takesWaiting = false
-  /// The verdict on each credential; nil where an operator or another program gives it.
+  /// Verdict on each credential; nil if an operator or another program decides.
   var verdict: Verdict?
-  /// Whether credentials are fetched from the service, which erases a fetched credential as soon as it is accepted.
+  /// Whether to fetch credentials from the service, which erases a fetched credential once it is accepted.
   var fetches = true
 }
 
-/// A credential that the command has taken from the service, as far as it was fetched.
+/// Credential taken from the service, with the parts that were fetched.
 struct TakenCredential: Sendable, Equatable {
-  /// All properties of the transfer, including those that no signal carries.
+  /// All properties of the transfer, including those that signals lack.
   var properties: [String: DBusValue] = [:]
-  /// Bytes of the credential; nil if it was not fetched.
+  /// Size of the credential in bytes; nil if it was not fetched.
   var bytes: Int?
-  /// Where it is stored; nil if it is not.
+  /// File in which the credential is stored; nil if it is not.
   var file: String?
-  /// The credential, if it is to be shown.
+  /// Credential to be shown, if requested.
   var shown: [UInt8]?
 }
 
-/// An event for `earshot verifier watch`.
+/// Input of the model of `earshot verifier watch`.
 enum WatchEvent: Sendable {
-  /// The service is there, with these objects. Signals that came before are in them.
+  /// The service is running, with these objects, which include the changes of earlier signals.
   case came(ToolPart.Objects)
   case went
   case added(path: String, [String: DBusValue])
   case removed(path: String)
-  /// Properties of an interface of an object have other values.
+  /// Properties of an object's interface have changed.
   case changed(path: String, interface: String, [String: DBusValue])
-  /// The checker's verdict on a credential is there.
+  /// The checker's verdict on a credential has arrived.
   case verdictReceived(path: String)
-  /// The answer to `WatchAction.check`: properties, and claims as JSON.
+  /// Reply to `WatchAction.check`: properties, and claims as JSON.
   case checked(path: String, [String: DBusValue], claims: String?)
   /// The verifier refused a phone.
   case refused(code: String, sentence: String)
-  /// The answer to `WatchAction.look`.
+  /// Reply to `WatchAction.look`.
   case looked(path: String, [String: DBusValue])
-  /// The answers to `WatchAction.take`.
+  /// Replies to `WatchAction.take`.
   case taken(path: String, TakenCredential)
   case notTaken(path: String, Failure)
-  /// The answers to `WatchAction.judge`, with the properties of the transfer then.
+  /// Replies to `WatchAction.judge`, with the resulting properties of the transfer.
   case judged(path: String, [String: DBusValue])
   case notJudged(path: String, Failure, [String: DBusValue])
-  /// The operator gives a verdict.
+  /// The operator has given a verdict.
   case ordered(path: String, Verdict)
   /// The command ends after its current job.
   case stop(StopReason)
 
   enum StopReason: Sendable {
-    /// A person or a signal ends it.
+    /// A person or a signal ends the command.
     case left
-    /// The time of `--for` is over.
+    /// The time of `--for` has passed.
     case time
   }
 }
 
-/// An action of `earshot verifier watch`. Actions are performed in order.
+/// Output of the model of `earshot verifier watch`. Actions are performed in order.
 enum WatchAction: Sendable {
-  /// Ask for all properties of a transfer.
+  /// Read all properties of a transfer.
   case look(path: String)
-  /// Ask for the checker's verdict on a credential, and for the claims.
+  /// Read the checker's verdict on a credential, and the claims.
   case check(path: String)
-  /// Fetch a credential and store it; without `fetch` only ask for its properties.
+  /// Fetch and store a credential; without `fetch` only read its properties.
   case take(path: String, fetch: Bool)
   case judge(path: String, Verdict)
   case report(WatchReport)
@@ -86,21 +86,21 @@ enum WatchAction: Sendable {
   case finish(Result<ExitCode, Failure>)
 }
 
-/// A report of an event: a sentence for a person, and a JSON object for a program.
+/// Report of an event: a sentence for people, and a JSON object for programs.
 struct WatchReport: Sendable, Equatable {
   enum Tone: Sendable, Equatable {
     case plain, good, bad
   }
 
-  /// Empty where it is for programs alone.
+  /// Empty if the report is for programs only.
   var sentence = ""
-  /// A suggestion for a person without the keys of the screen; it follows the sentence.
+  /// Suggestion after the sentence, for people without the keys of the screen.
   var hint = ""
   var tone = Tone.plain
-  /// Whether it belongs on standard error.
+  /// Whether the report is written to standard error.
   var isComplaint = false
   /// The beginning of a credential.
   var shown: [UInt8]?
-  /// The members of a JSON object; empty where it is for people alone.
+  /// Members of the JSON object; empty if the report is for people only.
   var members: [JSONValue.Member] = []
 }

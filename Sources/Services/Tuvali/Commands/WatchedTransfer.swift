@@ -1,21 +1,21 @@
 import Common
 
-/// A transfer in `earshot verifier watch`: its properties on the bus, and the stage of its handling.
+/// Transfer in `earshot verifier watch`: its D-Bus properties, and the stage of its handling.
 struct WatchedTransfer: Sendable, Equatable {
   enum Stage: Sendable, Equatable {
-    /// It was received before the command began, and is taken only on request; or it could not be stored.
+    /// Received before the command began, and fetched only on request; or could not be stored.
     case left
-    /// The credential is on its way to the service.
+    /// The credential is being sent to the service.
     case underWay
-    /// It has to be fetched.
+    /// The credential must be fetched.
     case queued
-    /// It is being fetched and stored.
+    /// The credential is being fetched and stored.
     case taking
-    /// It was reported. Its verdict is awaited, if there is none yet.
+    /// The credential was reported. It waits for a verdict, if there is none.
     case told
-    /// This command's verdict is on its way to the service.
+    /// This command's verdict is being sent to the service.
     case judging
-    /// Nothing more is to be done about it.
+    /// Handling has ended.
     case done
   }
 
@@ -23,13 +23,13 @@ struct WatchedTransfer: Sendable, Equatable {
   var stage: Stage
   /// When it was first seen.
   let seen: Instant
-  /// The claims of the credential as JSON, as the checker allows them; nil if there are none or they were not fetched.
+  /// Claims of the credential as JSON, as the checker allows them; nil if there are none or they were not fetched.
   var claims: String?
-  /// Whether the checker's verdict is to be reported as soon as the credential was.
+  /// Whether the checker's verdict must be reported right after the credential.
   var hasUntoldCheck = false
-  /// The verdict that this command has to give.
+  /// Verdict that this command must send.
   var verdict: Verdict?
 
-  /// Whether an operator can judge it.
+  /// Whether an operator can judge the credential.
   var awaitsVerdict: Bool { view.state == "received" && stage != .judging }
 }

@@ -1,16 +1,16 @@
 import Loop
 
-/// What a local program may do with a transfer; each is carried out by the service that runs it.
+/// Actions of local programs on a transfer, carried out by the service that owns it.
 @LoopActor
 public struct CredentialActions {
   public typealias Then = @LoopActor () -> Void
 
-  /// Notes the verdict and tells the wallet, and calls `Then` when the disk knows it; false where there is nothing to
-  /// judge.
+  /// Records the verdict and notifies the wallet. Calls `Then` when the verdict is on disk. Returns false if there is
+  /// no credential to judge.
   public var decide: @LoopActor (Transfer, Bool, @escaping Then) -> Bool
-  /// Notes that a client was given the credential.
+  /// Records that a program has fetched the credential.
   public var taken: @LoopActor (Transfer) -> Void
-  /// Ends the link; false where there is none.
+  /// Ends the link. Returns false if there is none.
   public var disconnect: @LoopActor (Transfer) -> Bool
 
   public init(

@@ -3,7 +3,7 @@ import Common
 import DBus
 import Loop
 
-/// The transfers of a service as objects on the bus, `org.earshot.Credential1`: one object for each credential on its way.
+/// D-Bus objects of a service's transfers, `org.earshot.Credential1`: one object per transfer.
 @LoopActor
 public final class CredentialFaces {
   public nonisolated static let interfaceName = "org.earshot.Credential1"
@@ -15,8 +15,8 @@ public final class CredentialFaces {
   private var objects: [Int: ExportedObject] = [:]
 
   /// - Parameters:
-  ///   - root: the transfers are its children.
-  ///   - manager: the object manager that lists them.
+  ///   - root: parent path of the transfers.
+  ///   - manager: object manager that lists them.
   public init(
     _ list: TransferList, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath, actions: CredentialActions
   ) {
@@ -28,7 +28,7 @@ public final class CredentialFaces {
       added: { [weak self] in self?.add($0) }, removed: { [weak self] in self?.objects[$0.number] = nil })
   }
 
-  /// `credential1` below the root, by the transfer's number: a name that is never used for another one.
+  /// Path `credentialN` below the root, with the number of the transfer, which is never reused.
   public func path(of transfer: Transfer) -> ObjectPath {
     root.child("credential\(transfer.number)")
   }
@@ -46,7 +46,7 @@ public final class CredentialFaces {
     }
   }
 
-  /// The interface of one transfer.
+  /// D-Bus interface of one transfer.
   public static func interface(_ transfer: Transfer, _ actions: CredentialActions) -> Interface {
     Interface(
       interfaceName,
@@ -123,13 +123,13 @@ public final class CredentialFaces {
     ]
   }
 
-  /// Answers with the credential. It is taken when the bus has the answer: not by a call that wants none, and not if the
-  /// answer cannot be sent.
+  /// Replies with the credential. It counts as fetched when the bus has accepted the reply: not for a call that wants
+  /// no reply, and not if sending fails.
   private static func give(
     _ call: MethodCall, _ transfer: Transfer, _ actions: CredentialActions,
     as form: (CredentialText) throws(DBusError) -> DBusValue
   ) {
-    // Parts of the text are left there.
+    // The stack contains parts of the text.
     defer { ProcessMemory.wipeStack() }
     do throws(DBusError) {
       try call.handOver([try form(try text(of: transfer))], taken: { actions.taken(transfer) })
@@ -156,11 +156,11 @@ public final class CredentialFaces {
     return text
   }
 
-  /// Answers with something of the checker's verdict.
+  /// Replies with a part of the checker's verdict.
   private static func give(
     _ call: MethodCall, _ transfer: Transfer, _ text: ([UInt8]) throws(DBusError) -> String
   ) {
-    // Parts of the claims are left there.
+    // The stack contains parts of the claims.
     defer { ProcessMemory.wipeStack() }
     do throws(DBusError) {
       try call.handOver([.string(try text(try verdict(of: transfer)))], taken: {})
@@ -181,7 +181,7 @@ public final class CredentialFaces {
     }
   }
 
-  /// Properties of the checker's verdict. They have the audience of the credential.
+  /// Properties of the checker's verdict, with the same audience as the credential.
   private static func checkProperties(_ transfer: Transfer) -> [Property] {
     func verdict() -> CheckVerdict? { if case .done(let verdict) = transfer.check { verdict } else { nil } }
     return [

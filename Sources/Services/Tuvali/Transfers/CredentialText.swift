@@ -1,15 +1,15 @@
 import DBus
 
-/// The text of a received credential, in UTF-8. It is in a sealed memory file, which is made once, which every program that
-/// asks for a file gets, and which is no part of this process's memory. Where the kernel gives no file (the process has too
-/// many open) the text is in ordinary memory.
+/// Text of a received credential, in UTF-8. It is in a sealed memory file outside of this process's memory, made once
+/// and shared with all programs that request a file. If the kernel gives no file, because too many are open, it is in
+/// ordinary memory.
 public struct CredentialText: Sendable {
   private enum Place {
     case file(FileDescriptor)
     case memory([UInt8])
   }
 
-  /// How many bytes the text has.
+  /// Length of the text, in bytes.
   public let count: Int
   private let place: Place
 
@@ -21,7 +21,7 @@ public struct CredentialText: Sendable {
 
   private static let fileName = "credential"
 
-  /// A copy of the text.
+  /// Returns a copy of the text.
   public func bytes() throws(DBusError) -> [UInt8] {
     switch place {
     case .file(let file): try file.contents()
@@ -29,7 +29,7 @@ public struct CredentialText: Sendable {
     }
   }
 
-  /// The text as a sealed memory file, to be read from its beginning by one program.
+  /// Returns the text as a sealed memory file with its own position, for one program.
   func file() throws(DBusError) -> FileDescriptor {
     switch place {
     case .file(let file): try file.reopened()

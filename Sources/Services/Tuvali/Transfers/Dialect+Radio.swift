@@ -2,13 +2,13 @@ import Radio
 import Tuvali
 
 extension Dialect {
-  /// Where a characteristic of the dialect is found.
+  /// ID of a characteristic of the dialect.
   public func id(of characteristic: Characteristic) -> CharacteristicID {
     CharacteristicID(service: service, characteristic: uuid(of: characteristic))
   }
 
-  /// The service as the verifier serves it, with the properties that the originals declare and `notify`: a client that can
-  /// choose asks for notifications, which the originals send whatever they declare. Facts: tuvali.md section 3.
+  /// GATT service of the verifier, with the properties that the originals declare and `notify`. A client that can
+  /// choose subscribes to notifications, which the originals send whatever they declare. Facts: tuvali.md section 3.
   public var gattService: GATTService {
     GATTService(
       uuid: service,
@@ -19,7 +19,7 @@ extension Dialect {
           case .toVerifier: [.write, .writeWithoutResponse]
           case .toWallet: [.notify, .indicate]
           }
-        // A value is for one wallet alone, and the Android wallet never subscribes.
+        // A value is for one wallet only, and the Android wallet never subscribes.
         return GATTCharacteristic(
           uuid: uuid(of: characteristic), properties: properties,
           reach: characteristic.direction == .toWallet ? .exact : .subscribers)
@@ -34,9 +34,9 @@ extension Dialect {
     }
   }
 
-  /// The advertisement that shows the invitation. Facts: tuvali.md section 2.
+  /// Advertisement with the invitation. Facts: tuvali.md section 2.
   ///
-  /// - Parameter interval: how often it is sent.
+  /// - Parameter interval: advertising interval.
   public func advertisement(
     for invitation: Invitation, every interval: Duration = .milliseconds(100)
   ) -> Advertisement {
@@ -49,11 +49,11 @@ extension Dialect {
       interval: interval)
   }
 
-  /// A wallet stands before the kiosk and waits: its advertisement goes before others. It is off the air for two seconds at most
-  /// where it takes turns with another dialect's, and for four where a message of another service has a turn.
+  /// Terms of a person who waits at the kiosk: the advertisement has precedence. It pauses for at most two seconds if
+  /// it alternates with another dialect's, and four if another service's message has a time slice.
   public static let advertisingTerms = AdvertisingTerms(.person)
 
-  /// LE general discoverable, and no BR/EDR. The Android verifier leaves the second bit out; wallets do not look at it,
-  /// but BlueZ as the central takes its absence, at a public address, for an invitation to connect over BR/EDR.
+  /// LE general discoverable, BR/EDR not supported. The Android verifier omits the second bit, which wallets ignore.
+  /// Without it, BlueZ as central connects to a public address over BR/EDR.
   private static let flags: UInt8 = 0x06
 }

@@ -1,7 +1,7 @@
 import Journal
 
 extension MessageID {
-  /// A transfer began: a wallet came to the kiosk, or a program gave the wallet a credential to send.
+  /// A transfer has begun: a wallet has connected to the kiosk, or a program gave the wallet a credential to send.
   public static let transferStarted = MessageID(
     "TransferStarted", "fff04e470c91a569030c1d3c1d7fa8d4", "A transfer has begun",
     """
@@ -9,14 +9,14 @@ extension MessageID {
     If a phone makes more transfers in a minute than LinesPerPeer= allows, this line may be later than the beginning.
     """)
 
-  /// A credential arrived whole.
+  /// A complete credential was received.
   public static let transferReceived = MessageID(
     "TransferReceived", "1cd16c48ebddc5a73c6978e05e9433d7", "A credential was received",
     """
     Transfer @EARSHOT_TRANSFER@ is whole, decrypted and text. It waits for Accept or Reject, and to be fetched.
     """)
 
-  /// A transfer ended before the credential was whole.
+  /// A transfer ended before the credential was complete.
   public static let transferFailed = MessageID(
     "TransferFailed", "2d51f9e5ebd24137c7abf282fce405e1", "A transfer has failed",
     """
@@ -24,14 +24,14 @@ extension MessageID {
     again. Where it happens often, the radio is disturbed or the wallet is too far away.
     """)
 
-  /// A transfer was not begun: the peer broke the protocol or a limit.
+  /// The service refused a transfer: the peer violated the protocol or a limit.
   public static let transferRefused = MessageID(
     "TransferRefused", "d0ef6b7df1f49e757dfda75db0bc9b03", "A wallet was refused",
     """
     It came with an old QR code, said nothing, or came when all places were taken. The wallet may try again.
     """)
 
-  /// A credential has its verdict.
+  /// A credential was accepted or rejected.
   public static let transferDecided = MessageID(
     "TransferDecided", "36848d2c64725fb8afcc7139298aad71", "A credential was judged",
     """
@@ -39,7 +39,7 @@ extension MessageID {
     the credential of transfer @EARSHOT_TRANSFER@. At the wallet, the verifier has sent its verdict.
     """)
 
-  /// Every id that the verifier and the wallet share.
+  /// All message IDs shared by verifier and wallet.
   public static let transfers: [MessageID] = [
     .transferStarted, .transferReceived, .transferFailed, .transferRefused, .transferDecided,
   ]

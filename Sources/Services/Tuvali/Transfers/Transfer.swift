@@ -3,25 +3,24 @@ import Common
 import Loop
 import Radio
 
-/// One transfer of a credential, as those who watch it see it: a visit of a wallet to our verifier, or our wallet's to
-/// somebody else's.
+/// Observable state of one transfer of a credential: from a wallet to this verifier, or from this wallet to a verifier.
 @LoopActor
 public final class Transfer {
   public enum Direction: String, Sendable { case incoming, outgoing }
 
-  /// Where it stands. The last four are ends.
+  /// State of a transfer. The last four are final.
   public enum State: String, Sendable, CaseIterable {
-    /// Outgoing: the verifier is looked for.
+    /// Outgoing: searching for the verifier.
     case searching
-    /// The two are connected, and the keys derived or being derived.
+    /// Connected; the keys are derived or being derived.
     case connected
-    /// The frame is on its way.
+    /// The frame is being sent.
     case transferring
-    /// Incoming: the credential is here, and no verdict yet. Outgoing: the verifier has it all, and gave none yet.
+    /// The credential is complete at the verifier, and there is no verdict yet.
     case received
     case accepted
     case rejected
-    /// It ended after the credential was delivered and before a verdict.
+    /// The transfer ended after the delivery of the credential and before a verdict.
     case undecided
     case failed
 
@@ -33,26 +32,26 @@ public final class Transfer {
     }
   }
 
-  /// The delivery of the verdict to the phone.
+  /// Delivery of the verdict to the phone.
   public enum VerdictDelivery: String, Sendable, CaseIterable {
     /// There is no verdict yet.
     case none = ""
-    /// The verification status was handed to the radio for a phone that was still connected.
+    /// The verification status was queued at the radio while the phone was connected.
     case sent
     /// The phone had left before the verdict and was not notified.
     case peerGone
   }
 
-  /// What the checker says about the credential.
+  /// State of the credential's check.
   public enum Check: Sendable, Equatable {
     /// The credential is not checked.
     case none
-    /// The check is under way or waits for others.
+    /// The check is in progress or queued.
     case pending
     case done(CheckVerdict)
   }
 
-  /// The figures, in bytes of the encrypted frame and in chunks.
+  /// Progress figures, in bytes of the encrypted frame and in chunks.
   public struct Figures: Hashable, Sendable {
     public var mtu = 0
     public var bytesExpected = 0
@@ -64,41 +63,41 @@ public final class Transfer {
     public init() {}
   }
 
-  /// Stands for the transfer in its object's path and in the journal. `TransferNumbers` says who else may have it.
+  /// Identifies the transfer in its object path and in the journal. `TransferNumbers` defines its uniqueness.
   public let number: Int
   public let direction: Direction
   public private(set) var state: State
   public private(set) var figures = Figures()
-  /// The other side's address; nil while it is unknown.
+  /// Address of the peer; nil if unknown.
   public private(set) var peer: BluetoothAddress?
-  /// The dialect spoken: `0.5`; empty while it is unknown.
+  /// Dialect, such as `0.5`; empty if unknown.
   public private(set) var dialect = ""
   public private(set) var error: (any CodedError)?
-  /// The credential's text, only of an incoming transfer: from `received` on until it is rejected, or is accepted and was
-  /// taken.
+  /// Text of the credential, only for an incoming transfer: from `received` until it is rejected, or is accepted and
+  /// fetched.
   public private(set) var text: CredentialText?
-  /// Size of the credential in bytes; 0 while it is unknown. It stays known when the credential is erased.
+  /// Size of the credential in bytes; 0 if unknown. It remains after the credential is erased.
   public private(set) var size = 0
-  /// When the transfer began, in milliseconds since 1970-01-01 UTC by the present setting of the clock; 0 if it began in an earlier
-  /// run.
+  /// Start of the transfer, in milliseconds since 1970-01-01 UTC by the current setting of the clock; 0 if it began in
+  /// an earlier run.
   public private(set) var startedAt: Int64 = 0
-  /// Whether the credential is stored only while its phone is connected; the phone has not received SUCCESS yet.
+  /// Whether the credential is stored only while its phone is connected. The phone has not received SUCCESS yet.
   public private(set) var isProvisional = false
-  /// Whether a program was given the credential.
+  /// Whether a program has fetched the credential.
   public private(set) var wasTaken = false
-  /// Whether the link is still up or being made.
+  /// Whether the link is up or being established.
   public private(set) var isLive = true
-  /// What the checker says about the credential; only of an incoming transfer. The claims are in `verdictDocument` alone.
+  /// State of the check, only for an incoming transfer. The claims are only in `verdictDocument`.
   public private(set) var check = Check.none
-  /// The checker's whole verdict as JSON, with the claims; nil without a verdict, without capacity for it, and as soon as the credential
-  /// is gone.
+  /// The checker's complete verdict as JSON, with the claims. Nil without a verdict, without capacity for it, and once
+  /// the credential is erased.
   public private(set) var verdictDocument: CredentialText?
-  /// The delivery of the verdict; set for incoming transfers only.
+  /// Delivery of the verdict; set for incoming transfers only.
   public private(set) var verdictDelivery = VerdictDelivery.none
-  /// When the service stops waiting for a verdict, in milliseconds since 1970 by the wall clock; 0 while no verdict is
+  /// When the service stops waiting for a verdict, in milliseconds since 1970 by the wall clock. 0 while no verdict is
   /// awaited or the phone is not connected.
   public private(set) var verdictDeadline: Int64 = 0
-  /// Since when the credential waits to be judged and fetched, and when it has waited for too long; nil where none does.
+  /// Since when the credential waits for a verdict or for fetching, and when it expires; nil if none waits.
   public private(set) var waiting: Range<Instant>?
 
   private let scheduler: any Scheduler
@@ -107,14 +106,14 @@ public final class Transfer {
   private var received: Instant?
   private var verdictEnd: Instant?
   private var lastShown = Instant.zero
-  /// The last result of `date`, in milliseconds since 1970-01-01 UTC.
+  /// Last result of `date`, in milliseconds since 1970-01-01 UTC.
   private var lastDate: Int64 = 0
   private let observers = Observers<Transfer>()
 
-  /// While the figures run, they are shown this often.
+  /// Minimum interval between notifications of changed figures.
   private static let showInterval = Duration.milliseconds(100)
 
-  /// - Parameter clock: tells the dates of what was received.
+  /// - Parameter clock: provides the dates of receptions.
   public init(
     number: Int, direction: Direction, state: State, scheduler: any Scheduler,
     clock: any WallClock = SystemWallClock()
@@ -128,12 +127,12 @@ public final class Transfer {
     startedAt = clock.milliseconds
   }
 
-  /// Calls `body` after each change; running figures come ten times a second at most.
+  /// Calls `body` after each change; changes of figures at most ten times a second.
   public func onChange(_ body: @escaping @LoopActor (Transfer) -> Void) {
     observers.addForGood(body)
   }
 
-  // MARK: For the service that runs it
+  // MARK: For the owning service
 
   public func enter(_ state: State, error: (any CodedError)? = nil) {
     guard !self.state.isEnd else { return }
@@ -159,7 +158,7 @@ public final class Transfer {
     self.isProvisional = isProvisional
   }
 
-  /// Notes that the credential is checked, or what the checker says about it.
+  /// Records that the credential is being checked, or the result.
   public func note(_ check: Check) {
     var check = check
     verdictDocument = nil
@@ -173,20 +172,20 @@ public final class Transfer {
     show()
   }
 
-  /// Notes the size of the credential that is sent, in bytes.
+  /// Records the size of the credential to send, in bytes.
   public func send(bytes: Int) { size = bytes }
 
-  /// Notes that the transfer began in an earlier run of the service, at an unknown time.
+  /// Records that the transfer began in an earlier run of the service, at an unknown time.
   func beganEarlier() { (began, startedAt) = (nil, 0) }
 
-  /// A program was given the credential.
+  /// Records that a program has fetched the credential.
   public func take() {
     guard !wasTaken else { return }
     wasTaken = true
     show()
   }
 
-  /// Since when the credential waits, and until when; nil when it waits no longer.
+  /// Sets since when the credential waits, and until when; nil when it no longer waits.
   public func wait(_ waiting: Range<Instant>?) {
     guard self.waiting != waiting else { return }
     self.waiting = waiting
@@ -194,7 +193,7 @@ public final class Transfer {
     show()
   }
 
-  /// Notes until when the connected phone waits for a verdict; nil when it no longer waits.
+  /// Sets until when the connected phone waits for a verdict; nil when it no longer waits.
   public func awaitVerdict(until end: Instant?) {
     verdictEnd = end
     let deadline = end.map { clock.milliseconds + Int64(scheduler.now.duration(to: $0) / .milliseconds(1)) } ?? 0
@@ -203,7 +202,7 @@ public final class Transfer {
     show()
   }
 
-  /// Notes the verdict, and whether the phone was notified of it.
+  /// Records the verdict, and whether the phone was notified of it.
   public func decide(accepted: Bool, _ delivery: VerdictDelivery) {
     guard !state.isEnd else { return }
     isProvisional = false
@@ -211,33 +210,33 @@ public final class Transfer {
     enter(accepted ? .accepted : .rejected)
   }
 
-  /// The wall clock was set: the dates are others now.
+  /// Recomputes the dates after the wall clock was set.
   public func clockWasSet() {
     if verdictEnd != nil { awaitVerdict(until: verdictEnd) }
     if let began { startedAt = clock.milliseconds - Int64(began.duration(to: scheduler.now) / .milliseconds(1)) }
     if began != nil || received != nil { show() }
   }
 
-  /// The credential is no longer wanted.
+  /// Drops the credential, which is no longer needed.
   public func drop() {
     text = nil
     forgetClaims()
   }
 
-  /// Claims go with the credential, and a credential that is gone is not checked any more.
+  /// Drops the claims with the credential, and cancels a pending check.
   private func forgetClaims() {
     verdictDocument = nil
     if check == .pending { check = .none }
   }
 
-  /// The credential is erased: nobody judged it, or nobody took it, in time.
+  /// Erases a credential that was not judged or fetched in time.
   public func forget() {
     text = nil
     forgetClaims()
     if state.isEnd { show() } else { enter(.undecided) }
   }
 
-  /// The link is gone; an incoming transfer without a verdict keeps waiting for one.
+  /// Records the end of the link. An incoming transfer without a verdict continues to wait for one.
   public func end() {
     guard isLive else { return }
     isLive = false
@@ -245,17 +244,18 @@ public final class Transfer {
     show()
   }
 
-  /// When the credential was received, in milliseconds since 1970-01-01 UTC by the wall clock as it goes now; 0 if none was.
+  /// Time of reception, in milliseconds since 1970-01-01 UTC by the current setting of the clock; 0 if nothing was
+  /// received.
   public var receivedAt: Int64 { received.map(date) ?? 0 }
 
-  /// When the credential has waited for too long, likewise; 0 if none waits.
+  /// Time at which the credential expires, in milliseconds since 1970-01-01 UTC; 0 if none waits.
   public var expiresAt: Int64 {
     waiting.map { receivedAt + $0.lowerBound.duration(to: $0.upperBound).wholeMilliseconds } ?? 0
   }
 
   private func date(of instant: Instant) -> Int64 {
     let date = clock.milliseconds - instant.duration(to: scheduler.now).wholeMilliseconds
-    // A time service slews the wall clock a little all the time: a difference of up to a second is not a new date.
+    // Time services slew the wall clock continuously: differences of up to a second are ignored.
     if abs(date - lastDate) > 1000 { lastDate = date }
     return lastDate
   }

@@ -3,7 +3,7 @@ import DBus
 import Tuvali
 
 extension DBusError {
-  /// The D-Bus error for what ended a transfer: its name by the reason, its message with the protocol's code.
+  /// D-Bus error for the end of a transfer: its name depends on the reason, its message contains the protocol's code.
   public init(_ error: TuvaliError) {
     let sentence = "\(error.code): \(error.sentence)"
     self =

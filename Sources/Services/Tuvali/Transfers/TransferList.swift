@@ -3,13 +3,13 @@ import Common
 import Loop
 import Radio
 
-/// The transfers of a service, the present ones and the last of those that ended: a bounded number.
+/// Transfers of a service: current ones, and a bounded number of ended ones.
 @LoopActor
 public final class TransferList {
   public private(set) var transfers: [Transfer] = []
-  /// How many are kept.
+  /// Maximum number of transfers.
   public var limit: Int
-  /// Where their numbers are from.
+  /// Source of the transfers' numbers.
   public let numbers: TransferNumbers
 
   private let scheduler: any Scheduler
@@ -17,7 +17,7 @@ public final class TransferList {
   private let added = Observers<Transfer>()
   private let removed = Observers<Transfer>()
 
-  /// - Parameter clock: tells the dates of what was received.
+  /// - Parameter clock: provides the dates of receptions.
   public init(
     limit: Int, scheduler: any Scheduler, numbers: TransferNumbers = TransferNumbers(),
     clock: any WallClock = SystemWallClock()
@@ -28,7 +28,7 @@ public final class TransferList {
     self.clock = clock
   }
 
-  /// Calls `added` with each transfer that comes, and `removed` with each that goes.
+  /// Calls `added` for each new transfer, and `removed` for each removed one.
   public func observe(
     added: @escaping @LoopActor (Transfer) -> Void, removed: @escaping @LoopActor (Transfer) -> Void
   ) {
@@ -36,7 +36,7 @@ public final class TransferList {
     self.removed.addForGood(removed)
   }
 
-  /// - Parameter number: the number that the transfer had in an earlier run; nil draws one.
+  /// - Parameter number: number of the transfer in an earlier run; nil for a new one.
   public func add(_ direction: Transfer.Direction, _ state: Transfer.State, number: Int? = nil) -> Transfer {
     makeRoom()
     let known = number.flatMap { number in transfers.contains { $0.number == number } ? nil : number }
@@ -47,11 +47,11 @@ public final class TransferList {
     return transfer
   }
 
-  /// An incoming transfer of an earlier run, whose credential waits for its verdict, or to be taken.
+  /// Restores an incoming transfer of an earlier run, whose credential waits for its verdict or to be fetched.
   ///
   /// - Parameters:
-  ///   - number: the transfer's number in that run; nil where it is not known.
-  ///   - verdict: what the checker said about the credential in that run; nil if it was not checked.
+  ///   - number: number of the transfer in that run; nil if unknown.
+  ///   - verdict: verdict of the checker in that run; nil if the credential was not checked.
   public func restore(
     _ credential: [UInt8], number: Int? = nil, peer: String, dialect: String, isAccepted: Bool = false,
     verdict: CheckVerdict? = nil
@@ -72,13 +72,13 @@ public final class TransferList {
     removed.call(transfer)
   }
 
-  /// Credentials that wait for a verdict, or to be taken.
+  /// Number of credentials that wait for a verdict or to be fetched.
   public var waitingCredentials: Int {
     transfers.count { $0.text != nil }
   }
 
-  /// Those that ended go, the oldest first: first of all those that failed, so that nobody pushes out what was received by
-  /// failing. One whose credential nobody has judged, or nobody has taken, never goes.
+  /// Removes ended transfers at the limit: failed ones first, so that failures do not displace received credentials,
+  /// then the oldest. A transfer with a credential is never removed.
   private func makeRoom() {
     while transfers.count >= limit {
       let ended = transfers.filter { !$0.isLive && $0.state.isEnd && $0.text == nil }

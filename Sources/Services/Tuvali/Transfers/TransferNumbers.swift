@@ -1,18 +1,18 @@
 import Loop
 
-/// The numbers by which transfers are named on D-Bus and in the journal. Each is given out once, over all runs, where a file
-/// says which numbers are free (`keep`, `add`).
+/// Numbers of transfers on D-Bus and in the journal. Each is used once over all runs, if a file records which are free
+/// (`keep`, `add`).
 ///
-/// While no number is known to be free, because the file cannot be read, numbers come from far beyond the file's: each run
-/// begins at a random place there.
+/// While no number is known to be free, because the file cannot be read, numbers are taken from a range far beyond the
+/// file's. Each run starts at a random point of it.
 @LoopActor
 public final class TransferNumbers {
-  /// Those of all services of this process, so that a number in the journal means one transfer.
+  /// Numbers shared by all services of this process, so that a number in the journal identifies one transfer.
   public static let shared = TransferNumbers()
 
-  /// The numbers for a run that does not know which are free. No file hands these out.
+  /// Range of numbers for a run without known free ones. The file never contains these.
   public nonisolated static let strays = 1 << 40..<1 << 53
-  /// When no more than these are free, more are asked for.
+  /// Number of free numbers at which more are requested.
   public nonisolated static let fewNumbers = 500
 
   private var free: [Range<Int>]
@@ -20,27 +20,27 @@ public final class TransferNumbers {
   private var askForMore: @LoopActor () -> Void = {}
   private var isAsking = false
 
-  /// All numbers from 1 on, for a process that remembers no earlier run.
+  /// All numbers from 1 on are free, for a process without earlier runs.
   public nonisolated init() { free = [1..<Self.strays.lowerBound] }
 
-  /// From now on, only numbers that `add` names are free.
+  /// Restricts the free numbers to those that `add` provides from now on.
   ///
   /// - Parameters:
-  ///   - stray: where those begin that are given out while no other is free: a random one of `strays`.
-  ///   - more: called when few are free. It has `add` called, then or later.
+  ///   - stray: first number to use while none is free: a random one of `strays`.
+  ///   - more: called when few are free. It must have `add` called, immediately or later.
   public func keep(strayFrom stray: Int, more: @escaping @LoopActor () -> Void) {
     free = []
     nextStray = stray
     askForMore = more
   }
 
-  /// Adds numbers that were never given out and that no other run will give out.
+  /// Adds numbers that were never used and that no other run will use.
   public func add(_ numbers: Range<Int>) {
     isAsking = false
     if !numbers.isEmpty { free.append(numbers) }
   }
 
-  /// A number that nothing else has.
+  /// Returns an unused number.
   public func next() -> Int {
     defer { askIfFew() }
     guard let range = free.first else {

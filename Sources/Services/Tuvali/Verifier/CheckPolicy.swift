@@ -1,19 +1,20 @@
 import Checking
 
-/// What the service does with the checker's verdicts: the keys `Check`, `CheckSocket`, `CheckTimeout` and `OnUndecided` of section `[Verifier]`.
+/// Handling of the checker's verdicts: the keys `Check`, `CheckSocket`, `CheckTimeout` and `OnUndecided` of section
+/// `[Verifier]`.
 public struct CheckPolicy: Hashable, Sendable {
-  /// What becomes of a credential on which the checker has no opinion.
+  /// Handling of a credential on which the checker is undecided.
   public enum OnUndecided: String, Sendable, CaseIterable { case hold, reject }
 
-  /// The problem of `Decision=check` without `Check=yes`.
+  /// Problem of `Decision=check` without `Check=yes`.
   static let needsCheck =
     "Decision=check needs Check=yes: until then each credential waits for a program or an operator."
 
-  /// Whether each received credential is checked.
+  /// Whether received credentials are checked.
   public var isOn = false
-  /// The socket of the checker.
+  /// Socket of the checker.
   public var socket = SocketChecker.defaultPath
-  /// The time limit of a check.
+  /// Time limit of a check.
   public var timeout = SocketChecker.defaultTimeout
   public var onUndecided = OnUndecided.hold
 
@@ -21,10 +22,10 @@ public struct CheckPolicy: Hashable, Sendable {
     (self.isOn, self.onUndecided) = (isOn, onUndecided)
   }
 
-  /// The service's own decision on a credential with `Decision=check`: true accepts it, false rejects it, and nil leaves it to the
-  /// operator. Only the checker's word `valid` accepts.
+  /// The service's decision on a credential with `Decision=check`: true accepts it, false rejects it, nil leaves it to
+  /// the operator. Only the verdict `valid` accepts.
   ///
-  /// A checker that is not installed rejects nothing: that is a fault of this machine.
+  /// A missing checker rejects nothing, because that is a fault of this machine.
   func decision(on verdict: CheckVerdict) -> Bool? {
     switch verdict.word {
     case .valid: return true

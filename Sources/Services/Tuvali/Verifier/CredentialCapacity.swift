@@ -2,24 +2,24 @@ import Loop
 import Transfers
 import Tuvali
 
-/// The stored credentials, and the remaining capacity.
+/// Stored credentials, and the remaining capacity.
 ///
 /// Credentials without a verdict share a quota, whoever sent them: anyone with a radio can send one-byte credentials
-/// from ever-new addresses, and leave. The rest of the capacity is for phones that wait for their verdict: their
-/// credentials are provisional, and are stored only while the phone stays connected.
+/// from new addresses, and leave. The rest of the capacity is for phones that wait for their verdict. Their credentials
+/// are provisional: they are stored only while the phone stays connected.
 struct CredentialCapacity {
-  /// The load of the store, on which an operator may have to act.
+  /// Load of the store, on which an operator may have to act.
   struct Load: Hashable {
     enum Kind: Hashable { case normal, crowded, full }
 
     let kind: Kind
-    /// What is wrong, and what to do; empty for `normal`.
+    /// Problem and remedy; empty for `normal`.
     let sentence: String
   }
 
   private let limit: Int
   private let byteLimit: Int
-  /// Credentials that are stored permanently, and those of them that have no verdict.
+  /// Permanently stored credentials, and those of them without a verdict.
   private var kept = 0, keptBytes = 0, unjudged = 0, unjudgedBytes = 0
   private let quota: Int
   private let byteQuota: Int
@@ -42,17 +42,17 @@ struct CredentialCapacity {
     }
   }
 
-  /// The maximum number of credentials without a verdict: the capacity less one for each session slot. It is the whole
-  /// capacity if it would otherwise be less than half of it, or if the service accepts credentials by itself.
+  /// Maximum credentials without a verdict: the capacity minus one per session slot. The whole capacity if the result
+  /// would be below half of it, or if the service accepts credentials by itself.
   static func quota(_ settings: VerifierService.Settings) -> Int {
     let (limit, slots) = (settings.keptTransfers, settings.engine.visitors)
     return settings.decision == .accept || limit < 2 * slots ? limit : limit - slots
   }
 
-  /// The remaining capacity.
+  /// Remaining capacity.
   var room: VerifierEngine.Room { .init(credentials: limit - kept, bytes: byteLimit - keptBytes) }
 
-  /// Whether one more credential of `count` bytes may be stored permanently without a verdict.
+  /// Whether another credential of `count` bytes may be stored permanently without a verdict.
   func mayKeepUnjudged(_ count: Int) -> Bool {
     quota == limit || unjudged < quota && unjudgedBytes + count <= byteQuota
   }

@@ -4,21 +4,21 @@ import Journal
 import Loop
 import Transfers
 
-/// Has the credentials of transfers checked: queues the checks, and follows whether there is a checker.
+/// Checks the credentials of transfers: queues the checks, and monitors whether there is a checker.
 @LoopActor
 final class CredentialChecks {
-  /// While there is no checker, its socket is looked for this often.
+  /// Interval of looking for the socket while there is no checker.
   static let searchInterval = Duration.seconds(60)
 
   struct Counters: Hashable {
-    /// Verdicts of the checker, and those of them that were `valid`.
+    /// Number of the checker's verdicts, and of those that were `valid`.
     var checked: UInt64 = 0, valid: UInt64 = 0
-    /// Checks that ended without a verdict of the checker.
+    /// Number of checks that ended without a verdict.
     var failed: UInt64 = 0
   }
 
   private(set) var counters = Counters()
-  /// What is wrong with the checker, and what to do, for a person; empty when nothing is.
+  /// Problem of the checker and remedy, for people; empty if there is none.
   private(set) var trouble = ""
 
   private let checker: any CredentialChecker
@@ -35,15 +35,15 @@ final class CredentialChecks {
     queue = CheckQueue(checker)
   }
 
-  /// Checks under way, and checks that wait.
+  /// Number of checks in progress, and of waiting ones.
   var count: (running: Int, waiting: Int) { queue.count }
 
-  /// Calls `trouble` when the trouble has changed, and `returned` when there is a checker again.
+  /// Calls `trouble` when the problem has changed, and `returned` when a checker is available again.
   func observe(trouble: @escaping @LoopActor () -> Void, returned: @escaping @LoopActor () -> Void) {
     (onTrouble, onReturn) = (trouble, returned)
   }
 
-  /// Turns checking on or off. When it is turned off, checks under way are given up.
+  /// Turns checking on or off. Turning it off cancels checks in progress.
   func turn(on isOn: Bool) {
     self.isOn = isOn
     if isOn { return look() }
@@ -52,9 +52,9 @@ final class CredentialChecks {
     set("")
   }
 
-  /// Has the credential of a transfer checked.
+  /// Checks the credential of a transfer.
   ///
-  /// - Parameter then: called once with the verdict, unless the credential goes or checking is turned off before.
+  /// - Parameter then: called once with the verdict, unless the credential is erased or checking is turned off before.
   func check(_ transfer: Transfer, then: @escaping @LoopActor (Transfer, CheckVerdict) -> Void) {
     guard isOn, transfer.text != nil else { return }
     transfer.note(.pending)
@@ -67,7 +67,7 @@ final class CredentialChecks {
       })
   }
 
-  /// The credential of a transfer is gone.
+  /// Cancels the check of a transfer whose credential is gone.
   func remove(_ transfer: Transfer) { queue.remove(transfer.number) }
 
   private func count(_ verdict: CheckVerdict) {
@@ -83,7 +83,7 @@ final class CredentialChecks {
     }
   }
 
-  // MARK: Whether there is a checker
+  // MARK: Availability of the checker
 
   private func look() {
     search = nil

@@ -1,34 +1,33 @@
 import Bytes
 import Store
 
-/// A received credential, with what has to be known of it after a restart: the content of a record in the spool. It is
-/// never printed.
+/// Received credential with the data needed after a restart: the content of a record in the spool. It is never printed.
 ///
 /// | bytes | field |
 /// |---|---|
 /// | 1 | version: 3 with a verdict, 2 without |
 /// | 8 | number of the transfer, big endian; 0 if it is not known |
 /// | 8 | the service's running time when it was received, in seconds, big endian: `VaultNote.running` |
-/// | 1 + n | dialect, UTF-8, behind its length |
-/// | 1 + n | the wallet's address, UTF-8, behind its length; empty if it is unknown |
-/// | 4 + n | only in version 3: the checker's verdict, JSON, behind its length, big endian |
+/// | 1 + n | dialect, UTF-8, with a length prefix |
+/// | 1 + n | the wallet's address, UTF-8, with a length prefix; empty if it is unknown |
+/// | 4 + n | only in version 3: the checker's verdict, JSON, with a length prefix, big endian |
 /// | rest | credential |
 ///
-/// Version 1, which is read as well, has neither number nor running time.
+/// Version 1 is read too; it has neither number nor running time.
 struct CredentialRecord: Hashable, Sendable {
   static let version: UInt8 = 3
-  /// The longest dialect and the longest address, in bytes of UTF-8.
+  /// Maximum length of dialect and address, in bytes of UTF-8.
   static let textLimit = 255
   /// Maximum length of a verdict, in bytes.
   static let verdictLimit = 1 << 20
 
-  /// The dialect spoken: `0.5`.
+  /// Dialect, such as `0.5`.
   let dialect: String
   let peer: String
   let credential: [UInt8]
-  /// The transfer's number: 0 if it is not known.
+  /// Number of the transfer; 0 if unknown.
   let number: UInt64
-  /// For how many seconds the service had run, in all its runs, when the credential was received.
+  /// Total running time of the service at the reception of the credential, in seconds.
   var running: UInt64 = 0
   /// The checker's verdict as JSON; empty if the credential was not checked.
   var verdict: [UInt8] = []
@@ -61,7 +60,7 @@ struct CredentialRecord: Hashable, Sendable {
     credential = Array(reader.rest())
   }
 
-  /// - Throws: also `badValue("mark")` for a mark that means nothing.
+  /// - Throws: also `badValue("mark")` for an unknown mark.
   init(reading record: SpoolRecord) throws(WireError) {
     guard Mark(rawValue: record.mark) != nil else { throw .badValue("mark") }
     try self.init(reading: record.content)
@@ -71,10 +70,10 @@ struct CredentialRecord: Hashable, Sendable {
     19 + dialect.utf8.count + peer.utf8.count + Self.size(ofVerdict: verdict.count) + credential.count
   }
 
-  /// The size in a record of a verdict of `count` bytes, in bytes.
+  /// Size in a record of a verdict of `count` bytes, in bytes.
   static func size(ofVerdict count: Int) -> Int { count == 0 ? 0 : 4 + count }
 
-  /// What the file takes of the room that there is, in bytes.
+  /// Space that the file takes in the store, in bytes.
   var fileSize: Int { RecordSpool.size(ofContent: contentSize) }
 
   var content: [UInt8] {
@@ -96,7 +95,7 @@ struct CredentialRecord: Hashable, Sendable {
 }
 
 extension CredentialRecord {
-  /// What the mark of a record in the spool says about its credential.
+  /// State of the credential in the mark of a spool record.
   enum Mark: UInt8 {
     case unjudged = 0
     /// The credential is accepted, and no program has fetched it yet.

@@ -2,71 +2,71 @@ import Common
 import Store
 
 extension CredentialVault {
-  /// What the owner of a vault has to do, in this order.
+  /// Output of the store, to be performed in order.
   enum Action: Equatable {
-    // The disk: of these one at a time is under way, until the event that answers it.
+    // Disk operations. One at a time is in progress, until the event that answers it.
 
-    /// Opens the spool, and looks into it. `Event.opened` answers.
+    /// Open the spool, and inspect it. `Event.opened` answers.
     case open(Look)
-    /// Looks into the spool again. `Event.inspected` answers.
+    /// Inspect the spool again. `Event.inspected` answers.
     case inspect(Look)
-    /// Writes a record. `Event.done` answers this and the next five.
+    /// Write a record. `Event.done` answers this and the next five.
     case put(SpoolID, CredentialRecord, date: Int64, isAccepted: Bool)
-    /// Notes in the spool that a credential is accepted.
+    /// Mark a credential in the spool as accepted.
     case accept(SpoolID)
-    /// Adds the checker's verdict, JSON, to a record.
+    /// Add the checker's verdict, JSON, to a record.
     case verdict(SpoolID, [UInt8])
-    /// Erases a record.
+    /// Erase a record.
     case erase(SpoolID)
-    /// Gives a record another date, in seconds since 1970.
+    /// Change the date of a record, in seconds since 1970.
     case redate(SpoolID, date: Int64)
 
-    /// Writes the note. `Event.done` answers.
+    /// Write the note. `Event.done` answers.
     case note(VaultNote)
 
-    // The service.
+    // Notifications of the service.
 
     /// These numbers of transfers are free.
     case numbers(Range<Int>)
 
-    /// Answers an asker: with an error if the credential is not kept.
+    /// Answer a caller; with an error if the credential is not stored.
     case answer(Int, StoreError?)
-    /// A credential of an earlier run is there.
+    /// Restore a credential of an earlier run.
     case restore(SpoolID, CredentialRecord, isAccepted: Bool)
-    /// A credential was kept for too long: the service forgets it, and it is erased.
+    /// A credential has expired: the service must forget it; it is erased.
     case expire(SpoolID, isAccepted: Bool)
-    /// The vault has nothing to do with this name any more.
+    /// The store no longer contains the record with this name.
     case forget(SpoolID)
     /// `trouble` has changed, or credentials were restored.
     case changed
     case log(Notice)
   }
 
-  /// A look into the spool.
+  /// Parameters of an inspection of the spool.
   struct Look: Equatable {
-    /// These records are in the vault: they are neither read nor erased, however old their files say they are.
+    /// Records that are in the store. They are neither read nor erased, whatever their dates.
     var except: Set<SpoolID> = []
-    /// How many bytes of files are read at most.
+    /// Maximum bytes of files to read.
     var room: Int
-    /// Records that were received more than `keepFor` before `date` are erased first.
+    /// Records received more than `keepFor` before `date` are erased first.
     var keepFor: Duration
-    /// Seconds since 1970; nil where the date is not known, and nothing is too old.
+    /// Seconds since 1970; nil if the date is unknown, and nothing expires.
     var date: Int64?
   }
 
-  /// A line for the journal.
+  /// Journal line.
   enum Notice: Equatable {
-    /// Keeping credentials on the disk does not work.
+    /// An operation on stored credentials fails.
     case degraded(Trouble, StoreError)
-    /// It works again.
+    /// All operations work again.
     case recovered
-    /// Credentials of an earlier run are there: how many.
+    /// Number of restored credentials of an earlier run.
     case restored(Int)
-    /// Files stay in the spool until there is room for their credentials: how many.
+    /// Number of files that stay in the spool until there is capacity for their credentials.
     case withoutRoom(Int)
-    /// Credentials that waited too long on the disk were erased: how many.
+    /// Number of expired credentials that were erased from disk.
     case tooOld(Int)
-    /// Files got another date, since the wall clock was set: how many.
+    /// Number of files whose date was corrected after the wall clock was set.
     case redated(Int)
   }
 }

@@ -1,9 +1,9 @@
 import Common
 import Store
 
-/// What is done on the disk, one thing after the other.
+/// Disk operations, one after the other.
 extension CredentialVault {
-  /// Begins the next thing that has to be done, if nothing is being done.
+  /// Begins the next operation, if none is in progress.
   mutating func pump(_ turn: inout Turn) {
     guard work == nil else { return }
     guard isOpen else {
@@ -12,7 +12,7 @@ extension CredentialVault {
     }
     let now = turn.now
     let due = inOrder.filter { $0.failure.map { $0.retry <= now } ?? true }
-    // Those that an asker waits for come first.
+    // Operations that a caller waits for come first.
     let next = due.first { $0.step != nil && !$0.askers.isEmpty } ?? due.first { $0.step != nil }
     if let next, let step = next.step { return take(step, for: next, &turn) }
     for kept in due {
@@ -20,7 +20,7 @@ extension CredentialVault {
         return begin(.redate(kept.id, date: date), by: .redate(kept.id, date: date), &turn)
       }
     }
-    // What failed and is due again needs nothing any more.
+    // Entries that failed and are due again have nothing left to do.
     for kept in due { entries[kept.id]?.failure = nil }
     if !hasFailure(.dating) { end(.dating, &turn) }
     logDates(&turn)
@@ -34,7 +34,7 @@ extension CredentialVault {
     turn.actions.append(action)
   }
 
-  /// Takes what was being done as done.
+  /// Ends the current operation, and returns its kind.
   private mutating func end(_ turn: inout Turn) -> Work.Kind? {
     guard let work else { return nil }
     self.work = nil
@@ -42,7 +42,7 @@ extension CredentialVault {
     return work.kind
   }
 
-  /// What is being done takes too long: no asker waits for the disk until that comes to an end.
+  /// Handles an operation that takes too long: callers no longer wait for the disk until it ends.
   mutating func stall(_ turn: inout Turn) {
     guard let work, !work.isStalled else { return }
     self.work?.isStalled = true
@@ -59,7 +59,7 @@ extension CredentialVault {
     let id = kept.id
     switch step {
     case .put:
-      // A record is there until it is written. Without one there would be nothing to put.
+      // The record exists until it is written. Without one there is nothing to write.
       guard var record = kept.record else {
         answer(id, &turn)
         forget(id, &turn)
@@ -78,7 +78,7 @@ extension CredentialVault {
     }
   }
 
-  /// The disk has done what it was to do with one credential, or failed.
+  /// Handles the end of an operation on one credential.
   mutating func done(_ error: StoreError?, _ turn: inout Turn) {
     switch work?.kind {
     case nil, .open, .inspect: return
@@ -99,18 +99,18 @@ extension CredentialVault {
   private mutating func written(_ id: SpoolID, _ isAccepted: Bool, _ error: StoreError?, _ turn: inout Turn) {
     guard let kept = entries[id] else { return }
     if let error {
-      // Where the spool is full of what cannot be erased, there is room all the same: in memory.
+      // If the spool is full only because of files that cannot be erased, the credential is stored in memory.
       let isFull = error.reason == .spoolFull && !hasFailure(.erasing)
       guard isFull, kept.status == .unjudged, !kept.askers.isEmpty else { return fail(id, .writing, error, &turn) }
-      // The wallet is still there, and hears of it.
+      // The wallet is still connected and is notified.
       answer(id, &turn, error: error)
       return forget(id, &turn)
     }
     entries[id]?.file = .present(isAccepted: isAccepted)
-    // From now on the transfer's own credential is the only one in memory.
+    // From now on only the transfer holds the credential in memory.
     entries[id]?.record = nil
     entries[id]?.failure = nil
-    // The disk is well: what it refused is tried again at once.
+    // The disk works: failed writes are retried immediately.
     for other in entries.values where other.failure?.trouble == .writing { entries[other.id]?.failure = nil }
     if !entries.values.contains(where: { $0.status != .unwanted && $0.step != nil }) { end(.writing, &turn) }
     if entries[id]?.step == nil { answer(id, &turn) }
@@ -119,7 +119,7 @@ extension CredentialVault {
   private mutating func noted(_ verdict: [UInt8], of id: SpoolID, _ error: StoreError?, _ turn: inout Turn) {
     guard entries[id]?.status != .unwanted, entries[id] != nil else { return }
     if let error { return fail(id, .verdicts, error, &turn) }
-    // A newer verdict may wait already.
+    // A newer verdict may be waiting.
     if entries[id]?.verdict == verdict { entries[id]?.verdict = nil }
     entries[id]?.failure = nil
     if !hasFailure(.verdicts) { end(.verdicts, &turn) }
@@ -131,7 +131,7 @@ extension CredentialVault {
     let askers = entries[id]?.askers ?? []
     forget(id, &turn)
     if !hasFailure(.erasing) { end(.erasing, &turn) }
-    // There may be room for what is still on the disk.
+    // There may be capacity now for credentials that are still on disk.
     inspectAt = turn.now
     turn.actions += askers.map { .answer($0.number, nil) }
   }
@@ -163,7 +163,7 @@ extension CredentialVault {
     begin(.open, by: .open(look(room: settings.maximumBytes, turn)), &turn)
   }
 
-  /// The spool is opened where an asker waits for that, or it is time to try again.
+  /// Whether to open the spool: a caller waits for it, or a retry is due.
   private func isOpeningDue(_ turn: Turn) -> Bool {
     let isWanted = entries.values.contains { !$0.askers.isEmpty }
     return hasDisk && (isWanted || troubles[.opening] != nil && inspectAt <= turn.now)
@@ -187,7 +187,7 @@ extension CredentialVault {
     pump(&turn)
   }
 
-  /// Looks after the files whose credentials are not here: some may be too old, readable now, or have room now.
+  /// Inspects the files whose credentials are not in the store: some may have expired, be readable, or fit now.
   private mutating func inspect(_ turn: inout Turn) {
     inspectAt = turn.now.advanced(by: Self.retryInterval)
     begin(.inspect, by: .inspect(look(room: settings.maximumBytes - bytes, turn)), &turn)
@@ -203,7 +203,7 @@ extension CredentialVault {
     pump(&turn)
   }
 
-  /// Takes what was found in the spool into the vault.
+  /// Adds the records found in the spool to the store.
   private mutating func adopt(_ found: Found, _ turn: inout Turn) {
     var contents = found.contents
     contents.entries.removeAll { entries[$0.id] != nil }
@@ -228,8 +228,8 @@ extension CredentialVault {
     inspectAt = turn.now.advanced(by: Self.retryInterval)
   }
 
-  /// What a record in the spool is here: received when its date says, or when the time that the service has run since says,
-  /// whichever is earlier.
+  /// Makes an entry for a record in the spool. The time of reception is the earlier one of those derived from its date
+  /// and from the running time.
   private func kept(_ entry: SpoolContents<CredentialRecord>.Entry, _ turn: Turn) -> KeptCredential {
     let isAccepted = entry.mark == CredentialRecord.Mark.accepted.rawValue
     let (byDate, doubtedUntil) = received(entry.received, turn)
@@ -243,7 +243,8 @@ extension CredentialVault {
     return kept
   }
 
-  /// While the disk was read, credentials may have come in that take the room: those read last then stay in the spool.
+  /// Drops the records that exceed the capacity, in the order of reading, because credentials may have arrived
+  /// meanwhile. They stay in the spool.
   private func limitToRoom(_ contents: inout SpoolContents<CredentialRecord>) {
     var room = settings.maximumBytes - bytes
     let fitting = contents.entries.prefix { entry in

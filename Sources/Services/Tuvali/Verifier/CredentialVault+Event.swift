@@ -2,31 +2,30 @@ import Common
 import Store
 
 extension CredentialVault {
-  /// What happens to a vault. An asker is a number that the owner draws; each is answered once, by `Action.answer`.
+  /// Input of the store. A caller is identified by a number of the owner's, and answered once, by `Action.answer`.
   enum Event {
-    /// The service starts, and wants the credentials of an earlier run.
+    /// The service starts, and restores the credentials of an earlier run.
     case start
-    /// A credential was received, and gets this name. The asker is answered when it survives a loss of power; or with the
-    /// reason why it is not kept: there is no room. A disk that fails or hangs is no reason.
+    /// A credential was received, and gets this name. The caller is answered when the credential is durable, or with an
+    /// error if there is no capacity. A failing or hanging disk causes no error.
     case put(SpoolID, CredentialRecord, asker: Int)
-    /// A credential is accepted, and kept until a program fetches it. The asker is answered when that survives a loss of
-    /// power, or the disk is in trouble.
+    /// A credential was accepted, and is stored until a program fetches it. The caller is answered when this is
+    /// durable, or the disk fails.
     case accept(SpoolID, asker: Int)
-    /// The checker's verdict on a credential, JSON, of which `room(for:of:)` has said that there is room for it.
+    /// The checker's verdict on a credential, JSON. `hasRoom(forVerdict:of:)` has confirmed the capacity.
     case verdict(SpoolID, [UInt8])
-    /// A credential is not wanted any more. The asker is answered when it does not come back after a loss of power, or the
-    /// disk is in trouble.
+    /// A credential is no longer needed. The caller is answered when its removal is durable, or the disk fails.
     case remove(SpoolID, asker: Int)
-    /// The asker is answered when nothing is to be done on the disk except what it refused, after `limit` at the latest.
+    /// The caller is answered when no operation is due except failed ones, or after `limit`.
     case awaitIdle(asker: Int, limit: Duration)
     case settings(VaultSettings)
     /// Few numbers of transfers are free.
     case numbersWanted
 
-    // What the disk did; each answers the action of that name.
+    // Results of disk operations; each answers the action of that name.
     case opened(Result<Found, StoreError>)
     case inspected(Result<Found, StoreError>)
-    /// `put`, `accept`, `verdict`, `erase`, `redate` or `note` came to its end; the error is nil if it succeeded.
+    /// `put`, `accept`, `verdict`, `erase`, `redate` or `note` has ended; the error is nil on success.
     case done(StoreError?)
 
     /// The wall clock was set.
@@ -35,14 +34,14 @@ extension CredentialVault {
     case timer
   }
 
-  /// What a look into the spool found.
+  /// Result of an inspection of the spool.
   struct Found: Sendable {
     var contents: SpoolContents<CredentialRecord>
-    /// How many records were erased because they were too old.
+    /// Number of expired records that were erased.
     var tooOld = 0
-    /// The note as it is on the disk. Only `opened` is told.
+    /// Note on disk. Set only for `opened`.
     var note = VaultNote()
-    /// The numbers that this note has set aside for this run; nil where the disk does not take it.
+    /// Numbers that this note has reserved for this run; nil if writing it failed.
     var numbers: Range<Int>?
   }
 }

@@ -1,22 +1,22 @@
 import Common
 import Store
 
-/// How long credentials have been kept, and what the wall clock has to do with it.
+/// Age of credentials, and its relation to the wall clock.
 extension CredentialVault {
-  /// 2026-01-01. A wall clock that says an earlier date was not set since the machine was switched on: it says nothing.
+  /// 2026-01-01, in seconds since 1970. A wall clock with an earlier date was not set since power-on and is ignored.
   static let epoch: Int64 = 1_767_225_600
-  /// Seconds that the date of a file may be wrong.
+  /// Tolerance for the date of a file, in seconds.
   static let dateTolerance: Int64 = 30
-  /// For so long after the start the network may still set the wall clock.
+  /// Time after the start in which the network may still set the wall clock.
   static let doubt = Duration.seconds(300)
 
-  /// The date, where the wall clock knows it.
+  /// Date of the wall clock; nil if unknown.
   func knownDate(_ turn: Turn) -> Int64? { turn.date >= Self.epoch ? turn.date : nil }
 
-  /// When a credential was received whose file has that date.
+  /// Time of reception of a credential, by the date of its file.
   ///
-  /// A date in the future, or before the epoch, counts as the present. If it is the wall clock that is wrong now, and the
-  /// clock is set soon, the date counts after all.
+  /// A date in the future, or before the epoch, counts as the present. If the wall clock is wrong now, and is set soon,
+  /// the date is evaluated again.
   func received(_ date: Int64, _ turn: Turn) -> (Instant, doubtedUntil: Instant?) {
     let now = turn.now
     guard date >= Self.epoch else { return (now, nil) }
@@ -25,7 +25,8 @@ extension CredentialVault {
     return (now.advanced(by: .seconds(date.clampedSubtracting(clock))), nil)
   }
 
-  /// The date that a file should have by the wall clock as it goes now; nil if the file has it, or the date is not known.
+  /// Date that a file should have by the current setting of the wall clock; nil if the file has it, or the date is
+  /// unknown.
   func rightDate(of kept: KeptCredential, _ turn: Turn) -> Int64? {
     guard kept.isOnDisk, kept.status != .unwanted, let clock = knownDate(turn) else { return nil }
     guard kept.doubtedUntil.map({ $0 <= turn.now }) ?? true else { return nil }
@@ -33,7 +34,7 @@ extension CredentialVault {
     return date.clampedSubtracting(kept.date).magnitude > Self.dateTolerance ? date : nil
   }
 
-  /// The files get other dates at once, for the power may fail in the next moment.
+  /// Corrects the dates of the files immediately, because a loss of power may follow.
   mutating func clockWasSet(_ turn: inout Turn) {
     for kept in entries.values where kept.failure?.trouble == .dating { entries[kept.id]?.failure = nil }
     lookThrough(&turn)
@@ -45,7 +46,7 @@ extension CredentialVault {
     pump(&turn)
   }
 
-  /// A date that was doubted because of the wall clock may turn out to be right.
+  /// Evaluates dates again that were doubted because of the wall clock.
   private mutating func reconsiderDates(_ turn: Turn) {
     for kept in entries.values {
       guard let old = kept.doubtedUntil, old > turn.now else { continue }
@@ -62,28 +63,28 @@ extension CredentialVault {
     }
   }
 
-  // MARK: The time that the service runs
+  // MARK: Running time of the service
 
-  /// What is written of the running time is this much too little at most: a loss of power takes it from the time that a
-  /// credential is said to have waited.
+  /// Interval between writes of the running time, and its maximum error: a loss of power reduces the measured age of
+  /// credentials by this time.
   private var noteInterval: Duration { min(.seconds(600), max(.seconds(10), settings.keepFor / 8)) }
 
-  /// For how many seconds the service had run, in all its runs, at an instant of this one.
+  /// Total running time of the service, over all runs, at an instant of this run, in seconds.
   func running(at instant: Instant) -> UInt64 {
     ranBefore + UInt64(clamping: (began ?? instant).duration(to: instant).components.seconds)
   }
 
-  /// When a credential was received at the latest, by the time that the service has run since.
+  /// Latest possible time of reception, by the running time of the service since then.
   func received(runningFor running: UInt64, _ turn: Turn) -> Instant {
     let now = self.running(at: turn.now)
     return turn.now.advanced(by: .seconds(-Int64(clamping: now - min(running, now))))
   }
 
-  /// The note as it has to be written now, with the numbers that it sets aside; nil if it need not.
+  /// Note to write now, with the numbers that it reserves; nil if none is due.
   func dueNote(_ turn: Turn) -> (VaultNote, Range<Int>?)? {
     let isWell = troubles[.noting] == nil
     let running = running(at: turn.now)
-    // Who wants nothing to be left to do may be about to end the service.
+    // A caller that waits for idleness may be about to end the service.
     let isTimely = noteAt <= turn.now || isWell && !idleAskers.isEmpty
     let isWaiting = entries.values.contains { $0.isOnDisk && $0.status != .unwanted }
     guard isWaiting && isTimely && running > note.running || wantsNumbers && (isWell || noteAt <= turn.now) else {
@@ -95,7 +96,7 @@ extension CredentialVault {
     return (note, numbers)
   }
 
-  /// The disk has written the note, or failed.
+  /// Handles the end of writing the note.
   mutating func noted(_ note: VaultNote, _ numbers: Range<Int>?, _ error: StoreError?, _ turn: inout Turn) {
     if let error {
       noteAt = turn.now.advanced(by: Self.retryInterval)
@@ -109,7 +110,7 @@ extension CredentialVault {
     turn.actions.append(.numbers(numbers))
   }
 
-  /// The spool is open: what its note says counts from now on.
+  /// Applies the note of the opened spool.
   mutating func takeOver(_ found: Found, _ turn: inout Turn) {
     note = found.note
     ranBefore = found.note.running
@@ -126,8 +127,8 @@ extension CredentialVault {
     redated = 0
   }
 
-  /// Sets the deadline: when the first credential was kept for too long, when an asker has waited for too long, when
-  /// something is tried again; and every minute while there is something to look after.
+  /// Sets the deadline: the first expiry of a credential, timeout of a caller, or retry. While credentials are on disk,
+  /// it is at most a minute away.
   mutating func schedule(_ turn: Turn) {
     let now = turn.now
     if lookAt <= now { lookAt = now.advanced(by: Self.retryInterval) }
@@ -137,18 +138,18 @@ extension CredentialVault {
     let isOpening = !isOpen && troubles[.opening] != nil
     if hasOtherFiles && isOpen || isOpening { attempts.append(inspectAt) }
     if wantsNumbers && isOpen { attempts.append(noteAt) }
-    // What is due while something is done on the disk is begun when that has come to its end.
+    // Operations that become due while another one is in progress begin at its end.
     if work != nil { attempts = attempts.map { $0 > now ? $0 : now.advanced(by: Self.retryInterval) } }
     let patience = work.flatMap { $0.isStalled ? nil : $0.patienceEnds }
     deadline = ([answersDue, patience].compactMap(\.self) + wanted.map(end(of:)) + attempts).min()
   }
 
-  /// When a credential has been kept for too long.
+  /// Returns when a credential expires.
   func end(of kept: KeptCredential) -> Instant { kept.received.advanced(by: settings.keepFor) }
 }
 
 extension Int64 {
-  /// The difference, or the nearest there is to it.
+  /// Returns the difference, limited to the range of the type.
   fileprivate func clampedSubtracting(_ other: Int64) -> Int64 {
     let (difference, overflow) = subtractingReportingOverflow(other)
     return overflow ? (other > 0 ? .min : .max) : difference

@@ -1,11 +1,11 @@
 import Common
 import Store
 
-/// What is wrong with keeping credentials, for an administrator.
+/// Problems of storing credentials, for an administrator.
 extension CredentialVault {
-  /// The worst comes first.
+  /// Kinds of problems, the worst first.
   enum Trouble: CaseIterable {
-    /// There is no spool.
+    /// The spool cannot be opened.
     case opening
     /// The disk hangs.
     case stalled
@@ -13,7 +13,7 @@ extension CredentialVault {
     /// There are files that cannot be read.
     case unreadable
 
-    /// In the journal, before the reason.
+    /// Beginning of the journal line, before the reason.
     var sentence: String {
       switch self {
       case .opening, .stalled, .writing: "Credentials are kept in memory only"
@@ -26,16 +26,16 @@ extension CredentialVault {
     }
   }
 
-  /// What is wrong with keeping credentials over a restart; nil when nothing is.
+  /// Worst problem of storing credentials over a restart; nil if there is none.
   var trouble: StoreError? { worst.flatMap { troubles[$0] } }
 
-  /// The same for `systemctl status`: a few words; empty when nothing is wrong.
+  /// Short sentence for `systemctl status`; empty if there is no problem.
   var troubleInShort: String { worst.map { "\($0.sentence)." } ?? "" }
 
   private var worst: Trouble? { Trouble.allCases.first { troubles[$0] != nil } }
 
   mutating func complain(_ trouble: Trouble, _ error: StoreError, _ turn: inout Turn) {
-    // The next error says the same of another file, unless it says how many there are.
+    // A further error of the same kind is not reported, unless it contains the number of unreadable files.
     guard troubles[trouble] != error, troubles[trouble]?.reason != error.reason || trouble == .unreadable else {
       return
     }
@@ -51,12 +51,12 @@ extension CredentialVault {
     turn.actions.append(.changed)
   }
 
-  /// Reports what was found in the spool.
+  /// Reports the contents of the spool.
   mutating func report(_ contents: SpoolContents<CredentialRecord>, _ turn: inout Turn) {
     if !contents.entries.isEmpty { turn.actions += [.log(.restored(contents.entries.count)), .changed] }
     defer { filesWithoutRoom = contents.withoutRoom }
     if contents.withoutRoom > filesWithoutRoom { turn.actions.append(.log(.withoutRoom(contents.withoutRoom))) }
-    // A file that was set aside is among the damaged ones.
+    // Files that were set aside are counted as damaged.
     let unreadable = contents.problems.filter { $0.error.reason != .damaged }
     let number = max(contents.problems.count, unreadable.count + contents.damaged)
     guard number > 0 else { return end(.unreadable, &turn) }

@@ -1,29 +1,29 @@
 import Common
 import Store
 
-/// Decides where received credentials are kept until they are judged and fetched: in memory, and in the spool where there
-/// is a disk, so that a restart does not lose a credential whose wallet heard of success. It is a value: time, the date and what
-/// the disk did come in as events, and what is to be done goes out as actions.
+/// Decides where received credentials are stored until they are judged and fetched: in memory, and in the spool if
+/// there is a disk. A restart then does not lose a credential whose wallet was notified of success. A value: time, date
+/// and results of disk operations come in as events, and actions go out.
 ///
-/// One thing at a time is done on the disk. What the disk refuses is tried again, and a disk that hangs keeps no asker
-/// waiting for longer than `patience`: what cannot be written is kept in memory alone, and `trouble` says so.
+/// One disk operation is in progress at a time. Failed ones are retried. A caller waits for a hanging disk at most for
+/// `patience`. Credentials that cannot be written are stored in memory only, and `trouble` reports it.
 ///
-/// How long a credential has been kept is measured by the monotonic clock, which cannot be set. Only over a restart the
-/// wall clock has to do, by the dates in the files; where it is set meanwhile, those are set with it. What the service itself ran
-/// is counted in any case, and kept in the note.
+/// The age of a credential is measured by the monotonic clock, which cannot be set. Over a restart the wall clock is
+/// used, by the dates of the files; these are corrected when the clock is set. The running time of the service is
+/// counted too, and stored in the note.
 struct CredentialVault: Sendable {
-  /// The longest time that an asker waits for the disk.
+  /// Maximum time that a caller waits for the disk.
   static let patience = Duration.seconds(5)
-  /// What the disk refused is tried again after this time.
+  /// Interval of retries after a failed disk operation.
   static let retryInterval = Duration.seconds(60)
 
-  /// Something that is being done on the disk.
+  /// Disk operation in progress.
   struct Work {
     enum Kind {
       case open, inspect
       case put(SpoolID, isAccepted: Bool)
       case accept(SpoolID)
-      /// The bytes are of the verdict's JSON.
+      /// The bytes are the JSON of the verdict.
       case verdict(SpoolID, [UInt8])
       case erase(SpoolID)
       case redate(SpoolID, date: Int64)
@@ -31,13 +31,13 @@ struct CredentialVault: Sendable {
     }
 
     let kind: Kind
-    /// From this instant on the disk is said to hang.
+    /// When the disk begins to count as hanging.
     let patienceEnds: Instant
-    /// It takes longer than that: no asker waits for the disk until it comes to an end.
+    /// Whether the operation takes longer. Callers then do not wait for the disk until it ends.
     var isStalled = false
   }
 
-  /// What an event finds, and what is to be done about it.
+  /// Time and actions of one call.
   struct Turn {
     let now: Instant
     /// Seconds since 1970 by the wall clock, which may be wrong.
@@ -46,35 +46,35 @@ struct CredentialVault: Sendable {
   }
 
   private(set) var settings: VaultSettings
-  /// Without a disk credentials are kept in memory alone.
+  /// Whether there is a disk; otherwise credentials are stored in memory only.
   let hasDisk: Bool
-  /// When `Event.timer` is due; nil when nothing is timed.
+  /// Time at which `Event.timer` is due; nil if nothing is scheduled.
   var deadline: Instant?
 
   var isOpen = false
-  /// Those to be erased are among them until they are erased.
+  /// Stored credentials, including those to be erased.
   var entries: [SpoolID: KeptCredential] = [:]
   var troubles: [Trouble: StoreError] = [:]
   var work: Work?
-  /// They wait until nothing is to be done on the disk.
+  /// Callers that wait until no disk operation is due.
   private(set) var idleAskers: [KeptCredential.Asker] = []
-  /// There are files in the spool whose records are not among the entries.
+  /// Whether the spool has files whose records are not among the entries.
   var hasOtherFiles = false
-  /// How many of those files are there for want of room.
+  /// Number of these files for which there is no capacity.
   var filesWithoutRoom = 0
   var lookAt = Instant.zero
   var inspectAt = Instant.zero
-  /// Files that got another date, and are not in the journal yet.
+  /// Number of files with corrected dates that are not in the journal yet.
   var redated = 0
-  /// As it is on the disk, once the spool is open.
+  /// Note on disk, once the spool is open.
   var note = VaultNote()
-  /// When the note is written next, as far as it matters.
+  /// Time of the next write of the note.
   var noteAt = Instant.zero
-  /// More numbers of transfers are to be set aside.
+  /// Whether more numbers of transfers must be reserved.
   var wantsNumbers = false
-  /// For how many seconds the service ran before this run.
+  /// Total running time of the service before this run, in seconds.
   var ranBefore: UInt64 = 0
-  /// When this run began.
+  /// Start of this run.
   private(set) var began: Instant?
   private var lastOrder = 0
 
@@ -84,7 +84,7 @@ struct CredentialVault: Sendable {
   }
 
   /// - Parameters:
-  ///   - now: of the monotonic clock.
+  ///   - now: time of the monotonic clock.
   ///   - date: seconds since 1970 by the wall clock.
   mutating func handle(_ event: Event, at now: Instant, date: Int64) -> [Action] {
     began = began ?? now
@@ -112,7 +112,7 @@ struct CredentialVault: Sendable {
     return turn.actions
   }
 
-  // MARK: What the service asks for
+  // MARK: Requests of the service
 
   private mutating func put(_ id: SpoolID, _ record: CredentialRecord, _ asker: Int, _ turn: inout Turn) {
     let size = record.fileSize
@@ -130,7 +130,7 @@ struct CredentialVault: Sendable {
     ask(id, asker, &turn)
   }
 
-  /// Whether there is capacity for a verdict of `count` bytes beside everything that is stored.
+  /// Whether there is capacity for a verdict of `count` bytes.
   func hasRoom(forVerdict count: Int, of id: SpoolID) -> Bool {
     guard let kept = entries[id] else { return false }
     return count == 0 || CredentialRecord.size(ofVerdict: count) - kept.verdictSize <= settings.maximumBytes - bytes
@@ -142,7 +142,7 @@ struct CredentialVault: Sendable {
     entries[id]?.size += size - kept.verdictSize
     entries[id]?.verdictSize = size
     entries[id]?.failure = nil
-    // Without a disk the transfer alone has it.
+    // Without a disk, only the transfer stores the verdict.
     if hasDisk { entries[id]?.verdict = verdict }
     pump(&turn)
   }
@@ -153,7 +153,7 @@ struct CredentialVault: Sendable {
     ask(id, asker, &turn)
   }
 
-  /// Marks a credential as unwanted: its file is to be erased.
+  /// Marks a credential as unwanted, so that its file is erased.
   mutating func discard(_ id: SpoolID, _ turn: inout Turn) {
     entries[id]?.record = nil
     entries[id]?.verdict = nil
@@ -167,11 +167,12 @@ struct CredentialVault: Sendable {
     entries[id]?.failure = nil
     guard let before = entries[id]?.status, before != status else { return }
     entries[id]?.status = status
-    // Who has it kept need not wait until it is. Who has judged it waits for the disk: what is judged must not come back.
+    // Callers of `put` need not wait any longer. Callers that judge wait for the disk, because a judged credential must
+    // not reappear.
     if before == .unjudged { answer(id, &turn) }
   }
 
-  /// Does what has to be done for an entry, and answers the asker in time.
+  /// Begins the operation that an entry needs, and answers the caller in time.
   private mutating func ask(_ id: SpoolID, _ asker: Int, _ turn: inout Turn) {
     let isDone = entries[id]?.step == nil || !hasDisk
     guard !isDone, work?.isStalled != true else {
@@ -185,7 +186,7 @@ struct CredentialVault: Sendable {
 
   // MARK: Answers
 
-  /// The askers of an entry wait no longer for the disk.
+  /// Answers the callers of an entry.
   mutating func answer(_ id: SpoolID, _ turn: inout Turn, error: StoreError? = nil) {
     guard let askers = entries[id]?.askers, !askers.isEmpty else { return }
     entries[id]?.askers = []
@@ -201,7 +202,7 @@ struct CredentialVault: Sendable {
     idleAskers.removeAll(where: isDue)
   }
 
-  /// Does what is due now, and answers the askers that have waited for long enough.
+  /// Performs due work, and answers the callers whose timeout has passed.
   private mutating func timer(_ turn: inout Turn) {
     let now = turn.now
     if let work, work.patienceEnds <= now { stall(&turn) }
@@ -213,7 +214,7 @@ struct CredentialVault: Sendable {
     lookThrough(&turn)
   }
 
-  // MARK: What there is
+  // MARK: Entries
 
   mutating func nextOrder() -> Int {
     lastOrder += 1
@@ -227,24 +228,24 @@ struct CredentialVault: Sendable {
     turn.actions.append(.forget(id))
   }
 
-  /// The entries in the order in which they came.
+  /// Entries in order of arrival.
   var inOrder: [KeptCredential] { entries.values.sorted { $0.order < $1.order } }
 
-  /// What the wanted credentials take of the room that there is, in bytes.
+  /// Space used by the wanted credentials, in bytes.
   var bytes: Int { entries.values.reduce(0) { $0 + ($1.status == .unwanted ? 0 : $1.size) } }
 
-  /// How many credentials are kept, and how many files are still to be erased.
+  /// Number of stored credentials, and of files to be erased.
   var kept: (waiting: Int, erasing: Int) {
     let erasing = entries.values.count { $0.status == .unwanted }
     return (entries.count - erasing, erasing)
   }
 
-  /// When the asker that waits for the shortest time is to be answered.
+  /// Time at which the next caller must be answered.
   var answersDue: Instant? { (entries.values.flatMap(\.askers) + idleAskers).map(\.until).min() }
 }
 
 extension StoreError {
-  /// A credential does not fit beside those that are kept.
+  /// Error for a credential that exceeds the capacity.
   static func noRoom(_ bytes: Int) -> StoreError {
     StoreError(
       .spoolFull,

@@ -1,54 +1,54 @@
 import Common
 import Store
 
-/// A credential that the vault keeps: what shall become of it, and how far that is done on the disk.
+/// Entry of the credential store: a credential with its intended state, and its state on disk.
 struct KeptCredential: Sendable {
   enum Status { case unjudged, accepted, unwanted }
 
-  /// What the disk has of it.
+  /// State of the file on disk.
   enum File: Hashable {
     case absent
-    /// An attempt to put the file was begun: it may be there.
+    /// Writing the file was begun, so it may exist.
     case uncertain
     case present(isAccepted: Bool)
   }
 
-  /// A program, or the service itself, that waits until the disk has done what it asked for.
+  /// Caller that waits for an operation: a program, or the service itself.
   struct Asker {
     let number: Int
-    /// The asker is answered at this instant at the latest.
+    /// Latest time of the answer.
     let until: Instant
   }
 
   struct Failure {
     let trouble: CredentialVault.Trouble
-    /// When to try again.
+    /// Time of the next attempt.
     let retry: Instant
   }
 
-  /// What has to be done on the disk next.
+  /// Next disk operation for the entry.
   enum Step { case put, accept, verdict, erase }
 
   let id: SpoolID
-  /// Grows from one kept credential to the next.
+  /// Increases with each entry.
   var order: Int
-  /// What the file takes of the room that there is, in bytes.
+  /// Space that the file takes in the store, in bytes.
   var size: Int
   var status = Status.unjudged
-  /// What is to be written; nil as soon as it is written, or not wanted any more.
+  /// Record to write; nil once it is written or no longer needed.
   var record: CredentialRecord?
   var file = File.absent
-  /// The checker's verdict as JSON, which is to be written; nil as soon as it is written.
+  /// The checker's verdict to write, as JSON; nil once it is written.
   var verdict: [UInt8]?
-  /// The part of `size` that the verdict needs, whether it is written or not.
+  /// Part of `size` for the verdict, written or not.
   var verdictSize = 0
-  /// When the credential was received, as its file says: seconds since 1970.
+  /// Date of reception in the file, in seconds since 1970.
   var date: Int64
-  /// When the credential was received, which may be before the start.
+  /// Time of reception, which may be before the start.
   var received: Instant
-  /// Until this instant the wall clock may be wrong, as the file's date is in its future; nil when the date is believed.
+  /// Until then the wall clock may be wrong, because the file's date is in its future; nil if the date is trusted.
   var doubtedUntil: Instant?
-  /// What went wrong with this credential last.
+  /// Last failure of an operation on this credential.
   var failure: Failure?
   var askers: [Asker] = []
 

@@ -1,17 +1,18 @@
 import Common
 import Radio
 
-/// The peers whose visits have failed lately. Nobody gives way to them: else whoever holds places and makes no use of them
-/// would take them from himself again and again, and each time use up the QR code that a visitor is about to read.
+/// Peers whose sessions have failed lately. Other sessions are not evicted for them. Otherwise an attacker that holds
+/// unused slots could evict its own sessions repeatedly, and each time invalidate the QR code that another person is
+/// about to scan.
 ///
-/// Of more peers than `limit` the one that failed first is forgotten.
+/// At `limit` peers, the oldest entry is dropped.
 struct LostPlaces {
   static let memory = Duration.seconds(300)
   static let limit = 256
 
   private var failures: [BluetoothAddress: Instant] = [:]
 
-  /// How many peers are remembered, those included whose time is over.
+  /// Number of stored peers, including expired entries.
   var count: Int { failures.count }
 
   mutating func note(_ peer: BluetoothAddress, at now: Instant) {

@@ -1,21 +1,21 @@
 import Journal
 
 extension MessageID {
-  /// The verifier is on the air and waits for wallets.
+  /// The verifier advertises and waits for wallets.
   static let verifierStarted = MessageID(
     "VerifierStarted", "126a4b4a1febe225d5c2be2d70d8642c", "The verifier waits for wallets",
     """
     The QR code is what earshot verifier show draws. Each wallet gets a new one.
     """)
 
-  /// The verifier left the air.
+  /// The verifier has stopped advertising.
   static let verifierStopped = MessageID(
     "VerifierStopped", "b84bedaf69ee69f51b43c6ef4deda512", "The verifier has left the air",
     """
     The verifier serves no wallet until it is started again: earshot verifier start.
     """)
 
-  /// Something is wrong with keeping credentials across a restart.
+  /// Storing credentials across a restart fails.
   static let storeDegraded = MessageID(
     "StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070", "Something is wrong with keeping credentials on the disk",
     """
@@ -24,7 +24,7 @@ extension MessageID {
     the service is restarted before that is mended. systemctl status earshotd says so for as long as it lasts.
     """)
 
-  /// Credentials that were received before the start are here again.
+  /// Credentials received before the start were restored.
   static let storeRestored = MessageID(
     "StoreRestored", "1d56dc07f6472cea181e8a833336a198", "Credentials from before the start are here again",
     """
@@ -42,7 +42,7 @@ extension MessageID {
     (earshot transfers get NAME).
     """)
 
-  /// Only credentials that are judged while their phones are connected find capacity.
+  /// Only credentials that are judged while their phones are connected are stored.
   static let storeCrowded = MessageID(
     "StoreCrowded", "b1f6a2de0c7446c9a7d5e83f19b04c2e", "Many credentials wait for a verdict",
     """
@@ -52,7 +52,7 @@ extension MessageID {
     Then judge each (earshot transfers accept NAME, earshot transfers reject NAME).
     """)
 
-  /// The checker's verdict on a credential is there.
+  /// The checker's verdict on a credential has arrived.
   static let credentialChecked = MessageID(
     "CredentialChecked", "0f3c8b5e7a914d62b8d1c46f2e7a9035", "A credential was checked",
     """
@@ -71,7 +71,7 @@ extension MessageID {
     The checker's own lines are in journalctl -u 'earshot-check@*'.
     """)
 
-  /// Credentials are to be checked, and there is no checker.
+  /// Checking is enabled, and there is no checker.
   static let checkerMissing = MessageID(
     "CheckerMissing", "c45a7f1e938b4d06b2f9e6713d80ac5b", "There is no credential checker",
     """
@@ -80,7 +80,7 @@ extension MessageID {
     The credentials are checked when the checker is there. Without Check=yes none is checked.
     """)
 
-  /// Every id of the verifier alone.
+  /// All message IDs of the verifier only.
   static let verifier: [MessageID] = [
     .verifierStarted, .verifierStopped, .storeDegraded, .storeRestored, .storeFull, .storeCrowded,
     .credentialChecked, .checkFailed, .checkerMissing,

@@ -4,9 +4,9 @@ import Radio
 
 /// Decides which transfers and warnings about phones the verifier writes to the journal.
 ///
-/// Each phone has a number of transfers in a minute, and the same number of warnings that belong to no written
-/// transfer, so its ordinary transfers cannot hide a failure. Either all lines of a transfer are written or none: if
-/// the start was not written and the end must be, the start is written before it.
+/// Each phone has a number of transfers per minute, and the same number of warnings outside of written transfers, so
+/// its ordinary transfers cannot hide a failure. All lines of a transfer are written, or none. If only the end must be
+/// written, the start is written before it.
 struct TransferJournal {
   private struct Key: Hashable {
     enum Kind { case transfer, warning }
@@ -16,10 +16,10 @@ struct TransferJournal {
   }
 
   private var budget: RateLimiter<Key>
-  /// Numbers of the transfers whose start was not written. The list of transfers bounds them.
+  /// Numbers of the transfers whose start was not written, bounded by the list of transfers.
   private var unwritten: Set<Int> = []
 
-  /// - Parameter perPeer: transfers of one phone that are written in a minute, and warnings about it.
+  /// - Parameter perPeer: transfers of one phone that are written per minute, and warnings about it.
   init(perPeer: Int) {
     budget = RateLimiter(perMinute: perPeer, capacity: 64)
   }
@@ -32,12 +32,12 @@ struct TransferJournal {
   /// Number of transfers and warnings that were not written.
   var total: UInt64 { budget.total }
 
-  /// Returns the number of those that were not written since the last call.
+  /// Returns the number of lines omitted since the last call.
   mutating func takeLeftOut() -> UInt64 { budget.takeSuppressed() }
 
-  /// Notes that a transfer begins.
+  /// Records the start of a transfer.
   ///
-  /// - Returns: whether its start is to be written, and all its other lines with it.
+  /// - Returns: whether the start and all other lines of it are written.
   mutating func begin(_ number: Int, of peer: BluetoothAddress?, at now: Instant) -> Bool {
     let isWritten = budget.allow(Key(peer: peer, kind: .transfer), at: now)
     if !isWritten { unwritten.insert(number) }
@@ -47,16 +47,16 @@ struct TransferJournal {
   /// Whether the start of a transfer was written, in this run or in an earlier one.
   func writes(_ number: Int) -> Bool { !unwritten.contains(number) }
 
-  /// Notes that the start of a transfer is written late, before its end.
+  /// Records that the start of a transfer is written late, before its end.
   ///
   /// - Returns: false if it was written in time.
   mutating func catchUp(_ number: Int) -> Bool { unwritten.remove(number) != nil }
 
-  /// Whether a warning about a phone that belongs to no written transfer may be written.
+  /// Whether to write a warning about a phone outside of a written transfer.
   mutating func warns(of peer: BluetoothAddress?, at now: Instant) -> Bool {
     budget.allow(Key(peer: peer, kind: .warning), at: now)
   }
 
-  /// Forgets a transfer that is no longer in the list.
+  /// Removes a transfer that is no longer listed.
   mutating func forget(_ number: Int) { unwritten.remove(number) }
 }

@@ -4,7 +4,7 @@ import Loop
 import Store
 import Transfers
 
-/// What a vault wants done on the disk.
+/// Disk operations of the credential store.
 extension VaultKeeper {
   typealias Opened = Result<(spool: RecordSpool, found: CredentialVault.Found), StoreError>
 
@@ -38,7 +38,7 @@ extension VaultKeeper {
     }
   }
 
-  /// Opens the spool, looks into it, and sets numbers aside for this run.
+  /// Opens the spool, inspects it, and reserves numbers for this run.
   nonisolated static func open(_ open: Opening, _ look: CredentialVault.Look) -> Opened {
     do throws(StoreError) {
       let spool = try open()
@@ -48,7 +48,7 @@ extension VaultKeeper {
       }
       var note = found.note
       let numbers = note.takeBlock()
-      // What the disk does not take now is tried again, and said, by the vault.
+      // If this write fails, the store retries and reports it.
       if (try? spool.write(note: note.bytes)) != nil { (found.note, found.numbers) = (note, numbers) }
       return .success((spool, found))
     } catch {
@@ -95,7 +95,7 @@ extension VaultKeeper {
     run({ () throws(StoreError) in try work(spool) }, then: then)
   }
 
-  /// Runs `work` on the disk, away from the loop.
+  /// Runs `work` on the disk, outside of the loop.
   private func run<Value: Sendable>(
     _ work: @escaping @Sendable () throws(StoreError) -> Value,
     then: @escaping @LoopActor (VaultKeeper, Result<Value, StoreError>) -> Void

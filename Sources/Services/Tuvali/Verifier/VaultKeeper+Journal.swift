@@ -2,7 +2,7 @@ import Journal
 import Store
 import Transfers
 
-/// What the journal says about kept credentials.
+/// Journal lines about stored credentials.
 extension VaultKeeper {
   func log(_ notice: CredentialVault.Notice) {
     switch notice {
@@ -25,7 +25,7 @@ extension VaultKeeper {
       "A credential waited too long for \(purpose) and is erased", .transfer("\(transfer.number)"))
   }
 
-  /// Says once where the key of the spool is from, and what does not look right about it.
+  /// Logs the origin of the spool's key once, and possible problems with it.
   func log(keyOf spool: RecordSpool) {
     let key = spool.key
     let origin: String =

@@ -6,8 +6,8 @@ import Loop
 import Store
 import Transfers
 
-/// Keeps received credentials until they are judged and fetched. A `CredentialVault` decides; the keeper carries out what
-/// it decides, on the disk away from the loop, and tells it what became of that, and what time it is.
+/// Stores received credentials until they are judged and fetched. A `CredentialVault` decides; this class performs its
+/// actions, disk operations outside of the loop, and reports results and time.
 @LoopActor
 public final class VaultKeeper {
   public typealias Opening = @Sendable () throws(StoreError) -> RecordSpool
@@ -23,7 +23,7 @@ public final class VaultKeeper {
 
   private(set) var vault: CredentialVault
   var spool: RecordSpool?
-  /// The names of the credentials of transfers, by the transfers' numbers.
+  /// Record names by number of the transfer.
   private var ids: [Int: SpoolID] = [:]
   private var transfers: [SpoolID: Transfer] = [:]
   private var askers: [Int: @LoopActor (StoreError?) -> Void] = [:]
@@ -32,9 +32,9 @@ public final class VaultKeeper {
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
 
   /// - Parameters:
-  ///   - disk: carries out `open` and all that is done with the spool; nil for the scheduler.
-  ///   - random: draws the names of files.
-  ///   - open: opens the spool, at the first need and again after a failure; nil keeps credentials in memory alone.
+  ///   - disk: worker for `open` and all operations on the spool; nil for the scheduler.
+  ///   - random: source of file names.
+  ///   - open: opens the spool when first needed, and again after a failure; nil stores credentials in memory only.
   public init(
     _ settings: VaultSettings = .init(), scheduler: any Scheduler, disk: (any Offloading)? = nil,
     clock: any WallClock = SystemWallClock(), random: any RandomSource = SystemRandom(), open: Opening? = nil
@@ -56,11 +56,11 @@ public final class VaultKeeper {
 
   // MARK: For the service
 
-  /// Names the list that credentials of an earlier run are put on.
+  /// Sets the list to which credentials of an earlier run are added.
   ///
   /// - Parameters:
   ///   - changed: called when `trouble` has changed.
-  ///   - restored: called for each credential that is restored and not judged yet.
+  ///   - restored: called for each restored credential without a verdict.
   func attach(
     _ list: TransferList, changed: @escaping @LoopActor () -> Void,
     restored: @escaping @LoopActor (Transfer) -> Void
@@ -75,10 +75,10 @@ public final class VaultKeeper {
     onRestored = restored
   }
 
-  /// Keeps a credential.
+  /// Stores a credential.
   ///
-  /// - Parameter then: called on the loop when the credential survives a loss of power, or with the reason why it is not
-  ///   kept: there is no room. A disk that fails or hangs is no reason: the credential is then kept in memory.
+  /// - Parameter then: called on the loop when the credential is durable, or with an error if there is no capacity. If
+  ///   the disk fails or hangs, the credential is stored in memory without an error.
   func put(_ credential: [UInt8], of transfer: Transfer, then: @escaping @LoopActor (StoreError?) -> Void) {
     let peer = transfer.peer?.description ?? ""
     let record: CredentialRecord
@@ -93,9 +93,9 @@ public final class VaultKeeper {
     handle(.put(id, record, asker: asker(then)))
   }
 
-  /// Notes that a credential is accepted; it is kept until a program fetches it.
+  /// Records that a credential is accepted. It is stored until a program fetches it.
   ///
-  /// - Parameter then: called when that survives a loss of power, or the disk is in trouble.
+  /// - Parameter then: called when this is durable, or the disk fails.
   func accept(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {
     guard let id = ids[transfer.number] else { return then() }
     handle(.accept(id, asker: asker { _ in then() }))
@@ -103,24 +103,24 @@ public final class VaultKeeper {
 
   /// Stores the checker's verdict beside its credential.
   ///
-  /// - Returns: false if there is no room for it, or no such credential: the verdict is not kept over a restart, and its document has
-  ///   to go from memory.
+  /// - Returns: false if there is no capacity for it, or no such credential. The verdict is then not stored over a
+  ///   restart, and its document must be dropped from memory.
   func note(_ verdict: CheckVerdict, of transfer: Transfer) -> Bool {
     guard let id = ids[transfer.number], vault.hasRoom(forVerdict: verdict.document.count, of: id) else { return false }
-    // What another attempt may mend is not kept: the credential is checked again at the next start.
+    // A failed check is not stored, so that the credential is checked again at the next start.
     if verdict.failure == nil { handle(.verdict(id, verdict.document)) }
     return true
   }
 
-  /// Erases a credential: it is not wanted any more, or its wallet never heard of its success.
+  /// Erases a credential that is no longer needed, or whose wallet was not notified of success.
   ///
-  /// - Parameter then: called when it does not come back after a loss of power, or the disk is in trouble.
+  /// - Parameter then: called when the removal is durable, or the disk fails.
   func remove(_ transfer: Transfer, then: @escaping @LoopActor () -> Void = {}) {
     guard let id = ids[transfer.number] else { return then() }
     handle(.remove(id, asker: asker { _ in then() }))
   }
 
-  /// Restores the credentials of an earlier run, as transfers that wait for their verdict or to be fetched. This waits for
+  /// Restores the credentials of an earlier run, as transfers that wait for their verdict or to be fetched. Blocks on
   /// the disk.
   func restore() {
     for action in vault.handle(.start, at: scheduler.now, date: clock.seconds) {
@@ -130,25 +130,25 @@ public final class VaultKeeper {
     timer.set(vault.deadline)
   }
 
-  /// Restores the same away from the loop. `whenIdle` says when that is done; a disk that hangs holds nothing up, and what it has
-  /// comes when it answers.
+  /// Restores the credentials of an earlier run outside of the loop. `whenIdle` reports the end. A hanging disk blocks
+  /// nothing; its credentials are restored when it answers.
   func begin() { handle(.start) }
 
-  /// Calls `then` when nothing is to be done on the disk except what it refused, after `limit` at the latest.
+  /// Calls `then` when no disk operation is due except failed ones, or after `limit`.
   public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     handle(.awaitIdle(asker: asker { _ in then() }, limit: limit))
   }
 
-  /// What is wrong with keeping credentials over a restart; nil when nothing is.
+  /// Worst problem of storing credentials over a restart; nil if there is none.
   public var trouble: StoreError? { vault.trouble }
 
-  /// The same for `systemctl status`: a few words; empty when nothing is wrong.
+  /// Short sentence for `systemctl status`; empty if there is no problem.
   public var troubleInShort: String { vault.troubleInShort }
 
-  /// How many credentials are kept, and how many files are still to be erased.
+  /// Number of stored credentials, and of files to be erased.
   var kept: (waiting: Int, erasing: Int) { vault.kept }
 
-  // MARK: The vault
+  // MARK: The store
 
   func handle(_ event: CredentialVault.Event) {
     for action in vault.handle(event, at: scheduler.now, date: clock.seconds) { perform(action) }
@@ -157,7 +157,7 @@ public final class VaultKeeper {
     timer.set(vault.deadline)
   }
 
-  /// Lets the transfers tell since when their credentials wait, and until when.
+  /// Updates since when the credentials of transfers wait, and until when.
   private func showWaiting() {
     for (id, transfer) in transfers {
       let kept = vault.entries[id].flatMap { transfer.text == nil || $0.status == .unwanted ? nil : $0 }

@@ -3,8 +3,7 @@ import Common
 import Store
 import Transfers
 
-/// What the verifier remembers beside the credentials, in the note of its spool.
-///
+/// Persistent data of the verifier beside the credentials, in the note of its spool.
 /// | bytes | field |
 /// |---|---|
 /// | 1 | version, 1 |
@@ -12,12 +11,12 @@ import Transfers
 /// | 8 | running time, in seconds, big endian |
 struct VaultNote: Hashable, Sendable {
   static let version: UInt8 = 1
-  /// So many numbers are set aside at a time. What is not used of them when the service ends is never used.
+  /// Numbers reserved at a time. Unused ones are lost at the end of the service.
   static let block: UInt64 = 1000
 
   var numbers: UInt64 = 1
-  /// For how many seconds the service has run, in all its runs: time that nobody can set. When the power is lost, what has
-  /// passed since the note was written is not counted.
+  /// Total running time of the service in seconds, independent of settable clocks. A loss of power drops the time since
+  /// the last write of the note.
   var running: UInt64 = 0
 
   init() {}
@@ -39,19 +38,19 @@ struct VaultNote: Hashable, Sendable {
     return writer.bytes
   }
 
-  /// Sets numbers aside.
+  /// Reserves numbers.
   ///
-  /// - Returns: those that are free when the note is written.
+  /// - Returns: the numbers that are free once the note is written.
   mutating func takeBlock() -> Range<Int> {
     let first = numbers
     numbers += Self.block
     return Int(clamping: first)..<Int(clamping: numbers)
   }
 
-  /// The note in a spool. Where it is damaged or missing, the records in the spool say the least that it said.
+  /// Reads the note of a spool. If it is damaged or missing, minimum values are derived from the records.
   ///
-  /// - Parameter stray: a number where free ones begin for certain, for a note that is lost.
-  /// - Throws: what the disk says.
+  /// - Parameter stray: returns a number from which all are certainly free, for a lost note.
+  /// - Throws: errors of the disk.
   static func read(
     from spool: RecordSpool, _ records: [CredentialRecord], stray: () -> UInt64
   ) throws(StoreError) -> VaultNote {
@@ -59,7 +58,7 @@ struct VaultNote: Hashable, Sendable {
     do throws(StoreError) {
       if let reading = try spool.note() {
         do throws(WireError) { note = try VaultNote(reading: reading.value) } catch { note.numbers = stray() }
-        // The one that is damaged set one more block aside at most.
+        // The damaged note has reserved at most one more block.
         if reading.damage != nil { note.numbers += block }
       }
     } catch {

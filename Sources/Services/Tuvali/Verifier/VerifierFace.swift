@@ -3,7 +3,7 @@ import DBus
 import Loop
 import Transfers
 
-/// The verifier on the bus: `org.earshot.Verifier1`, and a `Credential1` object below it for each transfer.
+/// D-Bus adaptor of the verifier: `org.earshot.Verifier1`, and a `Credential1` object below it for each transfer.
 @LoopActor
 public final class VerifierFace {
   public nonisolated static let interfaceName = "org.earshot.Verifier1"
@@ -27,7 +27,7 @@ public final class VerifierFace {
       refused: { [weak self] in self?.announce($0) })
   }
 
-  /// The signal names the transfer only: its content is fetched by programs that may see it.
+  /// Emits a signal with the path of the transfer only. Programs that may see its content fetch it.
   private func announce(_ signal: String, _ transfer: Transfer) {
     object.emit(Self.interfaceName, signal, [.objectPath(transfers.path(of: transfer))])
   }
@@ -36,7 +36,7 @@ public final class VerifierFace {
     object.emit(Self.interfaceName, "WalletRefused", [.string(refusal.code), .string(refusal.sentence)])
   }
 
-  /// What can be done with the verifier's transfers.
+  /// Actions on the verifier's transfers.
   public static func actions(_ service: VerifierService) -> CredentialActions {
     CredentialActions(
       decide: { [weak service] in service?.decide($0, accepted: $1, then: $2) ?? false },

@@ -3,9 +3,9 @@ import Journal
 import Loop
 import Transfers
 
-/// What the service does with the checker's verdicts.
+/// Handling of the checker's verdicts.
 extension VerifierService {
-  /// What is wrong with checking credentials, and what to do, for a person; empty when nothing is.
+  /// Problem of checking credentials and remedy, for people; empty if there is none.
   public var checkerTrouble: String {
     if settings.decision == .check, !settings.check.isOn {
       return CheckPolicy.needsCheck
@@ -13,7 +13,7 @@ extension VerifierService {
     return checks.trouble
   }
 
-  /// Turns checking on or off, as the settings say; what is there and was not checked is checked.
+  /// Turns checking on or off according to the settings. When turned on, checks the unchecked credentials.
   func applyCheckPolicy() {
     checks.turn(on: settings.check.isOn)
     for transfer in transfers.transfers where transfer.text != nil {
@@ -25,14 +25,14 @@ extension VerifierService {
     }
   }
 
-  /// Checks the credentials again that found no checker.
+  /// Checks the credentials again for which there was no checker.
   func checkerReturned() {
     for transfer in transfers.transfers where transfer.text != nil {
       if case .done(let verdict) = transfer.check, case .missing? = verdict.failure { check(transfer) }
     }
   }
 
-  /// Has a credential checked, if the settings want it.
+  /// Checks a credential, if enabled in the settings.
   func check(_ transfer: Transfer) {
     checks.check(transfer) { [weak self] transfer, verdict in self?.take(verdict, on: transfer) }
   }
@@ -41,7 +41,7 @@ extension VerifierService {
     guard transfer.text != nil else { return }
     let decision = decision(on: verdict, of: transfer)
     var shown = verdict
-    // A credential that is rejected now is erased: nothing of it is written.
+    // A credential that is rejected now is erased, so its verdict is not written.
     if decision != false, !vault.note(verdict, of: transfer) { shown.forgetClaims() }
     transfer.note(.done(shown))
     measureRoom()
@@ -71,7 +71,7 @@ extension VerifierService {
       Log.shared.notice(
         "The credential is \(summary)", id: .credentialChecked, .transfer("\(transfer.number)"), .protocolName("tuvali")
       )
-    // That there is no checker is in the journal already.
+    // The missing checker is already in the journal.
     case .missing?: break
     case let failure?:
       Log.shared.warning(

@@ -1,5 +1,5 @@
 extension VerifierService {
-  /// What the service keeps for those who are connected; nothing of it outlives their links.
+  /// State of connected peers, which is dropped with their links.
   struct Held: Hashable {
     var links = 0
     var waitingLinks = 0

@@ -19,7 +19,7 @@ extension VerifierService: Service {
     share(configuration[RadioSettings.self])
   }
 
-  /// Without a checker, and without `Check=yes`, no credential is accepted by its verdict.
+  /// Without `Check=yes` and a checker, `Decision=check` accepts no credential.
   public nonisolated static func problems(with configuration: Configuration) -> [String] {
     let settings = configuration[Settings.self]
     if settings.decision == .check, !settings.check.isOn { return [CheckPolicy.needsCheck] }
@@ -27,7 +27,7 @@ extension VerifierService: Service {
     return [SocketChecker.absence(at: settings.check.socket)]
   }
 
-  /// Every wallet that may have a session finds a link. They come one after the other, so one link is kept free at a time.
+  /// Reserves links for all session slots. Wallets connect one after the other, so one link is kept free at a time.
   private nonisolated static func share(_ radio: RadioSettings) -> LinkShare {
     LinkShare(needs: Settings.links(of: radio), spare: 1, may: 64, priority: 10)
   }
@@ -51,7 +51,7 @@ extension VerifierService: Service {
     return service
   }
 
-  /// Without a place to keep credentials the kiosk serves all the same, and says so.
+  /// Without a state directory the kiosk still serves wallets, and reports the problem.
   private static func vault(_ settings: Settings, _ context: ServiceContext) -> VaultKeeper {
     let directory = context.stateDirectory
     var limits = RecordSpool.Limits()

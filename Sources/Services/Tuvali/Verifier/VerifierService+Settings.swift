@@ -3,30 +3,29 @@ import Hosting
 import Tuvali
 
 extension VerifierService {
-  /// Section `[Verifier]`. What the engine or the vault does has its default there.
+  /// Section `[Verifier]`. Defaults of the engine and the credential store are set there.
   public struct Settings: SettingsSection {
-    /// What answers the wallet when its credential is here: a local program, the service itself, or the service by the checker's
-    /// verdict.
+    /// Source of the verdict: a local program, the service itself, or the service by the checker's verdict.
     public enum Decision: String, Sendable, CaseIterable { case client, accept, check }
 
-    /// Whether the verifier waits for wallets as soon as the service starts.
+    /// Whether the verifier waits for wallets from the start of the service.
     public var enabled = false
     public var engine: VerifierEngine.Configuration
-    /// Served and advertised at the same time; no two with one service UUID. Never empty.
+    /// Dialects that are served and advertised together; no two share a service UUID. Never empty.
     public var dialects: [Dialect]
-    /// How often each of their advertisements is sent.
+    /// Interval of each dialect's advertisement.
     public var advertisingInterval: Duration
     public var decision: Decision
     public var check = CheckPolicy()
-    /// Transfers that are kept, those under way included.
+    /// Maximum listed transfers, including those in progress.
     public var keptTransfers: Int
-    /// Links that may be there at one time, whoever is behind them.
+    /// Maximum links of all peers.
     public var links = 64
-    /// Those of one address: a second one comes before the end of the first is known.
+    /// Maximum links per address: a second one may arrive before the end of the first is known.
     public var linksPerPeer = 2
-    /// How long and how much the vault keeps.
+    /// Limits on stored credentials.
     public var vault = VaultSettings()
-    /// Warnings in the journal about one peer in a minute, and other lines about it. The house's `[Log]` says how many.
+    /// Warnings and other journal lines per peer and minute, from section `[Log]`.
     public var linesPerPeer = LogSettings().linesPerPeer
 
     public init() { self.init(engine: .init(name: "OVPMOSIP")) }
@@ -45,7 +44,7 @@ extension VerifierService {
     /// Maximum number of links of wallets on this adapter. One link is left for a newcomer or for another service.
     static func links(of radio: RadioSettings) -> Int { max(1, radio.links - 1) }
 
-    /// The settings that a configuration holds for the verifier.
+    /// Reads the settings of the verifier from a configuration.
     public init(_ configuration: Configuration) {
       self = configuration[Settings.self]
       linesPerPeer = configuration[LogSettings.self].linesPerPeer

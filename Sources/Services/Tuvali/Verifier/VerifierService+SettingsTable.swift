@@ -8,8 +8,8 @@ extension VerifierService.Settings {
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
 
-  /// The credentials that wait, with their verdicts; what is being received: of each visit a frame, the same decrypted, and the same
-  /// inflated; and what is being checked.
+  /// Maximum memory in bytes: waiting credentials with their verdicts; per session a frame, its decrypted and its
+  /// inflated form; and credentials being checked.
   public var memory: Int {
     vault.maximumBytes + engine.visitors * 3 * engine.credentialLimit
       + (check.isOn ? CheckQueue.width * (engine.credentialLimit + 8 * CheckReply.limit) : 0)

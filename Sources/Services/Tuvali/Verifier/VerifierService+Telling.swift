@@ -4,7 +4,7 @@ import Radio
 import Transfers
 import Tuvali
 
-/// What the engine tells of its visits, as transfers and in the journal.
+/// Reports of the engine's sessions, as transfers and in the journal.
 extension VerifierService {
   func tell(_ notice: VerifierEngine.Notice, of link: LinkID) {
     switch notice {
@@ -41,7 +41,7 @@ extension VerifierService {
       "A phone was refused. \(refusal.sentence)", id: .transferRefused, .link(link), .protocolName("tuvali"))
   }
 
-  /// Writes to the journal that credentials wait for an operator, or that there is capacity again.
+  /// Logs that credentials wait for an operator, or that there is capacity again.
   func log(_ load: CredentialCapacity.Load, after before: CredentialCapacity.Load.Kind) {
     guard loadLines.allow(load.kind, at: scheduler.now) else { return }
     switch load.kind {
@@ -78,7 +78,7 @@ extension VerifierService {
     receptions.call(transfer)
     check(transfer)
     if settings.decision == .accept {
-      // After the report that is being sent in this very turn.
+      // After the transfer report that is sent in this loop iteration.
       scheduler.soon { [weak self] in _ = self?.decide(transfer, accepted: true) }
     }
   }
@@ -104,7 +104,7 @@ extension VerifierService {
       .protocolName("tuvali"))
   }
 
-  /// Whether a session that ended with this error counts against its peer. A refused session does not.
+  /// Whether a session that ended with this error counts against its peer. A rejected session does not.
   private static func isHeldAgainstPeer(_ reason: TuvaliError.Reason) -> Bool {
     switch reason {
     case .stopped, .busy, .noCapacity, .peerEnded: false
@@ -129,14 +129,14 @@ extension VerifierService {
 
   // MARK: The journal
 
-  /// Whether a warning may be written about the phone of a link, outside any transfer.
+  /// Whether to write a warning about the phone of a link outside of any transfer.
   private func mayWarn(of link: LinkID) -> Bool {
     guard journal.warns(of: addresses[link], at: scheduler.now) else { return false }
     writeLeftOut()
     return true
   }
 
-  /// Whether a line may be written that ends a transfer. Where its start was not written, the end counts as a warning about the phone,
+  /// Whether to write the end of a transfer. If its start was not written, the end counts as a warning about the phone,
   /// and the start is written before it.
   private func mayEnd(_ transfer: Transfer, of link: LinkID) -> Bool {
     guard journal.writes(transfer.number) || mayWarn(of: link) else { return false }
@@ -153,7 +153,7 @@ extension VerifierService {
       .transfer("\(transfer.number)"), .protocolName("tuvali"), .dialect(transfer.dialect))
   }
 
-  /// Writes how many transfers and warnings were left out, before the next line.
+  /// Logs the number of omitted transfers and warnings before the next line.
   private func writeLeftOut() {
     let count = journal.takeLeftOut()
     guard count > 0 else { return }

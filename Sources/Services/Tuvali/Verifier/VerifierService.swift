@@ -8,16 +8,16 @@ import Radio
 import Transfers
 import Tuvali
 
-/// The verifier: waits for wallets and receives their credentials, several at a time. One engine, one radio.
+/// Verifier service: receives credentials of several wallets at a time. It has one engine and one radio.
 @LoopActor
 public final class VerifierService {
   public enum State: String, Sendable {
     case stopped
-    /// Nobody is being served.
+    /// No wallet is being served.
     case waiting
     /// Wallets are being served.
     case serving
-    /// Nobody is being served or invited: there is no room for a credential.
+    /// No wallet is being served or invited, because there is no capacity for a credential.
     case full
   }
 
@@ -32,14 +32,14 @@ public final class VerifierService {
   private var server: (any GATTServer)?
   private var advertisements: [Registration] = []
   private(set) var addresses: [LinkID: BluetoothAddress] = [:]
-  /// The transfers of those who are being served.
+  /// Transfers of the wallets being served.
   var visits: [LinkID: Transfer] = [:]
   private var statusWatch: Registration?
-  /// While a session slot is in use, other services leave the radio channel to its wallet.
+  /// Inhibits other services' radio use while a session slot is in use.
   private var quiet: Registration?
-  /// The link to which the last verification status was handed to the radio.
+  /// Link to which the last verification status was queued.
   private var sentStatus: LinkID?
-  /// What the engine was told of the room.
+  /// Capacity last reported to the engine.
   private var knownRoom: VerifierEngine.Room?
   /// The load that was last written to the journal.
   private var knownLoad = CredentialCapacity.Load.Kind.normal
@@ -49,9 +49,9 @@ public final class VerifierService {
   var lostPlaces = LostPlaces()
   /// Limits the journal lines about each phone.
   var journal: TransferJournal
-  /// Links that were cut as they came, because there were too many.
+  /// Number of links that were cut at once because of a limit.
   private(set) var refusedLinks = 0
-  /// Credentials that were turned away because too many, or too large ones, wait.
+  /// Number of credentials rejected for lack of capacity.
   private(set) var storeFull = 0
   private let changes = Observers<Void>()
   let receptions = Observers<Transfer>()
@@ -61,10 +61,10 @@ public final class VerifierService {
   private var announcedRefusals = RateLimiter<String>(perMinute: VerifierService.refusalsPerMinute, capacity: 8)
 
   /// - Parameters:
-  ///   - vault: where credentials wait for their verdict; nil for memory alone. What an earlier run left in it is restored
-  ///     when the faces are there: `restore`.
-  ///   - checker: checks credentials, where the settings want it.
-  ///   - numbers: where the transfers' numbers are from.
+  ///   - vault: store of credentials; nil for memory only. `restore` restores credentials of an earlier run, after the
+  ///     D-Bus adaptors exist.
+  ///   - checker: checks credentials, if enabled in the settings.
+  ///   - numbers: source of the transfers' numbers.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: VaultKeeper? = nil,
     checker: (any CredentialChecker)? = nil,
@@ -104,7 +104,7 @@ public final class VerifierService {
     measureRoom()
   }
 
-  // MARK: For the house
+  // MARK: For the host
 
   public var state: State {
     guard engine.isStarted else { return .stopped }
@@ -112,17 +112,17 @@ public final class VerifierService {
     return room.isNone ? .full : .waiting
   }
 
-  /// How many wallets are being served.
+  /// Number of wallets being served.
   public var visitors: Int { engine.visitors.count }
 
-  /// What is wrong with keeping credentials, and what to do, for a person; empty when nothing is.
+  /// Problem of storing credentials and remedy, for people; empty if there is none.
   public var storage: String {
     if let trouble = vault.trouble { return trouble.sentence }
     return capacity.load.sentence
   }
 
-  /// The text of the QR code, in the first dialect's form; empty while nobody is invited: the verifier is stopped, the radio
-  /// does not work, or there is no room for a credential.
+  /// Text of the QR code, in the form of the first dialect. Empty while no wallet is invited: the verifier is stopped,
+  /// the radio does not work, or there is no capacity for a credential.
   public var connectionURI: String {
     guard radio.status.state != .waiting else { return "" }
     let form = settings.dialects.first?.invitationForm ?? .uri
@@ -131,9 +131,9 @@ public final class VerifierService {
 
   public var counters: VerifierEngine.Counters { engine.counters }
 
-  /// Calls `changed` after each change of the state, the URI or the counters, `received` with each transfer whose
-  /// credential is here, `checked` with each whose verdict is here, and `refused` for refused phones: `refusalsPerMinute` of each code
-  /// at most.
+  /// Registers observers. `changed` is called after each change of state, URI or counters, and `received` with each
+  /// transfer whose credential has arrived. `checked` is called with each transfer that has a verdict of the checker,
+  /// and `refused` for refused phones, at most `refusalsPerMinute` times per code.
   public func observe(
     changed: @escaping @LoopActor () -> Void, received: @escaping @LoopActor (Transfer) -> Void,
     checked: @escaping @LoopActor (Transfer) -> Void = { _ in },
@@ -152,13 +152,14 @@ public final class VerifierService {
     if announcedRefusals.allow(refusal.code, at: scheduler.now) { refusals.call(refusal) }
   }
 
-  /// The credentials that an earlier run received and nobody judged, or nobody took.
+  /// Restores credentials of an earlier run that were not judged or not fetched.
   public func restore() {
     vault.restore()
     changed()
   }
 
-  /// One that waits is there, maybe long after the start: programs that listen are told as of a new one.
+  /// Handles a restored credential without a verdict, maybe long after the start. Programs are notified as of a new
+  /// one.
   private func restored(_ transfer: Transfer) {
     receptions.call(transfer)
     if transfer.check == .none { check(transfer) }
@@ -169,7 +170,7 @@ public final class VerifierService {
     }
   }
 
-  /// Starts to wait for wallets; does nothing when it waits already.
+  /// Starts to wait for wallets, unless started.
   ///
   /// - Returns: the connection URI.
   public func start() -> String {
@@ -182,7 +183,7 @@ public final class VerifierService {
     return connectionURI
   }
 
-  /// Leaves the air; a transfer under way fails.
+  /// Stops advertising; transfers in progress fail.
   public func stop() {
     guard state != .stopped else { return }
     handle(.stop)
@@ -193,7 +194,7 @@ public final class VerifierService {
     Log.shared.notice("No longer waiting for wallets", id: .verifierStopped, .protocolName("tuvali"))
   }
 
-  /// Takes on what can change while it runs; the next visit is governed by it.
+  /// Applies settings that can change at run time, for later sessions.
   public func apply(_ settings: Settings) {
     let dialects = self.settings.dialects
     self.settings = settings
@@ -206,12 +207,11 @@ public final class VerifierService {
     changed()
   }
 
-  /// Tells the wallet the verdict, if it is still there, and notes it in any case. A credential that is rejected is erased
-  /// at once, one that is accepted as soon as it was taken.
+  /// Records a verdict, and notifies the wallet if it is connected. A rejected credential is erased at once, an
+  /// accepted one once it is fetched.
   ///
-  /// - Parameter then: called when the verdict would survive a loss of power, or the disk is in trouble, which the vault
-  ///   then says.
-  /// - Returns: false where there is no credential to judge, or it was judged before.
+  /// - Parameter then: called when the verdict is durable, or the disk fails, as the store then reports.
+  /// - Returns: false if there is no credential to judge, or it was judged before.
   public func decide(
     _ transfer: Transfer, accepted: Bool, then: @escaping @LoopActor () -> Void = {}
   ) -> Bool {
@@ -232,7 +232,7 @@ public final class VerifierService {
     return true
   }
 
-  /// A client was given the credential of a transfer. If it is accepted, nobody needs it any more.
+  /// Records that a program has fetched the credential of a transfer. An accepted one is erased.
   public func taken(_ transfer: Transfer) {
     transfer.take()
     guard transfer.state == .accepted else { return }
@@ -243,26 +243,26 @@ public final class VerifierService {
 
   /// Ends the link of a transfer.
   ///
-  /// - Returns: false where there is none.
+  /// - Returns: false if there is none.
   public func disconnect(_ transfer: Transfer) -> Bool {
     guard let link = link(of: transfer) else { return false }
     handle(.dismissed(link))
     return true
   }
 
-  /// The link of a transfer whose wallet is being served; nil where it is gone.
+  /// Link of a transfer whose wallet is being served; nil if it has ended.
   private func link(of transfer: Transfer) -> LinkID? { visits.first { $0.value === transfer }?.key }
 
-  // MARK: Room
+  // MARK: Capacity
 
-  /// The stored credentials and the remaining capacity.
+  /// Stored credentials and remaining capacity.
   private var capacity: CredentialCapacity {
     CredentialCapacity(of: transfers.transfers, settings, bytes: vault.settings.maximumBytes)
   }
 
   private var room: VerifierEngine.Room { capacity.room }
 
-  /// Tells the engine how much room there is, when that has changed.
+  /// Reports changed capacity to the engine.
   func measureRoom() {
     let capacity = capacity
     if capacity.load.kind != knownLoad {
@@ -276,7 +276,7 @@ public final class VerifierService {
     let wasNone = knownRoom?.isNone ?? false
     knownRoom = room
     handle(.room(room))
-    // While the verifier is started, the invitation comes or goes as well, which is told.
+    // If the verifier is started, the changed invitation causes a notification.
     if room.isNone != wasNone, !engine.isStarted { changed() }
   }
 
@@ -289,11 +289,11 @@ public final class VerifierService {
 
   private func afterEvent() {
     timer.set(engine.deadline)
-    // A person who chooses a card needs no quiet, and may take minutes.
+    // A person may choose a card for minutes, which needs no radio inhibit.
     if engine.slotsInUse == 0 { quiet = nil } else if quiet == nil { quiet = radio.askForQuiet() }
   }
 
-  /// Carries the actions out, in order.
+  /// Performs the actions in order.
   private func perform(_ actions: [VerifierEngine.Action]) {
     for action in actions {
       switch action {
@@ -313,7 +313,8 @@ public final class VerifierService {
   }
 
   private func advertise(_ invitation: Invitation) {
-    // The old ones go first, so that the new ones get their slots; the radio shows the change of one turn together.
+    // The old advertisements are removed first, to free their slots. The radio applies the changes of one loop
+    // iteration together.
     advertisements = []
     advertisements = settings.dialects.compactMap { dialect in
       do throws(RadioError) {
@@ -335,7 +336,7 @@ public final class VerifierService {
     vault.put(credential, of: transfer) { [weak self] error in
       guard let self else { return }
       if let error { return refuse(link, error.sentence) }
-      // Where the link went meanwhile the wallet never heard of its success: it will come again.
+      // If the link has ended meanwhile, the wallet was not notified of success and will retry.
       guard visits[link] === transfer, !transfer.state.isEnd else { return vault.remove(transfer) }
       let isProvisional = !capacity.mayKeepUnjudged(credential.count)
       transfer.receive(credential, isProvisional: isProvisional)
@@ -344,7 +345,7 @@ public final class VerifierService {
     }
   }
 
-  /// There is no room for what was received.
+  /// Reports to the engine that there is no capacity for a received credential.
   private func refuse(_ link: LinkID, _ why: String) {
     storeFull += 1
     handle(.kept(link, TuvaliError(.verifierUnknown, .noCapacity, why)))

@@ -1,13 +1,13 @@
 import Tuvali
 
-/// Why a phone was refused, for the person in front of the screen. It does not identify the phone.
+/// Reason why a phone was refused, for the person at the screen. It does not identify the phone.
 public struct WalletRefusal: Hashable, Sendable {
-  /// A stable word: `wrongCode`, `busy` or `full`.
+  /// Stable code: `wrongCode`, `busy` or `full`.
   public let code: String
-  /// What happened and what to do.
+  /// Description and remedy.
   public let sentence: String
 
-  /// The refusal that ended a session with this error; nil if the verifier did not refuse the wallet.
+  /// Makes the refusal for the error of a session; nil if the verifier did not refuse the wallet.
   init?(_ error: TuvaliError, _ settings: VerifierService.Settings) {
     switch error.reason {
     case .wrongCode: self.init(.wrongCode, settings)

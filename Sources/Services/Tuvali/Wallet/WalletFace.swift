@@ -4,7 +4,7 @@ import Loop
 import Transfers
 import Tuvali
 
-/// The wallet on the bus: `org.earshot.Wallet1`, and a `Credential1` object below it for each transfer.
+/// D-Bus adaptor of the wallet: `org.earshot.Wallet1`, and a `Credential1` object below it for each transfer.
 @LoopActor
 public final class WalletFace {
   public nonisolated static let interfaceName = "org.earshot.Wallet1"
@@ -22,13 +22,13 @@ public final class WalletFace {
       manager: manager)
   }
 
-  /// What can be done with the wallet's transfers.
+  /// Actions on the wallet's transfers.
   public static func actions(_ service: WalletService) -> CredentialActions {
     CredentialActions(
       decide: { _, _, _ in false }, taken: { _ in }, disconnect: { [weak service] in service?.disconnect($0) ?? false })
   }
 
-  /// - Parameter path: where a transfer is found.
+  /// - Parameter path: returns the object path of a transfer.
   public static func interface(
     _ service: WalletService, path: @escaping @LoopActor (Transfer) -> ObjectPath
   ) -> Interface {
@@ -80,7 +80,7 @@ public final class WalletFace {
     ])
   }
 
-  /// A file may be on a disk that takes its time, or never answer: it is read away from the loop.
+  /// Sends a credential from a file. Reading it may block, so it happens outside of the loop.
   private static func sendFile(
     _ call: MethodCall, _ service: WalletService, _ path: @escaping @LoopActor (Transfer) -> ObjectPath
   ) {

@@ -35,7 +35,7 @@ extension WalletService: Service {
     [WalletFace(self, on: tree, manager: manager)]
   }
 
-  /// A wallet acts when it is called.
+  /// Does nothing: a wallet acts only on calls.
   public func begin() {}
 
   public func apply(_ configuration: Configuration) { apply(configuration[Settings.self]) }

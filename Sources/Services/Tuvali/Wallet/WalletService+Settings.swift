@@ -2,14 +2,14 @@ import Config
 import Tuvali
 
 extension WalletService {
-  /// Section `[Wallet]`. What the engine does has its default there.
+  /// Section `[Wallet]`. Defaults of the engine are set there.
   public struct Settings: SettingsSection {
-    /// Whether there is a wallet at all.
+    /// Whether the wallet is enabled.
     public var enabled = true
     public var engine: WalletEngine.Configuration
-    /// Transfers under way at one time.
+    /// Maximum transfers in progress.
     public var concurrentTransfers = 4
-    /// Transfers that are kept, those under way included.
+    /// Maximum listed transfers, including those in progress.
     public var keptTransfers = 16
 
     public init() { self.init(engine: .init()) }
@@ -26,7 +26,7 @@ extension WalletService.Settings {
   private static let credentialLimits = (1 << 10)...(64 << 20)
   private static let timeouts = Duration.seconds(1)...Duration.seconds(3_600)
 
-  /// Of each transfer the credential, the same compressed, and the same encrypted; and the files that are being read.
+  /// Maximum memory in bytes: per transfer the credential, its compressed and its encrypted form; and files being read.
   public var memory: Int { enabled ? (concurrentTransfers * 3 + 4) * engine.credentialLimit : 0 }
 
   public static let keys: [Setting<WalletService.Settings>] = [

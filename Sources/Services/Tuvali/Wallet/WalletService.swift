@@ -6,18 +6,18 @@ import Radio
 import Transfers
 import Tuvali
 
-/// The wallet: brings credentials to verifiers, a bounded number at a time.
+/// Wallet service: sends credentials to verifiers, a bounded number at a time.
 @LoopActor
 public final class WalletService {
-  /// How often each thing happened.
+  /// Event counters.
   public struct Counters: Hashable, Sendable {
     public var begun = 0
     public var accepted = 0
     public var rejected = 0
-    /// The verifier has the credential and gave no verdict.
+    /// The verifier has the credential and sent no verdict.
     public var undecided = 0
     public var failed = 0
-    /// Not begun: too many were under way.
+    /// Transfers rejected because of the limit.
     public var refused = 0
   }
 
@@ -34,7 +34,7 @@ public final class WalletService {
 
   /// - Parameters:
   ///   - random: makes the source of each transfer's key and nonce.
-  ///   - numbers: where the transfers' numbers are from.
+  ///   - numbers: source of the transfers' numbers.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings = .init(),
     random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() },
@@ -47,20 +47,20 @@ public final class WalletService {
     transfers = TransferList(limit: settings.keptTransfers, scheduler: scheduler, numbers: numbers)
   }
 
-  /// Takes on what can change while it runs; the next transfer is governed by it.
+  /// Applies settings that can change at run time, for later transfers.
   public func apply(_ settings: Settings) {
     self.settings = settings
     transfers.limit = settings.keptTransfers
   }
 
-  /// Transfers under way.
+  /// Number of transfers in progress.
   public var active: Int { sessions.count }
 
-  /// Brings `credential` (UTF-8) to the verifier whose QR code says `invitation`.
+  /// Sends `credential` (UTF-8) to the verifier with `invitation` in its QR code.
   ///
-  /// - Returns: the transfer, which has just begun.
-  /// - Throws: what can be said at once: an invitation that is none, a credential that is empty, too large or not text,
-  ///   too many transfers under way.
+  /// - Returns: the new transfer.
+  /// - Throws: an error for an invalid invitation, a credential that is empty, too large or not text, or too many
+  ///   transfers in progress.
   public func send(_ invitation: String, _ credential: [UInt8]) throws(TuvaliError) -> Transfer {
     guard sessions.count < settings.concurrentTransfers else {
       counters.refused += 1
@@ -95,16 +95,16 @@ public final class WalletService {
     onChange()
   }
 
-  /// Ends a transfer under way.
+  /// Ends a transfer in progress.
   ///
-  /// - Returns: false where it has ended already.
+  /// - Returns: false if it has ended already.
   public func disconnect(_ transfer: Transfer) -> Bool {
     guard let session = sessions[transfer.number], session.transfer === transfer else { return false }
     session.stop()
     return true
   }
 
-  /// Ends everything under way.
+  /// Ends all transfers in progress.
   public func stop() {
     for session in sessions.values { session.stop() }
   }

@@ -5,7 +5,7 @@ import Radio
 import Transfers
 import Tuvali
 
-/// One transfer of the wallet: its engine, its scan, its link.
+/// One transfer of the wallet: engine, scan and link.
 @LoopActor
 final class WalletSession {
   let transfer: Transfer
@@ -80,7 +80,7 @@ final class WalletSession {
     }
   }
 
-  /// The radio refused at once. The engine hears of it in a turn of its own, as of everything else.
+  /// Reports an immediate error of the radio to the engine, in the next loop iteration.
   private func refused(_ error: RadioError) {
     scheduler.soon { [weak self] in self?.handle(.radioRefused(error.sentence)) }
   }
@@ -119,7 +119,7 @@ final class WalletSession {
     body(characteristic)
   }
 
-  // MARK: What happens
+  // MARK: Events
 
   private func tell(_ notice: WalletEngine.Notice) {
     switch notice {

@@ -26,7 +26,7 @@ extension MeshFace {
     ]
   }
 
-  /// A file may be on a disk that takes its time, or never answer: it is read away from the loop.
+  /// Sends a file. Reading it may block, so it happens outside of the loop.
   private static func sendFile(_ call: MethodCall, _ service: MeshService) {
     let texts = call.arguments.dropFirst().compactMap(\.asString)
     guard let file = call.arguments.first?.asDescriptor, texts.count == 3 else {

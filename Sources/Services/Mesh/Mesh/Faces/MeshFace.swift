@@ -5,7 +5,7 @@ import Loop
 import MeshNaming
 import MeshStore
 
-/// The mesh on the bus: `org.earshot.Mesh1`, and a `MeshPeer1` object below it for each peer.
+/// D-Bus adaptor of the mesh: `org.earshot.Mesh1`, and a `MeshPeer1` object below it for each peer.
 @LoopActor
 public final class MeshFace {
   public nonisolated static let interfaceName = "org.earshot.Mesh1"
@@ -106,12 +106,12 @@ public final class MeshFace {
     ]
   }
 
-  /// Answers with a message's number when the disk has it.
+  /// Replies with the number of a message once it is stored.
   private static func answer(
     _ call: MethodCall,
     _ body: (@escaping @LoopActor () -> Void) throws(MeshService.Refusal) -> UInt32
   ) {
-    // The disk may answer within the call.
+    // The store may answer within the call.
     let box = NumberBox()
     do throws(MeshService.Refusal) {
       box.number = try body {

@@ -4,7 +4,7 @@ import DBus
 import Loop
 import Store
 
-/// The files of the mesh as objects on the bus, `org.earshot.MeshFile1`, for root and the group alone.
+/// D-Bus objects of the mesh's files, `org.earshot.MeshFile1`, accessible to root and the group.
 @LoopActor
 final class MeshFileFaces {
   nonisolated static let interfaceName = "org.earshot.MeshFile1"
@@ -23,10 +23,10 @@ final class MeshFileFaces {
     service.changes.addForGood { [weak self] in self?.lookAtAll() }
   }
 
-  /// Where the file with this number is.
+  /// Object path of the file with this number.
   nonisolated static func path(_ number: UInt32) -> ObjectPath { MeshFace.path.child("file\(number)") }
 
-  /// After a start or a wipe there are others.
+  /// Updates the objects after a start or a wipe.
   private func lookAtAll() {
     let known = service.files.entries
     guard known.count != objects.count else { return }

@@ -3,7 +3,7 @@ import Common
 import DBus
 import Loop
 
-/// The peers of the mesh as objects on the bus, `org.earshot.MeshPeer1`, for root and the group alone.
+/// D-Bus objects of the mesh's peers, `org.earshot.MeshPeer1`, accessible to root and the group.
 @LoopActor
 final class MeshPeerFaces {
   nonisolated static let interfaceName = "org.earshot.MeshPeer1"
@@ -13,7 +13,7 @@ final class MeshPeerFaces {
   private let root: ObjectPath
   private let manager: ObjectPath
   private var objects: [PeerID: ExportedObject] = [:]
-  /// The node whose peers they are; nil while it is not known who the node is.
+  /// Node that the peers belong to; nil while its identity is unknown.
   private var node: PeerID?
 
   init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
@@ -25,7 +25,7 @@ final class MeshPeerFaces {
     }
   }
 
-  /// One that has found out who it is, or is somebody else since a wipe, has other peers.
+  /// Updates the objects after the node's identity became known or changed by a wipe.
   private func lookAtNode() {
     let now = service.engine?.identity.id
     guard now != node else { return }
@@ -178,7 +178,7 @@ final class MeshPeerFaces {
 }
 
 extension MeshService {
-  /// Somebody has compared the fingerprint of a peer.
+  /// Marks a peer as verified by its fingerprint.
   func verify(_ peer: PeerID, fingerprint text: String) throws(DBusError) {
     guard !text.isEmpty else { return try verify(peer, false) }
     guard let fingerprint = try? Fingerprint(text: PastedText.unbroken(text)) else {

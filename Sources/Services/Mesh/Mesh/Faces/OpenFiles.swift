@@ -3,17 +3,17 @@ import DBus
 import Loop
 import Store
 
-/// The contents that programs have open: of each file of the mesh one memory file, however often it is asked for.
+/// Contents of files that programs have open: one memory file per mesh file.
 ///
-/// The memory of what a program keeps open counts as this service's, so there is no more of it than `byteLimit`. What no program has
-/// open any more goes when another one needs the room, and a minute later by itself.
+/// The memory of open files counts as this service's, so `byteLimit` bounds it. Contents that no program has open are
+/// dropped when space is needed, or after a minute.
 @LoopActor
 final class OpenFiles {
   typealias Content = Result<[UInt8], StoreError>
   typealias Answer = @LoopActor (Result<FileDescriptor, DBusError>) -> Void
 
   nonisolated static let byteLimit = 32 << 20
-  /// Files that are read from the disk at a time, and programs that wait for one of them.
+  /// Maximum files that are read at a time, and programs that wait for one file.
   nonisolated static let readingLimit = 4
   nonisolated static let waitingLimit = 16
   private nonisolated static let time = Duration.seconds(60)
@@ -27,12 +27,12 @@ final class OpenFiles {
   private let scheduler: any Scheduler
   private let read: @LoopActor (_ number: UInt32, _ then: @escaping @LoopActor (Content) -> Void) -> Void
   private var held: [UInt32: Held] = [:]
-  /// Of files that are no more, what programs still have open. Nobody else gets it.
+  /// Contents of deleted files that programs still have open. They are not given to others.
   private var gone: [Held] = []
   private var waiting: [UInt32: [Answer]] = [:]
   private var timer: Registration?
 
-  /// - Parameter read: has a file read, by its number.
+  /// - Parameter read: reads a file by its number.
   init(
     byteLimit: Int = OpenFiles.byteLimit, scheduler: any Scheduler,
     read: @escaping @LoopActor (_ number: UInt32, _ then: @escaping @LoopActor (Content) -> Void) -> Void
@@ -40,12 +40,12 @@ final class OpenFiles {
     (self.byteLimit, self.scheduler, self.read) = (byteLimit, scheduler, read)
   }
 
-  /// Those of a service, which are dropped when it deletes them.
+  /// Open files of a service; deleted files are dropped.
   convenience init(of service: MeshService) {
     self.init(scheduler: service.scheduler) { [weak service] number, then in
       guard let service else { return then(Self.missing) }
       service.open(file: number) { [weak service] content in
-        // It may have been deleted while it was read.
+        // The file may have been deleted meanwhile.
         then(service?.files[number] == nil ? Self.missing : content)
       }
     }
@@ -55,10 +55,10 @@ final class OpenFiles {
 
   private nonisolated static let missing = Content.failure(StoreError(.missing, "The file is no more."))
 
-  /// The bytes of all memory files.
+  /// Size of all memory files, in bytes.
   var bytes: Int { (held.values + gone).reduce(0) { $0 + $1.bytes } }
 
-  /// Opens a file for one program.
+  /// Opens a file for a program.
   func open(_ number: UInt32, then: @escaping Answer) {
     if let held = held[number] { return then(Self.reopened(held.file)) }
     let others = waiting[number] ?? []
@@ -69,7 +69,7 @@ final class OpenFiles {
     if others.isEmpty { read(number) { [weak self] in self?.came(number, $0) } }
   }
 
-  /// What was deleted or wiped nobody else gets.
+  /// Drops deleted files, so that no other program gets them.
   private func dropGone(from service: MeshService?) {
     let lost = held.filter { service?.files[$0.key] == nil }
     for number in lost.keys { held[number] = nil }

@@ -3,7 +3,7 @@ import Common
 import Journal
 import MeshStore
 
-/// The numbers of incoming files, from their first fragments until they are stored. A value.
+/// Numbers of incoming files, from their first fragments until they are stored.
 struct FileArrivals: Sendable {
   /// Maximum number of files that are listed while they arrive. Any other file is listed when it is stored.
   static let limit = 16
@@ -26,7 +26,7 @@ struct FileArrivals: Sendable {
     return number
   }
 
-  /// Notes that a file is complete. It keeps its number until it is stored or lost.
+  /// Records that a file is complete. It keeps its number until it is stored or lost.
   mutating func completed(_ file: ReceivedFile) {
     guard let number = file.arrival.flatMap({ numbers.removeValue(forKey: $0) }) else { return }
     complete[file.keys] = number
@@ -35,17 +35,17 @@ struct FileArrivals: Sendable {
   /// The number of a complete file; nil if it has none yet.
   func number(of file: ReceivedFile) -> UInt32? { complete[file.keys] }
 
-  /// Notes that a file is stored, or cannot be stored.
+  /// Records that a file is stored, or cannot be stored.
   ///
   /// - Returns: its number.
   mutating func settled(_ file: ReceivedFile) -> UInt32? { complete.removeValue(forKey: file.keys) }
 
-  /// Notes that the node no longer waits for fragments of a file.
+  /// Records that the node no longer waits for fragments of a file.
   ///
   /// - Returns: the number of a file that did not become complete.
   mutating func ended(_ id: FragmentSetID) -> UInt32? { numbers.removeValue(forKey: id) }
 
-  /// Notes that the node leaves the mesh.
+  /// Records that the node leaves the mesh.
   ///
   /// - Returns: the numbers of files that did not become complete.
   mutating func endAll() -> [UInt32] {

@@ -3,31 +3,33 @@ import Common
 import Journal
 import MeshStore
 
-/// Files that came and that the disk does not have yet, in the order in which they came. A value.
+/// Received files that are not stored yet, in order of arrival.
 struct FileIntake: Sendable {
-  /// The most bytes, and the most files, that wait or are being written.
+  /// Maximum bytes and number of files that wait or are being written.
   static let byteLimit = 8 << 20
   static let limit = 64
-  /// Files that are being written at the same time.
+  /// Maximum files that are written at the same time.
   static let writers = 2
-  /// The most new files in a minute of one sender; and of strangers' public files, of their private ones, and of those of favourites so
-  /// many together. Of public ones of strangers also over one link: who has many names has few links.
+  /// Maximum new files per minute of one sender, of strangers over one link, and of all.
+  ///
+  /// Three separate counts apply: public files of strangers, their private files, and files of favourites. Links count
+  /// only for public files of strangers, because a peer with many names has few links.
   static let perMinuteOfSender = 20
   static let perMinuteOfLink = 30
   static let perMinute = 60
-  /// From a refusal of the disk to the next attempt.
+  /// Time from a storage error to the next attempt.
   static let pause = Duration.seconds(15)
 
-  /// How often files come of one sender, over one link, and of all.
+  /// Rate limits per sender, per link and in all.
   private struct Gate: Sendable {
     private var senders = RateLimiter<PeerID>(perMinute: perMinuteOfSender, capacity: 256)
     private var links = RateLimiter<LinkID>(perMinute: perMinuteOfLink, capacity: 32)
     private var all = RateLimiter<Bool>(perMinute: perMinute, capacity: 1)
 
-    /// What is too much of the sender uses up nothing of its link's part, and what is too much of a link nothing of everybody's, nor a
-    /// place among the senders, of whom there may be as many as somebody behind the link makes up.
+    /// Counts a file. A file beyond the sender's limit does not use the limit of its link. A file beyond the link's
+    /// limit uses neither the common limit nor an entry of the senders, which an attacker could otherwise fill.
     ///
-    /// - Parameter link: nil where links do not count.
+    /// - Parameter link: nil if links do not count.
     mutating func allow(_ sender: PeerID, over link: LinkID?, at now: Instant) -> Bool {
       guard let link else { return senders.allow(sender, at: now) && all.allow(true, at: now) }
       return links.wouldAllow(link, at: now) && senders.allow(sender, at: now) && links.allow(link, at: now)
@@ -36,23 +38,23 @@ struct FileIntake: Sendable {
   }
 
   private var waiting: [ReceivedFile] = []
-  /// Bytes of those that are being written, by what they are known by.
+  /// Size of the files being written, by their keys.
   private var beingWritten: [[MeshFile.Key]: Int] = [:]
   private var keys: Set<[MeshFile.Key]> = []
   private var bytes = 0
   private var pausedUntil: Instant?
   private var strangers = Gate()
-  /// Those who send private files are known by their keys alone, of which anybody makes as many as wanted.
+  /// Senders of private files are identified by keys, which anybody can generate.
   private var privateStrangers = Gate()
   private var favourites = Gate()
-  /// Files of senders, or over links, that bring too many.
+  /// Files rejected by the rate limits.
   private(set) var refused: UInt64 = 0
-  /// Files that came whole and found no place, here or on the disk.
+  /// Complete files without capacity, here or in the store.
   private(set) var lost: UInt64 = 0
 
   var count: Int { keys.count }
 
-  /// - Parameter isOfFavourite: whether its sender is one.
+  /// - Parameter isOfFavourite: whether the sender is a favourite.
   /// - Returns: whether the file is a new one that waits now.
   mutating func take(_ file: ReceivedFile, isOfFavourite: Bool = false, at now: Instant) -> Bool {
     let key = file.keys
@@ -77,7 +79,7 @@ struct FileIntake: Sendable {
     return strangers.allow(file.sender, over: file.link, at: now)
   }
 
-  /// The file to be written now; nil where enough are, none waits, or the disk has refused one just now.
+  /// Next file to write; nil if enough are being written, none waits, or the store has just failed.
   mutating func next(at now: Instant) -> ReceivedFile? {
     guard beingWritten.count < Self.writers, !waiting.isEmpty, pausedUntil.map({ $0 <= now }) ?? true else {
       return nil
@@ -90,21 +92,21 @@ struct FileIntake: Sendable {
 
   func isBeingWritten(_ file: ReceivedFile) -> Bool { beingWritten[file.keys] != nil }
 
-  /// The disk has it.
+  /// Records that a file was stored.
   mutating func wrote(_ file: ReceivedFile) {
     guard beingWritten.removeValue(forKey: file.keys) != nil else { return }
     keys.remove(file.keys)
     bytes -= file.content.count
   }
 
-  /// The disk has refused it: it comes first when nothing is refused any more.
+  /// Queues a file first again after a storage error, with a pause.
   mutating func putBack(_ file: ReceivedFile, until then: Instant) {
     guard beingWritten.removeValue(forKey: file.keys) != nil else { return }
     waiting.insert(file, at: 0)
     pausedUntil = then
   }
 
-  /// There is no place for it.
+  /// Drops a file for which there is no capacity.
   mutating func lose(_ file: ReceivedFile) {
     wrote(file)
     lost += 1
@@ -112,6 +114,6 @@ struct FileIntake: Sendable {
 }
 
 extension ReceivedFile {
-  /// What it is known by: each has a packet, a receipt or both.
+  /// Keys of the file: packet, receipt or both.
   var keys: [MeshFile.Key] { MeshFile.Key.all(packet: packet, receipt: receipt, from: sender) }
 }

@@ -1,9 +1,9 @@
 import Bitchat
 import MeshStore
 
-/// Files that came, and those of this node. A value.
+/// Received files, and those of this node.
 struct FileLog: Sendable {
-  /// A file as programs see it.
+  /// File as programs see it.
   struct Entry: Sendable {
     enum Direction: String, Sendable {
       case incoming, outgoing
@@ -14,51 +14,51 @@ struct FileLog: Sendable {
     let name: String
     let mime: String
     let size: Int
-    /// Who has sent it, or who is to get it; nil for everybody.
+    /// Sender or recipient; nil for everybody.
     let peer: PeerID?
-    /// Of the sender then; empty for a file of this node.
+    /// Nickname of the sender at arrival; empty for a file of this node.
     let nickname: String
     let isPrivate: Bool
     /// Milliseconds since 1970.
     let time: UInt64
     /// The stored file, if it was received; nil while it is arriving.
     var kept: MeshFile?
-    /// Of one of this node.
+    /// State of a file of this node.
     var state = FileState.waiting
     var percent = 0
 
     var isUnderWay: Bool { direction == .outgoing && !state.isEnd }
-    /// The state's name on the bus.
+    /// Name of the state on D-Bus.
     var stateName: String {
       direction == .outgoing ? state.name : kept == nil ? "receiving" : "received"
     }
   }
 
-  /// The most files of this node that have come to an end.
+  /// Maximum files of this node that have ended.
   static let endedLimit = 100
 
   private(set) var entries: [UInt32: Entry] = [:]
   private var known: [MeshFile.Key: UInt32] = [:]
-  /// When files were deleted, in milliseconds since 1970.
+  /// Times of deletion, in milliseconds since 1970.
   private var deleted: [MeshFile.Key: UInt64] = [:]
 
   subscript(number: UInt32) -> Entry? { entries[number] }
   var numbers: [UInt32] { entries.keys.sorted() }
 
-  /// The packets of files that came to everybody, also of those that were deleted lately.
+  /// Packets of public files, including recently deleted ones.
   var packets: [PacketID] { (Array(known.keys) + Array(deleted.keys)).compactMap(\.packet) }
 
-  /// Whether a file is here, or was and has been deleted.
+  /// Whether a file is listed, or was deleted recently.
   ///
   /// - Parameter time: milliseconds since 1970.
   func knows(_ keys: [MeshFile.Key], at time: UInt64) -> Bool {
     keys.contains { known[$0] != nil || deleted[$0].map { Self.isNear($0, time) } ?? false }
   }
 
-  /// A file was deleted: it is not taken once more.
+  /// Records a deleted file, so that it is not accepted again.
   mutating func note(_ file: DeletedFile) {
     let keys = file.keys
-    // At the start one comes after the other: going through all with each would take longer than reading them.
+    // Avoids quadratic time at the start, when many are added.
     if deleted.count >= DeletedFile.limit { deleted = deleted.filter { Self.isNear($0.value, file.time) } }
     while deleted.count + keys.count > DeletedFile.limit, let oldest = deleted.min(by: { $0.value < $1.value }) {
       deleted[oldest.key] = nil
@@ -66,7 +66,7 @@ struct FileLog: Sendable {
     for key in keys { deleted[key] = file.time }
   }
 
-  /// Also where the clock was set back meanwhile.
+  /// Whether two times are closer than the lifetime, in either order, because the clock may have been set back.
   private static func isNear(_ one: UInt64, _ other: UInt64) -> Bool {
     max(one, other) - min(one, other) < DeletedFile.lifetime
   }
@@ -78,7 +78,7 @@ struct FileLog: Sendable {
     for key in file.keys { known[key] = file.number }
   }
 
-  /// - Returns: the number of an older one that has to go for it.
+  /// - Returns: number of an older entry that exceeds the limit.
   @discardableResult
   mutating func add(_ entry: Entry) -> UInt32? {
     entries[entry.number] = entry
@@ -86,7 +86,7 @@ struct FileLog: Sendable {
     return ended.count > Self.endedLimit ? ended.map(\.number).min() : nil
   }
 
-  /// - Returns: whether that is news.
+  /// - Returns: whether the state has changed.
   mutating func note(_ state: FileState, of number: UInt32) -> Bool {
     guard let entry = entries[number], entry.state != state else { return false }
     entries[number]?.state = state
@@ -102,7 +102,7 @@ struct FileLog: Sendable {
 }
 
 extension FileState {
-  /// The state's name on the bus.
+  /// Name of the state on D-Bus.
   var name: String {
     switch self {
     case .waiting: "waiting"
@@ -114,7 +114,7 @@ extension FileState {
     }
   }
 
-  /// Why it failed, for a person; empty where it did not.
+  /// Reason of a failure, for people; otherwise empty.
   var reason: String {
     guard case .failed(let failure) = self else { return "" }
     return switch failure {

@@ -6,14 +6,14 @@ import Loop
 import MeshStore
 import Store
 
-/// Files, to everybody and to one peer.
+/// Public and private files.
 extension MeshService {
   /// Sends a file.
   ///
   /// - Parameters:
-  ///   - name: as others will read it; a path loses its folders.
-  ///   - mime: one of the types that the apps take; empty for the one that the content shows.
-  ///   - peer: what names the peer, as ``MeshNameBook/peer(_:)`` reads it; empty for everybody.
+  ///   - name: file name for the recipients, without folders of a path.
+  ///   - mime: MIME type that the apps accept; empty to detect it from the content.
+  ///   - peer: name of the peer for ``MeshNameBook/peer(_:)``; empty for everybody.
   /// - Returns: the file's number.
   public func send(
     file content: [UInt8], name: String, mime: String, to peer: String
@@ -49,7 +49,7 @@ extension MeshService {
     return number
   }
 
-  /// The content of a file: of one that came, or of one that is still on its way.
+  /// Reads the content of a received file, or of one that is being sent.
   func open(file number: UInt32, then: @escaping @LoopActor (Result<[UInt8], StoreError>) -> Void) {
     if let kept = files[number]?.kept { return keeper.content(of: kept, then: then) }
     let content = engine?.content(ofFile: number)
@@ -59,16 +59,16 @@ extension MeshService {
     scheduler.soon { then(content.map { .success($0) } ?? .failure(StoreError(.missing, missing))) }
   }
 
-  /// - Returns: whether there was something to stop.
+  /// - Returns: whether a file was cancelled.
   func cancel(file number: UInt32) -> Bool {
     guard files[number]?.isUnderWay == true else { return false }
     handle(.cancelFile(number))
     return true
   }
 
-  /// Removes a file. One that is on its way is cancelled, and one that was sent to all is given to nobody any more.
+  /// Removes a file. Cancels one that is being sent, and withdraws a sent public file.
   ///
-  /// - Parameter then: called when its content is erased, or with what keeps it there.
+  /// - Parameter then: called when the content is erased, or with the error that prevents it.
   func delete(file number: UInt32, then: @escaping @LoopActor (StoreError?) -> Void) {
     guard let entry = files[number] else { return scheduler.soon { then(nil) } }
     if entry.direction == .outgoing { handle(.cancelFile(number)) }
@@ -88,18 +88,18 @@ extension MeshService {
     fileChanges.call(number)
   }
 
-  /// What had to go, because it was too much or too old.
+  /// Removes the files that exceeded a limit or expired.
   func filesGone(_ numbers: [UInt32]) {
     for number in numbers where files[number]?.direction == .incoming { removeFile(number) }
   }
 
-  // MARK: What the engine says
+  // MARK: Events of the engine
 
-  /// A file came. Its sender hears that it is here when the disk has it, and not before.
+  /// Handles a received file. Its sender gets a receipt once it is stored.
   func received(_ file: ReceivedFile) {
     guard !isRelay else { return }
     if files.knows(file.keys, at: time) {
-      // Its sender has missed that it came.
+      // The sender did not get the receipt.
       if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
       return
     }
@@ -110,7 +110,7 @@ extension MeshService {
     keepWaitingFiles()
   }
 
-  /// Whether a wipe has erased a file for everybody, or it is older than the wipe.
+  /// Whether a wipe has erased a public file, or the file is older than the wipe.
   private func isErased(_ file: ReceivedFile) -> Bool {
     guard let erased, let packet = file.packet else { return false }
     return erased.contains(packet) || erased.surelyPredatesWipe(file.time)
@@ -132,12 +132,12 @@ extension MeshService {
     fileChanges.call(number)
   }
 
-  /// Removes an incoming file from the list that did not become complete, or was refused.
+  /// Removes an incoming file that did not become complete, or was rejected.
   func arrivalEnded(_ id: FragmentSetID) {
     if let number = fileArrivalNumbers.ended(id) { removeFile(number) }
   }
 
-  /// Has the disk take what waits for it, unless it has refused something just now.
+  /// Stores the files that wait, unless the store has just failed.
   func keepWaitingFiles() {
     while let file = intake.next(at: scheduler.now) { keep(file) }
   }
@@ -151,7 +151,7 @@ extension MeshService {
       name: file.name, mime: file.kind.rawValue, size: file.content.count, packet: file.packet, receipt: file.receipt,
       place: random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) })
     keeper.keep(kept, content: file.content) { [weak self] error in
-      // A wipe has forgotten what was under way.
+      // After a wipe, the file is unknown.
       guard let self, intake.isBeingWritten(file) else { return }
       defer { changed() }
       if let error { return notKept(file, error) }
@@ -165,7 +165,7 @@ extension MeshService {
     }
   }
 
-  /// What there is no place for is lost; what the disk refuses waits, and is tried again.
+  /// Drops a file that is too large for the store; retries one after a storage error.
   private func notKept(_ file: ReceivedFile, _ error: StoreError) {
     if error.reason == .tooLarge {
       intake.lose(file)
@@ -191,19 +191,20 @@ extension MeshService {
 
   // MARK: Links
 
-  /// Somebody else needs the radio, or no longer.
+  /// Handles that another service needs the radio, or no longer does.
   func quietChanged() {
     listen()
     handle(.quiet(radio.isQuietWanted))
     for port in ports.values { pump(port) }
   }
 
-  /// A link has taken a packet of a file: the engine knows of it when few wait, and when none does.
+  /// Records that a link has sent a packet of a file. The engine is notified at `OutgoingRoom.few` and at 0 queued
+  /// packets.
   func tookFile(_ port: MeshPort) {
     if port.queue.files == OutgoingRoom.few || port.queue.files == 0 { tellRoom(port) }
   }
 
-  /// Has the engine know how many packets of files wait for a link.
+  /// Notifies the engine of the number of queued file packets, once per loop iteration.
   private func tellRoom(_ port: MeshPort) {
     guard !port.isRoomToBeTold else { return }
     port.isRoomToBeTold = true
@@ -215,7 +216,7 @@ extension MeshService {
     }
   }
 
-  /// Nothing more of a file goes out. What is being written now is not written again where that fails.
+  /// Stops a file: removes its packets from all queues. A packet that is being written is not retried.
   func withdraw(_ packets: FilePackets) {
     for port in ports.values {
       if let frame = port.writing?.frame, packets.contains(frame) { port.writing = (frame, Self.writeAttempts) }
@@ -226,8 +227,8 @@ extension MeshService {
   }
 }
 
-/// When a link is said to have room for packets of files.
+/// Queue length at which a link reports capacity for file packets.
 enum OutgoingRoom {
-  /// So many wait, or none.
+  /// Number of queued packets; 0 is reported too.
   static let few = 8
 }

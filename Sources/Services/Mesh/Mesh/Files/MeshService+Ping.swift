@@ -3,16 +3,16 @@ import Common
 import Loop
 
 extension MeshService {
-  /// How a ping ended.
+  /// Result of a ping.
   enum Pong: Sendable {
     case answered(milliseconds: UInt32, hops: Int)
     case lost
   }
 
-  /// Asks a peer for a sign of life.
+  /// Pings a peer.
   ///
   /// - Parameters:
-  ///   - name: what names the peer: ``MeshNameBook/peer(_:)``.
+  ///   - name: name of the peer for ``MeshNameBook/peer(_:)``.
   ///   - then: called once, within 10 s.
   func ping(_ name: String, then: @escaping @LoopActor (Pong) -> Void) throws(Refusal) {
     let peer = try peer(called: name)

@@ -2,17 +2,17 @@ import Bitchat
 import Common
 import Radio
 
-/// How the mesh is found and reached over GATT. Facts: bitchat.md section 1.
+/// GATT service of the mesh, and its advertisement. Facts: bitchat.md section 1.
 enum BitchatGATT {
   static let service = BluetoothUUID(high: 0xF47B_5E2D_4A9E_4C5A, low: 0x9B3F_8E1D_2C3A_4B5C)
   static let characteristic = CharacteristicID(
     service: service, characteristic: BluetoothUUID(high: 0xA1B2_C3D4_E5F6_4A5B, low: 0x8C9D_0E1F_2A3B_4C5D))
-  /// What is asked for; phones ask for as much.
+  /// Requested MTU; phones request the same.
   static let mtu = 517
-  /// LE general discoverable, and no BR/EDR.
+  /// LE general discoverable, and BR/EDR not supported.
   private static let flags: UInt8 = 0x06
 
-  /// What other nodes find: one characteristic, which they write to and subscribe to.
+  /// GATT application of a node: one characteristic that peers write and subscribe to.
   static let application = GATTApplication(services: [
     GATTService(
       uuid: service,
@@ -23,8 +23,8 @@ enum BitchatGATT {
       ], handleOffset: 72)
   ])
 
-  /// The service alone, and in the scan response who is here, by which neighbours know a peer that they have a link with. There
-  /// is no name in it.
+  /// Advertisement with the service UUID, and the peer ID in the scan response, by which neighbours detect existing
+  /// links. It contains no name.
   static func advertisement(of peer: PeerID, every interval: Duration) -> Advertisement {
     Advertisement(
       data: AdvertisingData(flags: flags, serviceUUIDs: [service]),
@@ -32,11 +32,11 @@ enum BitchatGATT {
       interval: interval)
   }
 
-  /// Where places lack, the node gives way to a visitor who is awaited, but for a turn now and then: it finds its neighbours all
-  /// the same.
+  /// With too few slots, the node yields to an expected client except for occasional time slices, which suffice to find
+  /// neighbours.
   static let advertisingTerms = AdvertisingTerms(.network)
 
-  /// The peer that an advertiser says it is; nil where it does not say.
+  /// Peer ID in a scan result; nil if absent.
   static func peer(in sighting: Sighting) -> PeerID? {
     guard let bytes = sighting.serviceData(for: service), bytes.count == PeerID.size else { return nil }
     return PeerID(rawValue: bytes.reduce(0) { $0 << 8 | UInt64($1) })

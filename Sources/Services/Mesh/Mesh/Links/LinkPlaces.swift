@@ -1,51 +1,52 @@
 import Common
 
-/// Who has the places for links, and what becomes of one more link that a peer makes. A value.
+/// Decides which links get a slot, and whether an incoming link replaces another.
 ///
-/// Some places are for links that the node makes itself, so that peers who connect to it cannot shut it off from all others.
+/// Some slots are reserved for outgoing links, so that peers that connect cannot isolate the node from others.
 struct LinkPlaces: Sendable {
-  /// Of so many places one is for a link that the node makes, and no fewer than `fewestOwn` are; where there are no more places
-  /// than that, peers may have them all.
+  /// One slot in `ownShare`, but at least `fewestOwn`, is reserved for outgoing links. With `fewestOwn` slots or fewer,
+  /// none is reserved.
   static let ownShare = 3
   static let fewestOwn = 2
-  /// So long a link has its place at least while its peer is unknown. The apps say who they are within a second, and again soon.
+  /// Minimum time of a link in its slot while its peer is unknown. The apps announce themselves within a second, and
+  /// again soon.
   static let unknownTime = Duration.seconds(5)
-  /// The same for one whose peer is known: a phone that loses its link is back at once, and would else take the place of the next
-  /// one, and so on without end.
+  /// Minimum time of a link with a known peer. A phone that loses its link reconnects at once; without a minimum,
+  /// phones would replace each other endlessly.
   static let knownTime = Duration.seconds(300)
 
-  /// A link that has a place.
+  /// Link with a slot.
   struct Holder: Sendable {
-    /// What the peer at the other end is to this node.
+    /// Relation of the peer to this node.
     enum Peer: Sendable {
-      /// It has not said who it is, or has left.
+      /// The peer has not announced itself, or has left.
       case unknown
       case known
-      /// It is a favourite, or verified.
+      /// The peer is a favourite, or verified.
       case chosen
     }
 
     let link: LinkID
-    /// Whether this node has made it.
+    /// Whether this node initiated the link.
     let isOurs: Bool
-    /// Whether this node is still making it, and may yet be turned away.
+    /// Whether the link is still being established, and can be abandoned.
     var isAttempt = false
-    /// Since when it has its place.
+    /// Since when the link has its slot.
     let since: Instant
     let peer: Peer
   }
 
-  /// What becomes of one more link.
+  /// Decision about an incoming link.
   enum Outcome: Hashable, Sendable {
-    /// There is a place for it.
+    /// A slot is free.
     case free
-    /// There is one once this link has given way.
+    /// This link must be evicted first.
     case insteadOf(LinkID)
-    /// There is none.
+    /// There is no slot.
     case full
   }
 
-  /// How many there are.
+  /// Number of slots.
   let limit: Int
   let holders: [Holder]
 
@@ -53,29 +54,30 @@ struct LinkPlaces: Sendable {
     (self.limit, self.holders) = (limit, holders)
   }
 
-  /// The places for links that this node makes.
+  /// Number of slots reserved for outgoing links.
   var own: Int { limit > Self.fewestOwn ? max(Self.fewestOwn, limit / Self.ownShare) : 0 }
 
-  /// What becomes of one more link that a peer has made.
+  /// Decides about an incoming link.
   func outcome(at now: Instant) -> Outcome {
     let theirs = holders.filter { !$0.isOurs }
     if hasPlace(holders.count, theirs.count) { return .free }
-    // What has come is more than what may come: two who have one place each and try others would else turn each other away.
+    // An incoming link replaces an attempt. Otherwise two nodes with one slot each, which try others, would reject each
+    // other.
     if hasPlace(holders.count - 1, theirs.count), let attempt = holders.first(where: \.isAttempt) {
       return .insteadOf(attempt.link)
     }
-    // Where the limit has been lowered, it takes more than one link to make room.
+    // After the limit was lowered, more than one link would have to be evicted.
     guard hasPlace(holders.count - 1, theirs.count - 1), let first = Self.first(of: theirs, at: now) else {
       return .full
     }
     return .insteadOf(first.link)
   }
 
-  /// Whether there is a place beside so many links, of which so many were made by peers.
+  /// Whether a slot is free beside `all` links, `theirs` of them incoming.
   private func hasPlace(_ all: Int, _ theirs: Int) -> Bool { all < limit && theirs < limit - own }
 
-  /// The link that gives way: one whose peer is unknown, or else the one that has had its place longest, but for favourites and
-  /// verified peers.
+  /// Link to evict: the oldest with an unknown peer, else the oldest with a known one. Links of favourites and verified
+  /// peers are not evicted.
   private static func first(of theirs: [Holder], at now: Instant) -> Holder? {
     oldest(.unknown, of: theirs, from: unknownTime, at: now) ?? oldest(.known, of: theirs, from: knownTime, at: now)
   }

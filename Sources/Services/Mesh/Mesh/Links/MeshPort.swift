@@ -3,48 +3,47 @@ import Common
 import Loop
 import Radio
 
-/// A link of the mesh as the radio has it: as a client of the peer, as its server, or both over one link. What waits for it
-/// stands in its queue.
+/// Link of the mesh at the radio: as GATT client of the peer, as its server, or both. Its queue holds waiting packets.
 @LoopActor
 final class MeshPort {
   let id: LinkID
   let address: BluetoothAddress
-  /// Since when the link has its place.
+  /// Since when the link has its slot.
   let since: Instant
-  /// Our end as the client of the peer; nil where the peer has made the link and is not used as a server.
+  /// This node's GATT client on the link; nil if the peer initiated it and is not used as a server.
   var client: (any Link)?
-  /// Whether this node has made the link.
+  /// Whether this node initiated the link.
   var isOurs = false
-  /// Our end as the client of a peer that has made the link, while it is found out whether the peer can be one's server.
+  /// GATT client on an incoming link, while its peer's services are discovered.
   var exploring: (any Link)?
-  /// Whether the peer has subscribed at this node, so that it can be notified.
+  /// Whether the peer has subscribed, so that it can be notified.
   var isSubscribed = false
-  /// Whether the peer uses this node's application.
+  /// Whether the peer uses this node's GATT application.
   var isServed = false
-  /// The client's end has found the peer's characteristic and subscribed to it.
+  /// Whether the client has discovered the peer's characteristic and subscribed to it.
   var isClientReady = false
   var mtu = ATT.firstMTU
-  /// Bytes of the longest frame that arrives whole when it is written to the peer.
+  /// Longest frame, in bytes, that arrives completely when it is written to the peer.
   var writeLimit = ATT.valueLimit
   var queue = LinkQueue()
-  /// How much of what the radio has taken may wait there.
+  /// Allowed backlog of packets in the radio.
   var backlog = Backlog.short
-  /// What is being written, and how often it was tried.
+  /// Frame being written, and number of attempts.
   var writing: (frame: [UInt8], attempts: Int)?
-  /// A write is under way, or the radio has no room.
+  /// Whether a write is under way, or the radio has no buffer space.
   var isBusy = false
-  /// Whether the engine will be told of the room for packets of files.
+  /// Whether a report of queued file packets to the engine is scheduled.
   var isRoomToBeTold = false
-  /// Whether the engine knows of the link.
+  /// Whether the engine knows the link.
   var isOpen = false
-  /// The mesh is done with the link, and says and hears nothing more over it. bluetoothd takes some two seconds to end it.
+  /// Whether the mesh has cut the link, and ignores it. bluetoothd takes some two seconds to end it.
   var isCut = false
-  /// The longest frame that the engine was told of.
+  /// Maximum frame as last reported to the engine, in bytes.
   var frameLimit = 0
-  /// While a client that has subscribed is given the time to listen.
+  /// Timer that gives a new subscriber time to listen.
   var opening: Registration?
   var peer: PeerID?
-  /// Whether a peer has ever said over the link who it is.
+  /// Whether a peer has ever announced itself over the link.
   var isMet = false
 
   init(_ id: LinkID, _ address: BluetoothAddress, since: Instant = .zero) {

@@ -4,19 +4,20 @@ import Journal
 import Loop
 import Radio
 
-/// Peers that have made the link, and are used as servers over it as well.
+/// Use of peers that initiated a link as servers too. Facts: bluez.md section 3.
 ///
-/// On a radio that cannot tell its clients apart, all of them: what is written to a peer reaches that peer alone and whole, and what
-/// the peer notifies need not be written to us, which loses long writes there. On others, nodes of this kind: a write goes through
-/// sockets at both ends, a notification comes over the bus, which is slower. Facts: bluez.md section 3.
+/// On a radio that does not keep its clients apart, this covers all peers. A write reaches one peer only and
+/// completely, and the peer can notify instead of writing, which loses long writes there. On other radios it covers
+/// Earshot peers: writes use sockets at both ends, while a notification takes the slower way over D-Bus.
 extension MeshService {
-  /// The connection whose events these are: those of one that another has replaced are passed over.
+  /// Connection of an attempt; events of a replaced one are ignored.
   @LoopActor
   private final class Exploration {
     weak var link: (any Link)?
   }
 
-  /// A node of this kind writes its first values one at a time (`StreamWay` of BlueZ); phones write as it comes.
+  /// Expects a stream from an Earshot peer, which writes its first values one at a time (`StreamWay` of BlueZ). Phones
+  /// do not.
   func expectStream(_ port: MeshPort) {
     if port.isServed, isEarshot(port) { server?.expectStream(from: port.id) }
   }
@@ -39,7 +40,7 @@ extension MeshService {
 
   private func isEarshot(_ port: MeshPort) -> Bool { port.peer.flatMap { engine?.peer($0)?.isEarshot } ?? false }
 
-  /// The same steps as over a link that this node makes; what fails leaves the link as it was.
+  /// Handles the same steps as for an outgoing link. A failure leaves the link unchanged.
   private func explored(_ event: LinkEvent, _ port: MeshPort, _ current: (any Link)?) {
     guard let current else { return }
     guard let link = port.exploring, link === current else {
@@ -49,11 +50,11 @@ extension MeshService {
     switch event {
     case .connected: link.exchangeMTU(BitchatGATT.mtu)
     case .mtuChanged(let mtu):
-      // A client that subscribes does not say its MTU to such a radio.
+      // On such a radio, subscribing does not reveal the client's MTU.
       linkChanged(port.id, mtu: mtu)
       link.discover()
     case .discovered(let services) where services.contains(where: \.isNode):
-      // Where clients are kept apart, a node of this kind writes to this one, and need not notify it.
+      // If clients are kept apart, an Earshot peer writes to this node and need not notify it.
       if radio.status.traits.keepsClientsApart { return adopt(link, port) }
       link.subscribe(to: BitchatGATT.characteristic)
     case .discovered: link.disconnect()
@@ -65,7 +66,7 @@ extension MeshService {
     }
   }
 
-  /// From now on the peer is written to.
+  /// Switches to writing to the peer.
   private func adopt(_ link: any Link, _ port: MeshPort) {
     (port.client, port.exploring, port.isClientReady, port.isBusy) = (link, nil, true, false)
     port.writeLimit = link.writeLimit
@@ -75,7 +76,7 @@ extension MeshService {
 }
 
 extension GATTService {
-  /// Whether it is a node's.
+  /// Whether the service is that of a mesh node.
   var isNode: Bool {
     uuid == BitchatGATT.service
       && characteristics.contains { $0.uuid == BitchatGATT.characteristic.characteristic }

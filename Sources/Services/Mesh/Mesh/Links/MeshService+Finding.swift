@@ -4,25 +4,25 @@ import Journal
 import Loop
 import Radio
 
-/// Neighbours that this node connects to.
+/// Outgoing links to neighbours.
 extension MeshService {
-  /// From the beginning of an attempt until there is a link; the radio may let it wait for its turn. A kernel that connects does not
-  /// advertise, so two that have begun with each other all the same wait until the first one gives up.
+  /// Timeout of a connection attempt, including a wait for the radio. A kernel that connects does not advertise, so two
+  /// nodes that connect to each other wait until the first gives up.
   private static let connectTime = Duration.seconds(10)
-  /// While another service awaits a person, the mesh waits so many times as long as its last attempt took, whether a link came of it or
-  /// not: a radio that connects may show no invitation meanwhile.
+  /// Pause after an attempt while another service expects a person, as a multiple of the attempt's duration. A radio
+  /// that connects may be unable to advertise an invitation.
   private static let restShare = 2
-  /// From the beginning until the peer's characteristic is subscribed to.
+  /// Timeout from the beginning of an attempt to the subscription.
   private static let attemptTime = Duration.seconds(20)
 
-  /// A connection that is being made.
+  /// Outgoing connection that is being established.
   @LoopActor
   final class Attempt {
     let address: BluetoothAddress
     let link: any Link
     let since: Instant
     var timer: Registration?
-    /// Whether there is a link.
+    /// Whether the connection is established.
     var isConnected = false
     /// Whether the attempt was abandoned for another peer. Its end then does not count as a failure of its own peer.
     var gaveWay = false
@@ -34,10 +34,10 @@ extension MeshService {
     }
   }
 
-  /// Scans while nobody wants quiet, and on a battery while it is time to.
+  /// Scans unless the radio is inhibited; on battery only at times.
   func listen() {
     guard isStarted, server != nil, !radio.isQuietWanted, radio.status.state != .waiting else {
-      // The next scan says who is near then, and not who went meanwhile.
+      // The next scan reports the advertisers that are in range then; losses meanwhile are unknown.
       if scan != nil { finder.forgetAdvertisers() }
       scan = nil
       findTimer.set(nil)
@@ -73,7 +73,7 @@ extension MeshService {
     find()
   }
 
-  /// Begins to connect, if it is time to.
+  /// Begins a connection if one is due.
   func find() {
     finder.isScanning = scan != nil
     guard isStarted, let engine, scan != nil || settings.power == .battery, server != nil, !radio.isQuietWanted,
@@ -124,7 +124,7 @@ extension MeshService {
     restsUntil = now.advanced(by: attempt.since.duration(to: now) * Self.restShare)
   }
 
-  /// It is given up so long after it began.
+  /// Ends an attempt after this time from its beginning.
   private func limit(_ attempt: Attempt, to time: Duration) {
     attempt.timer = scheduler.schedule(at: attempt.since.advanced(by: time)) { [weak attempt] in
       attempt?.link.disconnect()
@@ -139,7 +139,7 @@ extension MeshService {
     }
   }
 
-  /// The way from an attempt to a link that works: connect, agree on an MTU, find the characteristic, subscribe to it.
+  /// Handles the steps of an attempt: connect, exchange the MTU, discover the characteristic, subscribe.
   private func arrive(_ event: LinkEvent, _ attempt: Attempt) {
     let link = attempt.link
     switch event {
@@ -165,7 +165,7 @@ extension MeshService {
     case .subscribed: arrived(attempt)
     case .written: break
     case .notified:
-      // What the peer says to its new subscriber may overtake the answer.
+      // A notification of the peer may overtake the response to the subscription.
       use(event, arrived(attempt))
     case .disconnected(let reason):
       self.attempt = nil
@@ -175,7 +175,8 @@ extension MeshService {
       } else if endsTellOfPeers {
         finder.failed(attempt.address, at: scheduler.now)
       }
-      // Only a scan tells that an advertiser is lost: without one it counts as near when it is heard again.
+      // Only a scan reports lost advertisers. Without one, this advertiser counts as in range when it is reported
+      // again.
       if scan == nil { finder.lost(attempt.address) }
       if told.allow(.link, at: scheduler.now) {
         Log.shared.debug("No link to a neighbour: \(reason)", .protocolName("bitchat"))
@@ -185,7 +186,7 @@ extension MeshService {
     }
   }
 
-  /// The link works.
+  /// Handles an attempt that has succeeded.
   @discardableResult
   private func arrived(_ attempt: Attempt) -> MeshPort {
     self.attempt = nil
@@ -210,7 +211,8 @@ extension MeshService {
     }
   }
 
-  /// Our end as the client of the peer is gone. If the peer is a client of ours, the link goes on, and what waits is notified.
+  /// Handles the end of the GATT client on a link. If the peer is also a client of this node, the link stays, and
+  /// waiting packets are notified.
   private func clientEnded(_ port: MeshPort) {
     let wasWriting = port.writing != nil
     (port.client, port.isClientReady, port.isBusy, port.writing) = (nil, false, false, nil)

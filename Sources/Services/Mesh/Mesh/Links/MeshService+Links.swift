@@ -4,22 +4,22 @@ import Journal
 import Loop
 import Radio
 
-/// The links of the mesh, and what goes over them: one packet in each write or notification.
+/// Links of the mesh, with one packet per write or notification.
 extension MeshService {
-  /// A peer that sent nothing but garbage gets no link for so long.
+  /// Time for which a peer that sent only malformed packets gets no link.
   private static let refusalTime = Duration.seconds(300)
   private static let refusedLimit = 256
   static let writeAttempts = 3
-  /// From the subscription of a client to the first word to it, as the apps have it.
+  /// Time from a client's subscription to the first notification, as in the apps.
   private static let listeningTime = Duration.milliseconds(100)
-  /// A client that has written first subscribes within this time; not every radio tells when it has.
+  /// Time in which a client that has written must subscribe; not every radio reports subscriptions.
   private static let subscribingTime = Duration.seconds(2)
-  /// The word that the node leaves has so long to go out.
+  /// Maximum time for sending the leave.
   private static let lastWordsTime = Duration.milliseconds(500)
-  /// What was notified is with the radio, which does not say when it has left.
+  /// Time for notifications in the radio, which does not report when they are sent.
   private static let notifyingTime = Duration.milliseconds(100)
 
-  /// The link as the mesh has it, made when the first of its two roles comes.
+  /// Returns the link of the mesh; creates it for the first of its two roles.
   func port(_ link: LinkID, _ address: BluetoothAddress) -> MeshPort {
     if let port = ports[link] { return port }
     let port = MeshPort(link, address, since: scheduler.now)
@@ -27,7 +27,7 @@ extension MeshService {
     return port
   }
 
-  /// The other end takes part in the mesh: the engine hears of the link, unless it is being cut.
+  /// Reports a link to the engine once its peer takes part in the mesh, unless it is being cut.
   func open(_ port: MeshPort) {
     guard !port.isCut else { return }
     if !port.isOpen {
@@ -40,9 +40,11 @@ extension MeshService {
     limitChanged(port)
   }
 
-  /// The most bytes of a frame to a neighbour: what arrives whole when it is written, or notified. A radio that cannot tell its
-  /// clients apart cuts a value to the MTU of each that hears it, so it is made for the narrowest of those that take what iPhones do:
-  /// one client at the smallest MTU would keep all others from hearing anything.
+  /// Maximum frame to a neighbour, in bytes: the longest that arrives completely as write or notification.
+  ///
+  /// A radio that does not keep its clients apart truncates a notification to the MTU of each receiver. The limit is
+  /// then the smallest among receivers at least as wide as iPhones. Otherwise one client at the minimum MTU would cut
+  /// off all others.
   func frameLimit(of port: MeshPort) -> Int {
     if port.isClientReady { return min(ATT.valueLimit(mtu: port.mtu), port.writeLimit, peerLimit(of: port)) }
     let hears = radio.status.traits.keepsClientsApart ? [port] : ports.values.filter(\.isServed)
@@ -50,14 +52,14 @@ extension MeshService {
     return min(ATT.valueLimit(mtu: min(narrowest, port.mtu)), Limits.frameBytes)
   }
 
-  /// The longest frame that arrives when it is written to the peer, as it says itself: its BlueZ may lose longer ones. Nobody has
-  /// frames cut smaller by that than an iPhone's.
+  /// Longest frame that the peer announces to receive by writes, because its BlueZ may lose longer ones. Announcements
+  /// below an iPhone's frame size are ignored.
   private func peerLimit(of port: MeshPort) -> Int {
     let said = port.peer.flatMap { engine?.peer($0)?.longestWrite }.map { Int($0) } ?? Limits.frameBytes
     return min(max(said, Limits.commonFrameBytes), Limits.frameBytes)
   }
 
-  /// The longest frame of a link may be another one; with it, where all hear what one is told, those of the others.
+  /// Reports changed frame limits: of this link, or of all if the radio does not keep its clients apart.
   func limitChanged(_ port: MeshPort) {
     let changed = radio.status.traits.keepsClientsApart ? [port] : Array(ports.values)
     for port in changed.sorted(by: { $0.id.number < $1.id.number }) where port.isOpen {
@@ -68,11 +70,11 @@ extension MeshService {
     }
   }
 
-  /// Whether the end of a link or an attempt shows something about the peer: not one for somebody who is being served, or one that
-  /// went with the radio.
+  /// Whether the end of a link or an attempt indicates a problem of the peer. It does not while the radio is inhibited
+  /// or unavailable.
   var endsTellOfPeers: Bool { !radio.isQuietWanted && radio.status.state != .waiting }
 
-  /// One of the two roles has ended; with the last one the link has.
+  /// Closes a link when both of its roles have ended.
   func closeIfUnused(_ port: MeshPort) {
     guard port.client == nil, !port.isServed, ports[port.id] === port else { return }
     ports[port.id] = nil
@@ -98,7 +100,7 @@ extension MeshService {
     pump(port)
   }
 
-  /// Of a file as much waits in the radio as makes it fast; beside chat, which cannot overtake that, less.
+  /// Sets the backlog in the radio: long for a fast file transfer, short beside chat, which cannot overtake it.
   private func fit(_ port: MeshPort, for kind: PacketClass) {
     let isBesideChat = engine?.isBesideChat(at: scheduler.now) ?? true
     guard kind == .file || isBesideChat else { return }
@@ -108,7 +110,7 @@ extension MeshService {
     radio.allow(backlog, on: port.id)
   }
 
-  /// Sends what waits, as far as the radio takes it.
+  /// Sends queued packets as far as the radio accepts them.
   func pump(_ port: MeshPort) {
     port.queue.holdsFiles = radio.isQuietWanted
     while !port.isBusy, let frame = port.queue.first {
@@ -119,7 +121,7 @@ extension MeshService {
         if client.streamNow(frame, to: BitchatGATT.characteristic) {
           sent += 1
         } else {
-          // The next one goes when this one is written.
+          // Writing continues when this frame is written.
           (port.isBusy, port.writing) = (true, (frame, 1))
           client.write(frame, to: BitchatGATT.characteristic, as: .stream)
         }
@@ -137,7 +139,7 @@ extension MeshService {
         return
       }
       if delivery.accepted.isEmpty {
-        // A peer may write before its subscription has arrived; what is for it waits for that.
+        // A peer may write before its subscription arrives; packets for it wait.
         guard port.isSubscribed else { return }
         unreachable += 1
       } else {
@@ -149,8 +151,8 @@ extension MeshService {
     }
   }
 
-  /// A frame for one link went to all subscribers: those who have heard it need no notification of their own, which the others would hear
-  /// once more.
+  /// Records which links have received a frame that was notified for one link only. They need no notification of their
+  /// own, which the others would receive again.
   private func note(_ frame: [UInt8], overheardOn links: [LinkID]) {
     let now = scheduler.now
     let others = links.filter { link in
@@ -160,7 +162,7 @@ extension MeshService {
     overheard.note(frame, on: others, at: now)
   }
 
-  /// Whether a frame is longer than what arrives when it is written: it was made while the peer was notified.
+  /// Whether a frame exceeds the limit for writes, because it was made while the peer was notified.
   private func isOnlyNotified(_ frame: [UInt8], _ port: MeshPort) -> Bool {
     frame.count > port.frameLimit && port.isServed && port.isSubscribed
   }
@@ -171,8 +173,7 @@ extension MeshService {
     pump(port)
   }
 
-  /// The radio has taken what was written, or the peer has refused it: it is written again, lest a bearer that ended at that
-  /// moment took it along.
+  /// Handles the result of a write. A failed write is repeated, because a bearer that ended may have lost it.
   func wrote(_ port: MeshPort, _ error: ATTError?) {
     if error != nil, let (frame, attempts) = port.writing {
       if attempts < Self.writeAttempts, !port.isCut, let client = port.client {
@@ -191,7 +192,7 @@ extension MeshService {
       (port.peer, port.isMet) = (peer, true)
       finder.met(port.address)
       limitChanged(port)
-      // Whether it is of this kind is known now; and where the attempt at its coming has failed, this is another one.
+      // The peer may now be known as an Earshot peer; if exploring failed before, it is retried.
       explore(port)
       expectStream(port)
     }
@@ -204,7 +205,7 @@ extension MeshService {
     guard let port = ports[link] else { return }
     switch reason {
     case .garbage: refuse(port.address)
-    // It is what it is for longer than a pause.
+    // This reason lasts longer than a pause.
     case .noAnnounce:
       if let peer = finder.peer(at: port.address) {
         note(.notAnnounced, of: peer, nickname: name(of: peer))
@@ -222,7 +223,7 @@ extension MeshService {
     release(port)
   }
 
-  /// The mesh is done with a link, and drops what waits for it; the radio tells when it is gone.
+  /// Cuts a link and drops its queue; the radio reports when it has ended.
   func release(_ port: MeshPort) {
     (port.isCut, port.isOpen, port.opening, port.queue) = (true, false, nil, LinkQueue())
     if let attempt, attempt.link.id == port.id {
@@ -246,19 +247,19 @@ extension MeshService {
 
   func isRefused(_ address: BluetoothAddress) -> Bool { refused[address].map { $0 > scheduler.now } ?? false }
 
-  /// The radio needs a place: of the links, one whose peer is not known goes first, then the newest.
+  /// Selects a link that the radio may disconnect to free a slot: the newest with an unknown peer, else the newest.
   func giveUp(_ links: [LinkID]) -> LinkID? {
     let chosen = links.last { ports[$0]?.peer == nil } ?? links.last
     if let chosen, let port = ports[chosen] {
-      // Whoever needs the place shall not lose it to this node's next attempt.
+      // Delays this node's next attempt, so that it does not take the slot again.
       finder.failed(port.address, at: scheduler.now)
     }
     return chosen
   }
 
-  /// Leaves the air. What has been said goes out first, as far as the radio takes it in time.
+  /// Leaves the mesh: stops advertising and scanning, and ends all links after queued packets are sent or time is up.
   ///
-  /// - Parameter then: called when no link is left, or when it has taken too long; of several calls, each one's, in their order.
+  /// - Parameter then: called when no link is left, or after the timeout. Several calls are answered in order.
   func leaveLinks(then: @escaping @LoopActor () -> Void = {}) {
     whenLeft.append(then)
     (advertisement, scan, watches) = (nil, nil, [])
@@ -266,7 +267,7 @@ extension MeshService {
     dutyTimer.set(nil)
     attempt?.link.disconnect()
     attempt = nil
-    // Whoever leaves already has said all, and has the time for it.
+    // If the node is already leaving, its last packets are being sent.
     guard leaving == nil else { return }
     let now = scheduler.now
     let isNotifying = ports.values.contains { $0.isServed && !$0.isClientReady }
@@ -284,7 +285,7 @@ extension MeshService {
       port.client?.disconnect()
       port.exploring?.disconnect()
     }
-    // Closing the application ends what the peers have made.
+    // Closing the application ends the incoming links.
     server?.close()
     server = nil
     ports = [:]
@@ -305,7 +306,7 @@ extension MeshService {
   }
 }
 
-/// Links that peers have made.
+/// Incoming links.
 extension MeshService: GATTServerDelegate {
   public func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant) {
     guard ports[link]?.isCut != true, !isRefused(address), makePlace(for: link) else {
@@ -328,7 +329,7 @@ extension MeshService: GATTServerDelegate {
     guard let port = ports[link] else { return }
     port.isSubscribed = isSubscribed
     guard isSubscribed else { return }
-    // A client may not listen yet when its subscription has only just arrived.
+    // A client that has just subscribed may not listen yet.
     port.opening = scheduler.schedule(after: Self.listeningTime) { [weak self, weak port] in
       guard let self, let port, ports[link] === port else { return }
       open(port)
@@ -339,14 +340,14 @@ extension MeshService: GATTServerDelegate {
   public func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError) {
     guard characteristic == BitchatGATT.characteristic else { throw .writeNotPermitted }
     guard let port = ports[link], port.isServed else { throw .unlikely }
-    // While the radio cuts a link its peer may go on.
+    // A peer may continue while the radio cuts its link.
     guard !port.isCut else { return }
     if !port.isOpen { open(port) }
     handle(.received(value, on: link))
   }
 
   public func hasRoom(_ link: LinkID) {
-    // What is being written has room when it was written.
+    // While a write is under way, its end shows that there is buffer space.
     if ports[link]?.writing == nil { hasRoomAgain(link) }
   }
 

@@ -4,14 +4,14 @@ import Journal
 import Loop
 import MeshStore
 
-/// Places for the links that peers make.
+/// Slots for incoming links.
 extension MeshService {
-  /// Finds a place for a link whose peer uses this node's application; another link may have to give way.
+  /// Finds a slot for a link whose peer uses this node's application, and evicts another link if necessary.
   ///
-  /// - Returns: whether it has one.
+  /// - Returns: whether the link has a slot.
   func makePlace(for link: LinkID) -> Bool {
     guard !isOurs(link) else { return true }
-    // A link that is being cut is as good as gone.
+    // A link that is being cut counts as closed.
     let holders = ports.values.filter { $0.id != link && !$0.isCut }.map { holder(of: $0) }
     switch LinkPlaces(settings.links, holders).outcome(at: scheduler.now) {
     case .free: return true
@@ -22,12 +22,12 @@ extension MeshService {
     }
   }
 
-  /// Whether the link of an attempt that has just come up has a place; a peer may have taken the last one meanwhile.
+  /// Whether a new outgoing link has a slot; a peer may have taken the last one meanwhile.
   func hasPlace(forAttempt link: LinkID) -> Bool {
     ports.values.count { $0.id != link && !$0.isCut } < settings.links
   }
 
-  /// Whether this node has made a link, or is about to.
+  /// Whether this node initiated a link, or is about to.
   private func isOurs(_ link: LinkID) -> Bool { ports[link]?.isOurs == true || attempt?.link.id == link }
 
   private func holder(of port: MeshPort) -> LinkPlaces.Holder {
@@ -38,12 +38,12 @@ extension MeshService {
 
   private func standing(of port: MeshPort) -> LinkPlaces.Holder.Peer {
     guard let peer = port.peer else { return .unknown }
-    // Anybody can say a favourite's announce again.
+    // A favourite's announce can be replayed by anybody.
     guard let marks = marks[peer], engine?.hasBroughtItsPeer(port.id) == true else { return .known }
     return marks.isFavourite || isVerified(peer) ? .chosen : .known
   }
 
-  /// The link goes, for another one. Its peer may come again.
+  /// Evicts a link. Its peer may connect again.
   private func giveWay(_ port: MeshPort) {
     if told.allow(.link, at: scheduler.now) {
       Log.shared.debug("A link of the mesh gives way to another one", .link(port.id), .protocolName("bitchat"))

@@ -2,20 +2,21 @@ import Bitchat
 import Common
 import Radio
 
-/// Decides which advertisers of the mesh are connected to, and when. A value: events and time in, an address out. Facts:
-/// bitchat.md section 1.
+/// Selects advertisers of the mesh to connect to. A value: scan results and time in, an address out. Facts: bitchat.md
+/// section 1.
 struct NeighbourFinder: Sendable {
-  /// Advertisers that are remembered, and addresses that are left alone for a while.
+  /// Maximum remembered advertisers, and maximum pauses.
   static let limit = 256
-  /// An address is left alone for so long after its link was lost, and after an attempt that came to nothing; each time twice as
-  /// long, up to the longest pause.
+  /// Pause of an address after the loss of its link, and after a failed attempt. It doubles with each failure, up to
+  /// `longestPause`.
   static let pauseAfterLoss = Duration.seconds(3)
   static let pauseAfterFailure = Duration.seconds(15)
   static let longestPause = Duration.seconds(300)
-  /// So long the node with the larger ID leaves it to the other one to begin: on a busy machine a link may need as long to come up. Two that begin
-  /// with each other at the same moment come to no link for long, and kernel 6.1 was seen to break over it.
+  /// Time for which the node with the larger ID leaves the first attempt to the other. On a busy machine a link may
+  /// take this long. Two nodes that connect to each other at once stay without a link for long, and kernel 6.1 was seen
+  /// to break.
   static let courtesy = Duration.seconds(5)
-  /// From an attempt to the next one.
+  /// Minimum time between attempts.
   static let attemptPause = Duration.milliseconds(500)
   /// While the node scans, an advertiser counts as present for this time after its last report. A discovery reports
   /// each advertiser in range at least once in 10.24 s.
@@ -27,7 +28,7 @@ struct NeighbourFinder: Sendable {
   /// An attempt is abandoned for another advertiser after this time, if its own was not reported since the attempt
   /// began.
   static let attemptPatience = Duration.seconds(3)
-  /// The weakest signal that is worth an attempt, in dBm: with neighbours, without any, and without any for so long.
+  /// Weakest signal that is worth an attempt, in dBm: with neighbours, without any, and after `longAlone` without any.
   static let weakest = -90
   static let weakestAlone = -95
   static let weakestLongAlone = -100
@@ -35,11 +36,11 @@ struct NeighbourFinder: Sendable {
 
   private struct Advertiser {
     var peer: PeerID?
-    /// In dBm; nil where the radio does not say.
+    /// In dBm; nil if the radio does not report it.
     var rssi: Int?
-    /// Since when it is near.
+    /// First report.
     let since: Instant
-    /// When the last attempt began.
+    /// Start of the last attempt.
     var triedAt: Instant?
     var heardAt: Instant
 
@@ -48,35 +49,35 @@ struct NeighbourFinder: Sendable {
 
   private struct Pause {
     var until: Instant
-    /// After the next failure it is twice as long.
+    /// Length of the pause, doubled at the next failure.
     var length: Duration
-    /// Whether it is for what the peer has done.
+    /// Whether the pause is due to the peer's behaviour.
     var isDeserved = false
   }
 
-  /// This node's ID, so that it can leave the first move to a smaller one; nil where it always begins itself.
+  /// ID of this node, which waits for nodes with smaller IDs; nil if it never waits.
   var own: PeerID?
   private var advertisers: [BluetoothAddress: Advertiser] = [:]
   private var pauses: [BluetoothAddress: Pause] = [:]
   private var aloneSince: Instant?
   private var nextAttempt = Instant.zero
-  /// Whether the last attempt came to nothing.
+  /// Whether the last attempt failed.
   private var hasFailed = false
   /// The end of the last failed attempt.
   private var failedAt: Instant?
   /// Whether the node scans, so that an advertiser in range is reported repeatedly.
   var isScanning = true
 
-  /// How many advertisers and pauses are held.
+  /// Number of stored advertisers and pauses.
   var remembered: (advertisers: Int, pauses: Int) { (advertisers.count, pauses.count) }
 
-  /// The signal of an advertiser in dBm; nil where none is known.
+  /// Signal strength of an advertiser, in dBm; nil if unknown.
   func rssi(of address: BluetoothAddress) -> Int? { advertisers[address]?.rssi }
 
-  /// The peer that advertises itself with an address; nil where none does, or without its ID.
+  /// Peer ID in an address's advertisements; nil if unknown.
   func peer(at address: BluetoothAddress) -> PeerID? { advertisers[address]?.peer }
 
-  /// The signal of the advertiser that says it is this peer.
+  /// Signal strength of a peer's advertiser, in dBm; nil if unknown.
   func rssi(of peer: PeerID) -> Int? { advertisers.values.first { $0.peer == peer }?.rssi }
 
   mutating func sighted(_ sighting: Sighting, at now: Instant) {
@@ -90,27 +91,27 @@ struct NeighbourFinder: Sendable {
 
   mutating func lost(_ address: BluetoothAddress) { advertisers[address] = nil }
 
-  /// Nobody tells any more which advertiser is lost.
+  /// Drops all advertisers, because losses are no longer reported.
   mutating func forgetAdvertisers() { advertisers = [:] }
 
-  /// On a battery nobody tells that an advertiser is lost.
+  /// Drops advertisers by age, because losses are not reported on battery.
   mutating func forget(notHeardSince moment: Instant) {
     advertisers = advertisers.filter { $0.value.heardAt >= moment }
   }
 
-  /// The radio was away: nobody is near, and what failed meanwhile shows nothing about a peer.
+  /// Resets after an absence of the radio: no advertiser is known, and failures meanwhile are ignored.
   mutating func loseAll() {
     forgetAdvertisers()
     forgive()
   }
 
-  /// What failed so far shows nothing about a peer any more.
+  /// Removes pauses after failures, which are not due to the peers' behaviour.
   mutating func forgive() {
     pauses = pauses.filter { $0.value.isDeserved }
     failedAt = nil
   }
 
-  /// A link has ended. A longer pause, for what the peer has done or for a failure, stands: the end of the link follows from it.
+  /// Sets the pause after the end of a link. A longer pause, for behaviour or failure, stays.
   mutating func ended(_ address: BluetoothAddress, at now: Instant) {
     let until = now.advanced(by: Self.pauseAfterLoss)
     if let pause = pauses[address], pause.until >= until { return }
@@ -118,9 +119,9 @@ struct NeighbourFinder: Sendable {
     forgetOldPauses(at: now)
   }
 
-  /// An attempt came to nothing.
+  /// Records a failed attempt.
   ///
-  /// - Parameter first: the pause after the first one.
+  /// - Parameter first: pause after the first failure.
   mutating func failed(_ address: BluetoothAddress, first: Duration = pauseAfterFailure, at now: Instant) {
     if let pause = pauses[address], pause.isDeserved, pause.until > now { return }
     (hasFailed, failedAt) = (true, now)
@@ -130,29 +131,29 @@ struct NeighbourFinder: Sendable {
     forgetOldPauses(at: now)
   }
 
-  /// Nothing is begun with an address for a while.
+  /// Sets a pause because of the peer's behaviour.
   mutating func avoid(_ address: BluetoothAddress, for time: Duration, at now: Instant) {
     pauses[address] = Pause(until: now.advanced(by: time), length: time, isDeserved: true)
     forgetOldPauses(at: now)
   }
 
-  /// A peer has said who it is, over a link that it may have made itself: what failed before shows nothing any more. That there was a
-  /// link does not show as much: bluetoothd may know of another machine what that served before.
+  /// Clears failures of an address after its peer has announced itself over a link. A link alone is not enough:
+  /// bluetoothd may show cached services of another machine.
   mutating func met(_ address: BluetoothAddress) {
     hasFailed = false
     if pauses[address]?.isDeserved == false { pauses[address] = nil }
   }
 
-  /// Chooses the advertiser to connect to now: the strongest of those in range that were reported within `recently`,
-  /// otherwise the strongest of all; after a failed attempt, the one that has waited longest. An advertiser with a
-  /// strong signal, a new address each time and no answer therefore cannot keep the node from all others.
+  /// Chooses the advertiser to connect to now: the strongest in range that was reported within `recently`, otherwise
+  /// the strongest of all. After a failed attempt it is the one that has waited longest. A strong advertiser that never
+  /// answers and changes its address therefore cannot block all others.
   ///
   /// While the node scans, an advertiser without a report for `presence`, or since the last failed attempt, counts as
   /// gone and is not tried.
   ///
   /// - Parameters:
   ///   - linked: addresses with a link.
-  ///   - peers: this node, and the peers that it has links with.
+  ///   - peers: this node and its neighbours.
   mutating func next(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> BluetoothAddress? {
     noteCompany(linked, at: now)
     guard earliest <= now else { return nil }
@@ -185,17 +186,17 @@ struct NeighbourFinder: Sendable {
     advertisers.max { ($0.value.rssi ?? 0, $1.key.value) < ($1.value.rssi ?? 0, $0.key.value) }?.key
   }
 
-  /// When `next` may have another answer without anything being heard; nil if nothing is timed.
+  /// Next time at which `next` may change its result without a new report; nil if there is none.
   func deadline(linked: Set<BluetoothAddress>, peers: Set<PeerID>, at now: Instant) -> Instant? {
     let ready = candidates(linked, peers, at: now).map { max(freeAt($0.key, $0.value), earliest) }.min()
-    // After a while alone the weak ones count as well.
+    // After `longAlone`, weak advertisers count too.
     let weakest = weakest(at: now)
     let areWeakThere = advertisers.values.contains { $0.rssi.map { $0 < weakest } ?? false }
     let patience = areWeakThere ? aloneSince?.advanced(by: Self.longAlone) : nil
     return [ready, patience].compactMap(\.self).filter { $0 > now || $0 == ready }.min()
   }
 
-  /// When the next attempt may begin.
+  /// Earliest time of the next attempt.
   private var earliest: Instant {
     guard isScanning, hasFailed, let failedAt else { return nextAttempt }
     return max(nextAttempt, failedAt.advanced(by: Self.lookAround))
@@ -208,7 +209,7 @@ struct NeighbourFinder: Sendable {
     return advertiser.heardAt.advanced(by: Self.presence) >= now
   }
 
-  /// When an advertiser may be connected to.
+  /// Earliest time at which an advertiser may be connected to.
   private func freeAt(_ address: BluetoothAddress, _ advertiser: Advertiser) -> Instant {
     let free = pauses[address]?.until ?? .zero
     guard let own, let peer = advertiser.peer, peer < own else { return free }

@@ -1,9 +1,9 @@
 import Common
 
-/// Frames that links have heard while they were notified for another one: on a radio that does not keep its clients apart.
+/// Frames that links received while another link was notified, on a radio that does not keep its clients apart.
 struct OverheardFrames {
-  /// Within this time each link's own turn comes, for fragments keep a pace of their own on each link. A frame that the node sends again
-  /// later goes out again.
+  /// Time in which the frame becomes due on the other links, whose fragments are paced separately. A frame that is sent
+  /// again later is not suppressed.
   static let lifetime = Duration.seconds(1)
   static let limit = 256
 
@@ -13,7 +13,7 @@ struct OverheardFrames {
     let end: Instant
   }
 
-  /// In the order of their ends.
+  /// In order of expiry.
   private var entries: [Entry] = []
 
   mutating func note(_ frame: [UInt8], on links: [LinkID], at now: Instant) {
@@ -23,7 +23,7 @@ struct OverheardFrames {
     entries.append(Entry(frame: frame, links: Set(links), end: now.advanced(by: Self.lifetime)))
   }
 
-  /// Whether a link has heard the frame whose turn it is there. One hearing answers for one turn.
+  /// Whether a link has already received a due frame. Each reception counts once.
   mutating func take(_ frame: [UInt8], on link: LinkID, at now: Instant) -> Bool {
     let place = entries.firstIndex { $0.end > now && $0.links.contains(link) && $0.frame == frame }
     guard let place else { return false }

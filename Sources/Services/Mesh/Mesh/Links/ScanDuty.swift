@@ -1,23 +1,23 @@
 import Common
 
-/// When a node on a battery listens for neighbours: 2 s of 30, and all the time for 10 s after somebody has said something. A value.
+/// Scan times on battery: 2 s of every 30 s, and continuously for 10 s after traffic.
 struct ScanDuty: Sendable {
   static let window = Duration.seconds(2)
   static let period = Duration.seconds(30)
   static let afterTraffic = Duration.seconds(10)
 
-  /// When the first window began; nil before it.
+  /// Start of the first window; nil before it.
   private var beganAt: Instant?
   private var busyUntil = Instant.zero
 
-  /// Somebody has said something, or passes something on.
+  /// Records traffic.
   mutating func traffic(at now: Instant) { busyUntil = max(busyUntil, now.advanced(by: Self.afterTraffic)) }
 
-  /// Whether it listens now, and when that may change.
+  /// Whether to scan now, and when that may change.
   mutating func look(at now: Instant) -> (isListening: Bool, next: Instant) {
     let began = beganAt ?? now
     beganAt = began
-    // The period that it is in.
+    // Start of the current period.
     let elapsed = began.duration(to: now).wholeNanoseconds
     let start = began.advanced(by: Self.period * Int(elapsed / Self.period.wholeNanoseconds))
     let end = start.advanced(by: Self.window)

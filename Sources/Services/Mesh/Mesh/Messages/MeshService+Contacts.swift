@@ -3,14 +3,14 @@ import Common
 import Loop
 import MeshStore
 
-/// Peers that have sent or received messages or files: their names are stored, so that they are known when they have left.
+/// Stores the names of peers that have sent or received messages or files, so that they stay known after they leave.
 extension MeshService {
-  /// How many peers that sent something to everybody are newly stored in a minute: anybody can make up identities.
+  /// Maximum peers per minute that are newly stored because of public messages: anybody can invent identities.
   static let writersPerMinute = 60
 
-  /// A peer has sent something, or something was sent to it.
+  /// Records a contact with a peer.
   ///
-  /// - Parameter nickname: the name that came with the message, for a peer that has left since.
+  /// - Parameter nickname: name received with the message, for a peer that has left since.
   func noteContact(_ peer: PeerID, _ contact: PeerMarks.Contacts, nickname: String = "") {
     guard peer != ownID, marks[peer]?.contacts.isSuperset(of: contact) != true else { return }
     if marks[peer] == nil, contact == .wrotePublicly, !writersNoted.allow(true, at: scheduler.now) { return }
@@ -21,8 +21,8 @@ extension MeshService {
     }
   }
 
-  /// Whether one more peer can be remembered. Where there are too many, the peer of the lowest rank goes that was not seen for the
-  /// longest time, unless its rank is higher than that of the new one.
+  /// Whether one more peer can be stored. At the limit, the peer of the lowest rank is evicted that was not seen for
+  /// the longest time, unless its rank is higher than the new one's.
   func hasPlace(for new: PeerMarks) -> Bool {
     guard marks.count >= Self.marksLimit else { return true }
     let others = marks.values.filter { $0.rank != .chosen && $0.rank <= new.rank }

@@ -6,15 +6,15 @@ import MeshNaming
 import MeshStore
 import Store
 
-/// What is said, to everybody and to one peer.
+/// Public and private messages.
 extension MeshService {
-  /// Why something is not said.
+  /// Reason why a message or command is rejected.
   public enum Refusal: CodedError, Equatable {
     case notReady(String)
     case empty
     case tooLong
     case tooManyCharacters
-    /// A text does not name one peer.
+    /// A text does not name exactly one peer.
     case name(MeshNameRefusal)
     case tooManyWait
     case linksFull
@@ -80,9 +80,9 @@ extension MeshService {
     }
   }
 
-  /// Says something to everybody.
+  /// Sends a public message.
   ///
-  /// - Parameter then: called when it would survive a loss of power, or the disk is in trouble, which `reason` then says.
+  /// - Parameter then: called when the message is committed to disk, or the store fails, as `reason` then states.
   /// - Returns: the message's number.
   public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(Refusal) -> UInt32 {
     try check(text)
@@ -101,11 +101,11 @@ extension MeshService {
     return message.number
   }
 
-  /// Says something to one peer. It is sent until the peer has it, for a day.
+  /// Sends a private message. It is repeated for a day until the peer acknowledges it.
   ///
   /// - Parameters:
-  ///   - name: what names the peer: ``MeshNameBook/peer(_:)``.
-  ///   - then: called when it would survive a loss of power, or the disk is in trouble.
+  ///   - name: name of the peer for ``MeshNameBook/peer(_:)``.
+  ///   - then: called when the message is committed to disk, or the store fails.
   /// - Returns: the message's number.
   public func tell(
     _ name: String, _ text: String, then: @escaping @LoopActor () -> Void = {}
@@ -131,7 +131,7 @@ extension MeshService {
     for case .keep(.outgoing(let outgoing)) in actions { message.messageIDs = outgoing.pieces.map(\.id) }
     add(message)
     noteContact(peer, .wasWrittenTo)
-    // The message stands in the log before its own progress is told, and the disk has both when the caller hears of it.
+    // The message is logged before its progress is reported, and both are stored before the caller gets an answer.
     var progress: [MeshEngine.Action] = []
     var changes: [MeshChange] = [.message(message)]
     for action in actions {
@@ -146,9 +146,9 @@ extension MeshService {
     return number
   }
 
-  /// A message was seen, and the earlier ones of its conversation: the senders of private ones are told.
+  /// Marks a message, and the earlier ones of its conversation, as seen. Senders of private messages get read receipts.
   ///
-  /// - Returns: whether there is such a message.
+  /// - Returns: whether the message exists.
   public func markRead(_ number: UInt32) -> Bool {
     guard let seen = log.markSeen(number) else { return false }
     guard !seen.isEmpty else { return true }
@@ -162,7 +162,8 @@ extension MeshService {
 
   var ownID: PeerID { engine?.identity.id ?? PeerID(rawValue: 0) }
 
-  /// Whether no link has room for another message of this node. A neighbour on a slow link gets by sync what that link does not take.
+  /// Whether no link has buffer space for another message of this node. Neighbours on slow links get the missing ones
+  /// by sync.
   private var areLinksFull: Bool {
     let open = ports.values.filter { $0.isOpen && !$0.isCut }
     return !open.isEmpty
@@ -175,7 +176,7 @@ extension MeshService {
     guard text.utf8.count <= Limits.privateTextBytes else { throw .tooLong }
   }
 
-  // MARK: From others
+  // MARK: Messages of other peers
 
   func heard(_ message: PublicMessage) {
     guard !isRelay, !log.has(message.packet), !isErased(message) else { return }
@@ -187,14 +188,14 @@ extension MeshService {
     keep([.message(line)], isUrgent: false) { [weak self] _ in self?.arrived(line.number) }
   }
 
-  /// Whether a wipe has erased a public message, or a neighbour brings it late and it is older than the wipe: it is not new.
+  /// Whether a wipe has erased a public message, or the message predates the wipe and was received late.
   private func isErased(_ message: PublicMessage) -> Bool {
     guard let erased else { return false }
     return erased.contains(message.packet) || message.isLate && erased.predatesWipe(message.timestamp)
       || erased.surelyPredatesWipe(message.timestamp)
   }
 
-  /// Its sender hears that it is here when the disk has it, and not before.
+  /// Handles a private message. Its sender gets a receipt once it is stored.
   func told(_ message: PrivateMessage, from peer: PeerID, at time: UInt64) {
     guard log.number(of: message.id, from: peer) == nil else { return toldAgain(message.id, from: peer) }
     let line = MeshMessage(
@@ -206,11 +207,11 @@ extension MeshService {
     keepReceived(line, message.id, isNew: true)
   }
 
-  /// It came again: the sender has missed the receipt, or the disk has not taken the message.
+  /// Handles a repeated message, whose receipt was lost or is delayed by the store.
   func toldAgain(_ id: Bitchat.MessageID, from peer: PeerID) {
     guard unkeptNotices[peer]?.contains(id) != true else { return }
     guard let number = log.number(of: id, from: peer), let line = log[number] else {
-      // It was here, and has been forgotten since for want of room.
+      // The message was known, and was evicted since.
       return handle(.kept(id, from: peer))
     }
     if unkept[number] != nil { keepReceived(line, id, isNew: false) } else { handle(.kept(id, from: peer)) }
@@ -220,12 +221,12 @@ extension MeshService {
     keep([.message(line)]) { [weak self] error in
       guard let self else { return }
       if error == nil, unkept.removeValue(forKey: line.number) != nil { handle(.kept(id, from: line.sender)) }
-      // Without a disk people can still read it; the sender goes on trying until it is kept.
+      // Programs can read a message without a disk; its sender repeats it until it is stored.
       if isNew { arrived(line.number) }
     }
   }
 
-  /// The disk takes things again: senders hear of what it has by now, and need not say it again.
+  /// Stores messages and notices again after a recovery of the store, and acknowledges them.
   func acknowledgeUnkept() {
     for (number, received) in unkept.sorted(by: { $0.key < $1.key }) {
       if let line = log[number] { keepReceived(line, received.id, isNew: false) }
@@ -235,16 +236,17 @@ extension MeshService {
     }
   }
 
-  /// Puts a message into the log, where others may have to go for it.
+  /// Adds a message to the log, and evicts others if necessary.
   private func add(_ message: MeshMessage) { disown(log.append(message)) }
 
-  /// Messages had to go, because they were too many or too old.
+  /// Removes messages that exceeded a limit or expired.
   func removed(_ numbers: [UInt32]) {
     log.remove(numbers)
     disown(numbers)
   }
 
-  /// A message that went before the disk had it was never acknowledged, and is not when it comes again: it is told once more then.
+  /// Releases evicted messages that were never stored. They were not acknowledged, and are reported again when
+  /// repeated.
   private func disown(_ numbers: [UInt32]) {
     guard !unkept.isEmpty else { return }
     for number in numbers {
@@ -285,7 +287,7 @@ extension MeshMessage.State {
     }
   }
 
-  /// The state's name on the bus.
+  /// Name of the state on D-Bus.
   var name: String {
     switch self {
     case .waiting: "waiting"
@@ -300,7 +302,7 @@ extension MeshMessage.State {
 }
 
 extension MeshChange {
-  /// A relay keeps nothing of what is said, and erases what it kept in another role when it is told to.
+  /// Whether a relay stores the change. A relay stores no messages, but erases what it stored in another role.
   fileprivate var isOfRelay: Bool {
     switch self {
     case .pin, .peer, .forget, .nickname, .settled, .carriedNoMore, .fileGone, .deleted: true

@@ -4,12 +4,12 @@ import Loop
 import MeshNaming
 import MeshStore
 
-/// The names of peers: which peer a text means, and peers that change their names.
+/// Names of peers: resolving texts, and renames.
 extension MeshService {
-  /// How many renames of one peer are reported in a minute.
+  /// Maximum renames per peer and minute that are reported.
   static let renamesPerMinute = 6
 
-  /// The names of all known peers, and of this node.
+  /// Names of all known peers, and of this node.
   var nameBook: MeshNameBook {
     var book = MeshNameBook()
     for peer in knownPeers {
@@ -24,9 +24,9 @@ extension MeshService {
 
   func name(of peer: PeerID) -> String { engine?.peer(peer)?.nickname ?? marks[peer]?.nickname ?? "" }
 
-  /// The peer that a text means: ``MeshNameBook/peer(_:)``.
+  /// Resolves a text to a peer: ``MeshNameBook/peer(_:)``.
   func peer(called text: String) throws(Refusal) -> PeerID {
-    // An ID needs no names.
+    // An ID is resolved without names.
     if let id = MeshNameBook.id(text), let peer = try? PeerID(text: id) { return peer }
     let id: String
     do throws(MeshNameRefusal) { id = try nameBook.peer(text) } catch { throw .name(error) }
@@ -34,7 +34,7 @@ extension MeshService {
     return peer
   }
 
-  /// Reports that a favourite or verified peer has another nickname.
+  /// Reports a new nickname of a favourite or verified peer.
   func tellRename(_ before: PeerMarks, _ now: PeerMarks) {
     guard now.isTrusted, before.isTrusted, !before.nickname.isEmpty,
       !NicknameText.isSame(before.nickname, now.nickname), renamesTold.allow(now.peer, at: scheduler.now)
@@ -44,7 +44,7 @@ extension MeshService {
 }
 
 extension PeerMarks {
-  /// Notes the nickname of a peer that the user trusts, and drops the names of one that the user does not trust.
+  /// Stores the nickname of a trusted peer, and drops the names of one that is not trusted.
   mutating func holdName() {
     guard isTrusted else {
       (heldNames, verifiedName) = ([], "")

@@ -6,35 +6,35 @@ import Journal
 import Loop
 import MeshStore
 
-/// The peers that are known: those that were heard lately, and those of whom something is to be remembered.
+/// Known peers: those active recently, and those with stored marks.
 extension MeshService {
-  /// The most peers of which something is remembered.
+  /// Maximum peers with stored marks.
   static let marksLimit = 1024
-  /// Notices of one peer that wait for the disk.
+  /// Maximum notices per peer that wait for the store.
   private static let noticesLimit = 4
-  /// When a peer was seen last, and what it calls itself, are kept again after so long at the earliest.
+  /// Minimum interval, in milliseconds, between writes of a peer's nickname and time of last contact.
   private static let seenMilliseconds: UInt64 = 60_000
-  /// The same of peers of which the user has said nothing, and which are many.
+  /// Minimum interval, in milliseconds, for peers without marks of the user, which are many.
   private static let contactMilliseconds: UInt64 = 600_000
   private static let newsMilliseconds: UInt64 = 1000
 
-  /// What is known of a peer.
+  /// Known properties of a peer.
   struct View {
     let id: PeerID
     var nickname: String
     var fingerprint: Fingerprint?
     var isDirect: Bool
-    /// 0 while it was not heard for long.
+    /// Number of hops; 0 if the peer is not in range.
     var hops: Int
-    /// Milliseconds since 1970; 0 where it is not known.
+    /// Milliseconds since 1970; 0 if unknown.
     var seenAt: UInt64
     var hasSession: Bool
     var marks: PeerMarks
-    /// Whether a person has compared its fingerprint, and it has proven its signing key.
+    /// Whether a person has compared the fingerprint, and the peer has proven its signing key.
     var isVerified = false
   }
 
-  /// All peers, by their IDs.
+  /// All peers, sorted by ID.
   var knownPeers: [PeerID] {
     let near = engine?.peers.map(\.id) ?? []
     return Set(near).union(marks.keys).union(troubles.peers(at: scheduler.now)).sorted()
@@ -58,33 +58,33 @@ extension MeshService {
     let age = peer.heardAt.duration(to: scheduler.now) / .milliseconds(1)
     return View(
       id: id, nickname: peer.nickname, fingerprint: peer.fingerprint, isDirect: isDirect,
-      // A neighbour whose link has ended is not near, until it is heard over others.
+      // A neighbour whose link has ended is not in range until it is received over another.
       hops: isDirect ? 1 : peer.hops > 1 ? peer.hops : 0, seenAt: time - min(time, UInt64(max(0, age))),
       hasSession: engine?.hasSession(with: id) ?? false, marks: marks ?? PeerMarks(peer: id),
       isVerified: isVerified(id))
   }
 
-  /// Whether a person has compared the peer's fingerprint, which covers the Noise key alone, and the peer has proven its signing key inside
-  /// Noise.
+  /// Whether a person has compared the fingerprint, which covers the Noise key only, and the peer has proven its
+  /// signing key inside Noise.
   func isVerified(_ peer: PeerID) -> Bool { engine?.isVerified(peer) ?? false }
 
-  /// The strength of a peer's signal in dBm; nil where it is not known.
+  /// Signal strength of a peer in dBm; nil if unknown.
   func rssi(of peer: PeerID) -> Int? {
     let port = ports.values.first { $0.peer == peer }
     return port.flatMap { finder.rssi(of: $0.address) } ?? finder.rssi(of: peer)
   }
 
-  // MARK: What is done about them
+  // MARK: User actions
 
   func favourite(_ peer: PeerID, _ isFavourite: Bool) throws(DBusError) {
     if isFavourite { try makeRoom(for: peer) }
     guard (marks[peer]?.isFavourite ?? false) != isFavourite else { return }
-    // The engine may hear at once that the peer has the notice.
+    // The engine may report at once that the peer has the notice.
     mark(peer) { ($0.isFavourite, $0.isNoticeOwed) = (isFavourite, true) }
     handle(.favourite(peer, isFavourite))
   }
 
-  /// The peer knows whether it is a favourite.
+  /// Records that the peer has acknowledged the favourite notice.
   func noticeSettled(_ peer: PeerID) {
     if marks[peer]?.isNoticeOwed == true { mark(peer) { $0.isNoticeOwed = false } }
   }
@@ -94,7 +94,7 @@ extension MeshService {
     handle(.block(peer, isBlocked))
     mark(peer) { $0.isBlocked = isBlocked }
     guard isBlocked else { return }
-    // What it said before is not waited for any more; it gets no receipts for that.
+    // Earlier messages of the peer are marked as seen without receipts.
     let seen = log.markAllSeen(from: peer)
     guard !seen.isEmpty else { return }
     keep(seen.map { .message($0) })
@@ -114,14 +114,14 @@ extension MeshService {
     peerChanges.call(peer)
   }
 
-  /// Something of a peer is not taken.
+  /// Records that something from a peer is rejected.
   func note(_ trouble: PeerTroubles.Trouble, of peer: PeerID, nickname: String) {
     guard troubles.note(trouble, of: peer, nickname: nickname, at: scheduler.now) else { return }
     peerChanges.call(peer)
     changed()
   }
 
-  /// Why something of a peer is not taken, in a sentence; empty where nothing is wrong.
+  /// Reason why something from a peer is rejected, in a sentence; otherwise empty.
   func trouble(of peer: PeerID) -> String {
     troubles.entry(of: peer, at: scheduler.now)?.trouble.sentence ?? ""
   }
@@ -135,9 +135,9 @@ extension MeshService {
     peerChanges.call(peer)
   }
 
-  /// The peer hears that its notice is here when the disk has it.
+  /// Handles a favourite notice of a peer, which gets a receipt once it is stored.
   func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: Bitchat.MessageID) {
-    // While the disk hangs there may be many. Who is not told that its notice is here may say it again.
+    // Many may wait while the store hangs. A sender without a receipt repeats its notice.
     guard unkeptNotices.count < Self.marksLimit, unkeptNotices[peer, default: []].count < Self.noticesLimit else {
       return handle(.notTaken(id, from: peer))
     }
@@ -145,7 +145,7 @@ extension MeshService {
     mark(peer, then: { [weak self] in self?.keptNotice(id, from: peer) }, { $0.isFavouriteOfPeer = notice.isFavorite })
   }
 
-  /// Tries once more to keep what a notice said.
+  /// Stores the content of a notice again.
   func keepNotice(_ id: Bitchat.MessageID, from peer: PeerID) {
     guard let marks = marks[peer] else { return keptNotice(id, from: peer) }
     keep([.peer(marks)]) { [weak self] error in if error == nil { self?.keptNotice(id, from: peer) } }
@@ -158,7 +158,7 @@ extension MeshService {
     handle(.kept(id, from: peer))
   }
 
-  /// It is here, or says something new. The disk gets that no more than once a second, however often a peer does so.
+  /// Handles a new or changed peer. The store gets changes at most once a second.
   func met(_ peer: PeerID) {
     if troubles.heard(peer) { changed() }
     if let marks = marks[peer], let known = engine?.peer(peer) {
@@ -173,24 +173,25 @@ extension MeshService {
     peerChanges.call(peer)
   }
 
-  /// The disk gets the news of a peer of which the user has said nothing every ten minutes, and when the peer is gone.
+  /// Updates a peer without marks of the user; it is written every ten minutes, and when it leaves.
   private func metContact(_ marks: PeerMarks, _ nickname: String) {
     self.marks[marks.peer]?.nickname = nickname
     if sinceSeen(marks) >= Self.contactMilliseconds { mark(marks.peer) { _ in } }
     peerChanges.call(marks.peer)
   }
 
-  /// What peers have said within a second of the last that the disk got.
+  /// Stores the changes that were delayed by the minimum interval.
   func keepNews() {
     let peers = unkeptNews
     unkeptNews = []
     for peer in peers where marks[peer] != nil { mark(peer) { _ in } }
   }
 
-  /// Milliseconds since that was kept. A clock that was set back tells nothing of it.
+  /// Milliseconds since the last write; the maximum if the clock was set back.
   private func sinceSeen(_ marks: PeerMarks) -> UInt64 { time >= marks.seenAt ? time - marks.seenAt : .max }
 
-  /// It has left, was not heard for long, or had to make room for others. Who has left has no link any more, though its link may stand.
+  /// Handles a peer that has left, timed out or was evicted. A peer that has left has no link, though its connection
+  /// may persist.
   func gone(_ peer: PeerID) {
     if let marks = marks[peer], sinceSeen(marks) >= Self.newsMilliseconds, let heardAt = engine?.heardAt(of: peer) {
       let age = heardAt.duration(to: scheduler.now) / .milliseconds(1)
@@ -198,17 +199,17 @@ extension MeshService {
     }
     peerChanges.call(peer)
     let itsPorts = ports.values.filter { $0.peer == peer }
-    // One that had to make room still has its links.
+    // An evicted peer still has its links.
     guard !itsPorts.isEmpty, engine?.isNeighbour(peer) == false else { return }
     for port in itsPorts { port.peer = nil }
     changed()
   }
 
-  /// Remembers something of a peer, or forgets a peer of which there is nothing more to remember.
+  /// Changes the stored marks of a peer, or removes them if none is left.
   ///
   /// - Parameters:
-  ///   - then: called when the disk has it.
-  ///   - change: gets what is known of the peer now.
+  ///   - then: called when the change is stored.
+  ///   - change: edits the current marks.
   func mark(
     _ peer: PeerID, then: @escaping @LoopActor () -> Void = {}, _ change: (inout PeerMarks) -> Void
   ) {
@@ -226,7 +227,7 @@ extension MeshService {
     tellRename(before, marks)
   }
 
-  /// What the user wants to be remembered has room: where there is none, a peer goes of which the user has said nothing.
+  /// Ensures capacity for a mark of the user, if necessary by evicting a peer without such marks.
   private func makeRoom(for peer: PeerID) throws(DBusError) {
     guard marks[peer] == nil, !hasPlace(for: PeerMarks(peer: peer, isFavourite: true)) else { return }
     throw .limitExceeded(
@@ -243,10 +244,10 @@ extension MeshService {
     changed()
   }
 
-  /// Says now who is here.
+  /// Announces this node now.
   public func announce() { handle(.announce) }
 
-  /// The text of the QR code by which others verify this node; nil while it is not known who the node is.
+  /// Text of this node's verification QR code; nil while the identity is unknown.
   func verificationCode() -> String? {
     guard let identity = engine?.identity else { return nil }
     var random = makeRandom()

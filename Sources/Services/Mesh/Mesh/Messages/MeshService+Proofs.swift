@@ -4,9 +4,9 @@ import DBus
 import Journal
 import Loop
 
-/// Peers whose verification codes were read prove that the codes are theirs.
+/// Proofs of peers whose verification codes were read.
 extension MeshService {
-  /// Somebody has read the code of a peer, who is asked for the proof; `proofs` says what becomes of it.
+  /// Asks the owner of a verification code for a proof; `proofs` has the result.
   ///
   /// - Returns: the peer.
   func verify(code text: String) throws(DBusError) -> PeerID {
@@ -31,18 +31,18 @@ extension MeshService {
     return peer
   }
 
-  /// The peer is verified when it has proven its code, and not before. What is not proven takes nothing back.
+  /// Handles the result of a proof. Only a successful one marks the peer as verified; a failed one revokes nothing.
   func proved(_ peer: PeerID, _ outcome: MeshEngine.ProofOutcome) {
     proofs.note(ProofBoard.Standing(outcome), of: peer)
     peerChanges.call(peer)
-    // A fingerprint counted when it was compared. A code counts when it is proven.
+    // A fingerprint counts when it was compared, a code when it is proven.
     if outcome == .proven, proofs.isByCode(peer) || marks[peer]?.isVerified != true {
       do throws(DBusError) { try verify(peer, true) } catch {
         Log.shared.warning(
           "A peer has proven its code, and is not kept as verified: \(error)", .protocolName("bitchat"))
       }
     }
-    // No line says who it is: who is near is for the group.
+    // The journal does not name the peer: peers in range are visible to the group only.
     if outcome == .wrong, told.allow(.proof, at: scheduler.now) {
       Log.shared.warning(
         "A peer could not prove that its verification code is its own", id: .meshProofWrong, .protocolName("bitchat"))

@@ -1,16 +1,16 @@
 import Bitchat
 import MeshStore
 
-/// What was said, oldest first: public lines, and private messages of both directions. A value.
+/// Log of public and private messages, oldest first.
 struct MessageLog: Sendable {
-  /// The most messages; for one more another one goes.
+  /// Maximum number of messages; at the limit, another one is evicted.
   static let limit = 5000
-  /// The most bytes of public lines, and of private messages. On a disk there are no more either; without one, and where public
-  /// lines do not touch it, nothing else bounds them.
+  /// Maximum bytes of public and of private messages. The database has the same limits. Without a disk, or without an
+  /// archive on it, only these apply.
   static let lineBytes = 4 << 20
   static let privateBytes = 16 << 20
 
-  /// What a peer calls a private message of its own.
+  /// Sender and ID of a received private message.
   struct Received: Hashable, Sendable {
     let peer: PeerID
     let id: Bitchat.MessageID
@@ -19,25 +19,25 @@ struct MessageLog: Sendable {
   private(set) var messages: [MeshMessage] = []
   private var places: [Received: UInt32] = [:]
   private var packets: Set<PacketID> = []
-  /// How many public lines, and how many private messages, are from whom.
+  /// Shares of public and of private messages per sender.
   private var lines = Shares()
   private var privateMessages = Shares()
   private(set) var nextNumber: UInt32 = 1
-  /// How many messages of others were not seen.
+  /// Number of unread messages.
   private(set) var unread = 0
 
-  /// - Parameter highest: the highest number that was given before.
+  /// - Parameter highest: highest number used so far.
   init(after highest: UInt32 = 0) { nextNumber = highest &+ 1 }
 
-  /// Takes over what an earlier run has kept.
+  /// Restores the messages of an earlier run.
   ///
-  /// - Parameter highest: the highest number that was ever given.
+  /// - Parameter highest: highest number ever used.
   mutating func restore(_ kept: [MeshMessage], highest: UInt32) {
     for message in kept.sorted(by: { $0.number < $1.number }) { append(message) }
     nextNumber = max(nextNumber, highest &+ 1)
   }
 
-  /// A number that no message has had.
+  /// Returns an unused number.
   mutating func takeNumber() -> UInt32 {
     defer { nextNumber &+= 1 }
     return nextNumber
@@ -45,7 +45,7 @@ struct MessageLog: Sendable {
 
   /// Adds a message.
   ///
-  /// - Returns: the numbers of those that had to go for it.
+  /// - Returns: the numbers of the messages evicted for it.
   @discardableResult
   mutating func append(_ message: MeshMessage) -> [UInt32] {
     var gone: [UInt32] = []
@@ -70,10 +70,10 @@ struct MessageLog: Sendable {
 
   private func shares(_ isPublic: Bool) -> Shares { isPublic ? lines : privateMessages }
 
-  /// Where there are too many messages a public line goes before a private one, whose sender was told that it is here; of either kind,
-  /// the oldest one of those who have more than a quarter of it goes first.
+  /// Evicts a message: a public one first, because senders of private ones have receipts. Within a kind, the oldest
+  /// message of the senders selected by `Shares` is evicted.
   ///
-  /// - Returns: the number of the one that went.
+  /// - Returns: the number of the evicted message.
   private mutating func makeRoom(ofPublic isPublic: Bool) -> UInt32 {
     let shares = shares(isPublic)
     let first = shares.firstToGo(within: (shares.total.count, Self.byteLimit(isPublic)))
@@ -87,7 +87,7 @@ struct MessageLog: Sendable {
 
   func has(_ packet: PacketID) -> Bool { packets.contains(packet) }
 
-  /// The private message that a peer calls so; nil if there is none.
+  /// Number of the private message with this ID of a peer; nil if there is none.
   func number(of id: Bitchat.MessageID, from peer: PeerID) -> UInt32? { places[Received(peer: peer, id: id)] }
 
   /// Messages after a number, oldest first.
@@ -96,27 +96,27 @@ struct MessageLog: Sendable {
     return messages[start...].prefix(limit)
   }
 
-  /// A message of this node has come so far.
+  /// Sets the state of a message of this node.
   ///
-  /// - Returns: the message, if that is news.
+  /// - Returns: the message, if its state has changed.
   mutating func note(_ state: MeshMessage.State, of number: UInt32) -> MeshMessage? {
     guard let place = place(of: number), messages[place].state != state else { return nil }
     messages[place].state = state
     return messages[place]
   }
 
-  /// A message was said at another time than this machine's clock had it.
+  /// Corrects the time of a message.
   ///
-  /// - Returns: the message; nil if there is no such message.
+  /// - Returns: the message; nil if it does not exist.
   mutating func date(_ number: UInt32, _ time: UInt64) -> MeshMessage? {
     guard let place = place(of: number) else { return nil }
     messages[place].time = time
     return messages[place]
   }
 
-  /// A message was seen, and the earlier ones of its conversation with it.
+  /// Marks a message, and the earlier ones of its conversation, as seen.
   ///
-  /// - Returns: those that were not seen before; nil if there is no such message.
+  /// - Returns: those that were unread; nil if the message does not exist.
   mutating func markSeen(_ number: UInt32) -> [MeshMessage]? {
     guard let place = place(of: number) else { return nil }
     let conversation = messages[place].conversation
@@ -131,9 +131,9 @@ struct MessageLog: Sendable {
     return seen
   }
 
-  /// What a peer said counts as seen, and its sender is not told.
+  /// Marks all messages of a peer as seen, without receipts.
   ///
-  /// - Returns: the messages that were not seen before.
+  /// - Returns: the messages that were unread.
   mutating func markAllSeen(from peer: PeerID) -> [MeshMessage] {
     var seen: [MeshMessage] = []
     for index in messages.indices where messages[index].state == .unread && messages[index].sender == peer {
@@ -144,9 +144,9 @@ struct MessageLog: Sendable {
     return seen
   }
 
-  /// The sender of a message knows that it was read.
+  /// Records that the sender of a message has the read receipt.
   ///
-  /// - Returns: the message, if that is news.
+  /// - Returns: the message, if a receipt was due.
   mutating func settleReceipt(for id: Bitchat.MessageID, from peer: PeerID) -> MeshMessage? {
     guard let number = number(of: id, from: peer), let place = place(of: number), messages[place].isReceiptOwed else {
       return nil
@@ -155,7 +155,7 @@ struct MessageLog: Sendable {
     return messages[place]
   }
 
-  /// These messages are not kept any longer.
+  /// Removes messages.
   mutating func remove(_ numbers: [UInt32]) {
     let gone = Set(numbers)
     for message in messages where gone.contains(message.number) { forget(message) }
@@ -180,12 +180,12 @@ struct MessageLog: Sendable {
 }
 
 extension MeshMessage {
-  /// Of what is said, in UTF-8.
+  /// Length of text and nickname in UTF-8.
   fileprivate var bytes: Int { text.utf8.count + nickname.utf8.count }
 }
 
 extension [MeshMessage] {
-  /// The first place whose message meets a condition that all later ones meet as well.
+  /// Index of the first message that meets a condition, which all later ones must meet too.
   fileprivate func partitioningIndex(_ condition: (MeshMessage) -> Bool) -> Int {
     var (low, high) = (startIndex, endIndex)
     while low < high {

@@ -1,12 +1,12 @@
 import Bitchat
 import Common
 
-/// Why things of peers are not taken, for people. A value.
+/// Reasons why things from peers are rejected, for people.
 struct PeerTroubles: Sendable {
-  /// Why something of a peer is not taken.
+  /// Reason why something from a peer is rejected.
   enum Trouble: Hashable, Sendable {
     case engine(MeshEngine.PeerTrouble)
-    /// Its link was cut because it did not announce itself.
+    /// The link was cut because the peer did not announce itself.
     case notAnnounced
 
     /// A sentence about the peer.
@@ -27,7 +27,7 @@ struct PeerTroubles: Sendable {
       }
     }
 
-    /// A sentence that names nobody.
+    /// Sentence that names no peer.
     var publicSentence: String {
       switch self {
       case .engine(.refusedFile): "A file of a peer was not taken: earshot mesh peers says why."
@@ -53,16 +53,16 @@ struct PeerTroubles: Sendable {
     var notedAt: Instant
   }
 
-  /// Maximum number of peers; the one whose trouble was noted first goes.
+  /// Maximum number of peers; the oldest entry is dropped.
   static let limit = 64
-  /// How long a trouble is shown after it was noted last.
+  /// Time for which a trouble is shown after its last occurrence.
   static let time = Duration.seconds(600)
 
   private var entries: [PeerID: Entry] = [:]
-  /// When a link was cut whose peer is not known.
+  /// When a link of an unknown peer was cut last.
   private var unknownCutAt: Instant?
 
-  /// - Returns: whether it is another trouble than before.
+  /// - Returns: whether the trouble is new or different.
   mutating func note(_ trouble: Trouble, of peer: PeerID, nickname: String, at now: Instant) -> Bool {
     let old = entries[peer]
     entries[peer] = Entry(nickname: nickname, trouble: trouble, notedAt: now)
@@ -74,9 +74,9 @@ struct PeerTroubles: Sendable {
 
   mutating func noteUnknownCut(at now: Instant) { unknownCutAt = now }
 
-  /// The peer has been heard: its clock is right, and it says who it is.
+  /// Ends a trouble with clock or announce after a valid announce of the peer.
   ///
-  /// - Returns: whether there was a trouble that is over.
+  /// - Returns: whether a trouble has ended.
   mutating func heard(_ peer: PeerID) -> Bool {
     guard let entry = entries[peer] else { return false }
     if case .engine(.refusedFile) = entry.trouble { return false }
@@ -92,7 +92,7 @@ struct PeerTroubles: Sendable {
 
   func peers(at now: Instant) -> [PeerID] { entries.keys.filter { entry(of: $0, at: now) != nil } }
 
-  /// What is wrong, in sentences that name nobody; nil where nothing is.
+  /// Summary in sentences that name no peer; nil without troubles.
   func summary(at now: Instant) -> String? {
     var sentences = Set(entries.keys.compactMap { entry(of: $0, at: now)?.trouble.publicSentence })
     if let unknownCutAt, unknownCutAt.duration(to: now) <= Self.time {

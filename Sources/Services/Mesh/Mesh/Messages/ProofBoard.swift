@@ -1,8 +1,8 @@
 import Bitchat
 
-/// What became of the proofs that peers were asked for, of those that were asked last. A value.
+/// Results of the latest requested proofs.
 struct ProofBoard: Sendable {
-  /// How a proof stands. The raw value is its name on the bus.
+  /// Result of a proof. The raw value is its name on D-Bus.
   enum Standing: String, Hashable, Sendable {
     case asked, proven, wrong, noAnswer, gone, blocked
 
@@ -18,18 +18,18 @@ struct ProofBoard: Sendable {
     }
   }
 
-  /// More than are asked at a time.
+  /// Maximum entries, more than the proofs that may be pending.
   static let limit = 64
 
   private var standings: [PeerID: Standing] = [:]
-  /// The peers whose last proof was asked for by their verification code.
+  /// Peers whose last proof was requested by their verification code.
   private var codes: Set<PeerID> = []
-  /// The one that was asked first is in front.
+  /// Peers in order of request, oldest first.
   private var order: [PeerID] = []
 
   subscript(peer: PeerID) -> Standing? { standings[peer] }
 
-  /// Whether the last proof of a peer was asked for by its verification code, and not by its fingerprint.
+  /// Whether the last proof of a peer was requested by its verification code, not by its fingerprint.
   func isByCode(_ peer: PeerID) -> Bool { codes.contains(peer) }
 
   mutating func ask(_ peer: PeerID, byCode isByCode: Bool) {
