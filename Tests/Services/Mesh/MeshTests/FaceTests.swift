@@ -8,8 +8,8 @@ import Testing
 @testable import DBus
 @testable import Mesh
 
-/// What other programs may see of the mesh.
-@Suite("The mesh on the bus")
+/// The properties, signals and methods that other programs see.
+@Suite("The D-Bus interface of the mesh")
 struct FaceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -20,7 +20,7 @@ struct FaceTests {
       .map(\.interface)
   }
 
-  @Test("Who is near, who this node is and what was said is for the group alone")
+  @Test("Peers, own identity and messages are readable only by the group")
   @LoopActor
   func audience() throws {
     let interfaces = Self.interfaces()
@@ -34,7 +34,7 @@ struct FaceTests {
     #expect(file.methods.map(\.name) == ["Open", "Cancel", "Delete"])
   }
 
-  @Test("How long the fragments of a file are is said by the links that there are")
+  @Test("`SliceBytes` follows the links, and is 0 without any")
   @LoopActor
   func sliceBytes() throws {
     let village = Village()
@@ -50,12 +50,12 @@ struct FaceTests {
     #expect(property.get() == .uint32(0))
   }
 
-  @Test("Each counter is explained in the page of the mesh")
+  @Test("Each counter is explained in docs/mesh-operating.md")
   @LoopActor
   func counters() throws {
     let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent()
-    let page = tests.deletingLastPathComponent().appendingPathComponent("docs/mesh.md")
+    let page = tests.deletingLastPathComponent().appendingPathComponent("docs/mesh-operating.md")
     let section = try #require(
       String(contentsOf: page, encoding: .utf8).components(separatedBy: "\n## ").first { $0.hasPrefix("Counters\n") })
     let village = Village()
@@ -66,7 +66,7 @@ struct FaceTests {
     #expect(names.filter { !section.contains("`\($0)`") } == [])
   }
 
-  @Test("A text that is too long to be said to everybody is refused for that, and one of just that length is said")
+  @Test("A public text above the character limit is refused; one at the limit is sent")
   @LoopActor
   func longTexts() throws {
     let village = Village()
@@ -84,7 +84,7 @@ struct FaceTests {
     #expect(village.wait(.seconds(60)) { bob.texts == [longest] })
   }
 
-  @Test("No signal for everybody carries a text, a nickname or a peer")
+  @Test("Signals for everybody carry no text, nickname or peer")
   @LoopActor
   func signals() throws {
     let signals = Self.interfaces().filter { $0.audience == .everybody }.flatMap(\.signals)
