@@ -1,6 +1,6 @@
 import Testing
 
-@Suite("The house keeps its rules")
+@Suite("Architecture rules")
 struct ArchitectureTests {
   let sources: [SourceFile]
   let tests: [SourceFile]
@@ -41,10 +41,10 @@ struct ArchitectureTests {
   @Test("Dependencies in Package.swift go down the layers and up the page")
   func dependenciesGoDown() { #expect(Rules.dependenciesGoDown(manifest) == []) }
 
-  @Test("What a room imports it declares")
+  @Test("Every imported room is declared")
   func importsAreDeclared() { #expect(Rules.importsAreDeclared(sources, manifest) == []) }
 
-  @Test("What a room or a test declares it imports")
+  @Test("Every declared dependency of a room or test is imported")
   func dependenciesAreUsed() {
     #expect(Rules.dependenciesAreUsed(sources, tests, manifest) == [])
     #expect(manifest.tests.count > 15)
@@ -53,7 +53,7 @@ struct ArchitectureTests {
   @Test("Services import no service of another protocol")
   func servicesAreApart() { #expect(Rules.servicesAreApart(sources, manifest) == []) }
 
-  @Test("Adding a service touches one list: no program knows a service by another way")
+  @Test("Programs know services only through the list of services")
   func programsKnowTheList() { #expect(Rules.programsKnowTheList(sources, manifest) == []) }
 
   @Test("Each C library is imported by exactly one room")
@@ -62,7 +62,7 @@ struct ArchitectureTests {
   @Test("No source imports Foundation")
   func noFoundation() { #expect(Rules.noFoundation(sources) == []) }
 
-  @Test("No source forces, and none calls fatalError")
+  @Test("No source uses a forced operation or fatalError")
   func nothingTraps() { #expect(Rules.nothingTraps(sources) == []) }
 
   @Test("Local time is read only in the room Calendar, which follows a change of the time zone")
@@ -87,7 +87,7 @@ struct ArchitectureTests {
     #expect(Rules.guestsJudgeNoTime(guests) == [])
   }
 
-  @Test("No tracked file names a path of somebody's machine")
+  @Test("No tracked file contains a path of a developer's machine")
   func noMachinePaths() throws {
     let tracked = try House.tracked()
     #expect(Rules.noMachinePaths(tracked) == [])

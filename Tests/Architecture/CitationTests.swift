@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("What the tree cites exists")
+@Suite("Citations")
 struct CitationTests {
-  @Test("Every page that is cited exists, and has the sections that are cited")
+  @Test("Every cited page and section exists")
   func tree() throws {
     let pages =
       try House.files(below: "docs", suffix: ".md") + ["README.md", "CONTRIBUTING.md"].map { try House.read($0) }
@@ -10,7 +10,7 @@ struct CitationTests {
     let sources = try ["Sources", "Tests", "scripts"].flatMap { try House.files(below: $0) }
       .filter { $0.path.hasSuffix(".swift") || $0.path.hasSuffix(".py") || !$0.path.contains(".") }
     #expect((sources + pages).flatMap(citations.broken) == [])
-    // The checker sees them: most of Tuvali cites its sheet.
+    // The checker finds them: most files of Tuvali cite its sheet.
     let engines = sources.filter { $0.path.hasPrefix("Sources/Protocols/Tuvali") }
     #expect(engines.count { $0.text.contains("acts: tuvali" + ".md") } > 10)
   }
@@ -34,14 +34,14 @@ struct CitationTests {
       """)
   static let page = SourceFile(path: "docs/security" + ".md", text: "# Security")
 
-  /// `%` stands for the suffix, or this file would cite what it only shows.
+  /// `%` stands for the suffix; otherwise this file itself would contain the citation.
   private func broken(_ text: String, in path: String = "Sources/Host/Radio/Sample.swift") -> [String] {
     let text = text.split(separator: "%", omittingEmptySubsequences: false).joined(separator: ".md")
     return Citations([Self.sheet, Self.page]).broken(in: SourceFile(path: path, text: text))
   }
 
   @Test(
-    "A citation in the right form of a section that exists passes",
+    "A correct citation passes",
     arguments: [
       "/// Facts: radio% section 1", "/// It is so (facts: radio% section 2).", "// Facts: radio% sections 1 and 3.",
       "/// Facts: radio% sections 1 to 3.", "/// Facts: radio% section 2.1.",
@@ -55,7 +55,7 @@ struct CitationTests {
   }
 
   @Test(
-    "A citation of what does not exist, or of no section, is caught",
+    "A citation of a missing page or section, or without a section, is reported",
     arguments: [
       "/// Facts: radio% section 4", "/// Facts: radio% section 5", "/// Facts: radio% section 2.2",
       "/// Facts: radio% sections 1 to 4", "/// Facts: radio% sections 3 and 9", "/// Facts: other% section 1",
@@ -67,7 +67,7 @@ struct CitationTests {
     #expect(broken(text).count == 1)
   }
 
-  @Test("A finding names the file and the line of the citation")
+  @Test("A finding has the file and line of the citation")
   func place() {
     #expect(
       broken("let a = 1\n\n/// Facts: radio% section 7") == [
@@ -84,7 +84,7 @@ struct CitationTests {
     #expect(broken("docs/facts/other%, radio% section 8", in: "docs/facts/a" + ".md").count == 2)
   }
 
-  @Test("Ranges and lists of sections are counted out")
+  @Test("Ranges and lists of sections are expanded")
   func numbers() {
     #expect(Citations.numbers("1 to 4 and 7") == ["1", "2", "3", "4", "7"])
     #expect(Citations.numbers("2.1, 3 and 5 to 6") == ["2.1", "3", "5", "6"])

@@ -25,7 +25,7 @@ struct Citations {
     pages = Dictionary(files.map { ($0.path, Self.headings($0.text)) }, uniquingKeysWith: { first, _ in first })
   }
 
-  /// The sentences that say what a file cites and nobody can look up.
+  /// The sentences about citations in a file that lead nowhere.
   func broken(in file: SourceFile) -> [String] {
     let text = JoinedLines(file.text)
     return text.joined.matches(of: Self.mention).compactMap { match in
@@ -37,7 +37,7 @@ struct Citations {
     }
   }
 
-  // A page, and the sections with the heading that may follow it.
+  // A page, and the sections with the heading that may follow.
   private static var mention: Regex<(Substring, Substring, Substring?, Substring?)> {
     #/([\w.\/\-]+\.md)(?!\w)(?:[,`]? sections? ([0-9][0-9., andto]*[0-9]|[0-9])(?:, "([^"]+)")?)?/#
   }
@@ -47,7 +47,7 @@ struct Citations {
     guard !path.hasPrefix("/"), !path.hasPrefix(".md") else { return nil }
     if let sections { return missing(sections, name, of: sheet(path)) }
     if citing.hasPrefix("docs/facts/") {
-      // A fact sheet is about others' trees: only a path to a sheet is one of ours.
+      // Fact sheets describe other source trees: only a path to a sheet is a path of this tree.
       return path.hasPrefix("docs/facts/") && pages[path] == nil ? "does not exist" : nil
     }
     if citing.hasSuffix(".md") {
@@ -117,7 +117,7 @@ struct Citations {
   }
 }
 
-/// A text whose lines are joined, without the marks of comments: a citation may go on in the next line.
+/// A text whose lines are joined, without comment markers: a citation may continue in the next line.
 private struct JoinedLines {
   let joined: String
   private let starts: [String.Index]

@@ -1,11 +1,11 @@
 import Testing
 
-@Suite("The documents name tests that there are")
+@Suite("Tests named in the documents")
 struct FaultTableTests {
   /// A test's suite and its function.
   struct Name: Hashable, CustomStringConvertible {
     let suite: String
-    /// Nil: the whole suite, or a folder of them.
+    /// Nil for the complete suite, or for a folder of suites.
     var test: String?
 
     var description: String { test.map { "\(suite).\($0)" } ?? suite }
@@ -60,7 +60,7 @@ struct FaultTableTests {
     return found
   }
 
-  /// What stands in a text as `SuiteTests` or `SuiteTests.test`.
+  /// All `SuiteTests` and `SuiteTests.test` in a text.
   private static func names(in text: String) -> Set<Name> {
     Set(
       text.matches(of: /`(?:\w+Tests\.)??(\w+Tests)(?:\.(\w+))?`/).map {

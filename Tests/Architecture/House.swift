@@ -1,6 +1,6 @@
 import Foundation
 
-/// The layers, and what a room in each may import from.
+/// The layers, and the layers from which a room in each may import.
 enum Layer: String, CaseIterable {
   case system = "System"
   case base = "Base"
@@ -9,7 +9,7 @@ enum Layer: String, CaseIterable {
   case services = "Services"
   case programs = "Programs"
 
-  /// Engines see no host; the host sees no engine; only the two layers that wrap C see C.
+  /// Engines do not import the host, nor the host engines; only the two layers that wrap C import C.
   var mayImport: Set<Layer> {
     switch self {
     case .system: []
@@ -22,13 +22,13 @@ enum Layer: String, CaseIterable {
   }
 }
 
-/// A file of the tree: its path from the top, and what is in it.
+/// A file of the tree: its path from the top, and its content.
 struct SourceFile {
   let path: String
   let text: String
   private let lexed: Lexed?
 
-  /// The same as Swift; nil if it is something else.
+  /// The file as Swift; nil for other files.
   var swift: SwiftText? { lexed?.text }
 
   init(path: String, text: String) {
@@ -37,7 +37,7 @@ struct SourceFile {
     lexed = path.hasSuffix(".swift") ? Lexed(text) : nil
   }
 
-  /// Swift that is taken apart when a rule first looks at it, once for all rules: most of them look at some files only.
+  /// Swift that is lexed when a rule first needs it, once for all rules: most rules need some files only.
   private final class Lexed: @unchecked Sendable {
     private let source: String
     private let lock = NSLock()
@@ -67,7 +67,7 @@ struct SourceFile {
   }
 }
 
-/// The rooms as Package.swift lists them.
+/// The rooms in Package.swift.
 struct Manifest {
   struct Room: Equatable {
     let layer: Layer
@@ -77,7 +77,7 @@ struct Manifest {
     var group = ""
   }
 
-  /// A target of tests, or of what tests share.
+  /// A target of tests, or of shared test helpers.
   struct Tests: Equatable {
     /// Its folder below `Tests`.
     let path: String
@@ -142,7 +142,7 @@ struct Manifest {
   }
 }
 
-/// The tree this test was built from.
+/// The source tree from which this test was built.
 enum House {
   static let top = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
@@ -153,7 +153,7 @@ enum House {
 
   static func manifest() throws -> Manifest { Manifest(try read("Package.swift").text) }
 
-  /// Every file below `folder` whose name ends so.
+  /// All files below `folder` whose names end with `suffix`.
   static func files(below folder: String, suffix: String = "") throws -> [SourceFile] {
     let paths = FileManager.default.enumerator(atPath: top.appending(path: folder).path)
     return try (paths?.compactMap { $0 as? String } ?? []).sorted()
@@ -161,7 +161,7 @@ enum House {
       .map { try read("\(folder)/\($0)") }
   }
 
-  /// What git tracks; without git (a source package), what is in the folders that are ours.
+  /// The files that git tracks; without git (a source package), the files in the project's folders.
   static func tracked() throws -> [SourceFile] {
     let git = Process()
     git.executableURL = URL(filePath: "/usr/bin/env")

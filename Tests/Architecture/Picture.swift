@@ -11,7 +11,7 @@ struct Picture {
 
   private(set) var rows: [Row] = []
   private(set) var arrows: [Layer: Set<Layer>] = [:]
-  /// What stands in the picture and is no layer.
+  /// Entries of the picture that are not layers.
   private(set) var unknown: [String] = []
 
   /// - Parameter page: the whole page. Without a picture there are no rows.
@@ -37,7 +37,7 @@ struct Picture {
     }
   }
 
-  /// The sentences that say where the picture and `Package.swift` differ.
+  /// The sentences about differences between the picture and `Package.swift`.
   func differences(from manifest: Manifest) -> [String] {
     let drawn = rows.flatMap { row in row.rooms.map { "\(row.layer)/\($0)" } }
     let real = manifest.rooms.map { "\($0.layer)/\($0.name)" }

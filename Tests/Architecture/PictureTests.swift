@@ -2,7 +2,7 @@ import Testing
 
 @Suite("The picture of the rooms")
 struct PictureTests {
-  @Test("The picture in the design shows the rooms of Package.swift, in their order")
+  @Test("The picture in the design shows the rooms of Package.swift in order")
   func tree() throws {
     let picture = Picture(try House.read("docs/design.md").text)
     #expect(picture.rows.count > 5)
@@ -39,13 +39,13 @@ struct PictureTests {
     return Picture(parts.joined(separator: new)).differences(from: manifest)
   }
 
-  @Test("A picture that is right has no differences")
+  @Test("A correct picture has no differences")
   func right() {
     #expect(Picture(Self.picture).differences(from: manifest) == [])
     #expect(Picture(Self.picture).rows.count == 6)
   }
 
-  @Test("A room that is missing, added, doubled or in another layer is found")
+  @Test("A missing, added, doubled or misplaced room is reported")
   func rooms() {
     #expect(differences("            Loop\n", "") == ["host/Loop is not in the picture"])
     #expect(differences("Bus\n", "Bus  Radio\n") == ["host/Radio is in the picture and not in Package.swift"])
@@ -54,7 +54,7 @@ struct PictureTests {
     #expect(differences("```rooms", "```").count == 6 + 4)
   }
 
-  @Test("A room that stands beside or above one that it uses is found")
+  @Test("A room beside or above one that it uses is reported")
   func order() {
     #expect(
       differences("Bus\n            Loop\n", "Loop\n            Bus\n") == [
@@ -63,7 +63,7 @@ struct PictureTests {
     #expect(differences("Bus\n            Loop\n", "Bus  Loop\n") == ["Bus uses Loop, which does not stand below it"])
   }
 
-  @Test("An arrow that is missing, or that no room needs, is found, and so are layers in the wrong order")
+  @Test("A missing or superfluous arrow and layers in the wrong order are reported")
   func arrows() {
     #expect(
       differences("--> Host Base", "--> Host") == ["daemon uses Crypto, and no arrow leads from programs to base"])

@@ -1,8 +1,8 @@
 import Testing
 
-@Suite("Host and Base know no protocol")
+@Suite("Protocol words in Host and Base")
 struct ProtocolWordTests {
-  @Test("No room of Host and Base has a word of a protocol in a name, a text or a comment")
+  @Test("Names, texts and comments of Host and Base contain no protocol word")
   func tree() throws {
     let sources = try House.files(below: "Sources")
     #expect(ProtocolWords.broken(sources) == [])
@@ -13,7 +13,7 @@ struct ProtocolWordTests {
   }
 
   @Test(
-    "A word of a protocol is caught wherever it stands",
+    "A protocol word is reported in names, texts and comments",
     arguments: [
       "let wallet = 1", "struct WalletLink {}", "// for the verifier", "log(\"a Credential came\")", "case tuvali",
       "let servedDialects = 2", "/// TVV_TRA_001", "let meshLinks = 1", "for chunk in chunks {}", "func readASN() {}",
@@ -29,13 +29,13 @@ struct ProtocolWordTests {
   }
 
   @Test(
-    "What only contains the letters is no word of a protocol",
+    "A word that only contains the letters passes",
     arguments: ["let hasNext = 1", "// it has no end", "wasn't", "let isASCII = 1", "noisesome", "meh"])
   func harmless(text: String) {
     #expect(broken(text) == [])
   }
 
-  @Test("The words that D-Bus and systemd use are excepted, each where it belongs, and cover nothing else")
+  @Test("Terms of D-Bus and systemd are excepted in their own files only")
   func exceptions() {
     #expect(broken("call(\"GetConnectionCredentials\")") == [])
     #expect(broken("environment[\"CREDENTIALS_DIRECTORY\"] // LoadCredentialEncrypted=, LoadCredential=") == [])
@@ -49,13 +49,13 @@ struct ProtocolWordTests {
     #expect(broken("// the Bitchat mesh, by Noise", in: "Base/Noise/Sessions.swift").count == 1)
   }
 
-  @Test("The name of a file counts as its text does, and a finding names the line")
+  @Test("File names count, and a finding has its line")
   func place() {
     #expect(broken("", in: "Host/Store/WalletFile.swift") == ["Sources/Host/Store/WalletFile.swift:0: the word wallet"])
     #expect(broken("\nlet a = \"mesh\"") == ["Sources/Host/Loop/Sample.swift:2: the word mesh"])
   }
 
-  @Test("A name is taken apart into its words")
+  @Test("A name is split into its words")
   func words() {
     #expect(ProtocolWords.words(of: "readASNHeader(of_asn: ASN1)") == ["read", "asn", "header", "of", "asn", "asn"])
   }

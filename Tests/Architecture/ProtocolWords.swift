@@ -1,19 +1,19 @@
 /// The words of the protocols, which `Host` and `Base` do not know: a room that several protocols share names none.
 enum ProtocolWords {
-  /// Words that stand for a protocol wherever they occur in a name, a text or a comment.
+  /// Words that indicate a protocol anywhere in a name, a text or a comment.
   static let forbidden = [
     "wallet", "verifier", "visitor", "credential", "tuvali", "dialect", "chunk", "tvv_", "tvw_", "tuv_", "openid",
     "bitchat", "mesh", "courier", "thali", "pblec", "apptimist",
   ]
-  /// Words that also occur inside others: they count only where they are a word of a name.
+  /// Words that also occur inside others: they count only as a complete word of a name.
   static let forbiddenAlone = ["asn", "noise"]
 
-  /// What other documents call by one of these words. Each is taken out before the rest is looked at.
+  /// Terms of other specifications that contain such a word. Each is removed before the rest is checked.
   static let exceptions = [
-    // D-Bus: who a caller is.
+    // D-Bus: the identity of a caller.
     Exception("GetConnectionCredentials"), Exception("Credentials", below: "Sources/Host/DBus/"),
     Exception("credentials", below: "Sources/Host/DBus/"),
-    // systemd: how a unit gets its secrets.
+    // systemd: the delivery of a unit's secrets.
     Exception("CREDENTIALS_DIRECTORY"), Exception("LoadCredentialEncrypted"), Exception("LoadCredential"),
     Exception("credential", below: "Sources/Host/Store/SpoolKey.swift"),
     Exception("Credential", below: "Sources/Host/Store/SpoolKey.swift"),
@@ -22,7 +22,7 @@ enum ProtocolWords {
     // Every protocol may have dialects, and the journal has one field for them all.
     Exception("dialect", below: "Sources/Host/Journal/LogField.swift"),
     Exception("DIALECT", below: "Sources/Host/Journal/LogField.swift"),
-    // The Noise Protocol Framework, of which protocols take a part.
+    // The Noise Protocol Framework, which protocols use in part.
     Exception("Noise", below: "Sources/Base/Noise/"),
   ]
 
@@ -36,7 +36,7 @@ enum ProtocolWords {
     }
   }
 
-  /// Each line of `Host` and `Base` that has a word of a protocol, and each path.
+  /// Each line of `Host` and `Base` that contains a word of a protocol, and each such path.
   static func broken(_ files: [SourceFile]) -> [String] {
     files.filter { $0.layer == .host || $0.layer == .base }.flatMap { file in
       let lines = [file.path] + file.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)

@@ -1,7 +1,7 @@
-/// What no test may assert: a speed, a processor time, or that something happens within a real second. A loaded machine
-/// would fail it, and nothing would be wrong.
+/// Tests must not assert a speed, a processor time, or that something happens within a real second. A loaded machine
+/// would fail such a test without a fault.
 extension Rules {
-  /// What measures how long something took, or how much the processor did for it.
+  /// Names that measure a duration or processor time.
   private static let stopwatches: Set = [
     "clock_gettime", "clock_getcpuclockid", "gettimeofday", "timespec_get", "getrusage", "times", "cpuTime",
     "processorTime", "ContinuousClock", "SuspendingClock", "DispatchTime", "systemUptime", "mach_absolute_time",
@@ -21,8 +21,8 @@ extension Rules {
     }
   }
 
-  /// The same of the end-to-end tests: what is measured there is shown, and `limit(…)` stretches every limit by what the
-  /// guest's speed was found to be.
+  /// The end-to-end tests do not judge time either: measured times are printed, and `limit(…)` scales every limit by
+  /// the measured speed of the guest.
   static func guestsJudgeNoTime(_ files: [SourceFile]) -> [String] {
     files.filter { $0.path.hasPrefix("Tests/EndToEnd/") && $0.path.hasSuffix(".py") }.flatMap { file in
       file.text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().compactMap { number, line in
@@ -69,7 +69,7 @@ extension Rules {
     }
   }
 
-  /// What is expected of the loop's clock, or of what was computed from it, other than that a time has come.
+  /// Expectations of the loop's clock, or of values computed from it, other than that a time has come.
   private static func comparisons(_ swift: SwiftText) -> [Place] {
     guard swift.tokens.contains(where: { $0.text == "EventLoop" }) else { return [] }
     var clock = Clock()
@@ -88,7 +88,7 @@ extension Rules {
     return places
   }
 
-  /// The loop's clock, under the names that it and what was computed from it have in a file.
+  /// The names in a file for the loop's clock and values computed from it.
   private struct Clock {
     var loops: Set<String> = []
     var measured: Set<String> = []
@@ -104,7 +104,7 @@ extension Rules {
       }
     }
 
-    /// Whether the signs before a word are `...` or `..<`, not a member's dot.
+    /// Whether the characters before a word are `...` or `..<`, not a member's dot.
     private func isRange(endingAt index: Int, _ line: ArraySlice<SwiftText.Token>) -> Bool {
       line[..<index].suffix(2).map(\.text) == [".", "."]
     }
@@ -118,7 +118,7 @@ extension Rules {
     return line[word + 1].text
   }
 
-  /// Whether two things are compared, other than by `>=`.
+  /// Whether two values are compared, other than by `>=`.
   private static func isComparison(_ line: ArraySlice<SwiftText.Token>) -> Bool {
     line.indices.dropLast().contains { index in
       let (token, next) = (line[index], line[index + 1])

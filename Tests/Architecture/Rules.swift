@@ -1,4 +1,4 @@
-/// The rules of the house, each a function from files to the sentences that say where it is broken.
+/// The rules of the source tree, each a function from files to sentences about violations.
 enum Rules {
   static let engineImports: Set = ["Bytes", "Common", "Compression", "Crypto", "Noise"]
   static let lineLimit = 500
@@ -6,10 +6,10 @@ enum Rules {
   static let listRoom = "Listing"
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"
-  /// The programs that measure services one by one, and simulate one; they are not installed.
+  /// The programs that measure single services, and simulate one; they are not installed.
   static let measuring: Set = ["earshot-bench", "earshot-sim"]
 
-  /// An engine is bytes and time in, actions out: it imports the base rooms and nothing else, in no form of import.
+  /// An engine maps bytes and time to actions: it imports the base rooms and nothing else, in no form of import.
   static func enginesArePure(_ files: [SourceFile]) -> [String] {
     imports(of: files.filter { $0.layer == .protocols }).compactMap { file, module, line in
       engineImports.contains(module) ? nil : "\(file.path):\(line): an engine imports \(module)"
@@ -24,7 +24,7 @@ enum Rules {
     }
   }
 
-  /// The same for what Package.swift declares; and a room depends on rooms written above it.
+  /// Dependencies in Package.swift go down as well, and a room depends on rooms listed above it.
   static func dependenciesGoDown(_ manifest: Manifest) -> [String] {
     manifest.rooms.enumerated().flatMap { index, room in
       room.dependencies.compactMap { name in
@@ -39,7 +39,8 @@ enum Rules {
     }
   }
 
-  /// What is imported from the house is declared: the compiler finds an undeclared module only when it happens to be built.
+  /// Every import of a room of this project is declared: the compiler finds an undeclared module only when it happens
+  /// to be built.
   static func importsAreDeclared(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     imports(of: files).compactMap { file, module, line in
       guard let name = file.room, name != module, manifest[module] != nil else { return nil }
@@ -49,7 +50,7 @@ enum Rules {
     }
   }
 
-  /// What is declared is used: each dependency of a room is imported by one of its files, and so with tests.
+  /// Every declared dependency is used: one file of the room imports it. The rule also covers tests.
   static func dependenciesAreUsed(
     _ files: [SourceFile], _ tests: [SourceFile] = [], _ manifest: Manifest
   ) -> [String] {
@@ -69,7 +70,7 @@ enum Rules {
     return dependencies.filter { !imported.contains($0) }
   }
 
-  /// A service imports the rooms of its own protocol, and no other service; only the list knows them all.
+  /// A service imports the rooms of its own protocol, and no other service; only the list imports them all.
   static func servicesAreApart(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     imports(of: files.filter { $0.layer == .services && $0.room != listRoom }).compactMap { file, module, line in
       guard let own = file.room.flatMap({ manifest[$0] }), let other = manifest[module], other.layer == .services,
@@ -79,13 +80,13 @@ enum Rules {
     }
   }
 
-  /// A program knows services by the list alone, so that adding one touches no program.
+  /// A program knows services by the list alone, so that a new service changes no program.
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     let services = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }.map(\.name)
     return files.filter { $0.layer == .programs && !measuring.contains($0.room ?? "") }.flatMap { file in
       let imported = imports(of: [file]).filter { services.contains($0.module) }
         .map { "\(file.path):\($0.line): a program imports \($0.module), which is for the list to know" }
-      // Nor does it speak of one: in no name, and in no text but a comment.
+      // Nor does it mention a service: in no name, and in no text but a comment.
       let words = Set((file.swift?.tokens ?? []).map(\.text))
       let literals = (file.swift?.literals ?? []).joined(separator: " ").lowercased()
       let named = services.filter { name in
@@ -95,7 +96,7 @@ enum Rules {
     }
   }
 
-  /// Each C library enters the house by one door.
+  /// Each C library is imported by one room.
   static func librariesHaveOneDoor(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     manifest.rooms.filter { $0.layer == .system }.compactMap { library in
       let declared = Set(manifest.rooms.filter { $0.dependencies.contains(library.name) }.map(\.name))
@@ -104,13 +105,13 @@ enum Rules {
         return "\(library.name) is declared by \(declared.sorted()), not by one room"
       }
       if let other = used.subtracting([door]).min() { return "\(library.name) is imported by \(other) besides \(door)" }
-      // A room that is still empty has no use for its library yet.
+      // A room that is still empty does not need its library yet.
       let isEmpty = files.contains { $0.room == door && $0.path.hasSuffix("/Placeholder.swift") }
       return used.isEmpty && !isEmpty ? "\(library.name) is declared by \(door) and imported by nobody" : nil
     }
   }
 
-  /// Foundation brings ICU, 13 MiB of it; its essentials are for the host alone.
+  /// Foundation links ICU, 13 MiB; FoundationEssentials is for the host alone.
   static func noFoundation(_ files: [SourceFile]) -> [String] {
     imports(of: files).compactMap { file, module, line in
       guard file.layer != nil, module.hasPrefix("Foundation") else { return nil }
@@ -119,7 +120,7 @@ enum Rules {
     }
   }
 
-  /// Nothing in the programs may trap on a whim: no `try!`, `as!`, `fatalError(…)`, no forced unwrapping.
+  /// Programs do not trap on errors: no `try!`, `as!`, `fatalError(…)`, no forced unwrapping.
   static func nothingTraps(_ files: [SourceFile]) -> [String] {
     files.filter { $0.layer != nil }.flatMap { file in
       let tokens = file.swift?.tokens ?? []
@@ -127,7 +128,7 @@ enum Rules {
         let place = "\(file.path):\(token.line): "
         if token.text == "fatalError", next.text == "(" { return place + "fatalError" }
         guard token.text == "!", let before = token.before else { return nil }
-        // `a != b` is a comparison; `!a` has a blank, a bracket or another operator before it.
+        // `a != b` is a comparison; `!a` follows a blank, a bracket or another operator.
         if next.text == "=", next.before == UInt8(ascii: "!") { return nil }
         return SwiftText.Token.isWordPart(before) || ")]}>?\"".utf8.contains(before)
           ? place + "something is forced with !" : nil
@@ -161,7 +162,7 @@ enum Rules {
     }
   }
 
-  /// Tests that wait for the clock, within a limit, run apart from those that hold the one loop for as long as they like.
+  /// Tests that wait for the clock, within a limit, run apart from those that occupy the loop for any time.
   static func waitingTestsRunApart(_ files: [SourceFile], script: String) -> [String] {
     let apart = Set(
       script.split(separator: "\n").filter { $0.contains("Tests") && $0.contains("='^") }
@@ -179,9 +180,9 @@ enum Rules {
     }
   }
 
-  /// The tree works wherever it lies: no path of the machine that somebody wrote it on.
+  /// The tree works in any folder: it contains no path of a developer's machine.
   static func noMachinePaths(_ files: [SourceFile]) -> [String] {
-    // In pieces, or this file would be the first to break the rule.
+    // Written in pieces; otherwise this file would break the rule.
     let homes = ["work", "var/tmp", "home", "Users", "root"].map { "/" + $0 + "/" }
     return files.filter { file in homes.contains { file.text.contains($0) } }.flatMap { file in
       file.text.utf8.split(separator: 0x0A, omittingEmptySubsequences: false).enumerated().compactMap { number, bytes in
@@ -192,7 +193,7 @@ enum Rules {
     }
   }
 
-  /// Whether an absolute path begins with `home`: what stands before it is no part of a longer path or of an address.
+  /// Whether an absolute path begins with `home`, and is not the end of a longer path or of an address.
   private static func starts(_ home: String, in line: [UInt8]) -> Bool {
     let home = Array(home.utf8)
     return line.indices.contains { index in

@@ -1,13 +1,13 @@
 import Testing
 
-@Suite("A test that judges time is caught")
+@Suite("Time measurement in tests")
 struct RulesTimeTests {
   func broken(_ text: String, in path: String = "Tests/Host/DBusTests/Sample.swift") -> [String] {
     Rules.testsJudgeNoTime([SourceFile(path: path, text: text)])
   }
 
   @Test(
-    "Whatever measures time is caught, and so is what sleeps",
+    "A stopwatch or a sleep is reported",
     arguments: [
       "let start = cpuTime()", "clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)", "let clock = ContinuousClock()",
       "SuspendingClock().measure {}", "getrusage(RUSAGE_SELF, &usage)", "DispatchTime.now()",
@@ -21,14 +21,14 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "A limit that a loaded machine could reach is caught",
+    "A time limit below 10 minutes is reported",
     arguments: [".timeLimit(.minutes(1))", "@Suite(.serialized, .timeLimit(.minutes(9)))", ".timeLimit(.seconds(600))"])
   func shortLimits(source: String) {
     #expect(broken(source).count == 1)
   }
 
   @Test(
-    "An upper bound on the loop's clock is caught, under whatever name",
+    "An upper bound on the loop's clock is reported",
     arguments: [
       "#expect(start.duration(to: EventLoop.shared.now) < .seconds(1))",
       "let loop = EventLoop.shared\n#expect(loop.now <= end)",
@@ -41,7 +41,7 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "What judges no speed passes",
+    "A test that judges no time passes",
     arguments: [
       "#expect(EventLoop.shared.now >= earliest)", "engine.handle(event, at: EventLoop.shared.now)",
       "let time = VirtualTime()\n#expect(time.now < end)", "// cpuTime() is slow", "\"ContinuousClock\"",
@@ -54,7 +54,7 @@ struct RulesTimeTests {
   }
 
   @Test(
-    "In the end-to-end tests a limit that stands still is caught, and a figure that is asserted",
+    "End-to-end tests with fixed limits or asserted times are reported",
     arguments: [
       "async with asyncio.timeout(20):", "  async with asyncio.timeout( 3.5 ):", "    assert stage.kiosk.cpu() < 0.02",
       "assert time.monotonic() - begin < 10", "assert result.seconds < 3", "assert speed(result) > 9",

@@ -1,5 +1,5 @@
-/// Swift source with everything that is not code taken out, so that a rule about words cannot be fooled by a comment or a
-/// string, nor miss what stands inside an interpolation.
+/// Swift source without comments and literal text, so that rules about words are not misled by a comment or a
+/// string, nor miss an interpolation.
 struct SwiftText {
   /// The code: comments and literal text are blanks, lines are where they were.
   let code: String
@@ -17,11 +17,11 @@ struct SwiftText {
     imports = Self.imports(among: tokens)
   }
 
-  /// A word or a single sign, and what touches it on the left.
+  /// A word or a single character, and the character to its left.
   struct Token: Equatable {
     let text: String
     let line: Int
-    /// The sign or letter immediately before, without a blank between; nil after a blank.
+    /// The character immediately before, without a blank between; nil after a blank.
     let before: UInt8?
 
     var isWord: Bool { text.utf8.first.map(Token.isWordPart) ?? false }
@@ -51,7 +51,7 @@ struct SwiftText {
         tokens.append(Token(text: text, line: line, before: touching(range.lowerBound)))
         word = nil
       }
-      // Backticks make a word of a keyword; a name in them is the same name.
+      // Backticks turn a keyword into a name; they are not part of the name.
       if byte > 0x20, byte != UInt8(ascii: "`") {
         tokens.append(Token(text: String(UnicodeScalar(byte)), line: line, before: touching(index)))
       }

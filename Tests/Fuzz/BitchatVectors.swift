@@ -1,7 +1,7 @@
 import Bytes
 import Foundation
 
-/// What the seeds take from the vectors of Bitchat.
+/// Vectors of Bitchat that serve as seeds.
 struct BitchatVectors: Decodable {
   struct Packet: Decodable {
     let wire: String
@@ -21,7 +21,7 @@ struct BitchatVectors: Decodable {
     }
     let cases: [Case]
   }
-  /// Some of the section's values are no bytes.
+  /// Some values of the section are not bytes.
   struct Bytes: Decodable {
     let hex: String?
 

@@ -1,14 +1,14 @@
 import Foundation
 
-/// A decoder, and what it is to be fed. `scripts/fuzz` calls the program by the name of a target.
+/// A decoder with its inputs. `scripts/fuzz` calls the program by the name of a target.
 struct Target: Sendable {
   let name: String
-  /// What to begin with: inputs that the decoder takes.
+  /// Initial inputs, which the decoder accepts.
   let seeds: @Sendable () throws -> [[UInt8]]
-  /// What inputs have to get the decoder to do. The short run of the tests fails where none of its inputs does.
+  /// Results that the inputs must reach. The short run in the tests fails for a goal that no input reaches.
   let goals: Set<String>
-  /// Returns for whatever bytes, with the goals that it has reached; a trap, a report of the sanitizer and a broken promise
-  /// are findings.
+  /// Decodes any bytes, and returns the goals that it has reached; a trap, a report of the sanitizer and a broken
+  /// invariant are findings.
   let play: @Sendable (UnsafeRawBufferPointer) -> Set<String>
 
   init(
@@ -18,7 +18,7 @@ struct Target: Sendable {
     (self.name, self.seeds, self.goals, self.play) = (name, seeds, goals, play)
   }
 
-  /// A decoder without goals: its seeds are what it takes.
+  /// A decoder without goals: it accepts its seeds.
   init(
     name: String, seeds: @escaping @Sendable () throws -> [[UInt8]],
     run: @escaping @Sendable (UnsafeRawBufferPointer) -> Void
@@ -33,21 +33,21 @@ struct Target: Sendable {
     tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + thali + asn + engines + noise + base + store + host
     + bus + strangers
 
-  /// The one that the program's name says.
+  /// The target with the program's name.
   static let chosen: Target? = {
     let name = Swift.CommandLine.arguments.first.flatMap { $0.split(separator: "/").last.map(String.init) }
     return all.first { $0.name == name }
   }()
 }
 
-/// Ends the process, and so is a finding, where a decoder breaks a promise.
+/// Ends the process, which is a finding, when an invariant does not hold.
 func promise(_ isKept: Bool, _ sentence: String) {
   guard !isKept else { return }
   FileHandle.standardError.write(Data("A broken promise: \(sentence)\n".utf8))
   abort()
 }
 
-/// What was decoded; nil where it was refused. With which error is the unit tests' affair.
+/// The decoded value; nil where it was refused. The unit tests check the errors.
 func taken<Value>(_ body: () throws -> Value) -> Value? { try? body() }
 
 /// `FUZZ_LIST` prints the names, `FUZZ_SEEDS` writes the chosen target's seeds to that folder; neither fuzzes.

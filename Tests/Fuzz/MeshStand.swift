@@ -3,7 +3,7 @@ import Crypto
 
 @testable import Bitchat
 
-/// Two nodes of a mesh, the links between them, and a stranger with links of their own, as a script plays them.
+/// Two nodes of a mesh, the links between them, and a stranger with links of its own, driven by a script.
 struct MeshStand {
   private struct Flight {
     let to: Int
@@ -15,10 +15,10 @@ struct MeshStand {
   private var engines: [MeshEngine] = []
   private let stranger: MeshEngine.Identity
   private var now = Instant.zero
-  /// Milliseconds by which the wall clock was set.
+  /// Milliseconds by which the wall clock is offset.
   private var offset: Int64 = 0
   private var air: [Flight] = []
-  /// What arrived before, for replays.
+  /// Packets that arrived before, for replays.
   private var past: [Flight] = []
   /// Links of both nodes, up to three, and one of the stranger with each.
   private var links: [LinkID: (frameLimit: Int, isShared: Bool)] = [:]
@@ -36,45 +36,45 @@ struct MeshStand {
     "a file", "a private file", "a cancelled file", "a pong",
   ]
 
-  /// The same with nodes of dialect S.
+  /// The goals of nodes of dialect S.
   static let seedGoals: Set = goals.union([
     "a hello", "an answer to a hello", "a line in dialect S", "a receipt in dialect S", "a fragment in dialect S",
     "sealed in dialect S", "a leave in dialect S",
   ])
 
-  /// The same as `seeds` with the dialects of both before each: S and S, S and L.
+  /// `seeds` with the dialects of both nodes in front: S and S, S and L.
   static let seedSeeds: [[UInt8]] =
     seeds.map { [3] + $0 } + seeds.map { [1] + $0 } + [
-      // The stranger says in dialect S who it is, a line, a hello, an answer, and leaves.
+      // The stranger sends in dialect S: announce, public message, hello, answer and leave.
       [3, 5, 100, 10, 64, 7, 10, 65, 7, 10, 67, 0, 10, 68, 0, 10, 66, 7, 10, 69, 7, 2, 1, 0]
     ]
 
-  /// Each step is a kind in the low half of a byte, a side in the high one, and what the kind takes.
+  /// In each step the low four bits are the kind, the high four the side; arguments of the kind follow.
   static let seeds: [[UInt8]] = [
-    // A link, announces, requests; each says something to all and to the other.
+    // A link, announces, requests; each node sends a public message and a private one.
     [5, 100, 1, 2, 0, 20, 1, 4, 3, 0x14, 3, 1, 2, 0, 5, 1, 3, 5, 1, 0x13, 5, 1, 2, 0, 5, 1, 1],
-    // A long line and a long private text.
+    // A long public message and a long private one.
     [5, 100, 1, 2, 0, 20, 1, 4, 255, 3, 255, 2, 0, 200, 1, 1, 2, 0, 200, 1, 1],
-    // The stranger announces itself, says something, in whole and in fragments, and repeats it.
+    // The stranger announces itself, sends a message, whole and in fragments, and repeats it.
     [5, 100, 10, 0, 7, 10, 1, 7, 10, 1, 7, 10, 2, 7, 10, 3, 0, 10, 4, 7, 10, 5, 7, 2, 1, 0, 9, 0],
-    // Links come and go, and both connect.
+    // Links open and close, and both sides connect.
     [5, 100, 1, 0x15, 100, 1, 2, 0, 100, 1, 6, 0, 5, 50, 1, 2, 0, 200, 1],
-    // What arrived comes again, and altered.
+    // Replayed packets, unchanged and altered.
     [5, 100, 8, 0, 4, 1, 1, 9, 0, 9, 1, 9, 2, 8, 1, 7, 1],
-    // A line is said before they meet, and asked for later.
+    // A public message is sent before they connect, and requested later.
     [4, 9, 2, 40, 0, 5, 100, 1, 2, 0, 30, 1, 2, 0, 30, 1],
-    // One leaves, or is silent.
+    // One node leaves, or becomes idle.
     [5, 100, 1, 2, 0, 20, 1, 13, 0, 1, 2, 20, 0, 13, 1, 13, 2, 11, 0, 11, 1, 12, 8, 0],
-    // The stranger brings letters, for this node and for others, and comes again.
+    // The stranger deposits envelopes, for this node and for others, and returns.
     [10, 0, 7, 10, 6, 7, 10, 7, 7, 10, 15, 7, 10, 8, 7, 2, 20, 0, 10, 0, 7, 2, 255, 255, 2, 255, 255],
-    // Files, to all and to the other; one is cancelled.
+    // Files, public and private; one is cancelled.
     [
       5, 230, 1, 2, 0, 20, 1, 13, 4, 1, 13, 84, 1, 2, 0, 1, 1, 13, 92, 1, 2, 0, 50, 1, 2, 0, 50, 1, 13, 7, 1, 2, 0, 1,
       1,
     ],
-    // Somebody else needs the radio meanwhile.
+    // Another service needs the radio meanwhile.
     [5, 230, 1, 2, 0, 20, 1, 13, 14, 13, 84, 1, 2, 0, 20, 13, 5, 13, 84, 13, 6, 1, 2, 0, 20, 1],
-    // Garbage.
+    // Malformed packets.
     [5, 100, 7, 40, 1, 2, 3, 4, 5, 6, 7, 8, 9],
   ]
 
@@ -171,18 +171,18 @@ struct MeshStand {
     for side in 0...1 { handle(side, .linkClosed(link)) }
   }
 
-  /// Bytes on a link of the stranger's with a node.
+  /// Delivers bytes on the stranger's link with a node.
   private mutating func inject(_ side: Int, _ bytes: [UInt8]) {
     if !links.values.contains(where: { !$0.isShared }) { open(side, 512, isShared: false) }
     guard let link = links.filter({ !$0.value.isShared }).keys.min(by: { $0.number < $1.number }) else { return }
     handle(side, .received(bytes, on: link))
   }
 
-  /// The stranger says something that is right by its signature.
+  /// Sends a packet of the stranger with a valid signature.
   private mutating func speak(_ side: Int, _ kind: UInt8, _ timeToLive: UInt8) {
     let payload: [UInt8]?
     let type: MessageType
-    // Of dialect S with that bit.
+    // This bit selects dialect S.
     switch kind & 0x40 == 0 ? kind % 9 : 64 + kind % 6 {
     case 64:
       type = .announce
@@ -237,7 +237,8 @@ struct MeshStand {
     for fragment in plan.fragments { inject(side, taken { try fragment.encoded() } ?? []) }
   }
 
-  /// An envelope of the stranger's: for the node that gets it, for the other one, or for itself; some live too long.
+  /// An envelope of the stranger: for the node that gets it, for the other one, or for itself; some with too long a
+  /// lifetime.
   private func letter(_ kind: UInt8, to side: Int) -> [UInt8]? {
     let keys = [engines[side].identity, engines[1 - side].identity, stranger].map(\.noiseKey.publicKey)
     var random = SeededRandom(seed: UInt64(kind))
@@ -319,7 +320,7 @@ struct MeshStand {
   private mutating func pass(_ duration: Duration) {
     now = now.advanced(by: max(duration, .zero))
     for side in 0...1 {
-      // What is due may make something else due at once, and that ends.
+      // Due work may make further work due at once, but not without end.
       for link in Array(links.keys) { handle(side, .room(link, waiting: 0)) }
       for _ in 0..<8 where engines[side].deadline.map({ $0 <= now }) == true { handle(side, .timer) }
       promise(engines[side].deadline.map { $0 > now } ?? true, "what was due is done")
@@ -402,7 +403,7 @@ struct MeshStand {
     if isShared, air.count < 1024 { air.append(Flight(to: 1 - side, link: link, bytes: bytes)) }
   }
 
-  /// What was sent, by its number.
+  /// Records a sent packet by its number.
   private mutating func note(_ bytes: [UInt8]) {
     switch bytes[1] {
     case 0x04: reached.insert("a line in dialect S")

@@ -1,17 +1,17 @@
 import DBus
 
-/// Makes a value of what a script holds.
+/// Makes a value from a script's bytes.
 typealias ValueMaker = @Sendable (inout Script) -> DBusValue
 
-/// Values as bluetoothd passes them on from strangers: mostly what they should be, sometimes anything.
+/// Values of strangers as bluetoothd passes them on: mostly valid, sometimes any value.
 extension Script {
-  /// One of the words, or text that the script holds, also such that is not UTF-8.
+  /// One of the words, or text from the script, which may be invalid UTF-8.
   mutating func word(of words: [String]) -> String {
     let index = Int(byte())
     return index < 4 * words.count ? words[index % words.count] : String(decoding: value(), as: UTF8.self)
   }
 
-  /// Any value that a message can hold, three levels deep at most.
+  /// Any value that a message can hold, at most three levels deep.
   mutating func anyValue(depth: Int = 0) -> DBusValue {
     switch byte() % (depth < 3 ? 16 : 11) {
     case 0: .byte(byte())
@@ -45,12 +45,12 @@ extension Script {
     }
   }
 
-  /// The value that `body` makes of the script, or any other one: one time in eight.
+  /// The value that `body` makes of the script, or, one time in eight, any other value.
   mutating func mostly(_ body: ValueMaker) -> DBusValue {
     byte() & 0xE0 == 0xE0 ? anyValue() : body(&self)
   }
 
-  /// Properties of the names that are given, each with what makes its usual value; unknown names come as well.
+  /// Properties of the given names, each with the maker of its usual value, and some with unknown names.
   mutating func properties(_ usual: [(String, ValueMaker)]) -> [String: DBusValue] {
     var properties: [String: DBusValue] = [:]
     for _ in 0..<byte() % 8 {

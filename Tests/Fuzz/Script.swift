@@ -1,4 +1,4 @@
-/// An input read as a sequence of steps; where it ends, so do they.
+/// An input read as a sequence of steps, which ends with the input.
 struct Script {
   private var rest: ArraySlice<UInt8>
 
@@ -20,7 +20,7 @@ struct Script {
     return Array(rest.prefix(count))
   }
 
-  /// A length byte, and so many bytes.
+  /// A length byte, and this number of bytes.
   mutating func value() -> [UInt8] { bytes(Int(byte())) }
 
   mutating func choice<Element>(of elements: [Element]) -> Element { elements[Int(byte()) % elements.count] }

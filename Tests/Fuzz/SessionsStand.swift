@@ -2,7 +2,7 @@ import Common
 import Crypto
 import Noise
 
-/// Two engines and the air between them, as a script plays them.
+/// Two engines and the simulated radio between them, driven by a script.
 struct SessionsStand {
   private struct Flight {
     let to: Int
@@ -14,10 +14,10 @@ struct SessionsStand {
   private var engines: [Sessions<Int>]
   private var now = Instant.zero
   private var air: [Flight] = []
-  /// What arrived before, for replays.
+  /// Messages that arrived before, for replays.
   private var past: [Flight] = []
   private var said = [0, 0]
-  /// What each side has opened.
+  /// Numbers of the messages that each side has opened.
   private var opened: [Set<Int>] = [[], []]
 
   static let goals: Set = [
@@ -25,23 +25,23 @@ struct SessionsStand {
     "a failure",
   ]
 
-  /// Each step is a kind in the low half of a byte, a side in the high one, and what the kind takes.
+  /// In each step the low four bits are the kind, the high four the side; arguments of the kind follow.
   static let seeds: [[UInt8]] = [
-    // Begin, settle, talk.
+    // Begin, settle, send.
     [0, 2, 4, 0x14, 2, 3, 3, 3, 4],
     // Both begin.
     [0, 0x10, 2, 4, 0x14, 2],
-    // The third message overtaken by what follows it.
+    // Later messages overtake the third message.
     [0, 1, 0, 1, 0, 4, 1, 1, 2],
-    // One side forgets, and three messages arrive.
+    // One side loses its state, and three messages arrive.
     [0, 2, 0x18, 0, 4, 4, 4, 2, 4, 0x14, 2],
-    // One side forgets, and begins again.
+    // One side loses its state, and begins again.
     [0, 2, 0x14, 2, 8, 0, 0, 2, 4, 0x14, 2],
     // An hour later.
     [0, 2, 4, 2, 7, 255, 255, 2, 9, 2, 4, 0x14, 2],
     // Nothing arrives.
     [0, 6, 0, 9, 6, 0, 9, 6, 0, 9],
-    // Garbage.
+    // Malformed messages.
     [0, 5, 40, 1, 2, 3, 4, 5, 6, 7, 8, 2],
   ]
 
@@ -79,7 +79,7 @@ struct SessionsStand {
     }
   }
 
-  /// A message that says who said it, and its number.
+  /// Sends a message that contains its sender and its number.
   private mutating func say(_ side: Int) {
     let text = [UInt8(side), UInt8(truncatingIfNeeded: said[side] >> 8), UInt8(truncatingIfNeeded: said[side])]
     guard let message = taken({ try engines[side].seal(text, for: 1 - side, at: now) }) else { return }

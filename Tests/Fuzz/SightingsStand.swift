@@ -5,7 +5,7 @@ import Radio
 @testable import BlueZ
 @testable import Sharing
 
-/// What bluetoothd tells of strangers, on its way to the scans: reports put together, and the table of all scans.
+/// Scan results from bluetoothd on their way to the scans: merged reports, and the table of all scans.
 struct SightingsStand {
   private(set) var reached: Set<String> = []
 
@@ -14,7 +14,7 @@ struct SightingsStand {
   private var now = Instant.zero
   private var devices: [ObjectPath: Device] = [:]
   private var malformed: UInt64 = 0
-  /// Of each scan the advertisers that it was told of and that it has not lost.
+  /// The advertisers reported to each scan that were not reported as lost.
   private var told: [SightingTable.ScanID: Set<BluetoothAddress>] = [:]
   private var scans: [SightingTable.ScanID: Set<BluetoothUUID>] = [:]
 
@@ -28,7 +28,7 @@ struct SightingsStand {
     "an advertiser is lost", "two scans are told", "a long name is none", "64 services",
   ]
 
-  /// Steps; each begins with a byte that says which it is.
+  /// Steps; the first byte of each is its kind.
   static let seeds: [[UInt8]] = {
     let scan: [UInt8] = [4, 0, 0]
     let second: [UInt8] = [4, 1, 3]
@@ -52,7 +52,7 @@ struct SightingsStand {
     let late: [UInt8] = [2, 255, 0, 0, 2, 255, 1, 0, 3, 255, 255]
     let strange = heard(3, [wrong, data([(0, [1])])])
     let back = heard(1, [forBoth, rssi]) + [7] + heard(1, [forOne, rssi]) + [7]
-    // Each sum is short: Swift 6.0 gives up on long ones.
+    // The sums are short, because Swift 6.0 cannot type-check long ones.
     var several = scan + second
     several += heard(1, [companies, data([(2, [2])])])
     return [
@@ -170,7 +170,7 @@ struct SightingsStand {
   // MARK: What scans are told
 
   private mutating func add(_ scan: SightingTable.ScanID, services: UInt8) {
-    // A scan has one number for its life.
+    // A scan has one number for its lifetime.
     guard scans[scan] == nil else { return }
     scans[scan] = services == 3 ? [] : services == 0 ? [] : [Self.services[Int(services)]]
     told[scan] = []

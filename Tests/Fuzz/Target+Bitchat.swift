@@ -4,7 +4,7 @@ import Common
 import Crypto
 
 extension Target {
-  /// Packets, and what is made of them before their payloads are read.
+  /// Packets, and the steps before their payloads are read.
   static let bitchat = [
     Target(
       name: "mesh-packet",
@@ -121,7 +121,7 @@ extension Target {
     return reached
   }
 
-  /// A sender, the seconds that pass, and a fragment behind its length.
+  /// A sender, the seconds that pass, and a fragment after its length.
   private static func assemble(_ bytes: UnsafeRawBufferPointer) -> Set<String> {
     var script = Script(bytes)
     var bounds = FragmentAssembler.Bounds()

@@ -2,7 +2,7 @@ import Bitchat
 import Bytes
 
 extension Target {
-  /// What is in packets.
+  /// The payloads of packets.
   static let bitchatPayloads =
     [
       wire("mesh-announcement", Announcement.self) { try BitchatVectors.read().payloads(of: 1) },

@@ -2,7 +2,7 @@ import Checking
 import CommandLine
 
 extension Target {
-  /// What the credential checker sends, which has read a hostile credential.
+  /// The output of the credential checker, which has read a hostile credential.
   static let checking = [
     Target(
       name: "json",

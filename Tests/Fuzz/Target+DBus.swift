@@ -2,7 +2,7 @@ import CDBus
 
 @testable import DBus
 
-/// What any program on the bus may send, from the bytes on.
+/// Messages that any program on the bus may send, from their bytes on.
 extension Target {
   static let bus = [
     Target(
@@ -25,14 +25,14 @@ extension Target {
         guard let message = demarshalled(bytes), message.fault == nil else { return }
         var again = message
         again.serial = 0
-        // libdbus takes some headers that we do not send: a reserved path, a name without a dot.
+        // libdbus accepts some headers that Earshot does not send: a reserved path, a name without a dot.
         guard let raw = written(again), let other = MessageReader.read(raw, limits: limits) else { return }
         promise(other.path == message.path && other.member == message.member, "a header is read as it was written")
         promise("\(other.arguments)" == "\(message.arguments)", "values are read as they were written")
       })
   ]
 
-  /// So few values that a message of the fuzzer's length can go beyond.
+  /// Limits so small that a message of the fuzzer's length can exceed them.
   private static let limits: BusLimits = {
     var limits = BusLimits()
     limits.values = 500

@@ -18,7 +18,7 @@ extension Target {
     Target(
       name: "wallet",
       seeds: {
-        // Found, connected, identified, the size announced; a frame of one chunk or of three; the verdict.
+        // Discovered, connected, identified, size announced; a frame of one chunk or of three; the verdict.
         let start: [UInt8] = [0x30, 1, 2, 3, 4, 2, 5, 5, 6, 2, 0, 7, 6, 3, 0]
         let small: [UInt8] = [0, 1, 2, 3, 4, 0, 185, 5, 6, 2, 0, 7, 6, 3, 0]
         let chunk: [UInt8] = [6, 4, 0]
@@ -39,7 +39,7 @@ extension Target {
   ]
 }
 
-/// A wallet, its radio and its verifier, as a script plays them.
+/// A wallet, its radio and its verifier, driven by a script.
 private struct WalletStand {
   private var engine: WalletEngine
   private var now = Instant.zero

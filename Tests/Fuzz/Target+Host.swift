@@ -203,8 +203,8 @@ extension Target {
     return writer.bytes
   }
 
-  /// A frame that is read can be written, and what was written says the same. Text that is not UTF-8 is mended, and cut
-  /// for it, when it is read first.
+  /// Checks that a decoded frame can be encoded and decodes to the same frame. Text that is not UTF-8 is repaired,
+  /// and cut accordingly, when it is first read.
   private static func repeatFrame<Frame: Equatable>(
     _ bytes: UnsafeRawBufferPointer, _ read: (inout ByteReader) throws -> Frame,
     _ write: (Frame) -> (inout ByteWriter) -> Void

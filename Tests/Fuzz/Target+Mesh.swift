@@ -1,5 +1,5 @@
 extension Target {
-  /// The engine of a mesh node as a whole: bytes and time in.
+  /// The complete engine of a mesh node: bytes and time in.
   static let mesh = [
     Target(
       name: "mesh", seeds: { MeshStand.seeds }, goals: MeshStand.goals,
@@ -9,7 +9,7 @@ extension Target {
         while !script.isAtEnd { stand.step(&script) }
         return stand.reached
       }),
-    // The same with dialects: the first byte says which.
+    // With dialects, which the first byte selects.
     Target(
       name: "mesh-dialects", seeds: { MeshStand.seedSeeds }, goals: MeshStand.seedGoals,
       play: { bytes in

@@ -3,7 +3,7 @@ import Crypto
 import Noise
 
 extension Target {
-  /// Handshakes and sessions: garbage at each step, and two engines with everything that can happen to their messages.
+  /// Handshakes and sessions: malformed messages at each step, and two engines with every fault of their messages.
   static let noise = [
     Target(
       name: "noise-handshake",
@@ -28,14 +28,14 @@ extension Target {
   ]
 }
 
-/// A handshake and a session that are always the same, at each step of them.
+/// A deterministic handshake and session, at each of their steps.
 private struct HandshakeBench: Sendable {
   static let shared = HandshakeBench()
 
   private let key: X25519.PrivateKey
   private var readers: [Handshake] = []
   private var session: TransportSession?
-  /// What the readers wait for: three messages of XX, one of X, one of a session.
+  /// The expected messages: three of XX, one of X, one of a session.
   private(set) var messages: [[UInt8]] = []
 
   init() {
@@ -57,7 +57,8 @@ private struct HandshakeBench: Sendable {
     }
   }
 
-  /// What reading it leads to. Nothing but the first message of XX, which anybody can write, is read in more than one form.
+  /// The result of reading a message. Only the first message of XX, which anyone can write, is accepted in more than
+  /// one form.
   func read(_ bytes: [UInt8], at step: Int) -> Set<String> {
     let isTrue = bytes == messages[step]
     let isRead: Bool

@@ -6,7 +6,8 @@ import Foundation
 @testable import PBLEC
 
 extension Target {
-  /// The feed: what stands in advertisements, and the engine with reports of many peers in any order and time.
+  /// The broadcast channel: the content of advertisements, and the engine with reports of many peers in any order and
+  /// at any time.
   static let pblec = [
     Target(
       name: "pblec-report",
@@ -102,7 +103,7 @@ extension Target {
   ]
 }
 
-/// An engine and a script of what happens to it.
+/// An engine, and a script of its events.
 private struct FeedPlay {
   private var engine = BroadcastEngine(random: SeededRandom(seed: 9), at: .zero)
   private var now = Instant.zero
@@ -173,7 +174,7 @@ private struct FeedPlay {
   }
 }
 
-/// What the seeds take from the vectors.
+/// Vectors that serve as seeds.
 private struct PBLECVectors: Decodable {
   struct Row: Decodable { let adv: String }
   let packets: [Row]

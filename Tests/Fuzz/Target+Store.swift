@@ -68,7 +68,7 @@ extension Target {
     return (key, id)
   }()
 
-  /// Once as the file, and once as what is sealed in it.
+  /// Opens the bytes once as the file, and once as its sealed content.
   private static func openSpoolFile(_ bytes: UnsafeRawBufferPointer) {
     guard let (key, id) = spool else { return promise(false, "there is a key") }
     if let record = taken({ try SpoolFile.open(Array(bytes), id: id, key: key) }) {

@@ -7,7 +7,7 @@ import Radio
 @testable import HCI
 @testable import Sharing
 
-/// What bluetoothd and the kernel pass on from strangers: what they advertise, what they serve, and what they write.
+/// Data of strangers that bluetoothd and the kernel pass on: advertisements, served attributes, and writes.
 extension Target {
   static let strangers = [
     Target(
@@ -26,7 +26,7 @@ extension Target {
           ).write(to: &writer)
           return writer.bytes
         }
-        // One byte more than there may be, behind the right length.
+        // One byte more than the maximum, after the valid length.
         var long = reports[3] + [0]
         long[12] += 1
         reports.append(long)
@@ -45,7 +45,8 @@ extension Target {
     Target(
       name: "remote-database",
       seeds: {
-        // A service, its characteristics, others of the same name, more than there may be, and what is none.
+        // A service, its characteristics, others with that UUID, more than the maximum, and an object that is not
+        // one.
         let service: [UInt8] = [0, 0x10, 1, 0, 0, 0]
         let characteristic: [UInt8] = [1, 0x10, 0x11, 4, 0, 0, 1, 1, 0, 2, 0, 3, 1, 2, 3, 3, 0, 2, 5]
         return [
@@ -116,7 +117,7 @@ extension Target {
     .dictionary(key: "s", value: "a{sv}", [DBusEntry(.string(interface), .options(properties))])
   }
 
-  /// What bluetoothd shows of a peer's database, object by object.
+  /// A peer's database as bluetoothd shows it, object by object.
   private static func objects(_ script: inout Script) -> [String: DBusValue] {
     var objects: [String: DBusValue] = [:]
     while !script.isAtEnd {
@@ -206,7 +207,7 @@ extension Target {
     if options.offset == nil { reached.insert("an offset that is none") }
     if options.isQuestion { reached.insert("a question") }
     if options.malformed > 0 { reached.insert("something is malformed") }
-    // Options that are no dictionary of them say nothing.
+    // Options of a wrong type are ignored.
     let other = ServedCharacteristic.CallOptions(script.anyValue())
     promise(other.offset.map { $0 >= 0 } ?? true, "an offset is one")
     return reached

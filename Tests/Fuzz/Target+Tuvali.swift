@@ -59,7 +59,7 @@ extension Target {
     Target(
       name: "assembler",
       seeds: {
-        // MTU 512, first sequence 1, a frame of 1515 bytes; then each chunk behind its mark and length.
+        // MTU 512, first sequence 1, a frame of 1515 bytes; then each chunk after its mark and length.
         let chunks = try Vectors.read().exactMultiple.chunksHex.map { try Hex.decode($0) }
         let size = chunks.reduce(0) { $0 + $1.count - Chunk.headerBytes }
         let head: [UInt8] = [2, 0, 1, 0, UInt8(size >> 8), UInt8(size & 0xFF)]
@@ -71,7 +71,7 @@ extension Target {
       run: assemble),
   ]
 
-  /// MTU, first sequence, size; then chunks: as they are, or made from number and length with a right CRC.
+  /// MTU, first sequence, size; then chunks: as given, or made from number and length with a valid CRC.
   private static func assemble(_ bytes: UnsafeRawBufferPointer) {
     var script = Script(bytes)
     let layout = ChunkLayout(mtu: script.u16())
@@ -93,7 +93,7 @@ extension Target {
     promise(assembler.frame() == nil || assembler.frame()?.count == size, "a frame has the announced size")
     let report = TransferReport(for: assembler)
     promise((report == .success) == assembler.isComplete, "a report tells whether the frame is complete")
-    // A visit ends where the layout is not usable.
+    // A session ends where the layout is not usable.
     guard case .missing(let sequences, _) = report, assembler.layout.isUsable else { return }
     promise(!sequences.isEmpty, "a report that is no success names something")
     promise(report.bytes.count <= assembler.layout.maxData, "a report fits in one value")

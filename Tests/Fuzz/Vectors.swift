@@ -1,7 +1,7 @@
 import Bytes
 import Foundation
 
-/// What the seeds take from the vectors of Tuvali.
+/// Vectors of Tuvali that serve as seeds.
 struct Vectors: Decodable {
   struct Keys: Decodable { let verifierPublicHex: String }
   struct Payload: Decodable {

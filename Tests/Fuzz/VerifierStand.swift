@@ -4,14 +4,14 @@ import Crypto
 
 @testable import Tuvali
 
-/// A verifier, its wallets and its house, as a script plays them. Each link has a wallet of its own: a dialect, keys, a
-/// credential, and what the last report named.
+/// A verifier, its wallets and its service, driven by a script. Each link has a wallet of its own: a dialect, keys, a
+/// credential, and the missing chunks of the last report.
 struct VerifierStand {
   private struct Wallet {
     var dialect: Dialect
     var text: [UInt8]
     var frame: [UInt8]
-    /// What the verifier's last report named and the wallet has not sent again.
+    /// Chunks that the verifier's last report listed and the wallet has not sent again.
     var missing: [Int] = []
     var unsealing: Unsealing?
     var hasResent = false
@@ -25,7 +25,7 @@ struct VerifierStand {
   private var wallets: [LinkID: Wallet] = [:]
 
   private static let dialects = [Dialect.v05, .v04, .v03]
-  /// Texts of some thousand bytes, which hardly compress: a frame has a dozen chunks and more at small MTUs.
+  /// Texts of some thousand bytes that hardly compress: a frame has a dozen chunks or more at small MTUs.
   private static let texts: [[UInt8]] = (1...4).map { number in
     var random = SeededRandom(seed: UInt64(number))
     return Array(Hex.encode(random.bytes(600 * number)).utf8)
@@ -51,7 +51,7 @@ struct VerifierStand {
 
   // MARK: Seeds
 
-  /// Steps of one visit, from its link to its end; some lose chunks, which are sent again when the report names them.
+  /// Steps of one session, from its link to its end. Some chunks are lost, and sent again when the report lists them.
   private static func visit(_ link: UInt8, _ dialect: UInt8, lost: UInt8, mtu: UInt8 = 100) -> [[UInt8]] {
     var steps: [[UInt8]] = [[0], [1, 0, mtu], [4, dialect], [5]]
     if lost != 0 { steps += [[9, lost], [7], [13, 1]] }
@@ -61,7 +61,7 @@ struct VerifierStand {
     return steps
   }
 
-  /// Visits whose steps alternate.
+  /// Sessions whose steps alternate.
   private static func together(_ visits: [[[UInt8]]]) -> [UInt8] {
     let longest = visits.map(\.count).max() ?? 0
     return (0..<longest).flatMap { step in visits.flatMap { $0.indices.contains(step) ? $0[step] : [] } }
@@ -150,7 +150,7 @@ struct VerifierStand {
     return taken { try Chunker(frame: wallet.frame, layout: layout, firstSequence: wallet.dialect.firstSequence) }
   }
 
-  /// Sends the frame from its beginning; of eight chunks those are lost whose bits are set.
+  /// Sends the frame from its beginning; the bits that are set select lost chunks among each eight.
   private mutating func send(_ link: LinkID, without lost: UInt8 = 0) {
     guard let wallet = wallets[link], let chunker = chunker(link) else { return }
     for sequence in chunker.sequences where lost >> UInt8(sequence % 8) & 1 == 0 {
@@ -158,7 +158,7 @@ struct VerifierStand {
     }
   }
 
-  /// Sends what the last report named; the whole frame where there was none.
+  /// Sends the chunks of the last report; the whole frame where there was none.
   private mutating func sendMissing(_ link: LinkID) {
     guard let wallet = wallets[link], let chunker = chunker(link) else { return }
     guard !wallet.missing.isEmpty else { return send(link) }
@@ -191,7 +191,7 @@ struct VerifierStand {
   private mutating func perform(_ actions: [VerifierEngine.Action]) {
     for action in actions {
       switch action {
-      // A wallet sees the invitation later than the engine asks for it.
+      // A wallet reads the invitation later than the engine requested it.
       case .advertise: now = now.advanced(by: .nanoseconds(1))
       case .unseal(let link, let job): wallets[link]?.unsealing = job
       case .deliver(let link, let text): delivered(text, on: link)

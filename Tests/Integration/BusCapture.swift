@@ -3,20 +3,21 @@ import Glibc
 import Loop
 import TestSupport
 
-/// Everything that a connection sends over a bus, byte for byte, as `dbus-monitor` hears it.
+/// Records all messages that a connection sends over a bus, byte for byte, with `dbus-monitor`.
 @LoopActor
 final class BusCapture {
   private let file: URL
   private let monitor: Program
 
-  /// Hears when it returns.
+  /// Starts the recording, and returns when it is running.
   init(_ bus: PrivateBus, sender: String) async throws {
     file = FileManager.default.temporaryDirectory.appendingPathComponent("capture-\(UUID().uuidString.prefix(8))")
     let descriptor = open(file.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
     defer { Glibc.close(descriptor) }
     monitor = try Program(
       ["dbus-monitor", "--address", bus.address, "--binary", "sender='\(sender)'"], passing: [1: descriptor])
-    // It writes the news of its own name first of all. Not read to see that: of an empty file, Foundation leaks its buffer.
+    // The monitor first writes the signal about its own name. The size is checked without reading, because Foundation
+    // leaks its buffer for an empty file.
     try await until { [file] in
       var status = stat()
       return stat(file.path, &status) == 0 && status.st_size > 0
@@ -31,7 +32,7 @@ final class BusCapture {
   }
 }
 
-/// Looks at something outside of the loop's sight again and again, until it is so.
+/// Polls a condition outside of the loop's view until it holds.
 @LoopActor
 func until(_ isSo: @escaping @LoopActor () -> Bool) async throws {
   let done = Mailbox<Bool>()

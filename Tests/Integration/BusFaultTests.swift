@@ -6,11 +6,11 @@ import Transfers
 import Verifier
 import Wallet
 
-@Suite("Programs on the bus, and the bus itself, go away")
+@Suite("Loss of the bus and of programs on it")
 struct BusFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("While the bus is gone a credential is received all the same, and is there to be fetched when it is back")
+  @Test("A credential received without the bus can be fetched when the bus is back")
   @LoopActor
   func busGone() async throws {
     let kiosk = try await Kiosk()
@@ -35,7 +35,7 @@ struct BusFaultTests {
     #expect(outgoing.state == .accepted)
   }
 
-  @Test("A client that calls and vanishes leaves nothing behind, and the next one is served")
+  @Test("20 programs that call and vanish leave no state, and the next wallet is served")
   @LoopActor
   func clientVanishes() async throws {
     let kiosk = try await Kiosk(decision: .accept)
@@ -45,7 +45,7 @@ struct BusFaultTests {
       let visitor = BusConnection(address: .address(kiosk.bus.address))
       visitor.connect()
       try await visitor.ready()
-      // From now on it is known which program calls: what follows is carried out although the program is gone.
+      // The service knows the caller from now on: later calls are carried out although the program is gone.
       _ = try await visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, "Start")
       for method in ["Start", "Stop", "Start"] {
         visitor.call(Kiosk.name, VerifierFace.path, VerifierFace.interfaceName, method, then: { _ in })

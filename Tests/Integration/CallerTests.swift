@@ -7,15 +7,15 @@ import Loop
 import TestSupport
 import Testing
 
-/// Which programs may call and see what: by the policy that is installed, and by the service's own look at the caller.
-@Suite("Root and the group may call and see everything, everybody may look at what is public")
+/// Calls and signals that each program may use, by the installed policy and by the service's own check of the caller.
+@Suite("Access of users and groups")
 struct CallerTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let group: UInt32 = 4242
 
   @Test(
-    "The caller's user and groups decide",
+    "Root, the service's user and the group are allowed, others are not",
     arguments: [
       (Credentials(uid: 0, pid: nil, gids: []), true), (Credentials(uid: 990, pid: nil, gids: [990]), true),
       (Credentials(uid: 1000, pid: nil, gids: [1000, group]), true),
@@ -27,14 +27,14 @@ struct CallerTests {
     #expect(ServiceAccess.rule(own: 990, group: Self.group).allows(caller) == isAllowed)
   }
 
-  @Test("Where there is no such group, root and the service's own user are left")
+  @Test("Without the group only root and the service's user are allowed")
   func noGroup() {
     let rule = ServiceAccess.rule(own: 990, group: nil)
     #expect(rule.allows(Credentials(uid: 0, pid: nil, gids: [])))
     #expect(!rule.allows(Credentials(uid: 1000, pid: nil, gids: [0, 4242])))
   }
 
-  /// A caller, and what becomes of what it does.
+  /// A caller, and whether its calls succeed.
   private static let callers: [(name: String, words: [String], mayCall: Bool)] = [
     ("root", [], true),
     ("a member of the group", ["setpriv", "--reuid=65534", "--regid=65534", "--groups=1"], true),
@@ -42,7 +42,7 @@ struct CallerTests {
   ]
 
   @Test(
-    "With the policy that is installed, and without any policy, the same callers are let in",
+    "The installed policy allows the same callers as the service without a policy",
     .enabled(if: getuid() == 0, "only root can be three users"), arguments: [true, false])
   @LoopActor
   func threeUsers(withPolicy: Bool) async throws {
@@ -52,7 +52,7 @@ struct CallerTests {
       let called = try await desk.send("org.example.Thing1.Do", as: words)
       #expect(called.contains("string \"done\"") == mayCall, "\(name): \(called)")
       if !mayCall {
-        // The bus says so in its way, the service in its own.
+        // The bus and the service report different errors.
         #expect(called.contains(withPolicy ? "org.freedesktop.DBus.Error.AccessDenied" : "org.earshot.Error.Denied"))
       }
       let set = try await desk.send("org.freedesktop.DBus.Properties.Set", as: words)
@@ -74,8 +74,8 @@ struct CallerTests {
   }
 }
 
-/// A service of the name and the access of ours, on a bus with the policy that is installed; the group is `daemon`, which
-/// every machine has.
+/// A service with the name and the access rules of `earshotd`, on a bus with the installed policy; the group is
+/// `daemon`, which every machine has.
 @LoopActor
 private final class Desk {
   private let bus: PrivateBus
@@ -122,7 +122,7 @@ private final class Desk {
     bus.stop()
   }
 
-  /// What `dbus-send` says to a call.
+  /// The output of `dbus-send` for a call.
   func send(_ method: String, _ arguments: String..., as words: [String]) async throws -> String {
     try await dbusSend(
       bus, ["--print-reply", "--dest=org.earshot", ManagerFace.path.string, method] + arguments, as: words)

@@ -4,7 +4,7 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("The chat, against a mesh on the bus")
+@Suite("The chat with a mesh on the bus")
 struct ChatRunTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -14,7 +14,7 @@ struct ChatRunTests {
   }
 
   @Test(
-    "A sitting of 80 by 24: history, saying, ticks, a private word, the service lost and back, and the terminal as it was",
+    "A chat of 80 by 24 shows history, sends messages and survives a restart of the service",
     arguments: TerminalGrid.Measure.allCases)
   @LoopActor
   func sitting(measure: TerminalGrid.Measure) async throws {
@@ -73,7 +73,7 @@ struct ChatRunTests {
     #expect(terminal.error == nil, "\(String(describing: terminal.error))")
   }
 
-  @Test("A signal ends the chat, and the terminal is as it was", arguments: [SIGTERM, SIGINT, SIGHUP])
+  @Test("A signal ends the chat and restores the terminal", arguments: [SIGTERM, SIGINT, SIGHUP])
   @LoopActor
   func signals(signal: Int32) async throws {
     let mesh = try await StandInMesh()
@@ -90,7 +90,7 @@ struct ChatRunTests {
   }
 
   @Test(
-    "Without a terminal lines are said, commands obeyed, what is unread is written, and the end of the input is the end"
+    "Without a terminal the chat reads lines, prints unread messages and ends with its input"
   )
   @LoopActor
   func lines() async throws {
@@ -107,7 +107,7 @@ struct ChatRunTests {
     #expect(said == ["Say hello all", "Tell \(StandInMesh.bob) for bob", "Say /slash", "Say last"])
     #expect(mesh.calls.all.filter { $0.hasPrefix("MarkRead") }.sorted() == ["MarkRead 1", "MarkRead 2"])
 
-    // What was written is read, and is not written again.
+    // Messages on the screen count as read, and are not printed again.
     mesh.hear(StandInMesh.bob, "new \"one\"")
     let json = try await ToolRun(["earshot", "chat", "--json"], bus: mesh.bus.address).end()
     let objects = try json.output.split(separator: "\n").map {
@@ -117,7 +117,7 @@ struct ChatRunTests {
     #expect(objects.first??["sender"] as? String == StandInMesh.bob && objects.first??["private"] as? Bool == false)
   }
 
-  @Test("A line that cannot be said is complained of, the others are said, and the exit status tells")
+  @Test("A line that cannot be sent is reported, others are sent, and the exit status is a failure")
   @LoopActor
   func refused() async throws {
     let mesh = try await StandInMesh()
@@ -131,7 +131,7 @@ struct ChatRunTests {
     #expect(mesh.calls.all == ["Say refuse this", "Say fine"])
   }
 
-  @Test("With --follow it goes on after the input, until interrupted; without the service or a mesh it says so")
+  @Test("With --follow the chat continues after its input; without a service it reports that")
   @LoopActor
   func follow() async throws {
     let mesh = try await StandInMesh()

@@ -4,13 +4,13 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("earshot check has a file checked by the checker at a socket", .serialized)
+@Suite("`earshot check` with a checker socket", .serialized)
 struct CheckToolTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// Runs the tool on a credential with a stand-in for the checker.
   ///
-  /// - Parameter word: the word of the verdict; nil for a checker that never answers.
+  /// - Parameter word: the word of the verdict; nil for a checker that never replies.
   @LoopActor
   private static func check(_ word: String?, _ options: [String] = []) async throws -> ToolRun.Result {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("check-\(UUID().uuidString.prefix(8))")
@@ -25,14 +25,14 @@ struct CheckToolTests {
   }
 
   @Test(
-    "The exit status and the first line say the verdict",
+    "Exit status and first line give the verdict",
     arguments: [("valid", 0), ("invalid", 1), ("revoked", 1), ("undecided", 6)])
   func verdicts(word: String, status: Int32) async throws {
     let result = try await Self.check(word)
     #expect(result.status == status && result.output.hasPrefix(word), "\(result)")
   }
 
-  @Test("As JSON the verdict is that of the checker")
+  @Test("In JSON the verdict is the checker's")
   func json() async throws {
     let result = try await Self.check("valid", ["--json"])
     let verdict = try JSONReader.read(Array(result.output.utf8))

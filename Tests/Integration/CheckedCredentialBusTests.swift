@@ -8,13 +8,13 @@ import Testing
 import Transfers
 import Verifier
 
-@Suite("The checker's verdict on D-Bus", .serialized)
+@Suite("Verdicts of the checker on D-Bus", .serialized)
 struct CheckedCredentialBusTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let interface = CredentialFaces.interfaceName
 
-  @Test("A verdict is announced by a signal, and its properties and claims are there until the credential is erased")
+  @Test("A verdict is signalled, and its properties and claims exist until the credential is erased")
   @LoopActor
   func life() async throws {
     let checker = WordChecker("genuine")
@@ -43,14 +43,14 @@ struct CheckedCredentialBusTests {
     _ = try await kiosk.call(path, Self.interface, "Accept")
     await #expect(throws: DBusError.self) { try await kiosk.call(path, Self.interface, "GetClaims") }
     #expect(try await kiosk.property(path, "Verdict", of: Self.interface) == .string("valid"))
-    // No signal that every program receives has more of it than the path.
+    // Broadcast signals contain no more of the credential than its path.
     for signal in kiosk.signals {
       let text = "\(signal.arguments)"
       #expect(!text.contains("Asha") && !text.contains("Residents Office") && !text.contains("\"valid\""), "\(text)")
     }
   }
 
-  @Test("A reason is on D-Bus as its code and a sentence")
+  @Test("A reason on D-Bus has a code and a sentence")
   @LoopActor
   func reasons() async throws {
     let kiosk = try await Kiosk(checker: WordChecker("genuine"))
@@ -68,7 +68,7 @@ struct CheckedCredentialBusTests {
         == .array(of: "(ss)", [.structure([.string("signatureWrong"), .string("Because of signatureWrong.")])]))
   }
 
-  @Test("What the checker says about a credential is for the same programs as the credential")
+  @Test("A verdict has the same audience as its credential")
   @LoopActor
   func access() throws {
     let time = EventLoop.shared
@@ -79,7 +79,7 @@ struct CheckedCredentialBusTests {
       let property = try #require(interface.properties.first { $0.name == name })
       #expect(property.audience == .group, "\(name) is for \(property.audience)")
     }
-    // Methods are for the group, whatever they are called.
+    // All methods are restricted to the group, whatever their names.
     #expect(Set(interface.methods.map(\.name)).isSuperset(of: ["GetClaims", "GetVerdict", "GetCredential"]))
   }
 }

@@ -7,12 +7,12 @@ import Transfers
 import Verifier
 import Wallet
 
-/// A verifier as a process of its own that can be killed, and a wallet here.
+/// A verifier as a separate process that can be killed, and a wallet in this process.
 @LoopActor
 final class Counter {
   private let service: ServiceProcess
   private let wallet: WalletService
-  /// The texts of the QR code, each as it is shown.
+  /// The texts of the QR code, each as it appears.
   private let invitations = Mailbox<String>()
   private var lastInvitation = ""
   private var watch: Registration?
@@ -31,7 +31,7 @@ final class Counter {
 
   func start() async throws {
     try await service.start()
-    // Those of the service that was killed are good for nothing.
+    // Invitations of the killed service are invalid.
     invitations.forget()
     invitations.put(try await service.invitation())
   }
@@ -46,25 +46,26 @@ final class Counter {
 
   // MARK: Visitors
 
-  /// When the service is killed in a visit.
+  /// The moment in a transfer at which the service is killed.
   struct Moment {
-    /// The packet on the air after which it is; where the visit has fewer, after the wallet knows of its success.
+    /// The number of the packet after which it is killed; in a shorter transfer, after the wallet was notified of
+    /// success.
     let packet: Int
-    /// How long after that.
+    /// Delay after that packet.
     let pause: Duration
   }
 
-  /// What a visit was.
+  /// The result of a transfer.
   struct Visit {
-    /// Whether the wallet was told that the credential is received.
+    /// Whether the wallet was notified that the credential was received.
     var toldSuccess = false
-    /// How long before each packet nothing was on the air.
+    /// The idle time of the radio before each packet.
     var pauses: [Duration] = []
   }
 
-  /// A visit in which the service is killed.
+  /// Runs a transfer during which the service is killed.
   ///
-  /// - Parameter moment: nil for as soon as the wallet knows of its success.
+  /// - Parameter moment: nil for as soon as the wallet was notified of success.
   func visit(_ credential: String, killAt moment: Moment?) async throws -> Visit {
     var visit = Visit()
     let over = Mailbox<Bool>()
@@ -95,14 +96,14 @@ final class Counter {
     return visit
   }
 
-  /// A visit up to the moment when the verifier has the credential.
+  /// Runs a transfer until the verifier has the credential.
   func deliver(_ credential: String) async throws {
     let received = Mailbox<Bool>()
     try await send(credential).onChange { if $0.state == .received { received.put(true) } }
     _ = try await received.next()
   }
 
-  /// A visit that the wallet leaves when its credential is on the way.
+  /// Runs a transfer in which the wallet disconnects while it sends.
   func loseVisitor(_ credential: String) async throws {
     let isGone = Mailbox<Bool>()
     try await send(credential).onChange { [wallet] in
@@ -112,7 +113,7 @@ final class Counter {
     _ = try await isGone.next()
   }
 
-  /// The wallet's transfer to whom the QR code shows, which is another for each visitor.
+  /// Starts a transfer to the verifier of the QR code, whose key differs for each client.
   private func send(_ credential: String) async throws -> Transfer {
     lastInvitation = try await invitations.first { [lastInvitation] in !$0.isEmpty && $0 != lastInvitation }
     return try wallet.send(lastInvitation, Array(credential.utf8))
@@ -120,9 +121,9 @@ final class Counter {
 
   // MARK: Programs
 
-  /// Judges the one credential that there is, and kills the service.
+  /// Judges the only credential, and kills the service.
   ///
-  /// - Parameter moment: so long after the call; nil for as soon as it is answered.
+  /// - Parameter moment: delay after the call; nil for as soon as it is answered.
   /// - Returns: whether it was answered.
   func judge(_ verdict: String, takes: Bool, killAfter moment: Duration?) async throws -> Bool {
     if takes { _ = try await take() }
@@ -134,9 +135,9 @@ final class Counter {
     return isAnswered
   }
 
-  /// Calls `Accept` or `Reject` of the one credential that there is.
+  /// Calls `Accept` or `Reject` for the only credential.
   ///
-  /// - Returns: where `true` comes when it is answered.
+  /// - Returns: a mailbox that gets `true` with the reply.
   func judge(_ verdict: String) async throws -> Mailbox<Bool> {
     let waiting = try await transfers().first { $0.state == "received" }
     let path = try #require(waiting?.path)
@@ -147,26 +148,26 @@ final class Counter {
     return answer
   }
 
-  /// Starts the service again, and takes and accepts every credential that it has.
+  /// Restarts the service, and fetches and accepts all its credentials.
   func restartAndTake() async throws -> [String] {
     try await start()
     let found = try await take()
     for transfer in try await transfers() where transfer.state == "received" {
       _ = try await service.client.call("org.earshot", transfer.path, CredentialFaces.interfaceName, "Accept")
     }
-    // Where the service has accepted it, its file goes after it was taken.
+    // An accepted credential's file is erased after it was fetched.
     let spool = service.directory.appendingPathComponent("state/spool").path
     try await until { ((try? FileManager.default.contentsOfDirectory(atPath: spool)) ?? []).isEmpty }
     return found
   }
 
-  /// Fetches every credential there is.
+  /// Fetches all credentials.
   ///
-  /// - Parameter asFile: by `OpenCredential`.
+  /// - Parameter asFile: whether by `OpenCredential`.
   func take(asFile: Bool = false) async throws -> [String] {
     var found: [String] = []
     for transfer in try await transfers() where ["received", "accepted"].contains(transfer.state) {
-      // One that was taken before, and is accepted, is no longer there.
+      // A credential that was fetched before and is accepted no longer exists.
       let values = try? await service.client.call(
         "org.earshot", transfer.path, CredentialFaces.interfaceName, asFile ? "OpenCredential" : "GetCredential")
       if let text = values?.first?.asString { found.append(text) }
@@ -177,12 +178,12 @@ final class Counter {
     return found
   }
 
-  /// A program that asks for all there is, and is gone before it has an answer.
+  /// Makes a program request everything and exit before the replies.
   func callAndVanish() async throws {
     let program = BusConnection(address: .address(service.bus.address))
     program.connect()
     try await program.ready()
-    // Who calls is known from now on: what follows is carried out, although there is nobody to answer.
+    // The service knows the caller from now on: its calls are carried out, although the caller is gone.
     _ = try await program.call("org.earshot", VerifierFace.path, VerifierFace.interfaceName, "Start")
     program.call(
       "org.earshot", "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", then: { _ in })
@@ -205,7 +206,7 @@ final class Counter {
 
   // MARK: Size
 
-  /// What the service occupies: memory that no file backs, and descriptors.
+  /// The resources of the service: memory without a file behind it, and descriptors.
   func size() throws -> (anonymousKiB: Int, descriptors: Int) {
     let process = "/proc/\(try #require(service.processID))"
     let status = try String(contentsOfFile: "\(process)/status", encoding: .utf8)

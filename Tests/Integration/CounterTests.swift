@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transfers
 
-/// Runs `earshot verifier watch` on a terminal, and presses keys.
+/// Runs `earshot verifier watch` on a terminal, and types keys.
 @Suite("verifier watch on a terminal", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
 struct CounterTests {
   init() { EventLoop.shared.runInBackground() }
@@ -26,7 +26,7 @@ struct CounterTests {
     }
     for (key, state, said) in [("a", "accepted", "Accepted credential1."), ("r", "rejected", "Rejected credential2.")] {
       let outgoing = try await kiosk.send(kiosk.verifier.connectionURI, "a credential")
-      // The phone waits for the verdict, and the screen shows for how long.
+      // The phone waits for the verdict, and the screen shows the remaining time.
       try await terminal.await { $0.words.contains("s left") && $0.words.hasSuffix("a accept r reject q quit") }
       terminal.type(key)
       // Within 1 s of the last verdict the screen asks for the key again.

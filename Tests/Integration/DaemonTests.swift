@@ -9,12 +9,12 @@ import Testing
 
 @testable import Config
 
-/// What `earshotd` makes of the list of services, as a process.
-@Suite("The program is made from the list of services", .serialized)
+/// The options of `earshotd` that follow from the list of services, in a process.
+@Suite("Options of earshotd", .serialized)
 struct DaemonTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// What a program writes to standard output and to standard error, and its exit status.
+  /// The standard output and standard error of a program, and its exit status.
   private static func run(_ arguments: [String]) throws -> (output: String, complaint: String, status: Int32) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: ServiceProcess.path)
@@ -25,7 +25,7 @@ struct DaemonTests {
     process.standardError = complaints
     try process.run()
     let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-    // A pipe holds more than a short job complains of.
+    // The pipe's buffer holds all error output of a short job.
     let complaint = String(decoding: complaints.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
     process.waitUntilExit()
     return (text, complaint, process.terminationStatus)
@@ -37,7 +37,7 @@ struct DaemonTests {
     return folder
   }
 
-  @Test("--default-config prints the file that is installed, byte by byte")
+  @Test("--default-config prints the installed file")
   func defaultConfiguration() throws {
     let installed = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().appendingPathComponent("config/earshot.conf")
@@ -46,7 +46,7 @@ struct DaemonTests {
     #expect(isSame && printed.status == 0)
   }
 
-  @Test("--check-config knows the sections of the house and of the services, and no others")
+  @Test("--check-config accepts exactly the sections of the program and the services")
   func checkConfiguration() throws {
     let folder = try Self.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
@@ -61,7 +61,7 @@ struct DaemonTests {
     try (headers + "[Verifier]\nName=\"Gate 1\"\nName=Gate 2\n").write(to: file, atomically: true, encoding: .utf8)
     let twice = try Self.run(["--check-config", "--config", file.path])
     #expect(twice.status == 1 && twice.complaint.contains("is set more than once, on lines 10 and 11."), "\(twice)")
-    // More than the unit's MemoryMax= has room for.
+    // More than the unit's MemoryMax= permits.
     try "[Verifier]\nKeptBytes=1G\n".write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 1)
   }
@@ -86,7 +86,7 @@ struct DaemonTests {
     #expect(try run("Check=yes\nDecision=check").status == 0)
   }
 
-  @Test("--write-catalog and --write-interfaces write what the list says; what cannot be written is a failure")
+  @Test("--write-catalog and --write-interfaces write the list's content, or fail")
   @LoopActor
   func files() throws {
     let folder = try Self.folder()
@@ -102,7 +102,7 @@ struct DaemonTests {
     #expect(try Self.run(["--write-interfaces", folder.path + "/none"]).status == 1)
   }
 
-  @Test("systemctl status shows the services' lines; a reload reaches them, and names what needs a restart")
+  @Test("The status has the services' lines, and a reload names what needs a restart")
   @LoopActor
   func status() async throws {
     let service = try await ServiceProcess()
@@ -132,7 +132,7 @@ struct DaemonTests {
     #expect(end.contains("No longer waiting for wallets"))
   }
 
-  @Test("A service that the configuration turns off is not on the bus, and the others are")
+  @Test("A service turned off is not on the bus, others are")
   @LoopActor
   func turnedOff() async throws {
     let service = try await ServiceProcess("[Wallet]\nEnabled=no")
@@ -148,7 +148,7 @@ struct DaemonTests {
     #expect(names.first?.unwrapped.asStrings == ["Verifier"])
   }
 
-  @Test("A second service with the bus name of the first reports that and fails, and does not disturb the first")
+  @Test("A second process with the same bus name fails and does not disturb the first")
   @LoopActor
   func second() async throws {
     let service = try await ServiceProcess()

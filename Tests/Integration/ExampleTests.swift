@@ -3,15 +3,15 @@ import Loop
 import TestSupport
 import Testing
 
-/// What the README tells a program to do, done.
-@Suite("The examples for programs", .serialized)
+/// Runs the README's instructions for a program.
+@Suite("Example programs", .serialized)
 struct ExampleTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
 
-  @Test("The README has them as they are", arguments: [("receive.py", "python"), ("receive.sh", "sh")])
+  @Test("The README quotes the examples unchanged", arguments: [("receive.py", "python"), ("receive.sh", "sh")])
   func quoted(name: String, language: String) throws {
     let example = try String(contentsOf: Self.top.appendingPathComponent("examples/\(name)"), encoding: .utf8)
     let readme = try String(contentsOf: Self.top.appendingPathComponent("README.md"), encoding: .utf8)
@@ -26,7 +26,7 @@ struct ExampleTests {
     return paragraphs[place + 1].split(separator: "\n").map { $0.dropFirst(4) }.joined(separator: "\n")
   }
 
-  @Test("The dbus-send commands of the README work unchanged, whatever number the transfer has")
+  @Test("The dbus-send commands of the README work unchanged for any transfer number")
   @LoopActor
   func pasted() async throws {
     let kiosk = try await Kiosk()
@@ -34,7 +34,7 @@ struct ExampleTests {
     let start = try Self.commands(after: "By hand, with `dbus-send`.")
     let started = try await ToolRun(["/bin/sh", "-ec", start], bus: kiosk.bus.address).end()
     #expect(started.status == 0 && started.output.contains("\"waiting\""), "\(started)")
-    // The number of a transfer that was judged comes before that of the one that waits.
+    // The number of a judged transfer is smaller than that of the waiting one.
     let judged = try await kiosk.send(kiosk.verifier.connectionURI, "an older credential")
     _ = try await kiosk.call(try await kiosk.received.next(), "org.earshot.Credential1", "Reject")
     try await kiosk.await(judged, "Live", .bool(false))
@@ -47,7 +47,7 @@ struct ExampleTests {
   }
 
   @Test(
-    "One that waits already and one that comes are fetched, stored, judged and answered",
+    "An example fetches, stores and judges earlier and new credentials",
     arguments: [("receive.py", "/usr/bin/python3"), ("receive.sh", "/bin/sh")])
   @LoopActor
   func receive(name: String, interpreter: String) async throws {
@@ -56,7 +56,7 @@ struct ExampleTests {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    // A name that is taken already is not written over.
+    // An existing file is not overwritten.
     try "older".write(to: folder.appendingPathComponent("credential3"), atomically: true, encoding: .utf8)
 
     let waiting = try await kiosk.send(try await kiosk.start(), "a credential that waits")
@@ -81,7 +81,7 @@ struct ExampleTests {
         "credential1": "a credential that waits", "credential2": "something else", "credential3": "older",
         "credential3-2": "{\"credential\":\"ü\"}",
       ])
-    // Without its bus it ends by itself, and so does what it started.
+    // Without its bus the program exits, and so do the programs that it started.
     kiosk.close()
     _ = try await example.end()
   }

@@ -10,12 +10,12 @@ import Testing
 
 @testable import Broadcast
 
-/// The public feed as a program on the bus has it; the air is in virtual time.
-@Suite("The public feed over D-Bus")
+/// The local broadcast channel as seen by a program on the bus; the radio is in virtual time.
+@Suite("The feed over D-Bus")
 struct FeedOverDBusTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// The time at which the service starts, in milliseconds since 1970. Messages are numbered from there.
+  /// Start time of the service, in milliseconds since 1970. Message numbers begin there.
   private static let start: UInt64 = 1_800_000_000_000
 
   /// The number of the first message, of the second, and so on.
@@ -64,13 +64,13 @@ struct FeedOverDBusTests {
       tick()
     }
 
-    /// What is due at once is done while a call waits for its answer.
+    /// Runs pending calls in virtual time while a call waits for its reply.
     private func tick() {
       time.advance(by: .milliseconds(1))
       ticker = EventLoop.shared.schedule(after: .milliseconds(5)) { [weak self] in self?.tick() }
     }
 
-    /// Waits until the service has this number of messages to send.
+    /// Waits until this number of messages is queued.
     func await(waiting: Int) async throws {
       let isSo = Mailbox<Void>()
       var timer: Registration?
@@ -95,7 +95,7 @@ struct FeedOverDBusTests {
       try await client.call("org.earshot", BroadcastFace.path, BroadcastFace.interfaceName, method, arguments)
     }
 
-    /// The name of the error that the call is answered with; empty where it is carried out.
+    /// The name of the error in the reply; empty on success.
     func refusal(_ method: String, _ arguments: DBusValue...) async -> String {
       do throws(DBusError) {
         _ = try await client.call("org.earshot", BroadcastFace.path, BroadcastFace.interfaceName, method, arguments)
@@ -128,7 +128,7 @@ struct FeedOverDBusTests {
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
-  @Test("A message is sent by one call, refused with named errors, and told of when it was said")
+  @Test("A message is sent by one call, refused by name, and signalled when it was sent")
   @LoopActor
   func sending() async throws {
     let stage = try await Stage()
@@ -150,7 +150,7 @@ struct FeedOverDBusTests {
   }
 
   @Test(
-    "An interrupted nearby send cancels its message and ends by the signal; nearby cancel cancels one by its number")
+    "An interrupted `nearby send` cancels its message, and `nearby cancel` cancels one by number")
   @LoopActor
   func interrupted() async throws {
     let stage = try await Stage()
@@ -175,7 +175,7 @@ struct FeedOverDBusTests {
     #expect(stage.service.engine?.waiting == 0)
   }
 
-  @Test("What is heard is told of by its number alone, and listed with time, word, text and signal")
+  @Test("A received message is signalled by number and listed with time, word, text and RSSI")
   @LoopActor
   func hearing() async throws {
     let stage = try await Stage()
@@ -196,7 +196,7 @@ struct FeedOverDBusTests {
     #expect(one.map { $0.asArray?.first?.asUInt64 } == [Self.number(2)])
   }
 
-  @Test("The limit of notifications is set by the property, from 0 to 100")
+  @Test("The limit of notifications is set from 0 to 100")
   @LoopActor
   func limit() async throws {
     let stage = try await Stage()

@@ -7,14 +7,14 @@ import Verifier
 @testable import DBus
 @testable import Transfers
 
-/// What an accepted credential comes to when a program asks for it.
-@Suite("A credential is taken when the answer with it was handed over, and not before")
+/// Replies to programs that request an accepted credential.
+@Suite("Handing a credential to a program")
 struct HandoverTests {
   private static let name = CredentialFaces.interfaceName
 
   init() { EventLoop.shared.runInBackground() }
 
-  /// A credential is here and accepted: the first that fetches it takes it.
+  /// A received, accepted credential, which the first program to fetch it takes.
   @LoopActor
   private static func accepted(
     _ credential: String, _ limits: BusLimits = BusLimits()
@@ -26,7 +26,7 @@ struct HandoverTests {
     return (kiosk, path)
   }
 
-  @Test("An answer over the bus's limit is an error that says what to do, and costs no credential")
+  @Test("An answer above the bus limit is an error with advice, and the credential stays")
   @LoopActor
   func tooLong() async throws {
     var limits = BusLimits()
@@ -46,7 +46,7 @@ struct HandoverTests {
     #expect(error?.is(.notReady) == true)
   }
 
-  @Test("A call that wants no answer takes nothing", arguments: ["GetCredential", "OpenCredential"])
+  @Test("A call without a reply does not fetch the credential", arguments: ["GetCredential", "OpenCredential"])
   @LoopActor
   func noAnswerWanted(method: String) async throws {
     let (kiosk, path) = try await Self.accepted("{}")
@@ -54,12 +54,12 @@ struct HandoverTests {
     var message = Message.call(Kiosk.name, path, Self.name, method, [])
     message.expectsReply = false
     _ = try kiosk.client.transport?.send(message)
-    // The bus keeps the order: when this is answered, that was handled.
+    // The bus keeps the order: a reply to this call follows the handling of the earlier one.
     #expect(try await kiosk.property(path, "Fetched", of: Self.name) == .bool(false))
     #expect(try await kiosk.call(path, Self.name, "GetCredential") == [.string("{}")])
   }
 
-  @Test("Every program that opens a credential gets the same memory file, and reads it from the beginning")
+  @Test("Every program that opens a credential gets the same memory file from its beginning")
   @LoopActor
   func oneFile() async throws {
     let kiosk = try await Kiosk()
@@ -78,7 +78,7 @@ struct HandoverTests {
     #expect(nodes.count == 1)
   }
 
-  @Test("A credential for which there is no memory file, since too many files are open, can be fetched all the same")
+  @Test("If no memory file can be opened, the credential can still be fetched")
   func withoutFile() throws {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -89,12 +89,12 @@ struct HandoverTests {
     setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     #expect(text.count == 9)
     #expect(try text.bytes() == Array("in memory".utf8))
-    // Each program gets a file of its own then.
+    // Each program gets a file of its own.
     for _ in 0..<2 { #expect(try text.file().readAll(limit: 100) == Array("in memory".utf8)) }
     #expect("\(text)" == "<credential of 9 bytes>")
   }
 
-  @Test("The object tells when the credential came and until when it waits; fetched, it waits no longer")
+  @Test("The object has ReceivedAt and ExpiresAt, and no expiry after it was fetched")
   @LoopActor
   func dates() async throws {
     let (kiosk, path) = try await Self.accepted("{}")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("The interfaces as they are described")
+@Suite("Documentation of the interfaces")
 struct InterfaceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -16,7 +16,7 @@ struct InterfaceTests {
   private static let page = top.appendingPathComponent("docs/dbus.md")
 
   private static func head(_ objects: [DescribedObject]) -> String {
-    // In one piece it would be a citation of a page beside this file.
+    // Written in one piece it would count as a citation of a page beside this file.
     let suffix = ".md"
     let rows = objects.map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
     return """
@@ -71,7 +71,7 @@ struct InterfaceTests {
     return (list.objects(radio: radio, scheduler: time), list.interfaces(radio: radio, scheduler: time))
   }
 
-  @Test("docs/dbus.md is what the interfaces say; EARSHOT_REGENERATE=1 writes it anew")
+  @Test("docs/dbus.md equals the interfaces; EARSHOT_REGENERATE=1 rewrites it")
   @LoopActor
   func page() throws {
     let (objects, interfaces) = Self.described()
@@ -100,7 +100,7 @@ struct InterfaceTests {
     #expect(counters.keys.filter { !section.contains("`\($0)`") } == [])
   }
 
-  @Test("The bus starts the service by a name that only an enabled one has")
+  @Test("D-Bus activation uses a unit alias that only an enabled service has")
   func activation() throws {
     func line(_ key: String, in file: String) throws -> String? {
       try String(contentsOf: Self.top.appendingPathComponent(file), encoding: .utf8).split(separator: "\n")
@@ -111,7 +111,7 @@ struct InterfaceTests {
     #expect(alias == "dbus-org.earshot.service" && started == alias)
   }
 
-  @Test("Every time on the bus is in milliseconds since 1970-01-01 UTC, and every unknown signal strength is 127")
+  @Test("Every time is in milliseconds since 1970-01-01 UTC, and an unknown RSSI is 127")
   @LoopActor
   func units() {
     var moments: [String] = []
@@ -137,11 +137,11 @@ struct InterfaceTests {
     #expect(moments.count >= 6 && strengths.count >= 2, "\(moments) \(strengths)")
   }
 
-  @Test("Everything on the bus is documented, can be called by dbus-send, and answers what dbus-send shows")
+  @Test("Everything is documented and usable with dbus-send")
   @LoopActor
   func documentation() {
     let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
-    // Lists of lines, each of texts and numbers.
+    // Arrays of structs of strings and numbers.
     let lists = Set(["a(ss)", "a(utsssss)", "a(ttssn)"])
     for interface in Self.described().interfaces {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")

@@ -7,12 +7,12 @@ import Transfers
 import Verifier
 import Wallet
 
-/// `earshot` as a process that is interrupted while the service does something for it.
-@Suite("A command that is interrupted", .serialized)
+/// `earshot` as a process that is interrupted while the service works for it.
+@Suite("Interrupted commands", .serialized)
 struct InterruptionTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A file with a credential, and the tool that sends it.
+  /// A file with a credential, and a run of the tool that sends it.
   @LoopActor
   private static func send(_ kiosk: Kiosk, _ uri: String) throws -> (run: ToolRun, file: URL) {
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString)")
@@ -20,7 +20,7 @@ struct InterruptionTests {
     return (try ToolRun.earshot("wallet", "send", "--uri", uri, file.path, bus: kiosk.bus.address), file)
   }
 
-  /// The path of the transfer that begins next.
+  /// The path of the next transfer.
   @LoopActor
   private static func begun(_ kiosk: Kiosk, _ body: () throws -> Void) async throws -> ObjectPath {
     let added = Mailbox<ObjectPath>()
@@ -104,7 +104,7 @@ struct InterruptionTests {
     #expect([SIGINT, SIGTERM].contains(try await run.end().status))
   }
 
-  @Test("transfers cancel ends a transfer that is under way, and fails for one that has ended")
+  @Test("`transfers cancel` ends a running transfer and fails for an ended one")
   @LoopActor
   func cancel() async throws {
     let kiosk = try await Kiosk()

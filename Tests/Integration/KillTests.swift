@@ -4,19 +4,19 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("The service is killed")
+@Suite("Killing the service")
 struct KillTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "At 50 random moments of a transfer: what the wallet was told is received is there after the restart, once",
+    "After a kill at 50 random moments each confirmed credential is there once",
     arguments: ["client", "accept"])
   @LoopActor
   func atRandomMoments(decision: String) async throws {
     var random = SeededRandom(seed: 50)
     let counter = try await Counter(decision)
     defer { counter.close() }
-    // One visit shows how many packets a visit has here, and how long each of them takes.
+    // One transfer measures the number of packets, and the pause before each.
     let whole = Self.credential(0, &random)
     let sample = try await counter.visit(whole, killAt: nil)
     #expect(sample.toldSuccess && sample.pauses.count > 8)
@@ -24,7 +24,7 @@ struct KillTests {
     var told = 0
     for round in 1...50 {
       let credential = Self.credential(round, &random)
-      // The moments are spread over a whole visit and what comes after it, however fast the machine is.
+      // The moments cover a complete transfer and the time after it, on any machine.
       let packet = Int.random(in: 1...sample.pauses.count * 3 / 2, using: &random)
       let longest = sample.pauses.dropFirst(packet).first ?? sample.pauses.max() ?? .zero
       let moment = Counter.Moment(packet: packet, pause: longest * Double.random(in: 0...1, using: &random))
@@ -39,7 +39,7 @@ struct KillTests {
   }
 
   @Test(
-    "Around a verdict: it was answered, and the credential does not come back; or it was not, and it may",
+    "After a kill around a verdict an answered credential does not return",
     arguments: ["Accept", "Reject"])
   @LoopActor
   func aroundVerdict(verdict: String) async throws {
@@ -50,7 +50,7 @@ struct KillTests {
     for round in 1...20 {
       let credential = Self.credential(round, &random)
       try await counter.deliver(credential)
-      // An odd round is killed as soon as the answer is here, an even one at any moment.
+      // In odd rounds the service is killed when the reply arrives, in even rounds at a random moment.
       let moment = round.isMultiple(of: 2) ? Duration.microseconds(Int(random.bytes(1)[0]) * 20) : nil
       let wasAnswered = try await counter.judge(verdict, takes: true, killAfter: moment)
       let kept = try await counter.restartAndTake()
@@ -60,7 +60,7 @@ struct KillTests {
     #expect(answered >= 10)
   }
 
-  @Test("After Accept, one that nobody has taken comes back as accepted, and can be taken")
+  @Test("An accepted, unfetched credential is restored as accepted after a kill")
   @LoopActor
   func acceptedUntaken() async throws {
     var random = SeededRandom(seed: 30)

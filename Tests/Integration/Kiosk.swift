@@ -13,8 +13,8 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// The whole service but its program: a verifier and a wallet on one bus and one air without delay, in real time, and a
-/// client of both.
+/// The complete service without its program: a verifier and a wallet on one bus and one simulated radio without
+/// latency, in real time, and a client of both.
 @LoopActor
 final class Kiosk {
   static let name = "org.earshot"
@@ -25,9 +25,9 @@ final class Kiosk {
   let air: AirSpace
   let verifier: VerifierService
   let wallet: WalletService
-  /// Paths of CredentialReceived.
+  /// Paths in CredentialReceived.
   let received = Mailbox<ObjectPath>()
-  /// Every signal of the service that the client heard.
+  /// All signals that the client received from the service.
   private(set) var signals: [Message] = []
   private var faces: [AnyObject] = []
   private var subscriptions: [Registration] = []
@@ -108,11 +108,11 @@ final class Kiosk {
   }
 }
 
-/// A checker that looks for a word: a text with it is valid.
+/// A checker that finds a text valid if it contains a word.
 @LoopActor
 final class WordChecker: CredentialChecker {
   static let claims = #"{"fullName":"Asha Example"}"#
-  /// While it is not ready it keeps its verdicts back.
+  /// Whether verdicts are sent; otherwise they are held back.
   var isReady = true {
     didSet { if isReady { for give in waiting { give() } } }
   }

@@ -11,13 +11,13 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// What a program that attaches to the running service would find in its memory.
-@Suite("Of a credential that is judged nothing is in memory", .enabled(if: !Sanitizer.isOn, "it has its own allocator"))
+/// Secrets that a debugger could find in the memory of the running service.
+@Suite("Traces of judged credentials in memory", .enabled(if: !Sanitizer.isOn, "it has its own allocator"))
 struct MemorySearchTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "While it waits, fetched as text or as file, accepted or rejected: no text, no gzip, no key",
+    "A waiting or judged credential leaves no text, gzip or key in memory",
     arguments: [700, 60_000, 400_000])
   @LoopActor
   func judged(size: Int) async throws {
@@ -40,7 +40,7 @@ struct MemorySearchTests {
     }
   }
 
-  @Test("Of a credential that was checked nothing is there either: no text, no claim", arguments: [700, 400_000])
+  @Test("A checked and judged credential leaves no text or claim in memory", arguments: [700, 400_000])
   @LoopActor
   func checked(size: Int) async throws {
     let searched = try await Searched(isChecked: true)
@@ -60,7 +60,7 @@ struct MemorySearchTests {
     }
   }
 
-  @Test("A visit that is lost on the way leaves neither the key nor what had come")
+  @Test("A transfer that lost its link leaves no key and no data in memory")
   @LoopActor
   func lost() async throws {
     let searched = try await Searched()
@@ -70,7 +70,7 @@ struct MemorySearchTests {
     #expect(found == [:])
   }
 
-  @Test("A part of sixteen bytes is found wherever it lies, and fifteen are not")
+  @Test("The search finds 16 bytes of a secret at any offset, and not 15")
   func parts() {
     var random = SeededRandom(seed: 5)
     let secret = random.bytes(100)
@@ -81,7 +81,7 @@ struct MemorySearchTests {
         let after = [UInt8](repeating: 0x5A, count: 40)
         let whole: [UInt8] = before + Array(secret[start..<start + 16]) + after
         #expect(search.places(in: whole) == ["secret"])
-        // Its neighbours are not those of the secret.
+        // The bytes next to the matching part differ from those of the secret.
         let short: [UInt8] = before + [~secret[start]] + Array(secret[start + 1..<start + 16]) + after
         #expect(start == 84 || search.places(in: short + [0]) == [])
       }
@@ -89,19 +89,20 @@ struct MemorySearchTests {
   }
 }
 
-/// A service whose memory is searched, a wallet here whose keys are known, and a program that fetches and judges.
+/// A service whose memory is searched, a wallet in this process whose keys are known, and a program that fetches and
+/// judges.
 @LoopActor
 private final class Searched {
   private let service: ServiceProcess
   private let keys = RecordingRandom(seed: 31)
   private let wallet: WalletService
   private let received = Mailbox<ObjectPath>()
-  /// A property of the verifier has changed.
+  /// Receives a value at each property change of the verifier.
   private let changes = Mailbox<Bool>()
   private var watches: [Registration] = []
   private var random = SeededRandom(seed: 32)
   private var credentials: [[UInt8]] = []
-  /// The verifier's public keys, each as it was invited with.
+  /// The verifier's public keys, one per invitation.
   private var verifierKeys: [X25519.PublicKey] = []
   private let checker: StandInCheckerSocket?
 
@@ -132,20 +133,20 @@ private final class Searched {
   /// Waits for the checker's verdict on a credential.
   func verdict(on path: ObjectPath) async throws { try await service.verdict(on: path) }
 
-  /// - Returns: whether the claims are those of the last verdict.
+  /// - Returns: whether the claims equal those of the last verdict.
   func fetchClaims(_ path: ObjectPath) async throws -> Bool {
     let value = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, "GetClaims").first
     let claims = checker?.claims.last.map { String(decoding: $0, as: UTF8.self) }
     return value?.asString == claims.map { #"{"portrait":"\#($0)"}"# }
   }
 
-  /// - Returns: the transfer's object, when the credential is here.
+  /// - Returns: the transfer's object, when the credential has arrived.
   func receive(_ size: Int) async throws -> ObjectPath {
     _ = try await send(size)
     return try await received.next()
   }
 
-  /// A visit that the wallet leaves when its credential is on the way.
+  /// Runs a transfer in which the wallet disconnects while it sends.
   func lose(_ size: Int) async throws {
     let isGone = Mailbox<Bool>()
     try await send(size).onChange { [wallet] in
@@ -156,13 +157,13 @@ private final class Searched {
     try await asking { try await self.service.property("State") == "waiting" }
   }
 
-  /// Asks the service again after each change of its properties, until it is so.
+  /// Repeats a query after each property change of the service, until it returns true.
   private func asking(_ isSo: @LoopActor () async throws -> Bool) async throws {
     while try await !isSo() { _ = try await changes.next() }
   }
 
   private func send(_ size: Int) async throws -> Transfer {
-    // Half of it is random, and not to be compressed; half is the same three times.
+    // Half of the text is random and incompressible; the other half is one text three times.
     let text = random.bytes(size / 2).map { UInt8(ascii: "0") + $0 % 64 }
     let repeated = Array(text.prefix(size / 6))
     let credential = text + repeated + repeated + repeated
@@ -172,7 +173,7 @@ private final class Searched {
     return try wallet.send(uri, credential)
   }
 
-  /// The next visitor's, which is shown as soon as the last one has identified itself.
+  /// The next client's invitation, which is shown as soon as the last wallet has identified itself.
   private func invitation() async throws -> String {
     var uri = ""
     try await asking {
@@ -182,7 +183,7 @@ private final class Searched {
     return uri
   }
 
-  /// - Returns: whether it was the credential.
+  /// - Returns: whether the fetched text equals the credential.
   func fetch(_ path: ObjectPath, _ method: String) async throws -> Bool {
     let value = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, method).first
     let text = try value?.asString.map { Array($0.utf8) } ?? value?.asDescriptor?.readAll(limit: 1 << 20)
@@ -193,20 +194,20 @@ private final class Searched {
     _ = try await service.client.call("org.earshot", path, CredentialFaces.interfaceName, verdict)
   }
 
-  /// What is found of all credentials and keys so far. Threads end what they are doing first: where something is found, it is
-  /// looked for again, and what stays counts.
+  /// Occurrences of all credentials and keys until now. Threads may still be finishing: after a match the search is
+  /// repeated, and only lasting matches count.
   func remains() async throws -> [String: Int] {
     var secrets: [(name: String, bytes: [UInt8])] = []
     for credential in credentials {
       let gzip = try Gzip.compress(credential)
       secrets += Self.parts(of: credential).map { ("text", $0) } + Self.parts(of: gzip).map { ("gzip", $0) }
     }
-    // The wallet draws the same key for each visit.
+    // The wallet draws one key, the same for each transfer.
     let own = Array(keys.drawn(32).prefix(1))
     let derived = SecretSearch.derived(own: own, peers: verifierKeys)
     #expect(derived.count == 3 * credentials.count && !credentials.isEmpty)
     secrets += derived.map { ("key", $0) } + (checker?.claims ?? []).map { ("claims", $0) }
-    // What may be known is there, and is found.
+    // A public text must be found, which shows that the search works.
     let known = "a path"
     secrets.append((known, Array(service.directory.path.utf8)))
     let search = MemorySearch(secrets)
@@ -223,7 +224,8 @@ private final class Searched {
     return found
   }
 
-  /// All of it or, of what is large, its beginning, its middle and its end: each byte that is looked for takes its time.
+  /// The complete secret, or of a large one its beginning, middle and end, because the search takes time for each
+  /// byte.
   private static func parts(of secret: [UInt8]) -> [[UInt8]] {
     let part = 8 << 10
     guard secret.count > 8 * part else { return [secret] }

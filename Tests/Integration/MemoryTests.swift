@@ -3,12 +3,12 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("A kiosk stands in a hall for a year")
+@Suite("Memory of a long-running kiosk")
 struct MemoryTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "After 240 visitors the service is as large as after the first 60, and has no descriptor more",
+    "After 240 transfers memory and descriptors are as after the first 60",
     .enabled(if: !Sanitizer.isOn, "what is freed is kept back to be watched"))
   @LoopActor
   func manyVisitors() async throws {
@@ -19,13 +19,13 @@ struct MemoryTests {
     let before = try counter.size()
     for round in 60..<240 { try await Self.visit(round, counter, &random) }
     let after = try counter.size()
-    // What grew by 3 KiB a visitor would exceed this.
+    // A leak of 3 KiB per client would exceed this.
     #expect(after.anonymousKiB <= before.anonymousKiB + 512, "\(before) and then \(after)")
     #expect(after.descriptors <= before.descriptors, "\(before) and then \(after)")
   }
 
-  /// Credentials of 1 to 64 KiB; of four visitors one is lost on the way, and one program that asks for all there is is
-  /// gone before it has an answer.
+  /// Credentials of 1 to 64 KiB. One client of four disconnects during the transfer, and one program that requests
+  /// everything exits before the replies.
   @LoopActor
   private static func visit(_ round: Int, _ counter: Counter, _ random: inout SeededRandom) async throws {
     let length = 512 << (round % 7)

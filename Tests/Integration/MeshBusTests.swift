@@ -6,12 +6,12 @@ import Testing
 
 @testable import Mesh
 
-@Suite("The bus of a node of the mesh goes away and comes back")
+@Suite("Loss of the bus of a mesh node")
 struct MeshBusTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "Amid a conversation: messages come and go meanwhile, what was acknowledged is there, and nothing is there twice")
+    "During a loss of the bus no acknowledged message is lost, and none is doubled")
   @LoopActor
   func busGone() async throws {
     let mesh = try await MeshProcess()
@@ -21,7 +21,7 @@ struct MeshBusTests {
     try await mesh.delivered(try mesh.neighbour.tell(id, "before all"))
     for round in 1...3 {
       let (coming, going) = ("while the bus is gone \(round)", "told to a bus that ends \(round)")
-      // The answer may be lost with the bus.
+      // The reply may be lost with the bus.
       let asked = Mailbox<Bool>()
       mesh.process.client.call(
         "org.earshot", MeshFace.path, MeshFace.interfaceName, "Tell",
@@ -30,7 +30,7 @@ struct MeshBusTests {
       if round > 1 { try await mesh.delivered(try mesh.neighbour.tell(id, "amid \(round)")) }
       mesh.process.bus.kill()
       let wasAnswered = try await asked.next()
-      // Who is on the air has nothing to do with the bus.
+      // The radio link does not depend on the bus.
       try await mesh.delivered(try mesh.neighbour.tell(id, coming))
 
       try mesh.process.bus.start()

@@ -6,12 +6,12 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Calls of a local program that means the node no good")
+@Suite("Malicious calls of local programs")
 struct MeshCallTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A peer's name of 12 MiB is nobody's, and the service takes no more memory than a few copies of it",
+    "A peer name of 12 MiB is refused, and memory stays below 250 MiB",
     .enabled(if: !Sanitizer.isOn, "what is freed is kept back to be watched"))
   @LoopActor
   func longName() async throws {
@@ -28,11 +28,11 @@ struct MeshCallTests {
         #expect(error.message.hasPrefix("No peer is called <###") && error.message.utf8.count < 300)
       }
     }
-    // Split at each sign it would take some 500 MiB.
+    // Split at each character the text would need some 500 MiB.
     #expect(try Self.mostMemory(of: mesh.process) < 250 << 20)
   }
 
-  /// The most bytes of memory that a process has had at a time.
+  /// The peak memory of a process in bytes.
   @LoopActor
   private static func mostMemory(of process: ServiceProcess) throws -> Int {
     let status = try String(contentsOfFile: "/proc/\(try #require(process.processID))/status", encoding: .utf8)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Files of the mesh and pings, over the bus of a service that runs")
+@Suite("Mesh files and pings over D-Bus")
 struct MeshFileBusTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -44,7 +44,7 @@ struct MeshFileBusTests {
     return mesh
   }
 
-  @Test("What SendFile is given arrives byte for byte, and Delete takes the object away")
+  @Test("A file given to SendFile arrives unchanged, and Delete removes its object")
   @LoopActor
   func out() async throws {
     let mesh = try await Self.acquainted()
@@ -65,7 +65,7 @@ struct MeshFileBusTests {
     #expect(gone?.is(.unknownObject) == true, "\(String(describing: gone))")
   }
 
-  @Test("A file that came is signalled, told of by its properties, and opened byte for byte")
+  @Test("A received file is signalled, described by properties and opened unchanged")
   @LoopActor
   func incoming() async throws {
     let mesh = try await Self.acquainted()
@@ -86,7 +86,7 @@ struct MeshFileBusTests {
     #expect(try opened?.readAll(limit: 100_000) == content)
   }
 
-  @Test("A file that does not get through is cancelled once, and a peer that hears answers a ping over one hop")
+  @Test("A file that cannot be sent is cancelled once, and a ping is answered over one hop")
   @LoopActor
   func cancelled() async throws {
     let mesh = try await Self.acquainted()

@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("A node of the mesh is killed")
+@Suite("Killing a mesh node")
 struct MeshKillTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("At random moments of a conversation: no message that was acknowledged is lost, and none comes twice")
+  @Test("After kills at random moments no acknowledged message is lost, and none is doubled")
   @LoopActor
   func atRandomMoments() async throws {
     var random = SeededRandom(seed: 50)
@@ -34,7 +34,7 @@ struct MeshKillTests {
       let wasDelivered = mesh.state(of: number) == .delivered
       try await mesh.process.start()
 
-      // What either side has the word for is there.
+      // Messages that either side has confirmed are there.
       let listed = try await mesh.listed()
       #expect(listed.count { $0 == coming } <= 1)
       if wasDelivered { #expect(listed.contains(coming), "round \(round): what was delivered is lost") }
@@ -42,7 +42,7 @@ struct MeshKillTests {
       told += wasDelivered ? 1 : 0
       answered += answer != nil ? 1 : 0
 
-      // All of it comes in the end, once.
+      // In the end every message arrives once.
       try await mesh.delivered(number)
       #expect(try await mesh.listed().count { $0 == coming } == 1, "round \(round)")
       if answer != nil { try await mesh.told(going) }
@@ -52,7 +52,7 @@ struct MeshKillTests {
   }
 
   @Test(
-    "After Wipe nothing of the node's keys, names and texts is in its directory, byte by byte, and it is somebody else")
+    "After Wipe no key, name or text is in the directory, and the node has a new identity")
   @LoopActor
   func wipe() async throws {
     let mesh = try await MeshProcess()
@@ -79,7 +79,7 @@ struct MeshKillTests {
       for text in ["a secret that nobody else may read", "somebody with a name", "neighbour", id] {
         #expect(!bytes.contains(text.utf8), "\(name) has \(text)")
       }
-      // Of the old key and the old database not even a part is there.
+      // No part of the old key and the old database is left.
       for (_, key) in keys { #expect(!bytes.contains(key.suffix(32)), "\(name) has the old key") }
       for (_, old) in before where old.count > 64 && !Self.isPlain(old) {
         #expect(!bytes.contains(old.suffix(48)), "\(name) has a part of the old database")
@@ -87,7 +87,7 @@ struct MeshKillTests {
     }
   }
 
-  /// Whether the end of a file says nothing: zeros of a database's last page.
+  /// Whether the end of a file has no information: zeros of a database's last page.
   private static func isPlain(_ bytes: [UInt8]) -> Bool { Set(bytes.suffix(48)).count < 8 }
 
   /// The content of all files of the service's state, by path.

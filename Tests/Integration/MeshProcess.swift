@@ -10,14 +10,15 @@ import TestSupport
 
 @testable import Mesh
 
-/// `earshotd` as a node of the mesh in a process of its own, and a neighbour in this one whose memory lasts as long as the test.
+/// `earshotd` as a node of the mesh in a separate process, and a neighbour in this process whose state lasts as long
+/// as the test.
 @LoopActor
 final class MeshProcess {
   let process: ServiceProcess
   let neighbour: MeshService
-  /// Each own message of the neighbour that has come a step further.
+  /// Numbers of the neighbour's own messages, at each change of their delivery state.
   let progress = Mailbox<UInt32>()
-  /// Each message that the neighbour has got.
+  /// Numbers of the messages that the neighbour received.
   let arrivals = Mailbox<UInt32>()
   private var killAfter: Int?
   private var kill: () -> Void = {}
@@ -53,7 +54,7 @@ final class MeshProcess {
 
   // MARK: The end of the service
 
-  /// Kills the service when so many more packets have gone over the air, and so long after that.
+  /// Kills the service after this number of further packets, and this delay.
   func kill(after packets: Int, pause: Duration) -> Mailbox<Bool> {
     let killed = Mailbox<Bool>()
     killAfter = packets
@@ -76,20 +77,20 @@ final class MeshProcess {
 
   // MARK: The neighbour
 
-  /// How the neighbour's own message stands.
+  /// The delivery state of the neighbour's own message.
   func state(of number: UInt32) -> MeshMessage.State? { neighbour.log[number]?.state }
 
-  /// Waits until the service has the neighbour's message, as its receipt says.
+  /// Waits until the receipt for the neighbour's message arrives.
   func delivered(_ number: UInt32) async throws {
     while state(of: number) != .delivered { _ = try await progress.next() }
   }
 
-  /// How often the neighbour was told a text.
+  /// How often the neighbour received a text.
   func copies(_ text: String) -> Int {
     neighbour.log.messages.count { $0.text == text && $0.sender != neighbour.ownID }
   }
 
-  /// Waits until the neighbour was told a text.
+  /// Waits until the neighbour has received a text.
   func told(_ text: String) async throws {
     while copies(text) == 0 { _ = try await arrivals.next() }
   }
@@ -108,7 +109,7 @@ final class MeshProcess {
     return values.first?.asString ?? ""
   }
 
-  /// The texts that the service lists, of both sides.
+  /// The texts that the service lists, sent and received.
   func listed() async throws -> [String] {
     let rows = try await call("ListMessages", [.uint32(0), .uint32(5000)]).first?.asArray ?? []
     return rows.compactMap { $0.asArray?.dropFirst(5).first?.asString }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Signals about peers and files of the mesh for a watching program")
+@Suite("Mesh signals for watching programs")
 struct MeshWatchTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -25,7 +25,7 @@ struct MeshWatchTests {
     return (signals, registration)
   }
 
-  @Test("New peers, changes of peers and the progress of files are signalled only to the program that watches")
+  @Test("New peers, their changes and file progress are signalled only to the watcher")
   @LoopActor
   func watching() async throws {
     let mesh = try await MeshProcess()

@@ -4,17 +4,17 @@ import TestSupport
 import Testing
 
 /// Runs `earshot monitor` as a process while a wallet sends a credential.
-@Suite("The monitor of the command-line tool", .serialized)
+@Suite("`earshot monitor`", .serialized)
 struct MonitorTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Runs a transfer to its end, and returns the lines that a monitor writes meanwhile.
+  /// Runs a transfer to its end, and returns the lines that a monitor prints meanwhile.
   @LoopActor
   private static func watch(_ options: [String]) async throws -> [String] {
     let kiosk = try await Kiosk(decision: .accept)
     defer { kiosk.close() }
     let monitor = try ToolRun(["earshot", "monitor"] + options, bus: kiosk.bus.address)
-    // A monitor that listens has seen the QR code come and go.
+    // A running monitor has reported the QR code.
     while !monitor.said.contains("ConnectionUri"), !monitor.said.contains("QR code") {
       kiosk.verifier.stop()
       _ = try await kiosk.start()
@@ -26,7 +26,7 @@ struct MonitorTests {
     return try await monitor.end().output.split(separator: "\n").map(String.init)
   }
 
-  @Test("Each line has the local time and a sentence about the event")
+  @Test("Each line has the local time and a sentence")
   @LoopActor
   func words() async throws {
     let lines = try await Self.watch([])
@@ -43,7 +43,7 @@ struct MonitorTests {
     }
   }
 
-  @Test("With --json each line is a whole signal: path, interface, name and arguments")
+  @Test("With --json each line is a signal with path, interface, name and arguments")
   @LoopActor
   func json() async throws {
     for line in try await Self.watch(["--json"]) {

@@ -2,14 +2,14 @@ import Foundation
 import Loop
 import TestSupport
 
-/// The service manager's end of `$NOTIFY_SOCKET`: what a service says of its state.
+/// The service manager's end of `$NOTIFY_SOCKET`, which receives the service's state.
 @LoopActor
 final class NotifySocket {
   struct NotBound: Error {
     let path: String
   }
 
-  /// The messages, as they come: `READY=1`, `STATUS=…`.
+  /// The received messages: `READY=1`, `STATUS=…`.
   let heard = Mailbox<String>()
   private let path: String
   private let descriptor: Int32
@@ -30,7 +30,7 @@ final class NotifySocket {
     watch = EventLoop.shared.watch(descriptor, for: .readable) { [weak self] _ in self?.receive() }
   }
 
-  /// What a program is to be started behind, so that it finds the socket.
+  /// The words that start a program with the socket in its environment.
   var prefix: [String] { ["env", "NOTIFY_SOCKET=\(path)"] }
 
   func close() {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The capabilities of the running service, read from /proc.
-@Suite("The service gives up the capabilities that it does not need")
+@Suite("Capabilities of the service")
 struct PrivilegeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,9 +19,9 @@ struct PrivilegeTests {
     }
   }
 
-  /// - Parameter keeps: the capabilities of the two that are permitted once the service runs.
+  /// - Parameter keeps: which of the two capabilities stay permitted once the service runs.
   @Test(
-    "CAP_NET_ADMIN is given up once the management socket is open, CAP_NET_RAW without NotifyUnsubscribed, in every thread",
+    "Every thread drops CAP_NET_ADMIN, and CAP_NET_RAW without NotifyUnsubscribed",
     .enabled(
       if: Capabilities.permitted.isSuperset(of: [.netAdmin, .netRaw]), "this user has no capabilities to give up"),
     arguments: [

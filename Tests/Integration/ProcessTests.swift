@@ -3,12 +3,12 @@ import Loop
 import TestSupport
 import Testing
 
-/// What the kernel knows of the running service.
-@Suite("The service's memory is its own")
+/// The kernel's view of the running service.
+@Suite("Protection of the service's memory")
 struct ProcessTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("No core is dumped, and nobody but root looks into its memory")
+  @Test("Core dumps are off, and only root can read the memory")
   @LoopActor
   func hidden() async throws {
     let service = try await ServiceProcess()
@@ -18,14 +18,14 @@ struct ProcessTests {
     let limits = try String(contentsOfFile: "/proc/\(processID)/limits", encoding: .utf8)
     let core = limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") }
     #expect(core?.split(separator: " ").dropFirst(4).prefix(2) == ["0", "0"])
-    // A process that may not be dumped is root's in /proc, whoever it belongs to.
+    // The files in /proc of a process that is not dumpable belong to root, whoever runs it.
     var status = stat()
     #expect(lstat("/proc/\(processID)/mem", &status) == 0 && status.st_uid == 0)
     #expect(!Self.text(service.log).contains("Memory cannot be locked"))
   }
 
   @Test(
-    "Where memory cannot be locked the journal says so, once, with what mends it, and the service serves",
+    "If memory cannot be locked, one journal line gives the remedy, and the service runs",
     .enabled(if: getuid() == 0, "only root can take the right to lock memory from a program"),
     .enabled(if: !Sanitizer.isOn, "with a sanitizer, locking always seems to work"))
   @LoopActor
@@ -40,12 +40,12 @@ struct ProcessTests {
     #expect(try await service.property("State") == "waiting")
   }
 
-  @Test("The service ends without giving back what libraries have: the disk's thread may still be in the middle of it")
+  @Test("The service exits without calling library finalizers")
   func end() throws {
     let folder = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    // The dynamic linker writes down what it gives back.
+    // The dynamic linker logs the libraries that it loads and unloads.
     let process = Process()
     process.executableURL = URL(fileURLWithPath: ServiceProcess.path)
     process.arguments = ["--version"]

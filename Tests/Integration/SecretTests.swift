@@ -11,13 +11,13 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// What the whole service lets out: the log at its most talkative, every message that it sends on the bus, what `ps`
-/// shows of it.
-@Suite("The service keeps its secrets")
+/// All output of the complete service: its log at debug level, every message that it sends on the bus, and its entry
+/// in `ps`.
+@Suite("Secrets of the service")
 struct SecretTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Transfers in both directions show no key and no credential in the log, on the bus or in ps")
+  @Test("Transfers show no key or credential in the log, on the bus or in ps")
   @LoopActor
   func nothingShows() async throws {
     let watched = try await Watched()
@@ -30,7 +30,7 @@ struct SecretTests {
     #expect(secrets.count > 30 && secrets.allSatisfy { $0.count >= 12 })
     for (place, text) in watched.emitted {
       #expect(SecretSearch.shown(secrets, in: text).isEmpty, "in \(place)")
-      // What may be told is there: it was written down, and can be found.
+      // The capture is not empty, so a secret in it would have been found.
       #expect(text.count > 100, "nothing of \(place) was captured")
     }
     let signals = String(decoding: watched.emitted["signals"] ?? [], as: UTF8.self)
@@ -39,7 +39,7 @@ struct SecretTests {
     #expect(log.contains(" debug ") && log.contains("Credential accepted") && log.contains("A transfer failed"))
   }
 
-  @Test("Checked credentials and their claims show in no log, no signal and not in ps, whatever decides about them")
+  @Test("Checked credentials and claims show in no log, signal or ps output")
   @LoopActor
   func checked() async throws {
     let watched = try await Watched(isChecked: true)
@@ -57,7 +57,7 @@ struct SecretTests {
     #expect(signals.contains("VerdictReceived"))
   }
 
-  @Test("Of the service's own keys, private and derived, none goes over the bus")
+  @Test("None of the service's private and derived keys is sent over the bus")
   @LoopActor
   func ownKeys() async throws {
     let (verifierKeys, walletKeys) = (RecordingRandom(seed: 21), RecordingRandom(seed: 22))
@@ -82,11 +82,11 @@ struct SecretTests {
     #expect(secrets.count > 9)
     let said = capture.bytes
     #expect(SecretSearch.shown(secrets, in: said).isEmpty)
-    // What may be known goes over it: so it would be found.
+    // The public keys are found, which shows that the search works.
     #expect(!SecretSearch.shown(publicKeys.dropFirst().map(\.bytes), in: said).isEmpty)
   }
 
-  @Test("A secret in what is captured would be found, however it is written", arguments: 0..<8)
+  @Test("A secret in the captured bytes is detected in every spelling", arguments: 0..<8)
   func spellings(form: Int) {
     let secret = (0..<32).map { UInt8(0xA0) ^ ($0 &* 7) }
     let spelled: [UInt8] =
@@ -104,7 +104,8 @@ struct SecretTests {
   }
 }
 
-/// A service at debug level with an ear at everything that it says, and a wallet and a verifier here whose keys are known.
+/// A service at debug level whose output is captured, and a wallet and a verifier in this process whose keys are
+/// known.
 @LoopActor
 private final class Watched {
   private let service: ServiceProcess
@@ -114,7 +115,7 @@ private final class Watched {
   private let wallet: WalletService
   private let verifier: VerifierService
   private var credentials: [[UInt8]] = []
-  /// Public keys that were on the air: the service's verifier's, and those of all wallets.
+  /// Public keys that were sent by radio: those of the service's verifier, and those of all wallets.
   private var verifierKeysOnAir: [X25519.PublicKey] = []
   private let walletKeysOnAir = Locked<[X25519.PublicKey]>([])
   private var ps: [UInt8] = []
@@ -152,7 +153,7 @@ private final class Watched {
     return credentials.last ?? []
   }
 
-  /// The service's verifier receives a credential from the wallet here.
+  /// The service's verifier receives a credential from this process's wallet.
   func receive(_ word: String, verdict: String) async throws {
     let came = Mailbox<ObjectPath>()
     let watch = service.client.subscribe(SignalMatch(sender: "org.earshot", member: "CredentialReceived")) {
@@ -170,7 +171,7 @@ private final class Watched {
     #expect(transfer.state == (verdict == "Accept" ? .accepted : .rejected))
   }
 
-  /// The service's wallet gives one to the verifier here.
+  /// The service's wallet sends a credential to this process's verifier.
   func send() async throws {
     let ended = Mailbox<Bool>()
     let text = String(decoding: credential("sent"), as: UTF8.self)
@@ -184,7 +185,7 @@ private final class Watched {
     look()
   }
 
-  /// A visit that fails on the way: the wallet is called off when the two have their keys.
+  /// Runs a transfer that fails: the wallet is cancelled after the key agreement.
   func fail() async throws {
     let uri = try await service.invitation()
     verifierKeysOnAir.append(try Invitation(reading: uri).key)
@@ -204,7 +205,7 @@ private final class Watched {
     _ = try await over.next()
   }
 
-  /// What `ps -ef`, `ps e` and `top` could show of the process.
+  /// Records the process's entries in `ps -ef`, `ps e` and `top`.
   private func look() {
     guard let processID = service.processID else { return }
     for name in ["cmdline", "environ", "comm", "status"] {
@@ -213,7 +214,8 @@ private final class Watched {
     }
   }
 
-  /// All that must not show: what was drawn here, what both sides derived from it, the key of the spool, the texts.
+  /// All secrets: values drawn in this process, values that both sides derived from them, the key of the spool, and
+  /// the texts.
   var secrets: [[UInt8]] {
     let (wallets, verifiers) = (walletKeys.drawn(32), verifierKeys.drawn(32))
     let spoolKey = Array(service.bytes(of: "state/spool.key").suffix(32))
@@ -225,7 +227,7 @@ private final class Watched {
   /// The claims of all verdicts.
   var claims: [[UInt8]] { checker?.claims ?? [] }
 
-  /// What the service has said, by where.
+  /// The captured output, by its destination.
   var emitted: [String: [UInt8]] {
     ["log": service.log, "signals": capture.bytes, "ps": ps]
   }

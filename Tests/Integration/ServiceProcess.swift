@@ -7,8 +7,8 @@ import TestSupport
 import Transfers
 import Verifier
 
-/// `earshotd` as a process of its own, on a private bus and on an air that it shares with the test, with all its files
-/// in one directory.
+/// `earshotd` as a separate process, on a private bus and on a simulated radio that it shares with the test, with all
+/// its files in one directory.
 @LoopActor
 final class ServiceProcess {
   let directory: URL
@@ -17,10 +17,10 @@ final class ServiceProcess {
   let air: AirSpace
   private let hub: AirHub
   private var program: Program?
-  /// Of the name: that of a service that was killed is heard of once more.
+  /// The owner of the bus name. After a kill the old owner is reported once more.
   private var owner: String?
 
-  /// - Parameter settings: more lines for the end of the configuration.
+  /// - Parameter settings: further lines at the end of the configuration.
   init(_ settings: String = "") async throws {
     directory = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-\(UUID().uuidString.prefix(8))")
     try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -33,9 +33,9 @@ final class ServiceProcess {
     try configure(settings)
   }
 
-  /// Writes the configuration, with more lines at its end.
+  /// Writes the configuration, with further lines at its end.
   ///
-  /// - Parameter radio: the section `[Radio]`; nil for the test's own air.
+  /// - Parameter radio: the section `[Radio]`; nil for the test's simulated radio.
   func configure(_ settings: String, radio: String? = nil) throws {
     let configuration = """
       [Radio]
@@ -50,16 +50,16 @@ final class ServiceProcess {
     try configuration.write(to: directory.appendingPathComponent("conf"), atomically: true, encoding: .utf8)
   }
 
-  /// Has the service check each credential, by a checker here. The service has not been started.
+  /// Makes the service check each credential, with a checker in this process. The service has not been started.
   ///
-  /// - Parameter settings: more lines for the end of the configuration.
+  /// - Parameter settings: further lines at the end of the configuration.
   func check(adding settings: String = "") throws -> StandInCheckerSocket {
     let socket = directory.appendingPathComponent("check").path
     try configure("Check=yes\nCheckSocket=\(socket)\n\(settings)")
     return try StandInCheckerSocket(at: socket)
   }
 
-  /// Waits until there is a verdict on the credential of a transfer.
+  /// Waits for the verdict on the credential of a transfer.
   func verdict(on path: ObjectPath) async throws {
     let judged = Mailbox<ObjectPath>()
     let watch = client.subscribe(SignalMatch(sender: "org.earshot", member: "VerdictReceived")) {
@@ -69,19 +69,19 @@ final class ServiceProcess {
     let now = try await client.call(
       "org.earshot", path, "org.freedesktop.DBus.Properties", "Get",
       [.string(CredentialFaces.interfaceName), .string("Verdict")])
-    // The signal may have come before.
+    // The signal may have been sent before.
     if let word = now.first?.asString, !["", "pending"].contains(word) { return }
     _ = try await judged.first { $0 == path }
   }
 
-  /// A radio on the air that the service is on.
+  /// A radio on the service's simulated channel.
   func radio() -> any Radio {
     RemoteAir(path: directory.appendingPathComponent("air").path).tenant(EventLoop.shared)
   }
 
   var processID: pid_t? { program?.processID }
 
-  /// Starts it, and waits until it has its name on the bus.
+  /// Starts the service, and waits until it owns its name on the bus.
   ///
   /// - Parameter prefix: a program that starts it, with its arguments.
   func start(behind prefix: [String] = []) async throws {
@@ -98,7 +98,7 @@ final class ServiceProcess {
     [Self.path, "--bus", bus.address, "--config", directory.appendingPathComponent("conf").path]
   }
 
-  /// Starts the same program once more, with the same configuration, on the same bus, and waits for its end.
+  /// Starts a second instance with the configuration and the bus of the first, and waits for its end.
   ///
   /// - Returns: its exit status, nil if it was killed, and its output.
   func runSecond() throws -> (status: Int32?, said: String) {
@@ -113,7 +113,7 @@ final class ServiceProcess {
     if let processID { kill(processID, signal) }
   }
 
-  /// Waits for the end of a service that was asked to end.
+  /// Waits for the end of a service that was asked to stop.
   ///
   /// - Returns: its exit status; nil if it was killed.
   func wait() -> Int32? {
@@ -121,7 +121,7 @@ final class ServiceProcess {
     return program?.wait()
   }
 
-  /// Ends it, and waits for its end.
+  /// Stops the service, and waits for its end.
   func end(_ signal: Int32 = SIGTERM) {
     program?.end(signal)
     program = nil
@@ -135,7 +135,7 @@ final class ServiceProcess {
     try? FileManager.default.removeItem(at: directory)
   }
 
-  /// What it has said so far.
+  /// The log until now.
   var log: [UInt8] { bytes(of: "log") }
 
   private var logPath: String { directory.appendingPathComponent("log").path }
@@ -151,7 +151,7 @@ final class ServiceProcess {
     ).first?.asString ?? ""
   }
 
-  /// The text of the QR code, as soon as there is one: the radio may come after the name on the bus.
+  /// The text of the QR code, as soon as there is one: the radio may become ready after the name is owned.
   func invitation() async throws -> String {
     let shown = Mailbox<String>()
     let changes = SignalMatch(sender: "org.earshot", path: VerifierFace.path, member: "PropertiesChanged")
@@ -163,7 +163,7 @@ final class ServiceProcess {
     return try await shown.first { !$0.isEmpty }
   }
 
-  /// The service as it was built beside the tests.
+  /// The path of the service that was built with the tests.
   nonisolated static var path: String {
     let bundle = Swift.CommandLine.arguments.first { $0.hasSuffix(".xctest") } ?? ""
     let beside = URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("earshotd")

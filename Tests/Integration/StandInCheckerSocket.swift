@@ -4,14 +4,14 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A program that listens where the service expects its checker, on a thread of its own. It answers each connection with one
-/// verdict, whose claims are a part of the credential.
+/// A program that listens at the path of the service's checker, on a thread of its own. It answers each connection
+/// with one verdict, whose claims are a part of the credential.
 final class StandInCheckerSocket: Sendable {
   private let descriptor: Int32
-  /// The claims of all verdicts, as they were sent.
+  /// The claims of all verdicts that were sent.
   private let sent = Locked<[[UInt8]]>([])
 
-  /// - Parameter word: the word of every verdict; nil for a checker that never answers.
+  /// - Parameter word: the word of every verdict; nil for a checker that never replies.
   init(at path: String, word: String? = "valid") throws {
     let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     descriptor = listener
@@ -52,7 +52,7 @@ final class StandInCheckerSocket: Sendable {
       guard count > 0 else { break }
       credential += buffer[..<count]
     }
-    // Letters and digits need no escape in JSON, and are not words of the service.
+    // Letters and digits need no escape in JSON, and the claim differs from all words of the service.
     let claim = credential.filter { isLetterOrDigit($0) }.suffix(300).map { $0 ^ 1 }.filter { isLetterOrDigit($0) }
     sent.withLock { $0.append(claim) }
     let text = String(decoding: claim, as: UTF8.self)

@@ -2,7 +2,7 @@ import DBus
 import Loop
 import TestSupport
 
-/// The mesh as the bus shows it, with nothing behind it: a node, two peers, and the messages that a test puts in.
+/// A stand-in for the mesh's D-Bus interfaces: a node, two peers, and the messages of the test.
 @LoopActor
 final class StandInMesh {
   static let name = "org.earshot"
@@ -21,7 +21,7 @@ final class StandInMesh {
   }
 
   let bus: PrivateBus
-  /// Methods that were called, with their arguments: `Say hello`.
+  /// The calls with their arguments: `Say hello`.
   let calls = Mailbox<String>()
   private(set) var messages: [Kept] = []
   private var service: BusConnection?
@@ -162,7 +162,7 @@ final class StandInMesh {
     call.reply()
   }
 
-  /// Two at a time, so that whoever wants all has to ask again.
+  /// Returns two messages at a time, so that a client has to call again for the rest.
   private func list(after: Int) -> DBusValue {
     let all = messages.enumerated().dropFirst(after).prefix(2).map { index, kept in
       DBusValue.structure([

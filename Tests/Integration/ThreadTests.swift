@@ -5,12 +5,12 @@ import Loop
 import TestSupport
 import Testing
 
-/// What stands before what in the service as a process.
-@Suite("No program and no file stands before a visitor")
+/// The order of events in the service as a process.
+@Suite("Threads and connections of the service")
 struct ThreadTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After a visit there are the loop's thread and those of our workers, and none of libdispatch")
+  @Test("After a transfer the threads are those of the loop and two workers")
   @LoopActor
   func threads() async throws {
     let counter = try await Counter("client")
@@ -23,7 +23,7 @@ struct ThreadTests {
     #expect(names == ["computing", "disk", "earshotd"])
   }
 
-  @Test("bluetoothd's calls come by a connection of their own, on which other programs have nothing to ask")
+  @Test("bluetoothd uses a connection of its own, where other programs find no objects")
   @LoopActor
   func connections() async throws {
     let service = try await ServiceProcess("[Radio]\nBackend=bluez\nNotifyUnsubscribed=no")

@@ -3,13 +3,13 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Programs that run while the time zone of the machine changes")
+@Suite("Changes of the time zone at run time")
 struct TimeZoneTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let zones = "/usr/share/zoneinfo/"
 
-  /// Whether a program can be given an `/etc/localtime` of its own.
+  /// Whether a program can have an `/etc/localtime` of its own.
   private static let canChange =
     getuid() == 0 && FileManager.default.fileExists(atPath: zones + "Asia/Kolkata")
     && FileManager.default.fileExists(atPath: "/etc/localtime") && hasNamespaces
@@ -24,7 +24,7 @@ struct TimeZoneTests {
     return process.terminationStatus == 0
   }
 
-  /// Begins in UTC. When the file exists, changes the zone to that of India, and writes a line.
+  /// Starts in UTC. When the file exists, changes the zone to that of India, and writes a line.
   private static let script = """
     target=$(readlink -f /etc/localtime)
     mount --bind \(zones)Etc/UTC "$target"
@@ -33,7 +33,7 @@ struct TimeZoneTests {
     """
 
   @Test(
-    "Messages after a change of the time zone are shown in the new zone",
+    "After a change of the time zone messages show the new zone's time",
     .enabled(if: canChange, "it takes root, and a mount namespace"),
     arguments: [["mesh", "log", "--follow"], ["chat", "--lines", "--follow"]])
   @LoopActor
@@ -56,7 +56,7 @@ struct TimeZoneTests {
       let clock = try #require(line.firstMatch(of: /([0-9][0-9]):([0-9][0-9])/))
       return (Int(clock.1) ?? 0) * 60 + (Int(clock.2) ?? 0)
     }
-    // Both messages have the same time.
+    // Both messages have equal times.
     let difference = (try minutes("second text") - minutes("first text") + 1440) % 1440
     #expect(difference == 330, "\(run.said)")
   }

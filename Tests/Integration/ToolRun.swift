@@ -3,7 +3,7 @@ import Foundation
 import Loop
 import TestSupport
 
-/// A program that a test started, and all it says.
+/// A program that a test started, and its output.
 @LoopActor
 final class ToolRun {
   struct Result {
@@ -15,13 +15,13 @@ final class ToolRun {
   private let process = Process()
   private let ended = Mailbox<Int32>()
   private let folder: URL
-  /// The process while it runs. A test that fails does not wait for its end, and nothing may stay behind.
+  /// The process while it runs. A failing test does not wait for its end, and the process must not stay behind.
   private let running = Locked<Int32?>(nil)
 
   /// - Parameters:
-  ///   - terminal: what it gets for its input and output; nil for nothing and a file.
-  ///   - input: what it reads, in a file; nil for nothing.
-  ///   - bus: the address of what it takes for the system bus.
+  ///   - terminal: its terminal; nil for no input and a file.
+  ///   - input: the content of its standard input, in a file; nil for none.
+  ///   - bus: the address that it uses as the system bus.
   init(
     _ words: [String], bus: String, terminal: Int32? = nil, input: String? = nil, into file: String? = nil
   ) throws {
@@ -52,14 +52,14 @@ final class ToolRun {
       let status = process.terminationStatus
       EventLoop.shared.soon { ended.put(status) }
     }
-    // A thread that blocks signals would hand that down, and the program could not be asked to end.
+    // Blocked signals are inherited from the thread, and the program could not be stopped by one.
     var none = sigset_t()
     var before = sigset_t()
     sigemptyset(&none)
     pthread_sigmask(SIG_SETMASK, &none, &before)
     defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
     try process.run()
-    // It may have ended already.
+    // The program may have ended already.
     let number = process.processIdentifier
     running.withLock { $0 = number }
     if !process.isRunning { running.withLock { $0 = nil } }
@@ -69,22 +69,22 @@ final class ToolRun {
     running.withLock { number in if let number { kill(number, SIGKILL) } }
   }
 
-  /// The tool towards the bus, with these words.
+  /// Runs the tool with these words on a bus.
   static func earshot(_ words: String..., bus: String, into file: String? = nil) throws -> ToolRun {
     try ToolRun(["earshot"] + words, bus: bus, into: file)
   }
 
-  /// The tool as it was built beside the tests.
+  /// The path of the tool that was built with the tests.
   nonisolated static var tool: String {
     URL(fileURLWithPath: ServiceProcess.path).deletingLastPathComponent().appendingPathComponent("earshot").path
   }
 
   func signal(_ signal: Int32) { kill(process.processIdentifier, signal) }
 
-  /// What it has said on standard output so far.
+  /// The standard output until now.
   var said: String { text("output") }
 
-  /// Waits until it has said this.
+  /// Waits until the output contains these words.
   func say(_ words: String) async throws {
     let isSaid = Mailbox<Bool>()
     var timer: Registration?
@@ -97,7 +97,7 @@ final class ToolRun {
     _ = try await isSaid.next()
   }
 
-  /// Waits for its end.
+  /// Waits for the end of the program.
   func end() async throws -> Result {
     let status = try await ended.next()
     defer { try? FileManager.default.removeItem(at: folder) }

@@ -6,7 +6,7 @@ import Testing
 import Transfers
 import Verifier
 
-/// `earshot` as a process, towards a service in this one.
+/// `earshot` as a process, with a service in this process.
 @Suite("The command-line tool", .serialized)
 struct ToolTests {
   init() { EventLoop.shared.runInBackground() }
@@ -29,7 +29,7 @@ struct ToolTests {
     return lstat(file.path, &status) == 0 ? status.st_mode & 0o7777 : 0
   }
 
-  /// A visit up to its verdict, or to where it waits for one.
+  /// Runs a transfer up to its verdict, or until it waits for one.
   @LoopActor
   private static func visit(_ kiosk: Kiosk, _ credential: String) async throws -> ObjectPath {
     try await kiosk.send(kiosk.verifier.connectionURI, credential)
@@ -47,7 +47,7 @@ struct ToolTests {
 
   // MARK: Exit status
 
-  @Test("Each way to fail has its exit status")
+  @Test("Each failure has its own exit status")
   @LoopActor
   func statuses() async throws {
     let kiosk = try await Kiosk()
@@ -85,7 +85,7 @@ struct ToolTests {
     }
   }
 
-  @Test("What cannot be written is a failure, and is said")
+  @Test("A failed write to standard output is reported with exit status 7")
   @LoopActor
   func fullDisk() async throws {
     let kiosk = try await Kiosk()
@@ -97,7 +97,7 @@ struct ToolTests {
     }
   }
 
-  @Test("A send without a verdict has an exit status of its own")
+  @Test("A send without a verdict has exit status 6")
   @LoopActor
   func undecided() async throws {
     let kiosk = try await Kiosk()
@@ -115,14 +115,14 @@ struct ToolTests {
 
   // MARK: What is stored
 
-  @Test("Each credential has a file of its own, for its owner alone, before its wallet hears that it is accepted")
+  @Test("Each credential has its own file of mode 600 before its wallet is accepted")
   @LoopActor
   func eachItsFile() async throws {
     let kiosk = try await Kiosk()
     defer { kiosk.close() }
     let folder = try Self.folder()
     defer { try? FileManager.default.removeItem(at: folder) }
-    // One that is there already is not touched.
+    // An existing file is not changed.
     try "older".write(to: folder.appendingPathComponent("vc-credential2.json"), atomically: true, encoding: .utf8)
     _ = try await kiosk.start()
     let watch = try ToolRun.earshot(
@@ -131,7 +131,7 @@ struct ToolTests {
     for text in ["first", "second", "third"] {
       let outgoing = try await Self.visit(kiosk, text)
       try await kiosk.await(outgoing, "State", .string("accepted"))
-      // It is there by the time the wallet knows.
+      // The file exists before the wallet is notified.
       #expect(try Self.files(folder).values.contains(text))
       try await kiosk.await(try await kiosk.received.next(), "Live", .bool(false))
     }
@@ -143,11 +143,11 @@ struct ToolTests {
     #expect(Self.permissions(folder.appendingPathComponent("vc-credential1.json")) == 0o600)
     watch.signal(SIGTERM)
     let said = try await watch.end().output
-    // Nothing of a credential is shown unless asked.
+    // The content of a credential is not shown without the option for it.
     #expect(!said.contains("first") && said.contains("vc-credential1.json") && said.contains("Accepted credential3."))
   }
 
-  @Test("What cannot be stored is not accepted, and waits in the service")
+  @Test("A credential that cannot be stored is not accepted and stays in the service")
   @LoopActor
   func notStored() async throws {
     let kiosk = try await Kiosk()
@@ -165,7 +165,7 @@ struct ToolTests {
     #expect(try await Self.state(kiosk, incoming) == "received")
   }
 
-  @Test("What cannot be told is not accepted")
+  @Test("A credential whose report cannot be written is not accepted")
   @LoopActor
   func notTold() async throws {
     let kiosk = try await Kiosk()
@@ -179,7 +179,7 @@ struct ToolTests {
     #expect(try await Self.state(kiosk, incoming) == "received")
   }
 
-  @Test("A file of one takes the place of the older one, and is its owner's alone whatever stood there")
+  @Test("A fixed output file is replaced and has mode 600")
   @LoopActor
   func oneFile() async throws {
     let kiosk = try await Kiosk()
@@ -199,7 +199,7 @@ struct ToolTests {
     #expect(Self.permissions(file) == 0o600)
   }
 
-  @Test("Once is what comes from now on; an older visitor's credential only if asked for")
+  @Test("--once fetches the next credential, and an earlier one only on request")
   @LoopActor
   func fromNowOn() async throws {
     let kiosk = try await Kiosk()
@@ -224,7 +224,7 @@ struct ToolTests {
     #expect(try await Self.state(kiosk, older) == "rejected")
   }
 
-  @Test("Where the verifier is stopped it says so, and goes on when it is started")
+  @Test("A stopped verifier is reported, and the watch continues when it starts")
   @LoopActor
   func stopped() async throws {
     let kiosk = try await Kiosk()
@@ -241,7 +241,7 @@ struct ToolTests {
 
   // MARK: By hand
 
-  @Test("Transfers are listed, shown, fetched, judged and erased by hand")
+  @Test("Transfers are listed, shown, fetched, judged and erased")
   @LoopActor
   func byHand() async throws {
     let kiosk = try await Kiosk()
@@ -279,11 +279,11 @@ struct ToolTests {
     #expect(rejected.status == 0 && rejected.output == "Rejected credential2. \(note)")
     #expect(try await Self.state(kiosk, incoming[1]) == "rejected")
     #expect(try await Self.run(kiosk, "transfers", "accept", "2").status == 1)
-    // One that is accepted and was not fetched goes, too.
+    // An accepted credential that was not fetched is erased, too.
     #expect(try await Self.run(kiosk, "transfers", "accept", "3").status == 0)
     let erased = try await Self.run(kiosk, "transfers", "erase", "3")
     #expect(erased.status == 0 && erased.output == "Erased credential3.\n")
-    // The service hears from the bus a moment later that the tool has it.
+    // The service is notified a moment later that the tool has the credential.
     try await kiosk.await(incoming[2], "ExpiresAt", .uint64(0))
     #expect(try await Self.run(kiosk, "transfers", "get", "3").status == 1)
     #expect(try await Self.run(kiosk, "transfers", "erase", "2").status == 1)
@@ -294,7 +294,7 @@ struct ToolTests {
   // MARK: The screen
 
   @Test(
-    "The screen of show and of watch is read by a camera, or says that it is too small",
+    "The QR code of `show` and `watch` is readable, or reported as too large",
     arguments: [(60, 20), (80, 24), (200, 50)])
   @LoopActor
   func screen(size: (columns: Int, rows: Int)) async throws {
@@ -311,14 +311,14 @@ struct ToolTests {
         #expect(try CodeReader.read(terminal.grid.picture).isEmpty)
         #expect(terminal.words.contains("The QR code does not fit"), "\(terminal.words)")
       } else {
-        // The words may be there before the last rows of the code.
+        // The words may appear before the last rows of the code.
         try await terminal.await { try CodeReader.read($0.grid.picture) == [uri] }
       }
       if isWatch {
         let outgoing = try await Self.visit(kiosk, "x")
         try await kiosk.await(outgoing, "State", .string("accepted"))
         try await terminal.await { $0.words.contains("Accepted credential1.") }
-        // The code that was used makes room for the next, and the instruction stands.
+        // The next code replaces the used one, and the note stays.
         #expect(terminal.words.hasSuffix("Any key: another. q: the end. q quit"), "\(terminal.words)")
         if size.columns > 60 {
           try await terminal.await { try CodeReader.read($0.grid.picture) == [kiosk.verifier.connectionURI] }

@@ -8,13 +8,13 @@ import Transfers
 import Verifier
 import Wallet
 
-@Suite("A credential, as programs on the bus see it")
+@Suite("Transfers over D-Bus")
 struct TransferOverDBusTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let credential = "{\"verifiableCredential\":\"\(String(repeating: "नमस्ते ", count: 400))\"}"
 
-  @Test("Start, Send, CredentialReceived, GetCredential, OpenCredential, Accept: the wallet knows the verdict")
+  @Test("A credential is sent, received, fetched, opened and accepted, and the wallet gets the verdict")
   @LoopActor
   func wholeWay() async throws {
     let kiosk = try await Kiosk()
@@ -36,7 +36,7 @@ struct TransferOverDBusTests {
     #expect(next != .string(uri))
   }
 
-  @Test("No signal carries the credential")
+  @Test("No signal contains the credential")
   @LoopActor
   func nothingInSignals() async throws {
     let kiosk = try await Kiosk(decision: .accept)
@@ -49,7 +49,7 @@ struct TransferOverDBusTests {
     #expect(!said.contains("नमस्ते"))
   }
 
-  @Test("A rejected credential: the wallet hears it, and a second verdict is refused with a named error")
+  @Test("A rejection reaches the wallet, and a second verdict is refused by name")
   @LoopActor
   func rejection() async throws {
     let kiosk = try await Kiosk()
@@ -86,7 +86,7 @@ struct TransferOverDBusTests {
     #expect(try open?.readAll(limit: 100) == credential)
   }
 
-  @Test("A code is accepted with blanks around it and with its parameters in any order")
+  @Test("A code is accepted with surrounding blanks and parameters in any order")
   @LoopActor
   func pasted() async throws {
     let kiosk = try await Kiosk()
@@ -102,7 +102,7 @@ struct TransferOverDBusTests {
     }
   }
 
-  @Test("What cannot be sent is refused at once, by name")
+  @Test("An invalid code or credential is refused at once by name")
   @LoopActor
   func refusals() async throws {
     let kiosk = try await Kiosk()
@@ -117,7 +117,7 @@ struct TransferOverDBusTests {
     }
   }
 
-  @Test("Every object is listed by the object manager, with its properties")
+  @Test("The object manager lists every object with its properties")
   @LoopActor
   func managed() async throws {
     let kiosk = try await Kiosk()
@@ -135,7 +135,7 @@ struct TransferOverDBusTests {
     #expect(try await kiosk.property(ManagerFace.path, "RadioState", of: manager) == .string("ready"))
   }
 
-  @Test("The group reads the addresses of peers, and what failed; no signal tells either")
+  @Test("Peer addresses and error messages are readable for the group and in no signal")
   @LoopActor
   func peers() async throws {
     let kiosk = try await Kiosk()
@@ -160,7 +160,7 @@ struct TransferOverDBusTests {
     for secret in shown { #expect(!said.contains(secret), "\(secret)") }
   }
 
-  @Test("Disconnect ends a transfer that waits for its verdict; the credential stays")
+  @Test("Disconnect ends a transfer that waits for its verdict, and the credential stays")
   @LoopActor
   func disconnect() async throws {
     let kiosk = try await Kiosk()

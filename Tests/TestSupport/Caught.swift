@@ -1,5 +1,5 @@
-/// The error of this type that `body` throws; nil if it throws none, or another. (`#expect(throws:)` of Swift 6.0 does not
-/// hand the error out.)
+/// The error of this type that `body` throws; nil if it throws none, or one of another type. (`#expect(throws:)` of
+/// Swift 6.0 does not return the error.)
 public func caught<Failure: Error, Value>(_: Failure.Type, _ body: () throws -> Value) -> Failure? {
   do {
     _ = try body()
@@ -9,7 +9,7 @@ public func caught<Failure: Error, Value>(_: Failure.Type, _ body: () throws -> 
   }
 }
 
-/// The same for what is awaited.
+/// The error of this type that an asynchronous `body` throws; nil if it throws none, or one of another type.
 public func caught<Failure: Error>(
   _: Failure.Type, isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Void
 ) async -> Failure? {

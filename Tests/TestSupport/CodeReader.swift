@@ -16,11 +16,11 @@ public enum CodeReader {
     defer { try? FileManager.default.removeItem(at: words) }
     let output = open(words.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
     defer { close(output) }
-    // It is waited for on a thread that other tests need.
+    // The wait blocks a thread that other tests need.
     let limited = ["timeout", "--signal=KILL", "\(Patience.limit.components.seconds)"]
     let arguments = limited + [program, "--quiet", "--raw", "-Sdisable", "-Sqrcode.enable", file.path]
     let status = try Program(arguments, passing: [1: output]).wait()
-    // 4: the picture has no code. 127: `timeout` has found no such program.
+    // 4: the picture has no code. 127: `timeout` did not find the program.
     guard status != 127 else {
       throw Program.NotStarted(
         description: "\(program) is not installed. This test reads QR codes with it: apt install zbar-tools")

@@ -1,7 +1,7 @@
 import Foundation
 import Loop
 
-/// Runs `dbus-send` on a bus, behind the words of `prefix`, and returns what it printed.
+/// Runs `dbus-send` on a bus, started by the words of `prefix`, and returns its output.
 @discardableResult
 public func dbusSend(_ bus: PrivateBus, _ arguments: [String], as prefix: [String] = []) async throws -> String {
   let process = Process()

@@ -1,8 +1,8 @@
-/// Chance from a seed (SplitMix64), fast enough for a million throws.
+/// Random numbers from a seed (SplitMix64), fast enough for a million draws.
 public struct Dice: RandomNumberGenerator {
   private var state: UInt64
 
-  /// Seeds that are neighbours are far from each other in the sequence.
+  /// Adjacent seeds are far from each other in the sequence.
   public init(_ seed: UInt64) {
     state = seed
     state = next()

@@ -1,6 +1,6 @@
 import CommandLine
 
-/// A program with everything a command line can have.
+/// A program with every element of a command line.
 public let example = Command(
   "earshot", "Talk to earshotd.",
   details: [

@@ -1,10 +1,10 @@
 import Glibc
 
-/// How much a run of the tests tries of what there is by the hundred: a selection that judges, or all of it with `ALL=1` in the
-/// environment.
+/// The extent of a test run, for tests with hundreds of cases: a sufficient selection, or all cases with `ALL=1` in
+/// the environment.
 public enum Extent {
   public static let isWhole = getenv("ALL").map { String(cString: $0) } == "1"
 
-  /// The one for a usual run, or the one for a run of everything.
+  /// The value for a usual run, or the value for a complete run.
   public static func of<Value>(_ selection: Value, all: Value) -> Value { isWhole ? all : selection }
 }

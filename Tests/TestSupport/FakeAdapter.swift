@@ -7,7 +7,7 @@ public struct FakeAdapter {
   public let roles: [String]
   var isComplete = true
   public internal(set) var powerState: String?
-  /// Advertisements of other programs.
+  /// Number of advertisements of other programs.
   var activeInstances: UInt8 = 0
   var objects: [Object] = []
 

@@ -7,24 +7,25 @@ public struct FakeApplication: Sendable {
     /// The UUID of its service.
     public let service: String
     public let flags: [String]
-    /// What was written back to its `Handle`.
+    /// The value that bluetoothd wrote to its `Handle`.
     public internal(set) var handle: UInt16 = 0
-    /// Whether it offers a socket for each client that subscribes, and for each that writes.
+    /// Whether it offers sockets to subscribers and writers.
     public let offersSockets: Bool
     public internal(set) var offersWriteSockets: Bool
-    /// While a socket is asked for: what all clients have written that have none, in their order.
+    /// While a socket is requested: the writes of all clients without a socket, in order.
     var unsent: [[UInt8]]?
-    /// The clients that subscribed, in the order in which they did; nil for one that is not known.
+    /// The subscribed clients, in the order of their subscription; nil for an unknown client.
     public internal(set) var subscribers: [ObjectPath?] = []
-    /// Those of them that asked for indications.
+    /// The clients that asked for indications.
     var indicated: Set<ObjectPath> = []
-    /// How many subscriptions bluetoothd counts. A client that goes from notifications to indications counts twice,
-    /// and once less when it unsubscribes: facts in bluez.md section 14.
+    /// Number of subscriptions that bluetoothd counts. A client that changes from notifications to indications counts
+    /// twice, and once less when it unsubscribes: facts in bluez.md section 14.
     var subscriptionCount = 0
 
     public var isSubscribed: Bool { !subscribers.isEmpty }
 
-    /// A declaration, a value, and a Client Characteristic Configuration where there are values for subscribers.
+    /// A declaration, a value, and a Client Characteristic Configuration where there are notifications or
+    /// indications.
     var handleCount: UInt16 { flags.contains("notify") || flags.contains("indicate") ? 3 : 2 }
 
     init(path: ObjectPath, service: String, flags: [String], offersSockets: Bool, offersWriteSockets: Bool) {
@@ -36,12 +37,12 @@ public struct FakeApplication: Sendable {
     }
   }
 
-  /// The unique name of who registered it.
+  /// The unique name of the program that registered it.
   public let owner: String
   public let path: ObjectPath
   public let adapter: String
-  /// By their UUIDs, once it was asked for them; where several services have the same, by `service characteristic` in all
-  /// but the first.
+  /// The characteristics by UUID, once bluetoothd has requested them. Where several services have one UUID, the key
+  /// is `service characteristic` in all but the first.
   public internal(set) var characteristics: [String: Characteristic] = [:]
 
   /// The handles of its services.

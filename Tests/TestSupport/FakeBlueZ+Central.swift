@@ -1,20 +1,20 @@
 import DBus
 import Loop
 
-/// Its side towards those who connect. Facts: bluez.md section 3.
+/// The interface to programs that connect. Facts: bluez.md section 3.
 extension FakeBlueZ {
   private static let failed = "org.bluez.Error.Failed"
 
   // MARK: Peers
 
-  /// A peer connects by itself, and what it serves is read.
+  /// Connects a peer that initiates the link, and discovers its services.
   public func arrive(_ peer: FakePeer) {
     let path = devicePath(peer.address, on: peer.adapter)
     setConnected(path, true)
     resolve(peer, path)
   }
 
-  /// A peer is out of range.
+  /// Takes a peer out of range.
   public func lose(_ peer: FakePeer) {
     let path = devicePath(peer.address, on: peer.adapter)
     guard devices[path]?.isConnected == true else { return }
@@ -22,7 +22,7 @@ extension FakeBlueZ {
     peer.onDisconnect()
   }
 
-  /// A peer sends a value: those who subscribed are told.
+  /// Sends a value of a peer to the subscribers.
   public func notify(_ value: [UInt8], of uuid: String, from peer: FakePeer) {
     let path = devicePath(peer.address, on: peer.adapter)
     guard devices[path]?.isConnected == true, peer.subscriptions.contains(uuid),
@@ -33,7 +33,7 @@ extension FakeBlueZ {
       [.string("org.bluez.GattCharacteristic1"), .options(["Value": .bytes(value)]), .strings([])])
   }
 
-  /// Where a characteristic of a peer is.
+  /// The path of a peer's characteristic.
   public func attributePath(_ uuid: String, of peer: FakePeer) -> ObjectPath? {
     for (index, service) in peer.services.enumerated() {
       guard let position = service.characteristics.firstIndex(where: { $0.uuid == uuid }) else { continue }
@@ -68,7 +68,7 @@ extension FakeBlueZ {
         Method("Connect") { [weak self] in self?.connect($0) },
         Method("Disconnect") { [weak self] in self?.disconnect($0) },
       ], properties: properties)
-    // Its properties are read from `devices` meanwhile.
+    // Its properties are read from `devices`.
     let object = connection.objects.export(path, interfaces: [interface], manager: .root)
     devices[path]?.object = object
     tell("added \(path.lastElement)")
@@ -106,7 +106,7 @@ extension FakeBlueZ {
     }
     setConnected(path, true, isOutgoing: true)
     peer.onConnect()
-    // The signal goes before the answer.
+    // The signal precedes the reply.
     EventLoop.shared.soon { [weak self] in
       call.reply()
       if !peer.isUnreadable { self?.resolve(peer, path) }
@@ -131,14 +131,14 @@ extension FakeBlueZ {
     EventLoop.shared.soon { call.reply() }
   }
 
-  /// bluetoothd waits two seconds before it cuts a link: now they are over.
+  /// Ends the two seconds for which bluetoothd delays a disconnection.
   public func endCuts() {
     let calls = heldCuts
     heldCuts = []
     for call in calls { cut(call) }
   }
 
-  /// bluetoothd has read what the peer serves: the objects first, then the word.
+  /// Reports the peer's services as bluetoothd does: the objects first, then ServicesResolved.
   private func resolve(_ peer: FakePeer, _ path: ObjectPath) {
     guard devices[path]?.isConnected == true else { return }
     let isKnown = devices[path]?.attributes.isEmpty == false
@@ -159,7 +159,7 @@ extension FakeBlueZ {
     tell("resolved \(path.lastElement)")
   }
 
-  /// A characteristic of a peer is taken away while the link goes on, as when what the peer serves is read anew.
+  /// Removes a characteristic of a peer during the link, as when its services are discovered again.
   public func takeAway(_ uuid: String, of peer: FakePeer) {
     guard let path = attributePath(uuid, of: peer) else { return }
     peer.writers[uuid]?.close()
@@ -270,7 +270,7 @@ extension FakeBlueZ {
     }
     let write = FakePeer.Write(uuid: characteristic.uuid, value: value, type: type)
     if type == "command" {
-      // It is answered when it is on its way, whatever becomes of it.
+      // The call is answered when the value is on its way, whatever happens to it.
       guard value.count + 3 <= Int(peer.mtu ?? 23) else {
         return call.fail(DBusError(name: Self.failed, message: "Failed to initiate write"))
       }

@@ -1,11 +1,11 @@
 import DBus
 import Loop
 
-/// What the clients of registered applications do: they write, read, subscribe and hear.
+/// The clients of registered applications: they write, read, subscribe and receive values.
 extension FakeBlueZ {
-  /// A client's write, as bluetoothd hands it on.
+  /// Delivers a client's write as bluetoothd does.
   ///
-  /// - Returns: the error that it was refused with.
+  /// - Returns: the error with which it was refused.
   @discardableResult
   public func write(
     _ value: [UInt8], to uuid: String, from device: ObjectPath?, mtu: UInt16? = 517, offset: UInt16? = nil,
@@ -18,7 +18,7 @@ extension FakeBlueZ {
     }
   }
 
-  /// The same without waiting for its answer.
+  /// Delivers a client's write without waiting for the reply.
   public func write(
     _ value: [UInt8], to uuid: String, from device: ObjectPath?, mtu: UInt16? = 517, offset: UInt16? = nil,
     options more: [String: DBusValue] = [:], then: @escaping @LoopActor (DBusError?) -> Void
@@ -41,15 +41,15 @@ extension FakeBlueZ {
     }
   }
 
-  /// A client has a socket for its writes, and is to have another one from its next write on; until that is there the first stays open.
+  /// Makes a client with a socket get another one at its next write; the first stays open until then.
   public func renewWriteSocket(of device: ObjectPath, at uuid: String) {
     guard let characteristic = applications.lazy.compactMap({ $0[uuid] }).first else { return }
     renewed.insert(SocketKey(client: device, characteristic: characteristic.path))
   }
 
-  /// Asks for a socket of a client with its first write. As with bluetoothd there is one list of writes for all clients: what others
-  /// write meanwhile goes into that socket as well. The list has no copies: each write in it has the bytes of the last that came,
-  /// and its own length. Facts: `acquire_write` of `src/gatt-database.c`.
+  /// Requests a socket for a client with its first write. Like bluetoothd it has one list of writes for all clients:
+  /// writes of others meanwhile go into that socket as well. The list holds no copies: each write in it has the bytes
+  /// of the last one, and its own length. Facts: `acquire_write` of `src/gatt-database.c`.
   private func acquire(
     _ value: [UInt8], to uuid: String, _ key: SocketKey, _ options: [String: DBusValue],
     _ then: @escaping @LoopActor (DBusError?) -> Void
@@ -84,7 +84,7 @@ extension FakeBlueZ {
     return try result.get().first?.asBytes ?? []
   }
 
-  /// A property of a program's object, asked for as bluetoothd.
+  /// Reads a property of a program's object, as bluetoothd.
   public func property(
     _ name: String, of path: ObjectPath, _ interface: String, at client: String
   ) async throws -> DBusValue? {

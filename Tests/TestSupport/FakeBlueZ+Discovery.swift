@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// Its side towards those who scan. Facts: bluez-debian13.md section 2.
+/// The interface to programs that scan. Facts: bluez-debian13.md section 2.
 extension FakeBlueZ {
   private static let failed = "org.bluez.Error.Failed"
 
@@ -35,7 +35,7 @@ extension FakeBlueZ {
     guard discoverers[adapter, default: []].insert(call.sender).inserted else {
       return call.fail(DBusError(name: "org.bluez.Error.InProgress", message: "Operation already in progress"))
     }
-    // The kernel continues a discovery that another client wants.
+    // The kernel continues a discovery that another client needs.
     if discoverers[adapter]?.count == 1 { stoppedScans.remove(adapter) }
     call.reply()
     tell("discovering on \(adapter)")
@@ -63,20 +63,20 @@ extension FakeBlueZ {
     call.reply()
   }
 
-  /// Whether somebody discovers on an adapter.
+  /// Whether a program discovers on an adapter.
   public func isDiscovering(_ adapter: String = "hci0") -> Bool { discoverers[adapter]?.isEmpty == false }
 
   /// Makes the controller stop scanning without notice to the kernel and bluetoothd: no report comes until the
   /// discovery ends.
   public func stopScanning(_ adapter: String = "hci0") { stoppedScans.insert(adapter) }
 
-  /// Notes that the management socket ended the kernel's discovery; bluetoothd restarts it for the programs that want
-  /// one.
+  /// Records that the kernel's discovery was stopped by the management socket; bluetoothd restarts it for the
+  /// programs that need it.
   public func restartScanning(_ adapter: String = "hci0") { stoppedScans.remove(adapter) }
 
   // MARK: Peers
 
-  /// Puts a peer in front of its adapter; it is not heard yet.
+  /// Adds a peer in range of its adapter, which was not received yet.
   @discardableResult
   public func add(_ peer: FakePeer) -> ObjectPath {
     let path = devicePath(peer.address, on: peer.adapter)
@@ -88,10 +88,10 @@ extension FakeBlueZ {
   /// discovery.
   ///
   /// - Parameters:
-  ///   - uuids: what this report brings in addition: the list only grows.
-  ///   - serviceData: takes the place of what the report before brought.
-  ///   - manufacturerData: the same.
-  ///   - name: told where this report brings one.
+  ///   - uuids: UUIDs in this report; bluetoothd's list only grows.
+  ///   - serviceData: replaces the data of the previous report.
+  ///   - manufacturerData: replaces the data of the previous report.
+  ///   - name: signalled where this report contains one.
   public func hear(
     _ peer: FakePeer, uuids: [String] = [], serviceData: [String: [UInt8]] = [:],
     manufacturerData: [UInt16: [UInt8]] = [:], name: String? = nil, rssi: Int16 = -60

@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// What others register with it: its adapters as objects on the bus.
+/// Registrations of other programs: its adapters as objects on the bus.
 extension FakeBlueZ {
   private static let failed = "org.bluez.Error.Failed"
   private static let maximumAdvertisements = 3
@@ -68,7 +68,7 @@ extension FakeBlueZ {
       ])
   }
 
-  /// Notes the call and takes the next refusal.
+  /// Records the call and returns the next refusal.
   private func begin(_ call: MethodCall, _ adapter: String) -> ObjectPath? {
     let path = call.arguments.first?.asObjectPath ?? .root
     calls.put("\(call.member) \(adapter) \(path)")
@@ -150,7 +150,8 @@ extension FakeBlueZ {
     return characteristics
   }
 
-  /// Gives each service of an application the handles that it asks for, or else the next ones. Facts: `gatt_db_insert_service`.
+  /// Gives each service of an application its requested handles, or else the next ones. Facts:
+  /// `gatt_db_insert_service`.
   private func giveHandles(_ index: Int, _ objects: [String: DBusValue]) throws(DBusError) {
     let application = applications[index]
     let adapter = application.adapter
@@ -170,14 +171,14 @@ extension FakeBlueZ {
       lastHandles[adapter] = max(last, range.upperBound)
       var next = first + 1
       for (uuid, characteristic) in own {
-        // The declaration is before the value.
+        // The declaration precedes the value.
         applications[index][uuid]?.handle = next + 1
         next += characteristic.handleCount
       }
     }
   }
 
-  /// Another program serves something at these handles.
+  /// Makes another program use these handles.
   public func occupy(_ handles: ClosedRange<UInt16>, of adapter: String = "hci0") {
     var application = FakeApplication(owner: ":0.0", path: "/other", adapter: adapter)
     application.handles = [handles]
@@ -225,7 +226,7 @@ extension FakeBlueZ {
       }
       advertisements[index].values = values
       advertisements[index].isOnAir = true
-      // The signal goes before the answer.
+      // The signal precedes the reply.
       countAdvertisements(adapter)
       EventLoop.shared.soon { [weak self] in self?.answer(call, nil) }
     }

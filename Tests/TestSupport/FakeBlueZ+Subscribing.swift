@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// Clients that subscribe and hear. Facts: bluez.md section 3, bluez-debian13.md section 1.
+/// Clients that subscribe and receive values. Facts: bluez.md section 3, bluez-debian13.md section 1.
 extension FakeBlueZ {
   struct SocketKey: Hashable {
     let client: ObjectPath
@@ -10,10 +10,10 @@ extension FakeBlueZ {
 
   // MARK: Subscribing
 
-  /// A client subscribes, or no longer wants to hear.
+  /// Subscribes or unsubscribes a client.
   ///
   /// - Parameters:
-  ///   - client: nil for the only peer that is connected, or for one that is not known.
+  ///   - client: nil for the only connected peer, or for an unknown one.
   ///   - isIndicated: whether it asks for indications.
   public func subscribe(
     _ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil, isIndicated: Bool = false
@@ -24,7 +24,7 @@ extension FakeBlueZ {
     _ = try result.get()
   }
 
-  /// The same without waiting for its answer.
+  /// Subscribes or unsubscribes a client without waiting for the reply.
   public func subscribe(
     _ uuid: String, _ isWanted: Bool = true, by client: ObjectPath? = nil, isIndicated: Bool = false,
     then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
@@ -41,10 +41,10 @@ extension FakeBlueZ {
     }
     let isSubscribed = client != nil && characteristic.subscribers.contains(client)
     let isKindNew = client.map { characteristic.indicated.contains($0) != isIndicated } ?? true
-    // The same value once more is no change.
+    // Writing the present value again changes nothing.
     guard isWanted ? !isSubscribed || isKindNew : isSubscribed || client == nil else { return then(.success([])) }
     note(isWanted, isIndicated, by: client, characteristic.path)
-    // bluetoothd tells of each write that asks for values, and of the end of the last subscription that it counts.
+    // bluetoothd reports each write that enables values, and the end of the last subscription that it counts.
     if isWanted {
       applications[index][uuid]?.subscriptionCount += 1
       return call(uuid, "StartNotify", [], then: then)
@@ -55,7 +55,7 @@ extension FakeBlueZ {
     call(uuid, "StopNotify", [], then: then)
   }
 
-  /// What a client wrote to a CCCD is in force.
+  /// Puts a client's write of a CCCD into force.
   private func note(_ isWanted: Bool, _ isIndicated: Bool, by client: ObjectPath?, _ path: ObjectPath) {
     for index in applications.indices {
       for (uuid, characteristic) in applications[index].characteristics where characteristic.path == path {
@@ -73,13 +73,13 @@ extension FakeBlueZ {
     }
   }
 
-  /// A client that has unsubscribed by the time of the answer gets a socket all the same, as with bluetoothd.
+  /// Requests a socket. A client that has unsubscribed by the time of the reply still gets it, as with bluetoothd.
   private func acquire(
     _ uuid: String, _ isWanted: Bool, by client: ObjectPath, _ path: ObjectPath,
     _ then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
   ) {
     let key = SocketKey(client: client, characteristic: path)
-    // It closes the socket when the client unsubscribes; a client that subscribes again has done that before.
+    // The client's unsubscription closes the socket; a client that subscribes again has unsubscribed before.
     close(key)
     guard isWanted else { return then(.success([])) }
     let options: [String: DBusValue] = [
@@ -93,7 +93,7 @@ extension FakeBlueZ {
       guard values.count == 2, let end = values[0].asDescriptor, values[1].asUInt16 != nil,
         let socket = try? PacketSocket(owning: end)
       else { return then(.failure(.failed("AcquireNotify gave no socket."))) }
-      // As bluetoothd does, which takes the first socket of two that it asked for, and leaves the other one open and unread.
+      // Like bluetoothd, which uses the first of two requested sockets, and leaves the other one open and unread.
       guard sockets[key] == nil else {
         unread.append(socket)
         return then(result)
@@ -113,14 +113,14 @@ extension FakeBlueZ {
   private func listen(to socket: PacketSocket, _ key: SocketKey, _ uuid: String) {
     socket.onReadable = { [weak self, weak socket] in
       while let socket, case .packet(let value) = socket.receive(limit: 512) {
-        // As bluetoothd does, which reads nothing and takes that for the end.
+        // Like bluetoothd, which reads an empty packet as the end.
         guard !value.isEmpty else { return socket.close() }
         self?.pass(value, of: uuid, to: key.client)
       }
     }
   }
 
-  /// Takes the values that were left in the sockets, and goes on taking them.
+  /// Reads the values that were left in the sockets, and later ones as they arrive.
   public func takeValues() {
     leavesValues = false
     for (key, socket) in sockets {
@@ -133,7 +133,7 @@ extension FakeBlueZ {
     }
   }
 
-  /// A client is gone, and its subscriptions with it.
+  /// Ends the subscriptions of a client that has disconnected.
   func endSubscriptions(of client: ObjectPath) {
     for (key, socket) in writers where key.client == client {
       socket.close()
@@ -142,7 +142,7 @@ extension FakeBlueZ {
     for application in applications where keepsClientsApart {
       for characteristic in application.characteristics.values
       where characteristic.offersSockets && characteristic.subscribers.contains(client) {
-        // bluetoothd frees the socket of whoever subscribed first, and then finds that this one's link has ended.
+        // bluetoothd frees the socket of the first subscriber, and then finds that this client's link has ended.
         if let first = socketOrder.first(where: { $0.characteristic == characteristic.path }) { close(first) }
         close(SocketKey(client: client, characteristic: characteristic.path))
         note(false, false, by: client, characteristic.path)
@@ -163,7 +163,7 @@ extension FakeBlueZ {
 
   // MARK: Hearing
 
-  /// A client hears a value if it is subscribed, in the form that it asked for.
+  /// Delivers a value to a client if it is subscribed, in the form that it asked for.
   private func pass(_ value: [UInt8], of uuid: String, to client: ObjectPath?) {
     guard let characteristic = applications.lazy.compactMap({ $0[uuid] }).first,
       characteristic.subscribers.contains(client)
@@ -177,7 +177,7 @@ extension FakeBlueZ {
     onNotified(notification)
   }
 
-  /// Sockets for writes are offered by whether there is such a property.
+  /// Records whether an application offers sockets for writes, by the presence of the property.
   private func noteOffer(_ message: Message) {
     let isOffered = message.arguments[1]["WriteAcquired"] != nil
     let isWithdrawn = message.arguments[2].asStrings?.contains("WriteAcquired") == true
@@ -190,7 +190,8 @@ extension FakeBlueZ {
     }
   }
 
-  /// A characteristic of a program changed: all subscribers hear the value, however the signal was sent.
+  /// Handles a program's changed characteristic: all subscribers receive the value, to whatever destination the
+  /// signal was sent.
   func changed(_ message: Message) {
     guard message.arguments.count == 3 else { return }
     noteOffer(message)

@@ -2,80 +2,80 @@ import DBus
 import Loop
 import Radio
 
-/// A bluetoothd of a test's own: it owns org.bluez on a private bus, takes registrations as the real one does, and plays
-/// the phones that connect, write and subscribe.
+/// A simulated bluetoothd: it owns org.bluez on a private bus, accepts registrations like the real one, and simulates
+/// phones that connect, write and subscribe.
 @LoopActor
 public final class FakeBlueZ {
-  /// A value that went out to a client that had subscribed to a characteristic.
+  /// A value that was sent to a subscribed client.
   public struct Notification: Hashable, Sendable {
     public var uuid: String
     public var value: [UInt8]
-    /// Nil for a client that is not known.
+    /// Nil for an unknown client.
     public var client: ObjectPath?
     /// Whether the client asked for indications.
     public var isIndication = false
   }
 
-  /// Whether it is one from 5.76 on: it takes a socket for each client that subscribes. One before 5.76 takes none, and
-  /// sends each value to all clients that subscribed.
+  /// Whether it behaves like 5.76 or later: it requests a socket for each subscriber. Earlier ones request none, and
+  /// send each value to all subscribers.
   public let keepsClientsApart: Bool
 
-  /// The adapters that there are, by name: `hci0`.
+  /// The adapters by name: `hci0`.
   public internal(set) var adapters: [String: FakeAdapter] = [:]
   public internal(set) var devices: [ObjectPath: FakeDevice] = [:]
-  /// The peers that can be connected to, by where they are or will be.
+  /// The connectable peers, by their present or future path.
   public internal(set) var peers: [ObjectPath: FakePeer] = [:]
-  /// Who discovers, by adapter: the clients' unique names.
+  /// Clients that discover, by adapter, as unique names.
   public internal(set) var discoverers: [String: Set<String>] = [:]
-  /// Adapters whose controllers have stopped scanning, while bluetoothd takes them for scanning.
+  /// Adapters whose controllers have stopped scanning while bluetoothd believes that they scan.
   var stoppedScans: Set<String> = []
   /// The filters that clients set.
   public internal(set) var filters: [String: [String: DBusValue]] = [:]
   public internal(set) var applications: [FakeApplication] = []
-  /// Whether links are cut at `endCuts` alone.
+  /// Whether links end only in `endCuts`.
   public var holdsCuts = false
-  /// What the next cuts are refused with, one after the other.
+  /// The errors of the next disconnections, in order.
   public var cutRefusals: [DBusError] = []
   var heldCuts: [MethodCall] = []
-  /// Writes of clients that went by a socket.
+  /// Number of clients' writes through a socket.
   public internal(set) var writesBySocket = 0
-  /// The last handle that was given out on each adapter; none is given out twice, unless it is asked for.
+  /// The last handle assigned on each adapter; no handle is assigned twice, unless it is requested.
   var lastHandles: [String: UInt16] = [:]
-  /// The advertisements that are registered.
+  /// The registered advertisements.
   public internal(set) var advertisements: [FakeAdvertisement] = []
-  /// What was called, with its arguments: `RegisterApplication hci0 /org/earshot/gatt0`.
+  /// Calls with their arguments: `RegisterApplication hci0 /org/earshot/gatt0`.
   public let calls = Mailbox<String>()
-  /// The values that the subscribed clients heard.
+  /// The values that subscribed clients received.
   public let notified = Mailbox<Notification>()
-  /// Values that came as a signal for every program on the bus.
+  /// Values that were broadcast as a signal to every program on the bus.
   public internal(set) var broadcasts: [Notification] = []
   /// The sockets for values, by client and characteristic.
   var sockets: [SocketKey: PacketSocket] = [:]
-  /// Whose they are, in the order in which they subscribed.
+  /// The keys of the sockets, in the order of subscription.
   var socketOrder: [SocketKey] = []
-  /// The sockets of those who write, the same.
+  /// The sockets for writes, by client and characteristic.
   var writers: [SocketKey: PacketSocket] = [:]
-  /// Of which clients' sockets for writes another one takes the place with the next write.
+  /// Clients whose sockets for writes are replaced at the next write.
   var renewed: Set<SocketKey> = []
-  /// Whether the values in the sockets are left there until `takeValues()`.
+  /// Whether values are left in the sockets until `takeValues()`.
   public var leavesValues = false
-  /// What the next registrations are refused with, one after the other.
+  /// The errors of the next registrations, in order.
   public var refusals: [DBusError] = []
-  /// Whether the answers to registrations are kept back until `releaseAnswers()`.
+  /// Whether replies to registrations are held back until `releaseAnswers()`.
   public var holdsAnswers = false
-  /// Sockets that it was given and does not read.
+  /// Sockets that it received and does not read.
   var unread: [PacketSocket] = []
-  /// Whether it is asked in vain what it has.
+  /// Whether it leaves queries of its objects unanswered.
   public var isSilent = false
-  /// Whether it is asked in vain how a property is.
+  /// Whether it leaves queries of properties unanswered.
   public var keepsProperties = false
   /// Whether it leaves all calls unanswered.
   public var standsStill = false
-  /// Number of pings that it received.
+  /// Number of received pings.
   public private(set) var pings = 0
 
   public internal(set) var held: [@LoopActor () -> Void] = []
-  /// Called with each value that the subscribed clients hear.
+  /// Called with each value that a subscribed client receives.
   public var onNotified: @LoopActor (Notification) -> Void = { _ in }
 
   private(set) var connection: BusConnection
@@ -84,7 +84,7 @@ public final class FakeBlueZ {
   private var clients: [String: Registration] = [:]
   private let lookout = Lookout()
 
-  /// Nobody owns org.bluez before `start()`.
+  /// Before `start()` org.bluez has no owner.
   public init(_ bus: PrivateBus, keepsClientsApart: Bool = false) {
     self.keepsClientsApart = keepsClientsApart
     address = .address(bus.address)
@@ -93,7 +93,7 @@ public final class FakeBlueZ {
 
   // MARK: Coming and going
 
-  /// Comes to life, with the adapters that it had before.
+  /// Starts, with the adapters that it had before.
   public func start() async throws {
     connection = BusConnection(address: address)
     connection.objects.exportManager(.root)
@@ -117,7 +117,7 @@ public final class FakeBlueZ {
     registrations = [connection.subscribe(changed) { [weak self] in self?.changed($0) }]
   }
 
-  /// Is gone at once, as after a crash, with all that was registered and connected.
+  /// Vanishes as after a crash, with all registrations and connections.
   public func vanish() {
     connection.close()
     registrations = []
@@ -138,13 +138,13 @@ public final class FakeBlueZ {
     }
   }
 
-  /// Ends as it does when it is stopped: it tells the advertisements before it goes.
+  /// Stops regularly: it releases the advertisements before.
   public func stop() async throws {
     for advertisement in advertisements { try await release(advertisement) }
     vanish()
   }
 
-  /// Tells an advertisement that it was taken off the air.
+  /// Notifies an advertisement of its release.
   public func release(_ advertisement: FakeAdvertisement) async throws {
     advertisements.removeAll { $0.path == advertisement.path }
     countAdvertisements(advertisement.adapter)
@@ -156,7 +156,7 @@ public final class FakeBlueZ {
 
   /// - Parameters:
   ///   - isComplete: whether it has its managers at once, or only with `completeAdapter`.
-  ///   - powerState: what it says besides `Powered`; nil for a bluetoothd that has no such property.
+  ///   - powerState: the value of `PowerState`; nil for a bluetoothd without that property.
   public func addAdapter(
     _ name: String = "hci0", isPowered: Bool = true, roles: [String] = ["central", "peripheral"],
     isComplete: Bool = true, powerState: String? = nil
@@ -185,7 +185,7 @@ public final class FakeBlueZ {
     tell("removed \(name)")
   }
 
-  /// - Parameter areLinksFirst: whether the ends of its links are told before the adapter's.
+  /// - Parameter areLinksFirst: whether disconnections are signalled before the adapter's change.
   public func power(_ name: String = "hci0", _ isPowered: Bool, areLinksFirst: Bool = true) {
     if areLinksFirst { endLinks(of: name) }
     adapters[name]?.isPowered = isPowered
@@ -211,20 +211,20 @@ public final class FakeBlueZ {
     }
   }
 
-  /// Other programs advertise.
+  /// Sets the number of advertisements of other programs.
   public func setActiveInstances(_ count: UInt8, on name: String = "hci0") {
     adapters[name]?.activeInstances = count
     countAdvertisements(name)
   }
 
-  /// Tells how many advertisements there are, and how many more there may be.
+  /// Signals the numbers of active and free advertising instances.
   func countAdvertisements(_ name: String) {
     for object in adapters[name]?.objects ?? [] where object.has("ActiveInstances") {
       object.exported.changed("ActiveInstances", "SupportedInstances")
     }
   }
 
-  /// The advertisements of all programs.
+  /// The number of advertisements of all programs.
   func activeInstances(_ name: String) -> UInt8 {
     let registered = advertisements.count { $0.adapter == name && !$0.values.isEmpty }
     return (adapters[name]?.activeInstances ?? 0) + UInt8(clamping: registered)
@@ -232,7 +232,7 @@ public final class FakeBlueZ {
 
   // MARK: Devices
 
-  /// A peer that bluetoothd knows; by default it has just connected.
+  /// Adds a peer that bluetoothd knows; by default it has just connected.
   @discardableResult
   public func addDevice(
     _ address: String = "00:AA:02:00:00:01", on adapter: String = "hci0", isConnected: Bool = true,
@@ -245,7 +245,7 @@ public final class FakeBlueZ {
     return path
   }
 
-  /// A peer pairs, and tells its identity address: its object keeps the path that it has by its first one.
+  /// Pairs a peer and reports its identity address: its object keeps the path with its first address.
   public func identify(_ device: ObjectPath, as address: String) {
     devices[device]?.address = address
     devices[device]?.isPaired = true
@@ -256,13 +256,13 @@ public final class FakeBlueZ {
     adapterPath(adapter).child("dev_" + address.split(separator: ":").joined(separator: "_"))
   }
 
-  /// - Parameter isOutgoing: whether the link was made from here.
+  /// - Parameter isOutgoing: whether the adapter initiated the link.
   public func setConnected(_ device: ObjectPath, _ isConnected: Bool, isOutgoing: Bool = false) {
     devices[device]?.isConnected = isConnected
     if peers[device]?.isNeverTold != true {
       devices[device]?.object?.changed("Connected")
     } else if !isConnected, peers[device]?.isEndUntold != true {
-      // bluetoothd signals the end, though it never signalled the beginning.
+      // bluetoothd signals the disconnection, although it never signalled the connection.
       signal(["Connected": .bool(false)], of: device)
     }
     if !isConnected {
@@ -274,7 +274,7 @@ public final class FakeBlueZ {
   }
 
   public func removeDevice(_ device: ObjectPath) {
-    // Taken out first: what it has to say yet, it reads from here.
+    // Removed first: signals for it are read from here.
     let wasConnected = devices[device]?.isConnected == true
     unresolve(device)
     endSubscriptions(of: device)
@@ -285,7 +285,7 @@ public final class FakeBlueZ {
     tell("removed \(device.lastElement)")
   }
 
-  /// The controller ends the sets by which somebody connected.
+  /// Makes the controller end the advertising sets through which a peer connected.
   private func silence(_ adapter: String) {
     for index in advertisements.indices where advertisements[index].adapter == adapter {
       advertisements[index].isOnAir = false
@@ -296,17 +296,17 @@ public final class FakeBlueZ {
 
   // MARK: Waiting
 
-  /// Waits until `condition` holds, looking at it as each thing happens here.
+  /// Waits until `condition` holds, checking it at each event.
   public func until(_ condition: @escaping @LoopActor () -> Bool) async throws {
     try await lookout.until(condition)
   }
 
-  /// Something happened that a condition may be about, here or at what the test has beside bluetoothd.
+  /// Reports an event on which a condition may depend, here or at the test's other simulated parts.
   public func tell(_ event: String) {
     lookout.tell(event)
   }
 
-  /// Forgets what a client registered when it leaves the bus.
+  /// Removes a client's registrations when it leaves the bus.
   func follow(_ client: String) {
     guard clients[client] == nil else { return }
     clients[client] = connection.watchName(client) { [weak self] owner in
@@ -319,19 +319,19 @@ public final class FakeBlueZ {
     }
   }
 
-  /// Signals properties of a peer, whatever they are.
+  /// Signals any properties of a peer.
   public func signal(_ properties: [String: DBusValue], of device: ObjectPath) {
     emit(
       device, "org.freedesktop.DBus.Properties", "PropertiesChanged",
       [.string("org.bluez.Device1"), .options(properties), .strings([])])
   }
 
-  /// Sends a signal as bluetoothd, whatever it says.
+  /// Sends any signal as bluetoothd.
   public func emit(_ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue]) {
     connection.emit(path, interface, signal, arguments)
   }
 
-  /// Gives the answers that were kept back, and keeps no more.
+  /// Sends the held replies, and holds no more.
   public func releaseAnswers() {
     holdsAnswers = false
     let answers = held

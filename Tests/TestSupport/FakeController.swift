@@ -3,11 +3,11 @@ import HCI
 import Loop
 import Radio
 
-/// A controller and the kernel before it, as raw HCI meets them. It is stricter than real ones: what a real controller
-/// would swallow, drop or deliver to the wrong peer is a violation here.
+/// A controller and its kernel, as raw HCI uses them. It is stricter than real ones: packets that a real controller
+/// would drop or deliver to the wrong peer are violations here.
 @LoopActor
 public final class FakeController: RawSocket {
-  /// A frame that a peer has received as a whole.
+  /// A frame that a peer has received completely.
   public struct Frame: Hashable, Sendable {
     public var peer: BluetoothAddress
     /// The L2CAP payload: opcode, handle and value of a notification.
@@ -19,31 +19,31 @@ public final class FakeController: RawSocket {
     }
   }
 
-  /// The links that there are, in the order in which the kernel lists them.
+  /// The present links, in the kernel's order.
   public var links: [HCILink] = []
-  /// The buffers for LE data; as an answer to LE Read Buffer Size they are there one turn later.
+  /// The buffers for LE data, reported in answer to LE Read Buffer Size one loop iteration later.
   public var buffers = LEBuffers(length: 251, count: 8)
-  /// Whether each packet is reported as completed one turn after it came.
+  /// Whether each packet is reported as completed one loop iteration later.
   public var completesAlone = true
   /// Whether LE Read Buffer Size is answered.
   public var answersBuffers = true
-  /// What every send fails with, and every look-up.
+  /// The error of every send and every look-up.
   public var failure: HCIError?
   public var lookUpFailure: HCIError?
-  /// Called after the kernel has made its list and before the list is handed over.
+  /// Called after the kernel has made its list of links and before the list is returned.
   public var afterList: @LoopActor () -> Void = {}
 
-  /// Packets of data, as they were sent.
+  /// The data packets that were sent.
   public let sent = Mailbox<[UInt8]>()
   public let received = Mailbox<Frame>()
-  /// What was done against the rules.
+  /// Violations of the rules.
   public private(set) var violations: [String] = []
   public private(set) var filter = HCIFilter.nothing
   /// Whether CAP_NET_RAW is in effect.
   public private(set) var isPrivileged = false
   public private(set) var lookUps = 0
 
-  /// The links whose packets are in its buffers, oldest first.
+  /// The handles of the packets in its buffers, oldest first.
   public private(set) var held: [UInt16] = []
   private var frames: [UInt16: [UInt8]] = [:]
   private var arrivals: [HCISocket.Arrival] = []
@@ -51,7 +51,7 @@ public final class FakeController: RawSocket {
 
   public init() {}
 
-  /// The privilege that `KernelHCI` is to use.
+  /// The privilege for `KernelHCI`.
   public var privilege: RawPrivilege {
     { [weak self] (body) throws(HCIError) in
       self?.isPrivileged = true
@@ -62,7 +62,7 @@ public final class FakeController: RawSocket {
 
   // MARK: What happens to it
 
-  /// The controller is through with `count` packets of the link: with those in its buffers, if they are ours.
+  /// Reports `count` completed packets of the link, removed from the buffers if they are the program's.
   public func complete(_ handle: UInt16, _ count: Int = 1, areOurs: Bool = true) {
     if areOurs {
       for _ in 0..<count { if let place = held.firstIndex(of: handle) { held.remove(at: place) } }
@@ -70,7 +70,7 @@ public final class FakeController: RawSocket {
     say([0x13, 5, 1] + Self.bytes(handle) + Self.bytes(UInt16(count)))
   }
 
-  /// The link ends, its packets are thrown away, and `next` may have its handle at once.
+  /// Ends a link, drops its packets, and gives its handle to `next` at once, if any.
   public func end(_ handle: UInt16, thenGivenTo next: BluetoothAddress? = nil) {
     links.removeAll { $0.handle == handle }
     held.removeAll { $0 == handle }
@@ -79,7 +79,7 @@ public final class FakeController: RawSocket {
     if let next { links.append(HCILink(handle: handle, address: next)) }
   }
 
-  /// The controller says this event, without the packet type.
+  /// Sends this event, without the packet type.
   public func say(_ event: [UInt8]) {
     guard let code = event.first, filter.events.contains(code) else { return }
     let answers = code == 0x0E && event.count > 4 ? UInt16(event[3]) | UInt16(event[4]) << 8 : nil
@@ -87,7 +87,7 @@ public final class FakeController: RawSocket {
     arrive(.packet([0x04] + event))
   }
 
-  /// The next thing that the socket has.
+  /// Makes the socket return this next.
   public func arrive(_ arrival: HCISocket.Arrival) {
     arrivals.append(arrival)
     wake()
@@ -114,7 +114,7 @@ public final class FakeController: RawSocket {
 
   public func listen(to filter: HCIFilter) throws(HCIError) {
     self.filter = filter
-    // As the kernel does: hci_sec_filter of net/bluetooth/hci_sock.c.
+    // Like the kernel: hci_sec_filter of net/bluetooth/hci_sock.c.
     if !isPrivileged { self.filter.events.remove(0x13) }
   }
 

@@ -6,7 +6,7 @@ public struct FakeDevice {
   public internal(set) var isConnected: Bool
   public internal(set) var isPaired: Bool
   var isResolved = false
-  /// What its advertisements brought; nil where it was never heard.
+  /// The content of its advertisements; nil if none was received.
   var heard: Heard?
   var object: ExportedObject?
   /// Its services and characteristics, while bluetoothd shows them.

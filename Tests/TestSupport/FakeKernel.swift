@@ -4,13 +4,13 @@ import HCI
 import Loop
 import Radio
 
-/// The kernel at the other end of a management socket: it keeps the advertising instances of its controllers and their settings,
-/// and sends events about what other programs do to them.
+/// The kernel's end of a management socket: it stores the advertising instances and the settings of its controllers,
+/// and sends events about changes by other programs.
 @LoopActor
 public final class FakeKernel {
   public struct Instance: Hashable, Sendable {
     public var flags: AdvertisingFlags
-    /// In 0.625 ms; nil where the interval is the kernel's own.
+    /// Interval in 0.625 ms; nil for the kernel's default.
     public var interval: UInt32?
     public var data: [UInt8] = []
     public var scanResponse: [UInt8] = []
@@ -34,43 +34,43 @@ public final class FakeKernel {
     }
   }
 
-  /// By controller and number.
+  /// The instances by controller and number.
   public private(set) var instances: [UInt16: [UInt8: Instance]] = [:]
-  /// How often an instance of a number was made. A random address is another one each time.
+  /// How often an instance with a number was added. Each time it has another random address.
   public private(set) var made: [UInt8: Int] = [:]
-  /// The commands that came, as `opcode controller`: `0x3f 0`.
+  /// The received commands, as `opcode controller`: `0x3f 0`.
   public let commands = Mailbox<String>()
   private let lookout = Lookout()
-  /// Called with an instance whose data was exchanged.
+  /// Called with an instance whose data was replaced.
   public var onData: @LoopActor (Instance) -> Void = { _ in }
-  /// The statuses with which the next commands that add something are refused, one after the other.
+  /// The statuses with which the next commands that add something are refused, in order.
   public var refusals: [ManagementStatus] = []
-  /// The statuses with which the next commands of an opcode are refused, one after the other.
+  /// The statuses with which the next commands of an opcode are refused, in order.
   public var refusalsByOpcode: [UInt16: [ManagementStatus]] = [:]
-  /// Whether it takes commands and says nothing.
+  /// Whether it reads commands without answering.
   public var isSilent = false
-  /// Commands of these opcodes it carries out, and says nothing.
+  /// Commands of these opcodes are carried out without an answer.
   public var silentOpcodes: Set<UInt16> = []
   /// Commands of this opcode wait until `release`.
   public var heldOpcode: UInt16?
   private var held: [ManagementPacket] = []
-  /// What is on at each controller; powered and LE where nothing is said.
+  /// The settings of each controller; powered and LE by default.
   public private(set) var settings: [UInt16: ControllerSettings] = [:]
-  /// The advertisement monitors of each controller, by their handles.
+  /// The advertisement monitors of each controller, by handle.
   public private(set) var monitors: [UInt16: [UInt16: [AdvertisingPattern]]] = [:]
-  /// Whether some program discovers.
+  /// Whether a program discovers.
   public var isDiscovering = false
-  /// Called when a program has ended the discovery, for all programs, with its kinds of addresses.
+  /// Called when a program has stopped the discovery for all programs, with its address types.
   public var onStopDiscovery: @LoopActor (UInt8) -> Void = { _ in }
   private var lastHandle: UInt16 = 0
   private var lastAddress = 0
-  /// What new links of each controller are like.
+  /// The parameters of new links of each controller.
   public var linkSettings = FakeLinkSettings()
   public var features = AdvertisingFeatures(
     flags: [.connectable, .secondary1M, .intervals, .scanResponse], dataLimit: 31, scanResponseLimit: 31,
     instanceLimit: 3,
     instances: [])
-  /// The end that a `ManagementSocket` is made with.
+  /// The end for a `ManagementSocket`.
   public let socket: HCISocket
 
   private let own: Int32
@@ -85,7 +85,7 @@ public final class FakeKernel {
     watch = EventLoop.shared.watch(own, for: .readable) { [weak self] _ in self?.readable() }
   }
 
-  /// Ends it; the other end finds the socket broken.
+  /// Closes its end; the other end finds the socket broken.
   public func close() {
     guard watch != nil else { return }
     watch = nil
@@ -95,31 +95,31 @@ public final class FakeKernel {
   /// The instances of a controller that are on the air.
   public func onAir(_ index: UInt16 = 0) -> [UInt8: Instance] { instances[index, default: [:]].filter(\.value.isOnAir) }
 
-  /// A peer has connected, or the power went: the controller sends nothing any more, and there is no event.
+  /// Stops all advertising of the controller without an event, as when a peer has connected, or the power was off.
   public func silence(_ index: UInt16 = 0) {
     for instance in instances[index, default: [:]].keys { instances[index]?[instance]?.isOnAir = false }
   }
 
-  /// Another program removes all instances, as bluetoothd does when it starts.
+  /// Removes all instances as another program, like bluetoothd at its start.
   public func clear(_ index: UInt16 = 0) {
     let removed = instances.removeValue(forKey: index) ?? [:]
     for instance in removed.keys.sorted() { tell(.advertisingRemoved(instance: instance), of: index) }
   }
 
-  /// A program changes what is on at a controller.
+  /// Changes the settings of a controller as another program.
   public func set(_ settings: ControllerSettings, of index: UInt16 = 0) {
     self.settings[index] = settings
     tell(.newSettings(settings), of: index)
   }
 
-  /// Another program removes all monitors, as bluetoothd does when it starts.
+  /// Removes all monitors as another program, like bluetoothd at its start.
   public func clearMonitors(of index: UInt16 = 0) {
     for handle in (monitors.removeValue(forKey: index) ?? [:]).keys.sorted() {
       tell(.monitorRemoved(handle), of: index)
     }
   }
 
-  /// The controller has received a packet. It matches no patterns itself: with a monitor each one is told.
+  /// Makes the controller receive a packet. It does not match patterns: with a monitor each packet is reported.
   public func hear(
     _ data: [UInt8], from address: BluetoothAddress, flags: UInt32 = 1 << 2, rssi: Int8? = -60, on index: UInt16 = 0
   ) {
@@ -134,7 +134,7 @@ public final class FakeKernel {
   /// The data of another program's instance.
   public static let foreignData: [UInt8] = [2, 1, 4]
 
-  /// Another program adds an instance under a number, in place of what was there: there is no event then.
+  /// Adds an instance under a number as another program, in place of the present one. The kernel sends no event then.
   public func take(_ number: UInt8, of index: UInt16 = 0) {
     instances[index, default: [:]][number] = Instance(flags: .connectable, data: Self.foreignData, isOnAir: true)
   }
@@ -147,7 +147,7 @@ public final class FakeKernel {
     _ = Glibc.send(own, bytes, bytes.count, Int32(MSG_NOSIGNAL))
   }
 
-  /// Carries out what was held, and holds nothing more.
+  /// Carries out the held commands, and holds no more.
   public func release() {
     heldOpcode = nil
     let packets = held
@@ -155,7 +155,7 @@ public final class FakeKernel {
     for packet in packets { answer(packet) }
   }
 
-  /// Waits until `condition` holds, looking at it after each command.
+  /// Waits until `condition` holds, checking it after each command.
   public func until(_ condition: @escaping @LoopActor () -> Bool) async throws {
     try await lookout.until(condition)
   }
@@ -207,7 +207,7 @@ public final class FakeKernel {
       var writer = ByteWriter()
       writer.u32le(features.flags.rawValue)
       writer.append([features.dataLimit, features.scanResponseLimit, features.instanceLimit])
-      // As kernels 6.1 and 6.12 do: an instance numbered above the count of all is left out.
+      // Like kernels 6.1 and 6.12: an instance whose number exceeds the count of instances is left out.
       let numbers = instances[packet.index, default: [:]].keys.sorted()
       let listed = numbers.filter { Int($0) <= numbers.count }
       writer.u8(UInt8(listed.count))
@@ -221,7 +221,8 @@ public final class FakeKernel {
       let number = try reader.u8()
       guard (1...features.instanceLimit).contains(number) else { throw Refused() }
       var instance = Instance(flags: AdvertisingFlags(rawValue: try reader.u32le()))
-      // Seen of kernel 6.1: what is not connectable has an address of its own, unless the adapter as a whole is connectable.
+      // Observed on kernel 6.1: a non-connectable instance has an address of its own, unless the adapter is
+      // connectable.
       if !instance.flags.contains(.connectable), settings[packet.index]?.contains(.connectable) != true {
         lastAddress += 1
         instance.address = lastAddress
@@ -230,7 +231,7 @@ public final class FakeKernel {
       _ = try reader.u32le()
       made[number, default: 0] += 1
       if packet.code == AddExtendedAdvertisingParameters.opcode {
-        // As kernel 6.1 does: two that are half done do not go together.
+        // Like kernel 6.1: only one instance may be without data at a time.
         guard instances[packet.index]?.values.allSatisfy({ $0.hasData }) != false else { throw Refused() }
         instance.interval = try reader.u32le()
         guard try reader.u32le() == instance.interval, try reader.u8() == 127 else { throw Refused() }
@@ -260,7 +261,7 @@ public final class FakeKernel {
       return [types]
     case AddAdvertisementPatternsMonitor.opcode: return try addMonitor(packet.index, &reader)
     case RemoveAdvertisementMonitor.opcode:
-      // 0 would end those of other programs, too.
+      // 0 would remove those of other programs, too.
       let handle = try reader.u16le()
       try reader.finish()
       guard monitors[packet.index]?.removeValue(forKey: handle) != nil else { throw Refused() }
@@ -291,7 +292,7 @@ public final class FakeKernel {
     guard var instance = instances[index]?[number] else { throw Refused() }
     let (data, scanResponse) = (Int(try reader.u8()), Int(try reader.u8()))
     guard data <= features.dataLimit, scanResponse <= features.scanResponseLimit else { throw Refused() }
-    // A kernel takes a scan response that was not asked for, and the controller then refuses or ignores it.
+    // A kernel accepts a scan response that was not requested, and the controller then refuses or ignores it.
     guard scanResponse == 0 || !instance.flags.isDisjoint(with: [.connectable, .scanResponse]) else { throw Refused() }
     instance.data = Array(try reader.bytes(data))
     instance.scanResponse = Array(try reader.bytes(scanResponse))

@@ -1,11 +1,11 @@
 import Bytes
 import HCI
 
-/// What a kernel has for the new links of each controller. It is stricter than a real one, which takes any number for a parameter
-/// and passes over parameters that it does not know.
+/// A kernel's parameters for new links of each controller. It is stricter than a real one, which accepts any value of
+/// a parameter and skips unknown parameters.
 public struct FakeLinkSettings: Sendable {
   public struct Controller: Hashable, Sendable {
-    /// By the number of the parameter: some of those that kernel 6.1 has.
+    /// Values by parameter number: some of the parameters of kernel 6.1.
     public var parameters: [UInt16: [UInt8]] = [
       0x0000: [0, 0], 0x0017: [24, 0], 0x0018: [40, 0], 0x0019: [0, 0], 0x001A: [42, 0], 0x001F: [1],
     ]
@@ -20,15 +20,15 @@ public struct FakeLinkSettings: Sendable {
       return Int(bytes[0]) | Int(bytes[1]) << 8
     }
 
-    /// Shortest and longest interval, latency and timeout.
+    /// Minimum and maximum interval, latency and timeout.
     public var links: [Int?] { [self[0x17], self[0x18], self[0x19], self[0x1A]] }
   }
 
   private var controllers: [UInt16: Controller] = [:]
   private var gone: Set<UInt16> = []
-  /// What a controller has that is new.
+  /// The state of a new controller.
   public var fresh = Controller()
-  /// Each parameter and each set of layers that was written, in order: `0: 17=9 18=12`, `0: phy 1fff`.
+  /// Each written parameter and set of PHYs, in order: `0: 17=9 18=12`, `0: phy 1fff`.
   public private(set) var written: [String] = []
 
   public init() {}
@@ -38,21 +38,21 @@ public struct FakeLinkSettings: Sendable {
     set { controllers[index] = newValue }
   }
 
-  /// A controller is taken out.
+  /// Removes a controller.
   public mutating func remove(_ index: UInt16) {
     controllers[index] = nil
     gone.insert(index)
   }
 
-  /// It is put back, and is as new.
+  /// Inserts a removed controller, in its initial state.
   public mutating func putBack(_ index: UInt16) { gone.remove(index) }
 
-  /// The power goes and comes: the kernel selects layers anew, and keeps the rest.
+  /// Powers a controller off and on: the kernel selects the PHYs again, and keeps the parameters.
   public mutating func powerCycle(_ index: UInt16) { self[index].selected = fresh.selected }
 
   func isGone(_ index: UInt16) -> Bool { gone.contains(index) }
 
-  /// Carries out a command that is about links; nil for any other.
+  /// Carries out a command about links; returns nil for any other.
   mutating func answer(_ packet: ManagementPacket) -> ManagementEvent? {
     var controller = self[packet.index]
     var reply = ByteWriter()

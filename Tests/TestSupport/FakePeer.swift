@@ -1,7 +1,7 @@
 import DBus
 import Loop
 
-/// A peripheral in front of an adapter of `FakeBlueZ`: it can be heard, connected to, written to and listened to.
+/// A peripheral in range of an adapter of `FakeBlueZ`, for scanning, connecting, writing and subscribing.
 @LoopActor
 public final class FakePeer {
   public struct Characteristic: Sendable {
@@ -27,59 +27,60 @@ public final class FakePeer {
   public struct Write: Hashable, Sendable {
     public var uuid: String
     public var value: [UInt8]
-    /// `request` or `command`; `socket` for a command that came by one.
+    /// `request` or `command`; `socket` for a command through a socket.
     public var type: String
   }
 
   public let address: String
   public let adapter: String
   public var services: [Service]
-  /// Nil: bluetoothd is too old to say.
+  /// Nil: bluetoothd is too old to report it.
   public var mtu: UInt16? = 517
-  /// What the next attempts to connect are refused with.
+  /// The errors of the next connection attempts, in order.
   public var refusals: [DBusError] = []
   /// Whether it never answers: the attempt hangs until it is given up.
   public var isDeaf = false
-  /// Whether bluetoothd answers that it is connected to it before it tells everybody, and tells something else between.
+  /// Whether bluetoothd answers the call before it signals the connection, with another signal between them.
   public var isToldLate = false
-  /// Whether bluetoothd answers that it is connected to it, and the link ends before bluetoothd tells of it.
+  /// Whether bluetoothd answers the call, and the link ends before bluetoothd signals it.
   public var isLostAtOnce = false
-  /// Whether bluetoothd signals only the end of links with it, and answers rightly where it is asked whether it is connected.
+  /// Whether bluetoothd signals only disconnections, and answers queries of the connection correctly.
   public var isNeverTold = false
-  /// Whether bluetoothd does not signal the end of such a link either.
+  /// Whether bluetoothd does not signal the disconnection of such a link either.
   public var isEndUntold = false
-  /// Whether bluetoothd never finds out what it serves.
+  /// Whether bluetoothd never discovers its services.
   public var isUnreadable = false
-  /// Whether bluetoothd has what it served before, and finds nothing where it writes and subscribes, until it has forgotten the peer.
+  /// Whether bluetoothd has outdated services, so that writes and subscriptions find nothing until the device is
+  /// removed.
   public var isOutdated = false
-  /// What it finds instead.
+  /// The error of such writes and subscriptions.
   public var outdatedAnswer = DBusError(
     name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x01")
-  /// What subscribing is refused with.
+  /// The error of subscriptions.
   public var subscriptionRefusal: DBusError?
-  /// What the next call of `AcquireWrite` is refused with.
+  /// The error of the next `AcquireWrite`.
   public var socketRefusal: DBusError?
-  /// Whether bluetoothd leaves what is written to its sockets there until `takeWrites()`.
+  /// Whether bluetoothd leaves writes in its sockets until `takeWrites()`.
   public var leavesWrites = false
-  /// bluetoothd's ends, by characteristic.
+  /// bluetoothd's ends of sockets, by characteristic.
   var writers: [String: PacketSocket] = [:]
-  /// Whether the answers to writes are kept back until `releaseAnswers()`.
+  /// Whether replies to writes are held back until `releaseAnswers()`.
   public var holdsAnswers = false
   public var onConnect: @LoopActor () -> Void = {}
   public var onDisconnect: @LoopActor () -> Void = {}
   /// Called before a subscription is answered.
   public var onSubscribe: @LoopActor (_ uuid: String, _ answer: @escaping @LoopActor () -> Void) -> Void = { $1() }
-  /// What a write is answered with.
+  /// Answers a write.
   public var onWrite: @LoopActor (Write, _ answer: @escaping @LoopActor (DBusError?) -> Void) -> Void = { $1(nil) }
-  /// All that was written.
+  /// All writes.
   public let writes = Mailbox<Write>()
   public internal(set) var subscriptions: Set<String> = []
-  /// Whether what it serves, and who subscribed, is kept when its link ends, as bluetoothd keeps a peer that has come by itself for
-  /// half a minute.
+  /// Whether services and subscriptions stay after its link ends, as bluetoothd keeps a peer that connected by itself
+  /// for half a minute.
   public var isKept = false
 
   var held: [@LoopActor () -> Void] = []
-  /// The characteristics whose request is not answered yet.
+  /// The characteristics with an unanswered request.
   var busy: Set<String> = []
   var connecting: MethodCall?
 
@@ -89,22 +90,22 @@ public final class FakePeer {
     self.services = services
   }
 
-  /// Whether an attempt to connect hangs.
+  /// Whether a connection attempt hangs.
   public var isBeingConnected: Bool { connecting != nil }
 
-  /// An attempt that hangs comes to nothing.
+  /// Makes a hanging attempt fail.
   public func giveUpConnecting() {
     connecting?.fail(DBusError(name: "org.bluez.Error.Failed", message: "Host is down"))
     connecting = nil
   }
 
-  /// Takes what was written to the sockets, and goes on taking it.
+  /// Reads the writes in the sockets, and later ones as they arrive.
   public func takeWrites() {
     leavesWrites = false
     for (uuid, socket) in writers { listen(to: socket, uuid) }
   }
 
-  /// bluetoothd ends a socket, as when the peer's services have changed.
+  /// Ends the sockets as bluetoothd does when the peer's services have changed.
   public func endWrites() {
     for socket in writers.values { socket.close() }
     writers = [:]
@@ -120,10 +121,10 @@ public final class FakePeer {
     }
   }
 
-  /// How many answers are kept back.
+  /// Number of held replies.
   public var heldAnswers: Int { held.count }
 
-  /// Gives the oldest `count` of the answers that were kept back.
+  /// Sends the oldest `count` held replies.
   public func releaseAnswers(_ count: Int = .max) {
     let answers = held.prefix(count)
     held.removeFirst(answers.count)

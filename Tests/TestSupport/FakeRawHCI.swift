@@ -2,11 +2,11 @@ import HCI
 import Loop
 import Radio
 
-/// Raw HCI as it is, on a controller of a test's own.
+/// The real raw HCI on a simulated controller.
 @LoopActor
 public final class FakeRawHCI: RawHCI {
   public let controller = FakeController()
-  /// What every send and every opening fails with.
+  /// The error of every send and every opening.
   public var failure: HCIError? {
     didSet { controller.failure = failure }
   }
@@ -14,9 +14,9 @@ public final class FakeRawHCI: RawHCI {
     get { controller.links }
     set { controller.links = newValue }
   }
-  /// Packets of data, as they were sent.
+  /// The data packets that were sent.
   public var sent: Mailbox<[UInt8]> { controller.sent }
-  /// The controllers for which a socket was made.
+  /// The controllers for which a socket was opened.
   public private(set) var opened: [UInt16] = []
 
   private let scheduler: any Scheduler
@@ -37,13 +37,13 @@ public final class FakeRawHCI: RawHCI {
 
   public func closeAll() { hci.closeAll() }
 
-  /// What the peer at an address wrote last to the CCCDs, by their handles. A test that does not set it has a kernel
-  /// that does not let writes be seen.
+  /// The last CCCD writes of the peer with an address, by handle. If a test does not set it, the kernel
+  /// does not show writes.
   public var configurations: [BluetoothAddress: [UInt16: LastConfiguration]] = [:]
   private var writes: UInt64 = 0
   private let configured = Observers<SeenConfiguration>()
 
-  /// The kernel has seen this write.
+  /// Records a write that the kernel has seen.
   public func write(_ configuration: ClientConfiguration, to attribute: UInt16, by address: BluetoothAddress) {
     writes += 1
     configurations[address, default: [:]][attribute] = LastConfiguration(configuration, number: writes)

@@ -6,7 +6,7 @@ import Loop
 public final class FakeServiceManager {
   /// The command lines of the unit's processes.
   public var commandLines: [String]
-  /// Number of requests that it received.
+  /// Number of received requests.
   public private(set) var asked = 0
 
   private let connection: BusConnection

@@ -1,7 +1,7 @@
 import Common
 import Loop
 
-/// Time that moves when it is told to, for a test beside the real loop.
+/// A manual clock, for a test beside the real loop.
 @LoopActor
 public final class HandClock: Scheduler {
   private final class Timer {
@@ -19,7 +19,7 @@ public final class HandClock: Scheduler {
 
   public nonisolated init() {}
 
-  /// Moves the time, and calls what has become due, in its order.
+  /// Advances the time, and calls the handlers that are due, in order.
   public func advance(by duration: Duration) {
     let end = now.advanced(by: duration)
     while let next = timers.filter({ $0.due <= end && $0.body != nil }).min(by: { $0.due < $1.due }) {
@@ -31,7 +31,7 @@ public final class HandClock: Scheduler {
     now = end
   }
 
-  /// Calls what is due now.
+  /// Calls the handlers that are due now.
   public func run() { advance(by: .zero) }
 
   public func schedule(at instant: Instant, _ body: @escaping @LoopActor () -> Void) -> Registration {
@@ -52,7 +52,7 @@ public final class HandClock: Scheduler {
   }
 }
 
-/// A worker that does its work when it is told to.
+/// A worker that works when the test lets it.
 @LoopActor
 public final class HeldWorker: Offloading {
   public private(set) var held: [@LoopActor () -> Void] = []
@@ -65,7 +65,7 @@ public final class HeldWorker: Offloading {
     held.append { then(work()) }
   }
 
-  /// Does all that was given so far.
+  /// Does all pending work.
   public func release() {
     let pieces = held
     held = []

@@ -1,11 +1,11 @@
 import Foundation
 
-/// What this process has taken from the heap and not given back.
+/// Heap memory that this process has allocated and not freed.
 public enum HeapInUse {
   private typealias Info = @convention(c) (Int32, UnsafeMutablePointer<FILE>) -> Int32
 
-  /// Bytes, as `malloc_info` tells them; nil where it does not. It says how many the heap has from the system, and how many of those
-  /// are free.
+  /// Bytes according to `malloc_info`, the difference of memory obtained from the system and free memory; nil where
+  /// it does not report them.
   public static var bytes: Int? {
     guard let symbol = dlsym(nil, "malloc_info") else { return nil }
     let info = unsafeBitCast(symbol, to: Info.self)
@@ -15,7 +15,7 @@ public enum HeapInUse {
     fclose(stream)
     defer { free(text) }
     guard result == 0, let text else { return nil }
-    // The sums of all arenas come after the last of them.
+    // The sums of all arenas follow the last arena.
     let report = String(cString: text)
     guard let end = report.range(of: "</heap>", options: .backwards) else { return nil }
     let sums = report[end.upperBound...]

@@ -1,13 +1,13 @@
 import Loop
 
-/// Lets tests wait until something is so, at something that tells of each thing that happens there.
+/// Lets tests wait for a condition on an object that reports its events.
 @LoopActor
 final class Lookout {
   private var lookers: [Int: @LoopActor (String) -> Void] = [:]
   private var lookersSoFar = 0
 
-  /// Waits until `condition` holds, looking at it as each thing happens, and not later: a condition that comes true with nothing told fails
-  /// on every machine, not on a slow one only. It may hold no longer when the test goes on.
+  /// Waits until `condition` holds, checking it at each event only: a condition that becomes true without an event
+  /// fails on every machine, not on slow ones alone. It may be false again when the test continues.
   func until(_ condition: @escaping @LoopActor () -> Bool) async throws {
     guard !condition() else { return }
     let seen = Mailbox<(event: String, holds: Bool)>()

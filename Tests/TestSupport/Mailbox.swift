@@ -1,13 +1,13 @@
 import Loop
 
-/// What arrives, one after the other, for a test that waits for it.
+/// Values in the order of arrival, for a test that waits for them.
 @LoopActor
 public final class Mailbox<Value: Sendable> {
   public struct NothingCame: Error, CustomStringConvertible {
     public let description: String
   }
 
-  /// Everything that came so far.
+  /// All values until now.
   public private(set) var all: [Value] = []
   private var taken = 0
   private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -21,12 +21,12 @@ public final class Mailbox<Value: Sendable> {
 
   /// Waits for the next value that was not taken yet.
   ///
-  /// - Throws: `NothingCame` where no value comes within `Patience.limit`.
+  /// - Throws: `NothingCame` if no value arrives within `Patience.limit`.
   public func next() async throws -> Value {
     try await first { _ in true }
   }
 
-  /// Waits for the next value that is as wanted; those before it are passed over.
+  /// Waits for the next value with the property, skipping those before it.
   public func first(where isWanted: @LoopActor (Value) -> Bool) async throws -> Value {
     let deadline = EventLoop.shared.now.advanced(by: Patience.limit)
     let timer = EventLoop.shared.schedule(at: deadline) { [weak self] in self?.wake() }
@@ -43,10 +43,10 @@ public final class Mailbox<Value: Sendable> {
     }
   }
 
-  /// Passes over everything that came so far.
+  /// Skips all values until now.
   public func forget() { taken = all.count }
 
-  /// The same, and nothing of it is among `all` any more.
+  /// Removes all values until now, also from `all`.
   public func empty() { (all, taken) = ([], 0) }
 
   private func wake() {

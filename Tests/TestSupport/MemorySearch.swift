@@ -1,31 +1,31 @@
 import Glibc
 
-/// Looks for secrets in the memory of another process, as a program of the same user that attaches to it would: in all that is
-/// mapped to be written, and in what is read alone and no file backs.
+/// Searches the memory of another process for secrets, as a debugger of that user would: all writable mappings,
+/// and read-only ones without a file behind them.
 ///
-/// Memory that a process hides (`PR_SET_DUMPABLE`) is shown to root, and to the user who owns the user namespace in which the
-/// process was started: `prefix` starts it in one.
+/// Memory that a process hides (`PR_SET_DUMPABLE`) is visible to root, and to the owner of the user namespace in
+/// which the process was started: `prefix` starts it in one.
 public struct MemorySearch {
   public struct NotReadable: Error, CustomStringConvertible {
     public let description: String
   }
 
-  /// As much of a secret is no accident.
+  /// Number of bytes of a secret that do not match by chance.
   public static let part = 16
 
-  /// What to start a program with whose memory is to be searched.
+  /// The words that start a program whose memory is to be searched.
   public static let prefix: [String] = geteuid() == 0 ? [] : ["unshare", "--user", "--map-current-user"]
 
   private static let word = MemoryLayout<UInt64>.size
   private static let slotBits: UInt64 = 18
 
   private let secrets: [(name: String, bytes: [UInt8])]
-  /// Eight bytes of a secret, with the secret and the place in it.
+  /// Eight bytes of a secret, with the secret's index and the offset in it.
   private var places: [UInt64: (secret: Int, offset: Int)] = [:]
-  /// For each slot, whether some eight bytes belong to it: most words of the memory are passed over by this.
+  /// For each hash slot, whether some eight bytes belong to it: most words of the memory are skipped by this.
   private var isTaken = [Bool](repeating: false, count: 1 << slotBits)
 
-  /// - Parameter secrets: each by a name, and of `part` bytes at least.
+  /// - Parameter secrets: secrets with their names, of at least `part` bytes each.
   public init(_ secrets: [(name: String, bytes: [UInt8])]) {
     self.secrets = secrets
     for (index, secret) in secrets.enumerated() {
@@ -39,7 +39,8 @@ public struct MemorySearch {
     }
   }
 
-  /// How often a part of a secret is in the memory of a process: by the name of the secret and the kind of memory.
+  /// Number of occurrences of parts of secrets in the memory of a process, by the name of the secret and the kind of
+  /// memory.
   public func occurrences(in process: pid_t) throws -> [String: Int] {
     var found: [String: Int] = [:]
     var searched = 0
@@ -52,12 +53,12 @@ public struct MemorySearch {
     return found
   }
 
-  /// The names of the secrets of which a part is in the bytes, once for each place.
+  /// The names of the secrets of which a part occurs in the bytes, once per occurrence.
   public func places(in bytes: [UInt8]) -> [String] {
     bytes.withUnsafeBytes { bytes in
       var found: [String] = []
       var end = 0
-      // Wherever sixteen bytes lie, eight of them begin at a multiple of eight.
+      // Any sixteen bytes contain eight that begin at a multiple of eight.
       for offset in stride(from: 0, through: bytes.count - Self.word, by: Self.word) {
         let word = bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
         guard word != 0, isTaken[Self.slot(word)], offset >= end, let place = places[word] else { continue }
@@ -112,13 +113,13 @@ public struct MemorySearch {
     return regions
   }
 
-  /// What of it can be read.
+  /// The readable bytes of the range.
   private static func read(_ range: Range<UInt>, of process: pid_t) -> [UInt8] {
     typealias Read =
       @convention(c) (
         pid_t, UnsafePointer<iovec>, UInt, UnsafePointer<iovec>, UInt, UInt
       ) -> Int
-    // Swift's importer does not show it.
+    // Swift's importer does not offer the function.
     guard let symbol = dlsym(nil, "process_vm_readv") else { return [] }
     let read = unsafeBitCast(symbol, to: Read.self)
     return [UInt8](unsafeUninitializedCapacity: range.count) { bytes, count in

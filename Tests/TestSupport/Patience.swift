@@ -1,5 +1,5 @@
-/// How long a test waits for what must come. This ends a test that hangs, and judges no speed: a machine that is ten times
-/// slower than an ordinary one, with other work to do, passes.
+/// The time for which a test waits for an event. It ends a test that hangs, and does not judge speed: a machine ten
+/// times slower than an ordinary one, under load, passes.
 public enum Patience {
   public static let limit = Duration.seconds(120)
 }

@@ -1,7 +1,7 @@
 import Common
 import Foundation
 
-/// A `dbus-daemon` of a test's own, on a socket in a directory of its own. Everybody may do everything there, unless
+/// A private `dbus-daemon` on a socket in a directory of its own. Every user may do everything there, unless
 /// the test says otherwise.
 public final class PrivateBus: Sendable {
   /// For `BusAddress.address`, and for `DBUS_SESSION_BUS_ADDRESS`.
@@ -20,7 +20,7 @@ public final class PrivateBus: Sendable {
     try start()
   }
 
-  /// Changes the end of the configuration file; a bus that runs reads it when its `ReloadConfig` is called.
+  /// Changes the end of the configuration file; a running bus reads it when its `ReloadConfig` is called.
   public func configure(_ configuration: String) throws {
     try Self.configuration(address, configuration)
       .write(to: directory.appendingPathComponent("bus.conf"), atomically: true, encoding: .utf8)
@@ -30,18 +30,18 @@ public final class PrivateBus: Sendable {
     stop()
   }
 
-  /// Ends the bus as a service manager would, and removes its directory.
+  /// Stops the bus as a service manager would, and removes its directory.
   public func stop() {
     daemon.withLock { $0.take() }?.end()
     try? FileManager.default.removeItem(at: directory)
   }
 
-  /// Ends the bus as a crash would. `start` brings it back.
+  /// Kills the bus as in a crash. `start` restarts it.
   public func kill() {
     daemon.withLock { $0.take() }?.end(SIGKILL)
   }
 
-  /// Lets the bus stand still: it takes nothing, until `resume`.
+  /// Suspends the bus until `resume`.
   public func pause() { signal(SIGSTOP) }
 
   public func resume() { signal(SIGCONT) }
@@ -50,10 +50,10 @@ public final class PrivateBus: Sendable {
     daemon.withLock { if let program = $0 { _ = Glibc.kill(program.processID, number) } }
   }
 
-  /// Starts the bus again, at the same address.
+  /// Restarts the bus at the same address.
   public func start() throws {
     var ends: [Int32] = [-1, -1]
-    // Closed on exec from the beginning, so that no program that another test starts meanwhile holds it open.
+    // Close-on-exec from the beginning, so that no child process of another test holds it open.
     let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
     guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw Program.NotStarted(description: "no socket pair") }
     defer { close(ends[0]) }
@@ -64,14 +64,14 @@ public final class PrivateBus: Sendable {
       passing: [9: ends[1], 1: log, 2: log])
     close(ends[1])
     daemon.withLock { $0 = program }
-    // It says its address when it listens, and nothing when it fails.
+    // The bus prints its address when it listens, and nothing when it fails.
     var byte: UInt8 = 0
     guard read(ends[0], &byte, 1) == 1 else {
       throw Program.NotStarted(description: "dbus-daemon does not listen: " + said)
     }
   }
 
-  /// What the bus has said about its own troubles.
+  /// The error output of the bus.
   public var said: String {
     (try? String(contentsOf: directory.appendingPathComponent("log"), encoding: .utf8)) ?? ""
   }

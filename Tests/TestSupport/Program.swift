@@ -1,6 +1,6 @@
 import Glibc
 
-/// A program that a test started, and ends.
+/// A program that a test starts and ends.
 public final class Program: Sendable {
   public struct NotStarted: Error, CustomStringConvertible {
     public let description: String
@@ -10,13 +10,13 @@ public final class Program: Sendable {
 
   /// Starts a program that is found by `$PATH`.
   ///
-  /// - Parameter passing: descriptors to hand on, each under the number that it has there.
+  /// - Parameter passing: descriptors to pass on, by their numbers in the program.
   public init(_ arguments: [String], passing: [Int32: Int32] = [:]) throws {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
     defer { posix_spawn_file_actions_destroy(&actions) }
     for (there, here) in passing { posix_spawn_file_actions_adddup2(&actions, here, there) }
-    // A thread that blocks signals would hand that down, and the program could not be asked to end.
+    // Blocked signals are inherited from the thread, and the program could not be stopped by one.
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }

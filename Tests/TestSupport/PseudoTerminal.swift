@@ -1,13 +1,13 @@
 import Glibc
 import Loop
 
-/// A terminal without a window: a program writes to it, and the test looks at what it shows.
+/// A terminal without a window: a program writes to it, and the test inspects the screen.
 @LoopActor
 public final class PseudoTerminal {
   public private(set) var grid: TerminalGrid
-  /// Why what was written cannot be shown, if it cannot.
+  /// The error that ended the interpretation of the output, if any.
   public private(set) var error: TerminalGrid.NotUnderstood?
-  /// What a program gets as its terminal.
+  /// The program's end of the terminal.
   public let end: Int32
   private let master: Int32
   private let changed = Mailbox<Void>()
@@ -17,7 +17,7 @@ public final class PseudoTerminal {
     grid = TerminalGrid(columns: columns, rows: rows, measure: measure)
     master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
     var lock: CInt = 0
-    // The kernel's own numbers: Glibc's functions of them are not there in Swift.
+    // The kernel's numbers, because Swift does not have Glibc's functions for them.
     let (setLock, getPeer): (UInt, UInt) = (0x4004_5431, 0x5441)
     guard master >= 0, ioctl(master, setLock, &lock) == 0 else {
       throw Program.NotStarted(description: "there is no pseudo terminal")
@@ -36,35 +36,35 @@ public final class PseudoTerminal {
     Glibc.close(master)
   }
 
-  /// Types: the program reads these bytes.
+  /// Types text: the program reads these bytes.
   public func type(_ text: String) {
     let bytes = Array(text.utf8)
     _ = write(master, bytes, bytes.count)
   }
 
-  /// Gives the window another size. A program whose controlling terminal this is not gets its signal from the test.
+  /// Changes the size of the window. A program whose controlling terminal this is not gets its signal from the test.
   public func resize(columns: Int, rows: Int) {
     var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
     _ = ioctl(master, UInt(TIOCSWINSZ), &size)
     grid.resize(columns: columns, rows: rows)
   }
 
-  /// Whether keys are shown and lines collected, as in a shell.
+  /// Whether keys are echoed and lines collected, as in a shell.
   public var isCooked: Bool {
     var settings = termios()
     guard tcgetattr(end, &settings) == 0 else { return false }
     return settings.c_lflag & tcflag_t(ECHO | ICANON | ISIG) == tcflag_t(ECHO | ICANON | ISIG)
   }
 
-  /// What is shown, in one line and without drawings.
+  /// The text of the screen in one line, without drawings.
   public var words: String {
     grid.text.map { String($0.filter { !"█▀▄".contains($0) }) }.joined(separator: " ").split(separator: " ")
       .joined(separator: " ")
   }
 
-  /// Waits until it shows what is wanted.
+  /// Waits until the screen fulfils a condition.
   ///
-  /// - Throws: at once what `isWanted` throws; it is not asked again.
+  /// - Throws: the first error of `isWanted`, at once.
   public func await(_ isWanted: @LoopActor (PseudoTerminal) throws -> Bool) async throws {
     while try !isWanted(self) {
       if let error { throw error }

@@ -3,7 +3,7 @@ import Radio
 import Sharing
 
 extension RadioDriver {
-  /// The driver's radio for one service that has it for itself.
+  /// The driver's radio for a single service.
   @LoopActor
   public func tenant(_ scheduler: any Scheduler, links: Int = 64) -> Tenant {
     var limits = LinkLimits()

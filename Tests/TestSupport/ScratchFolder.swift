@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder on the real disk, closed to others, for as long as this is there.
+/// A private folder on the real disk, which is deleted with this object.
 public final class ScratchFolder: Sendable {
   public let path: String
 
@@ -17,7 +17,7 @@ public final class ScratchFolder: Sendable {
 
   public func path(_ name: String) -> String { "\(path)/\(name)" }
 
-  /// All files in it and below it, by their paths from here, with what is in them.
+  /// The content of all files in the folder and below, by relative path.
   public func files() throws -> [String: [UInt8]] {
     var found: [String: [UInt8]] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: path) {
@@ -30,18 +30,18 @@ public final class ScratchFolder: Sendable {
     return found
   }
 
-  /// The bytes of each file in it and below it, by their paths from here.
+  /// The sizes of all files in the folder and below, by relative path.
   public func sizes() throws -> [String: Int] { try files().mapValues(\.count) }
 
   public func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path(name)))) }
 
-  /// Writes a file of mode 0600 in place of whatever was there.
+  /// Writes a file of mode 0600, replacing the present one.
   public func write(_ bytes: [UInt8], to name: String) throws {
     try Data(bytes).write(to: URL(fileURLWithPath: path(name)))
     try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path(name))
   }
 
-  /// Makes a folder in it, with those above.
+  /// Makes a folder in it, with the folders above.
   public func make(_ name: String) throws {
     try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
   }
@@ -52,7 +52,7 @@ public final class ScratchFolder: Sendable {
     try FileManager.default.attributesOfItem(atPath: path(name))[.posixPermissions] as? Int
   }
 
-  /// Gives a file a second name.
+  /// Makes a hard link to a file.
   public func link(_ name: String, as other: String) throws {
     try FileManager.default.linkItem(atPath: path(name), toPath: path(other))
   }
@@ -65,7 +65,7 @@ public final class ScratchFolder: Sendable {
   public func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: path(name)) }
 }
 
-/// Whether the bytes of `part` are in `whole`, one behind the other.
+/// Whether `whole` contains the bytes of `part` contiguously.
 public func contains(_ whole: [UInt8], _ part: [UInt8]) -> Bool {
   Data(whole).range(of: Data(part)) != nil
 }

@@ -1,9 +1,9 @@
-/// The seeds of the tests that leave things to chance. What fails says with which of them it did.
+/// Seeds of the randomized tests. A failure reports its seed.
 public enum Seeds {
-  /// For nearly all of them.
+  /// For most tests.
   public static let usual: [UInt64] = [1, 2, 3, 4, 5]
-  /// For those that do much with each.
+  /// For tests that do much work per seed.
   public static let few: [UInt64] = [1, 2, 3]
-  /// For those that are all chance.
+  /// For tests that are random throughout.
   public static let many: [UInt64] = Array(1...60)
 }

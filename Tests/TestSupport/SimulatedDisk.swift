@@ -3,8 +3,8 @@ import Crypto
 import Glibc
 import Store
 
-/// A file system in memory that forgets what was not synced when its power is lost, as the worst of real ones may:
-/// a file keeps any mixture of old and new sectors, and of the names that changed any may have changed.
+/// A file system in memory that loses unsynced data when its power is lost, like the worst of real ones:
+/// a file becomes any mixture of old and new sectors, and any of the changed names may have changed.
 public final class SimulatedDisk: FileSystem {
   public enum Operation: String, CaseIterable, Sendable {
     case status, names, open, create, openForOverwriting, rename, unlink, makeDirectory, openDirectory, sync, lock
@@ -19,13 +19,13 @@ public final class SimulatedDisk: FileSystem {
   }
 
   public struct Call: Sendable {
-    /// From 1, since the start or the last restart.
+    /// Number of the call from 1, since the start or the last restart.
     public let number: Int
     public let operation: Operation
     public let name: String
   }
 
-  /// What a loss of power leaves of what was not synced.
+  /// The unsynced data that a power loss leaves.
   public enum Loss: Hashable, Sendable {
     case everything, nothing
     case some(seed: UInt64)
@@ -40,7 +40,7 @@ public final class SimulatedDisk: FileSystem {
 
   // MARK: For tests
 
-  /// Another disk with the same on it, in the same state.
+  /// A copy of the disk in its present state.
   public func copy() -> SimulatedDisk {
     let copy = SimulatedDisk()
     let files = model.withLock { $0 }
@@ -48,16 +48,16 @@ public final class SimulatedDisk: FileSystem {
     return copy
   }
 
-  /// Stops with call `number`, which does not take effect, until `restart`.
+  /// Stops at call `number`, which has no effect, until `restart`.
   public func losePower(at number: Int) { model.withLock { $0.powerEnds = number } }
 
-  /// Lets calls fail: with the error number that `rule` has for them.
+  /// Makes calls fail with the error number that `rule` returns for them.
   public func fail(_ rule: (@Sendable (Call) -> Int32?)?) { model.withLock { $0.rule = rule } }
 
-  /// The power is back; every handle from before is dead, and every lock gone.
+  /// Restores the power; all earlier handles are invalid, and all locks released.
   public func restart(_ loss: Loss) { model.withLock { $0.restart(loss) } }
 
-  /// The time of what is written from now on.
+  /// The modification time of later writes.
   public var clock: Int64 {
     get { model.withLock { $0.clock } }
     set { model.withLock { $0.clock = newValue } }
@@ -83,7 +83,7 @@ public final class SimulatedDisk: FileSystem {
     }
   }
 
-  /// Puts a file there, as another program would.
+  /// Places a file there, as another program would.
   public func place(_ path: String, _ bytes: [UInt8], mode: UInt32 = 0o600) {
     model.withLock { $0.place(path, .init(kind: .file, mode: mode, owner: user, bytes: bytes, synced: bytes)) }
   }
@@ -100,7 +100,7 @@ public final class SimulatedDisk: FileSystem {
     }
   }
 
-  /// Whether any part of the disk, deleted or not, has a piece of these bytes.
+  /// Whether any sector of the disk, deleted or not, has a part of these bytes.
   public func holds(anyOf bytes: [UInt8]) -> Bool {
     let pieces = stride(from: 0, to: bytes.count - 16, by: 16).map { bytes[$0..<$0 + 16] }
     return model.withLock { model in
@@ -261,7 +261,7 @@ final class SimulatedFile: OpenFile {
     try disk.model.withLock { (model) throws(StoreError) in
       var count = bytes.count
       let failure = caughtError { () throws(StoreError) in try model.step(.write, name, life: life) }
-      // Half of it is written before the disk is found to be full.
+      // Half of the bytes are written before the disk is found to be full.
       if failure?.reason == .diskFull { count /= 2 } else if let failure { throw failure }
       let missing = offset + count - model.nodes[node].bytes.count
       if missing > 0 { model.nodes[node].bytes += [UInt8](repeating: 0, count: missing) }
@@ -279,7 +279,7 @@ final class SimulatedFile: OpenFile {
   }
 }
 
-/// The error of a body that throws only one kind, nil if it throws none.
+/// The error of a body with one error type; nil if it throws none.
 public func caughtError(_ body: () throws(StoreError) -> Void) -> StoreError? {
   do throws(StoreError) {
     try body()

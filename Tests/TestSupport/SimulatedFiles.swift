@@ -1,7 +1,7 @@
 import Crypto
 import Store
 
-/// What is on a `SimulatedDisk`: as programs see it, and as it would be after a loss of power.
+/// The content of a `SimulatedDisk`: as programs see it, and as it would be after a power loss.
 public struct SimulatedFiles: Sendable {
   public struct Node: Sendable {
     public var kind: FileStatus.Kind
@@ -12,7 +12,7 @@ public struct SimulatedFiles: Sendable {
     public var synced: [UInt8] = []
     var entries: [String: Int] = [:]
     var syncedEntries: [String: Int] = [:]
-    /// What happened to the entries since they were synced.
+    /// Changes of the entries since they were synced.
     var pending: [Change] = []
     var lock: ObjectIdentifier?
   }
@@ -33,7 +33,7 @@ public struct SimulatedFiles: Sendable {
     }
   }
 
-  /// The first is the root.
+  /// The nodes, the root first.
   var nodes = [Node(kind: .directory, mode: 0o755, owner: 0)]
   var clock: Int64 = 1000
   var life = 0
@@ -42,7 +42,7 @@ public struct SimulatedFiles: Sendable {
   var powerEnds: Int?
   var rule: (@Sendable (SimulatedDisk.Call) -> Int32?)?
 
-  /// Counts a call, and throws if it is not to succeed.
+  /// Counts a call, and throws if it is to fail.
   mutating func step(_ operation: SimulatedDisk.Operation, _ name: String, life: Int? = nil) throws(StoreError) {
     guard life == nil || life == self.life else { throw StoreError(.failed, "a handle from before the restart") }
     calls += 1
@@ -108,7 +108,7 @@ public struct SimulatedFiles: Sendable {
     powerEnds = nil
   }
 
-  /// Any mixture of the sectors that were there, those that were being written, and none.
+  /// A random mixture of the previous sectors, the sectors being written, and empty ones.
   private static func torn(_ old: [UInt8], _ new: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
     guard old != new else { return new }
     let sector = 64

@@ -1,8 +1,8 @@
 import Common
 import Glibc
 
-/// The calls of `fsync` and `fdatasync` by what is linked into the tests, SQLite among it: the definitions below stand before the
-/// C library's. So a test sees that a file was handed to the disk, and can let the disk refuse it.
+/// The calls of `fsync` and `fdatasync` by code that is linked into the tests, such as SQLite: the definitions below
+/// precede the C library's. A test can check that a file was synced, and can make the sync fail.
 public enum SyncCalls {
   private struct Watch: Sendable {
     var paths: [String] = []
@@ -12,11 +12,12 @@ public enum SyncCalls {
 
   private static let watches = Locked<[pthread_t: Watch]>([:])
 
-  /// Runs `body`, and returns what this thread synced meanwhile: the path of each descriptor at the time of its call.
+  /// Runs `body`, and returns the files that this thread synced meanwhile: the path of each descriptor at the time of
+  /// its call.
   ///
   /// - Parameters:
   ///   - includingData: whether `fdatasync` counts as well, which SQLite calls.
-  ///   - refusing: the error number with which a call for this path fails; nil lets the call through.
+  ///   - refusing: the error number with which a call for this path fails; nil for success.
   public static func during(
     includingData seesData: Bool = false, refusing: @escaping @Sendable (String) -> Int32? = { _ in nil },
     _ body: () throws -> Void
@@ -28,7 +29,7 @@ public enum SyncCalls {
     return watches.withLock { $0[thread]?.paths ?? [] }
   }
 
-  /// - Returns: the error number with which the call is to fail.
+  /// - Returns: the error number with which the call must fail.
   fileprivate static func called(_ descriptor: Int32, isData: Bool = false) -> Int32? {
     let thread = pthread_self()
     guard let watch = watches.withLock({ $0[thread] }), watch.seesData || !isData else { return nil }
@@ -48,7 +49,7 @@ public enum SyncCalls {
 private typealias Sync = @Sendable @convention(c) (Int32) -> Int32
 
 private func systemCall(_ name: String) -> Sync {
-  // RTLD_NEXT: the definition behind this one.
+  // RTLD_NEXT: the next definition after this one.
   guard let symbol = dlsym(UnsafeMutableRawPointer(bitPattern: -1), name) else {
     preconditionFailure("the C library has no \(name)")
   }

@@ -1,19 +1,19 @@
 import Common
 import Foundation
 
-/// What the files of a folder have on a disk that keeps nothing but what was synced: each file as it was at its last `fsync` or
+/// The files of a folder on a disk that stores synced data alone: each file as it was at its last `fsync` or
 /// `fdatasync`.
 public final class SyncedFiles: Sendable {
   private let folder: String
   private let files = Locked<[String: [UInt8]]>([:])
   private let entries = Locked<Set<String>>([])
 
-  /// - Parameter folder: without the folders in it.
+  /// - Parameter folder: its path; folders in it are ignored.
   public init(_ folder: String) { self.folder = folder }
 
-  /// Does `body`, and notes what is synced by it.
+  /// Runs `body`, and records the synced content.
   ///
-  /// - Parameter meanwhile: called at each sync, before the disk has it.
+  /// - Parameter meanwhile: called at each sync, before it takes effect.
   public func during(meanwhile: @escaping @Sendable () -> Void = {}, _ body: () throws -> Void) rethrows {
     _ = try SyncCalls.during(
       includingData: true,
@@ -28,16 +28,16 @@ public final class SyncedFiles: Sendable {
       }, body)
   }
 
-  /// The names that the folder had when it was synced last.
+  /// The names in the folder at its last sync.
   public var syncedNames: Set<String> { entries.withLock { $0 } }
 
-  /// Each file by its name, as the disk has it; what was removed is gone.
+  /// The files on the disk by name, without removed ones.
   public var content: [String: [UInt8]] {
     let present = written
     return files.withLock { $0.filter { present[$0.key] != nil } }
   }
 
-  /// Each file by its name, as the processes see it.
+  /// The files by name, as processes see them.
   public var written: [String: [UInt8]] {
     var found: [String: [UInt8]] = [:]
     for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {

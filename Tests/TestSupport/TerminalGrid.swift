@@ -1,4 +1,5 @@
-/// What a terminal shows of what was written to it. It knows the few sequences that the tool writes; another one is an error.
+/// The screen of a terminal after some output. It knows the few sequences that the tool writes; any other is an
+/// error.
 public struct TerminalGrid {
   public struct NotUnderstood: Error {
     public let sequence: String
@@ -6,7 +7,7 @@ public struct TerminalGrid {
 
   private struct Cell {
     var character: Character = " "
-    /// From black, 0, to white.
+    /// Grey level from black, 0, to white.
     var ink: UInt8 = Self.light
     var paper: UInt8 = Self.dark
 
@@ -20,22 +21,22 @@ public struct TerminalGrid {
   public private(set) var column = 0
   public private(set) var row = 0
   public private(set) var isCursorShown = true
-  /// Whether a program asked to be told what was pasted.
+  /// Whether a program has enabled bracketed paste.
   public private(set) var takesPastes = false
-  /// What a program that has the whole terminal will give back; nil where there is no such program.
+  /// The screen that a full-screen program will restore; nil without such a program.
   private var behind: [[Cell]]?
   private let measure: Measure
   /// The rows that scroll.
   private var region: ClosedRange<Int>
   private var saved = (0, 0)
   private var last: Character = " "
-  /// The second half of a wide character.
+  /// Placeholder for the second half of a wide character.
   private static let rest: Character = "\0"
   private var pen = Cell()
-  /// Bytes of a character or sequence of which the rest is still to come.
+  /// Bytes of an incomplete character or sequence.
   private var pending: [UInt8] = []
 
-  /// A dark terminal, with nothing on it.
+  /// A dark, empty terminal.
   public init(columns: Int, rows: Int, measure: Measure = .clusters) {
     self.columns = columns
     self.rows = rows
@@ -44,22 +45,22 @@ public struct TerminalGrid {
     cells = Array(repeating: Array(repeating: Cell(), count: columns), count: rows)
   }
 
-  /// The text, a string for each row, without the blanks at its end.
+  /// The text, one string per row, without trailing blanks.
   public var text: [String] {
     cells.map { row in
       String(String(row.map(\.character).filter { $0 != Self.rest }).reversed().drop { $0 == " " }.reversed())
     }
   }
 
-  /// Whether a program has the whole terminal.
+  /// Whether a full-screen program is running.
   public var isTaken: Bool { behind != nil }
 
-  /// The column in which a character stands in a row.
+  /// The column of a character in a row.
   public func column(of character: Character, row: Int) -> Int? {
     cells[row].firstIndex { $0.character == character }
   }
 
-  /// Another size: what has no room is lost.
+  /// Changes the size; rows and columns that do not fit are lost.
   public mutating func resize(columns: Int, rows: Int) {
     func fitted(_ cells: [[Cell]]) -> [[Cell]] {
       let wide = cells.map { Array($0.prefix(columns)) + Array(repeating: Cell(), count: max(0, columns - $0.count)) }
@@ -73,10 +74,10 @@ public struct TerminalGrid {
     region = 0...rows - 1
   }
 
-  /// - Parameter bytes: UTF-8; what is cut in the middle goes on with the next.
+  /// - Parameter bytes: UTF-8; an incomplete character or sequence continues with the next call.
   public mutating func write(_ bytes: [UInt8]) throws(NotUnderstood) {
     let all = pending + bytes
-    // A character or sequence that is not yet whole stays behind.
+    // An incomplete character or sequence is left for the next call.
     let whole = Self.whole(all)
     pending = Array(all[whole...])
     try write(String(decoding: all[..<whole], as: UTF8.self))
@@ -86,7 +87,7 @@ public struct TerminalGrid {
     var rest = Substring(text)
     while let character = rest.popFirst() {
       switch character {
-      // A program that has the whole terminal sends line ends as the terminal has them.
+      // A full-screen program sends line feeds without implied carriage returns.
       case "\n" where isTaken: lineFeed()
       case "\n", "\r\n": newLine()
       case "\u{8}": column = max(0, column - 1)
@@ -112,7 +113,8 @@ public struct TerminalGrid {
 
   // MARK: Characters
 
-  /// Terminals do not agree on characters of several scalars: the older ones measure each scalar, the newer ones the whole.
+  /// Terminals disagree on characters of several scalars: the older ones measure each scalar, the newer ones the
+  /// whole.
   public enum Measure: Sendable, CaseIterable {
     case scalars, clusters
   }
@@ -149,7 +151,7 @@ public struct TerminalGrid {
     last = character
   }
 
-  /// Half of a wide character is none.
+  /// Clears a column; the other half of a wide character is cleared, too.
   private mutating func clear(_ column: Int) {
     if cells[row][column].character == Self.rest, column > 0 { cells[row][column - 1].character = " " }
     if column + 1 < columns, cells[row][column + 1].character == Self.rest { cells[row][column + 1].character = " " }
@@ -196,7 +198,7 @@ public struct TerminalGrid {
   private mutating func obey(_ rest: inout Substring) throws(NotUnderstood) {
     switch rest.popFirst() {
     case "[": break
-    // The character set is always the one; the keys are none of the grid's business.
+    // The character set is always ASCII; keypad modes do not affect the grid.
     case "(" where rest.first == "B":
       rest = rest.dropFirst()
       return
@@ -273,13 +275,13 @@ public struct TerminalGrid {
     case "?25l": isCursorShown = false
     case "?2004h": takesPastes = true
     case "?2004l": takesPastes = false
-    // Keys, insertion, blinking, the window's title, and lines that go on.
+    // Modes of keys, insertion, blinking, the window's title, and line wrapping.
     case "?1h", "?1l", "4l", "?12l", "?12h", "22;0;0t", "23;0;0t", "?7h", "?7l", "?1034h", "?1034l": break
     default: throw NotUnderstood(sequence: String(sequence))
     }
   }
 
-  /// Colours beside black and white, and weights, are not kept.
+  /// Applies black and white; other colours and weights are ignored.
   private mutating func paint(_ sequence: Substring) throws(NotUnderstood) {
     let numbers = sequence.split(separator: ";").compactMap { Int($0) }
     switch numbers {
@@ -301,7 +303,7 @@ public struct TerminalGrid {
     for column in columns.lowerBound..<max(columns.lowerBound, self.columns) { cells[row][column] = Cell() }
   }
 
-  /// The picture in grey, as a camera sees it: a PGM file, four by eight points to a cell.
+  /// The screen in grey, as a camera sees it: a PGM file, four by eight points per cell.
   public var picture: [UInt8] {
     let (width, height) = (4, 8)
     var bytes = Array("P5 \(columns * width) \(rows * height) 255\n".utf8)
@@ -316,7 +318,7 @@ public struct TerminalGrid {
     return bytes
   }
 
-  /// Letters are left out: they are no modules.
+  /// Letters are left out, because they are not modules of a QR code.
   private static func isInk(_ character: Character, _ isUpper: Bool) -> Bool {
     switch character {
     case "█": true

@@ -4,11 +4,11 @@ import Loop
 
 @testable import Tool
 
-/// A command of the tool that ran in this process, with what it wrote to standard output.
+/// A command of the tool that ran in this process, with its standard output.
 public struct ToolCall: Equatable, Sendable {
   public let code: ExitCode
   public let output: String
-  /// What it would have complained of; nil where it did not fail.
+  /// The error output that it would have had; nil on success.
   public let failure: String?
 
   public init(_ code: ExitCode, _ output: String, _ failure: String? = nil) {
@@ -18,8 +18,8 @@ public struct ToolCall: Equatable, Sendable {
   }
 
   /// - Parameters:
-  ///   - part: what has the command.
-  ///   - input: what stands on standard input.
+  ///   - part: the part of the tool that has the command.
+  ///   - input: the content of standard input.
   @LoopActor
   public static func run(_ part: ToolPart, _ words: [String], input: String = "") async -> ToolCall {
     let line: ParsedCommand
@@ -39,7 +39,7 @@ public struct ToolCall: Equatable, Sendable {
   }
 }
 
-/// Standard input and output of this process, which are files for a while. What runs tests writes to standard error.
+/// Replaces standard input and output of this process by files for a while. The test runner writes to standard error.
 private final class Redirection {
   private let files: [UnsafeMutablePointer<FILE>]
   private let before: [Int32]
@@ -63,7 +63,7 @@ private final class Redirection {
     return Self.text(files[1])
   }
 
-  /// What the file has; it is read from its beginning, and goes on at its end.
+  /// The content of the file; it is read from its beginning, and written on at its end.
   private static func text(_ file: UnsafeMutablePointer<FILE>) -> String {
     let descriptor = fileno(file)
     var bytes = [UInt8](repeating: 0, count: Int(lseek(descriptor, 0, SEEK_END)))

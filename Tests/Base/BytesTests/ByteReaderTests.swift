@@ -3,7 +3,7 @@ import Testing
 
 @Suite("ByteReader and ByteWriter")
 struct ByteReaderTests {
-  /// One number, its bytes, and the way to read and to write it.
+  /// A number, its encoding, and the methods that read and write it.
   struct Number: Sendable, CustomTestStringConvertible {
     let name: String
     let value: UInt64
@@ -48,7 +48,7 @@ struct ByteReaderTests {
     return rows
   }()
 
-  @Test("A number and its bytes are the same in both directions", arguments: numbers)
+  @Test("A number is decoded from its bytes and encoded to them", arguments: numbers)
   func bothDirections(_ number: Number) throws {
     var reader = ByteReader(number.bytes)
     #expect(try number.read(&reader) == number.value)
@@ -58,7 +58,7 @@ struct ByteReaderTests {
     #expect(writer.bytes == number.bytes)
   }
 
-  @Test("A number cut short says how many bytes it needs and moves nothing", arguments: numbers)
+  @Test("A truncated number throws with the bytes needed and does not advance", arguments: numbers)
   func cutShort(_ number: Number) {
     for available in 0..<number.bytes.count {
       let padded = [0xAA] + number.bytes.prefix(available)
@@ -70,7 +70,7 @@ struct ByteReaderTests {
     }
   }
 
-  @Test("A number is read from where the slice starts, at any offset")
+  @Test("A number is read at any offset of a slice")
   func offsets() throws {
     let bytes: [UInt8] = [9, 9, 9, 1, 2, 3, 4, 9]
     for start in 0...3 {
@@ -81,7 +81,7 @@ struct ByteReaderTests {
     }
   }
 
-  @Test("Bytes are taken up to the last one, and not one more")
+  @Test("`bytes` reads up to the last byte and throws beyond it")
   func edges() throws {
     var reader = ByteReader([1, 2, 3])
     #expect(try reader.bytes(0).isEmpty)
@@ -95,7 +95,7 @@ struct ByteReaderTests {
     #expect(throws: WireError.truncated(needed: 1, available: 0)) { try reader.bytes(1) }
   }
 
-  @Test("The rest is what is left, once")
+  @Test("`rest` returns the remaining bytes once")
   func rest() throws {
     var reader = ByteReader([1, 2, 3])
     _ = try reader.u8()
@@ -104,7 +104,7 @@ struct ByteReaderTests {
     #expect(reader.remaining == 0)
   }
 
-  @Test("Bytes behind the last field are refused with their number")
+  @Test("`finish` throws with the number of trailing bytes")
   func trailing() throws {
     var reader = ByteReader([1, 2, 3])
     _ = try reader.u8()
@@ -113,7 +113,7 @@ struct ByteReaderTests {
     try reader.finish()
   }
 
-  @Test("A length prefix counts what the body wrote, also when nested")
+  @Test("A length prefix counts the bytes of its body, also when nested")
   func lengthPrefix() throws {
     var writer = ByteWriter(capacity: 16)
     writer.u8(0xEE)
@@ -126,7 +126,7 @@ struct ByteReaderTests {
     #expect(writer.bytes == [0xEE, 0, 6, 1, 2, 3, 3, 4, 5])
   }
 
-  @Test("A body of 255 bytes fits a one-byte prefix; one of 256 is refused and leaves nothing")
+  @Test("A body of 255 bytes fits a one-byte prefix; one of 256 is refused and writes nothing")
   func lengthPrefixLimit() throws {
     var writer = ByteWriter()
     try writer.lengthPrefixed(UInt8.self, field: "name") { $0.append([UInt8](repeating: 7, count: 255)) }
@@ -138,7 +138,7 @@ struct ByteReaderTests {
     #expect(writer.bytes.count == 256)
   }
 
-  @Test("An error names the field, the limit and the counts")
+  @Test("An error's description names the field, limit and counts")
   func descriptions() {
     #expect("\(WireError.truncated(needed: 4, available: 1))" == "truncated: 4 bytes needed, 1 available")
     #expect("\(WireError.badValue("type"))" == "bad value in type")

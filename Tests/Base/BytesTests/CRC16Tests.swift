@@ -4,7 +4,7 @@ import Testing
 
 @Suite("CRC-16/KERMIT")
 struct CRC16Tests {
-  /// The checksum bit by bit, as the catalogue of CRCs defines it.
+  /// The checksum, computed bit by bit as in the catalogue of CRCs.
   static func slow(_ bytes: some Collection<UInt8>) -> UInt16 {
     bytes.reduce(0) { crc, byte in
       var crc = crc ^ UInt16(byte)
@@ -18,13 +18,13 @@ struct CRC16Tests {
     #expect(CRC16.kermit("123456789".utf8) == 0x2189)
   }
 
-  @Test("No bytes have the checksum 0, and zeros keep it")
+  @Test("Empty input and zeros have the checksum 0")
   func zeros() {
     #expect(CRC16.kermit([UInt8]()) == 0)
     #expect(CRC16.kermit([UInt8](repeating: 0, count: 100)) == 0)
   }
 
-  @Test("Every length at every alignment agrees with the definition")
+  @Test("The checksum equals the bitwise definition for every length and alignment")
   func lengths() {
     let bytes = (0..<96).map { UInt8(truncatingIfNeeded: $0 &* 151 &+ 7) }
     for start in 0..<9 {
@@ -57,7 +57,7 @@ struct CRC16Tests {
     let crc: [Row]
   }
 
-  @Test("The Tuvali vectors agree")
+  @Test("The checksum equals the Tuvali vectors")
   func tuvali() throws {
     let rows = try JSONDecoder().decode(Vectors.self, from: Data(contentsOf: Self.vectors)).crc
     #expect(!rows.isEmpty)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("PercentEncoding")
 struct PercentEncodingTests {
-  @Test("Text is encoded but for unreserved characters, and decoded to itself")
+  @Test("All but unreserved characters are encoded, and decoding restores the text")
   func roundTrip() {
     for (text, encoded) in [
       ("", ""), ("aZ09-._~", "aZ09-._~"), ("a b+c", "a%20b%2Bc"), ("é%&=", "%C3%A9%25%26%3D"), ("\u{0}", "%00"),
@@ -13,7 +13,7 @@ struct PercentEncodingTests {
     }
   }
 
-  @Test("What was not encoded is decoded as it is, digits of either case are, and what is broken is not")
+  @Test("Unencoded characters and digits of either case are decoded; a broken sequence is refused")
   func decoding() {
     func decode(_ text: String) -> String? { PercentEncoding.decode(Array(text.utf8)[...]) }
     #expect(decode("a b+c") == "a b+c")

@@ -16,7 +16,7 @@ struct TLVTests {
     ),
   ]
 
-  @Test("A record and its bytes are the same in both directions", arguments: table.indices)
+  @Test("A record is decoded from its bytes and encoded to them", arguments: table.indices)
   func bothDirections(_ row: Int) throws {
     let (length, record, bytes) = Self.table[row]
     var reader = ByteReader(bytes)
@@ -27,7 +27,7 @@ struct TLVTests {
     #expect(writer.bytes == bytes)
   }
 
-  @Test("A record cut anywhere is truncated", arguments: table.indices.dropLast())
+  @Test("A record truncated at any byte is refused", arguments: table.indices.dropLast())
   func cut(_ row: Int) {
     let (length, _, bytes) = Self.table[row]
     for count in 0..<bytes.count {
@@ -36,7 +36,7 @@ struct TLVTests {
     }
   }
 
-  @Test("A value at the limit is read and one past it is refused before its bytes are looked for")
+  @Test("A value at the limit is read; one byte more is refused before its bytes are read")
   func limit() throws {
     var reader = ByteReader([5, 4, 1, 2, 3, 4])
     #expect(try TLV(reading: &reader, length: .u8, limit: 4).value.count == 4)
@@ -46,7 +46,7 @@ struct TLVTests {
     }
   }
 
-  @Test("A value too long for its length field is refused and nothing is written")
+  @Test("A value too long for its length field is refused, and nothing is written")
   func tooLongToWrite() {
     var writer = ByteWriter()
     #expect(throws: WireError.tooLong(field: "TLV 1", limit: 255)) {
@@ -58,7 +58,7 @@ struct TLVTests {
     #expect(writer.bytes.isEmpty)
   }
 
-  @Test("A payload of records is read in order, up to the count allowed")
+  @Test("Records are read in order, up to the maximum count")
   func list() throws {
     let bytes: [UInt8] = [1, 1, 0xAA, 2, 0, 1, 1, 0xBB]
     let records = try TLV.all(in: bytes[...], length: .u8, limit: 1, maximumCount: 3)

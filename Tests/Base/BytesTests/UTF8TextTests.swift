@@ -1,9 +1,9 @@
 import Bytes
 import Testing
 
-@Suite("Text that is still bytes")
+@Suite("UTF-8 validation of bytes")
 struct UTF8TextTests {
-  @Test("A character is UTF-8 wherever it stands in a text")
+  @Test("Every character is valid at any position of a text")
   func characters() {
     let far = Array(stride(from: UInt32(0x1000), through: 0x10FFFF, by: 61))
     let values: [UInt32] = Array(0..<0x1000) + far + [0x10FFFF]
@@ -15,7 +15,7 @@ struct UTF8TextTests {
     }
   }
 
-  @Test("Of one and two bytes, and of three and four at their bounds, what Swift takes is taken, and nothing else")
+  @Test("For one and two bytes, and at the bounds of three and four, validity equals Swift's")
   func exhaustive() {
     var wrong = 0
     func compare(_ bytes: [UInt8]) {
@@ -36,10 +36,10 @@ struct UTF8TextTests {
     #expect(wrong == 0)
   }
 
-  /// Bytes on both sides of each bound that UTF-8 has.
+  /// Bytes on both sides of each boundary in the definition of UTF-8.
   private static let bounds: [UInt8] = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xFF]
 
-  @Test("A text that is cut within a character, or has a wrong byte anywhere, is refused")
+  @Test("A text truncated within a character, or with a wrong byte, is invalid")
   func broken() {
     let text = Array("Grüße, 東京, 🎫 und noch etwas".utf8)
     for count in 0...text.count {
@@ -53,7 +53,7 @@ struct UTF8TextTests {
     }
   }
 
-  @Test("A text that is cut within a character has all before that character")
+  @Test("`wholeCharacters` returns all characters before a truncated one")
   func cut() {
     let text = "Grüße, 東京, 🎫 und é"
     let bytes = Array(text.utf8)
@@ -69,7 +69,7 @@ struct UTF8TextTests {
   }
 
   @Test(
-    "What begins no character is no character that is cut off",
+    "A sequence that begins no character is not treated as truncated",
     arguments: [
       [0xF0, 0x28], [0xF0, 0x9F, 0x28], [0xE0, 0x80], [0xED, 0xA0], [0xC0], [0xF5], [0xF4, 0x90], [0x80],
     ])

@@ -1,9 +1,9 @@
 import Common
 import Testing
 
-@Suite("A queue gives back what it was given, in that order")
+@Suite("Fifo")
 struct FifoTests {
-  @Test("However much goes through it, nothing is lost, doubled or overtaken")
+  @Test("Elements come out once each and in order")
   func order() {
     var queue = Fifo<Int>()
     var (put, taken) = (0, 0)
@@ -28,7 +28,7 @@ struct FifoTests {
     #expect(queue.isEmpty && queue.first == nil)
   }
 
-  @Test("What is thrown away does not come back")
+  @Test("Removed elements do not come out")
   func emptied() {
     var queue = Fifo<Int>()
     queue.append(1)

@@ -9,7 +9,7 @@ struct InstantTests {
   static let longestBack = Duration(secondsComponent: .min, attosecondsComponent: 0)
 
   @Test(
-    "A later instant is reckoned in nanoseconds and stays at either end of time rather than overflow",
+    "`advanced` adds nanoseconds and is clamped at both ends of time",
     arguments: [
       (.zero, .zero, .zero),
       (.zero, .seconds(1), Instant(nanoseconds: 1_000_000_000)),
@@ -29,7 +29,7 @@ struct InstantTests {
   }
 
   @Test(
-    "The way from one instant to another is their difference, cut to 292 years",
+    "`duration` is the difference of two instants, clamped to 292 years",
     arguments: [
       (.zero, .zero, .zero),
       (.zero, Instant(nanoseconds: 3), .nanoseconds(3)),
@@ -44,7 +44,7 @@ struct InstantTests {
     #expect(from.duration(to: to) == duration)
   }
 
-  @Test("There and back again is where it began, unless time ended on the way")
+  @Test("Advancing by the duration to an instant gives that instant")
   func roundTrip() {
     for nanoseconds in [0, 1, -1, 999_999_999, 1_000_000_000, -1_000_000_001, 1 << 62] as [Int64] {
       let instant = Instant(nanoseconds: nanoseconds)
@@ -53,7 +53,7 @@ struct InstantTests {
   }
 
   @Test(
-    "A duration in whole nanoseconds drops what is smaller and is cut to 64 bits",
+    "`wholeNanoseconds` drops fractions and is clamped to 64 bits",
     arguments: [
       (.zero, 0), (.nanoseconds(1), 1), (.nanoseconds(-1), -1),
       (Duration(secondsComponent: 0, attosecondsComponent: 999_999_999), 0),
@@ -71,7 +71,7 @@ struct InstantTests {
     #expect(duration.wholeNanoseconds == nanoseconds)
   }
 
-  @Test("Instants are ordered as their nanoseconds are")
+  @Test("Instants are ordered by their nanoseconds")
   func order() {
     let instants = [Self.start, Instant(nanoseconds: -1), .zero, Instant(nanoseconds: 1), Self.end]
     #expect(instants.reversed().sorted() == instants)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("LinkID")
 struct LinkIDTests {
-  @Test("A link is its number and shows it")
+  @Test("A link ID equals its number and prints it")
   func number() {
     #expect(LinkID(7) == LinkID(7))
     #expect(LinkID(7) != LinkID(8))

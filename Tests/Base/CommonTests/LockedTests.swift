@@ -6,7 +6,7 @@ import Testing
     let number: Int
   }
 
-  @Test("No change by one of many threads is lost")
+  @Test("8,000 increments by eight tasks are all counted")
   func manyThreads() async {
     let count = Locked(0)
     await withTaskGroup(of: Void.self) { group in
@@ -17,14 +17,14 @@ import Testing
     #expect(count.withLock { $0 } == 8000)
   }
 
-  @Test("What the body returns comes back, and what it changed stays")
+  @Test("`withLock` returns the result of its body and stores the change")
   func resultAndChange() {
     let words = Locked(["a"])
     #expect(words.withLock { $0.removeLast() } == "a")
     #expect(words.withLock { $0 }.isEmpty)
   }
 
-  @Test("An error keeps its type, leaves the value as it was left, and gives the lock back")
+  @Test("An error keeps its type, and the lock is released")
   func error() {
     let number = Locked(1)
     do throws(Odd) {
@@ -39,7 +39,7 @@ import Testing
     #expect(number.withLock { $0 } == 3)
   }
 
-  @Test("What is locked goes when its lock goes")
+  @Test("The value is released with its lock")
   func freed() {
     final class Guest: Sendable {}
     weak var guest: Guest?

@@ -1,9 +1,9 @@
 import Common
 import Testing
 
-@Suite("Text that is fit to be shown")
+@Suite("Printable text")
 struct PrintableTextTests {
-  @Test("What has a picture, and what joins it, is shown as it came")
+  @Test("Visible characters and their joiners are shown unchanged")
   func shown() {
     for text in [
       "שלום (שלום)", "می\u{200C}خواهم", "👨\u{200D}👩\u{200D}👧", "❤\u{FE0F}", "1\u{FE0F}\u{20E3}",
@@ -15,7 +15,7 @@ struct PrintableTextTests {
     }
   }
 
-  @Test("Marks without a picture are left out, and no U+FFFD stands for them")
+  @Test("Invisible marks are removed without a U+FFFD")
   func dropped() {
     for (text, shown) in [
       ("Donau\u{AD}dampf\u{AD}schiff", "Donaudampfschiff"), ("a\u{200E}b\u{200F}c\u{061C}", "abc"),
@@ -27,7 +27,7 @@ struct PrintableTextTests {
     }
   }
 
-  @Test("What a terminal obeys, what turns the direction of reading and what nobody knows is one U+FFFD for each run")
+  @Test("Each run of control, direction and unassigned characters becomes one U+FFFD")
   func replaced() {
     for (text, shown) in [
       ("a\u{1B}[2J", "a\u{FFFD}[2J"), ("\u{202E}abc\u{202C}", "\u{FFFD}abc\u{FFFD}"), ("a\r\n\u{2028}b", "a\u{FFFD}b"),
@@ -40,7 +40,7 @@ struct PrintableTextTests {
     }
   }
 
-  @Test("No more is read than is shown")
+  @Test("A text is cut at the limit, and no more of it is processed")
   func limit() {
     #expect(PrintableText.clean("abcdef", limit: 3) == "abc…")
     #expect(PrintableText.clean("abc", limit: 3) == "abc")

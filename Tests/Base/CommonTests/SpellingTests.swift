@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct SpellingTests {
   @Test(
-    "What was meant is guessed from a slip or two, and not from a different word",
+    "A word with one or two slips is matched, a different word is not",
     arguments: [
       ("Nmae", "Name"), ("name", "Name"), ("IdleTimout", "IdleTimeout"), ("Dialect", "Dialects"), ("Enable", "Enabled"),
       ("Colour", nil), ("", nil), (String(repeating: "Name", count: 1000), nil),

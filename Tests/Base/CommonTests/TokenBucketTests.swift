@@ -1,7 +1,7 @@
 import Common
 import Testing
 
-@Suite("Limits of so many a second")
+@Suite("TokenBucket")
 struct TokenBucketTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
@@ -9,7 +9,7 @@ struct TokenBucketTests {
     (0..<tries).count { _ in bucket.take(at: moment(milliseconds)) }
   }
 
-  @Test("So many are allowed at one moment, and as many again a period later")
+  @Test("A bucket of 10 allows 10 at once and 10 again after its period")
   func evenly() {
     var bucket = TokenBucket(10, each: .seconds(30))
     let first = taken(&bucket, 20, at: 0)
@@ -19,7 +19,7 @@ struct TokenBucketTests {
     #expect([first, early, third, whole] == [10, 0, 2, 10])
   }
 
-  @Test("A reserve is left to those who may use it")
+  @Test("With a reserve of 3, ordinary takes get 7 of 10 tokens and privileged ones the rest")
   func reserve() {
     var bucket = TokenBucket(10)
     let others = (0..<20).count { _ in bucket.take(at: moment(0), reserve: 3) }

@@ -1,14 +1,14 @@
 import Compression
 import Testing
 
-@Suite("Deflate with an effort, and to a size")
+@Suite("DeflateEffort and exact sizes")
 struct DeflateEffortTests {
   static let text = Array(
     String(repeating: "the relay on the roof is up again, battery at 81 percent. ", count: 20).utf8)
 
-  @Test("Level, window and memory each change the stream, and each stream inflates to its bytes")
+  @Test("Level, window and memory each change the stream, and each stream inflates to the input")
   func efforts() throws {
-    // Far repetitions, which a small window does not reach.
+    // Distant repetitions, beyond the reach of a small window.
     let bytes = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 3) } + Self.text
     let all = bytes + bytes
     let efforts = [
@@ -22,7 +22,7 @@ struct DeflateEffortTests {
     #expect(streams[1].count > all.count)
   }
 
-  @Test("Numbers outside of zlib's ranges are brought inside")
+  @Test("Values outside zlib's ranges are clamped")
   func ranges() throws {
     #expect(
       DeflateEffort(level: 99, windowBits: 99, memoryLevel: 99)
@@ -37,7 +37,7 @@ struct DeflateEffortTests {
     }
   }
 
-  @Test("A stream inflates to exactly its size and to no other", arguments: [true, false])
+  @Test("A stream inflates only with its exact size", arguments: [true, false])
   func sizes(isRaw: Bool) throws {
     func decompress(_ stream: [UInt8], exactly count: Int) throws(CompressionError) -> [UInt8] {
       isRaw ? try RawDeflate.decompress(stream, exactly: count) : try ZlibDeflate.decompress(stream, exactly: count)
@@ -57,7 +57,7 @@ struct DeflateEffortTests {
     }
   }
 
-  @Test("The zlib format has a header and a checksum, and neither is passed over")
+  @Test("The zlib header and checksum are verified")
   func zlibFormat() throws {
     let stream = try ZlibDeflate.compress(Self.text)
     #expect(stream.starts(with: [0x78, 0x9C]))

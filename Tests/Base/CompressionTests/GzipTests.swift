@@ -5,14 +5,14 @@ import Testing
 struct GzipTests {
   static let hello = Array("hello".utf8)
 
-  /// The same five bytes in members of other makers.
+  /// Five bytes as gzip members of several encoders.
   static let members: [[UInt8]] = [
-    // As zlib writes it.
+    // The member as zlib writes it.
     [
       0x1F, 0x8B, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x86, 0xA6,
       0x10, 0x36, 0x05, 0x00, 0x00, 0x00,
     ],
-    // With a time, an extra field, a name, a comment and a checksum of the header; other operating system.
+    // With a time, an extra field, a name, a comment and a header checksum; another operating system.
     [
       0x1F, 0x8B, 0x08, 0x1E, 0x00, 0x10, 0x5E, 0x5F, 0x00, 0xFF, 0x04, 0x00, 0x41, 0x42, 0x00, 0x00, 0x61, 0x2E, 0x74,
       0x78, 0x74, 0x00, 0x6E, 0x6F, 0x74, 0x65, 0x00, 0xDC, 0x04, 0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x86, 0xA6,
@@ -25,25 +25,25 @@ struct GzipTests {
     ],
   ]
 
-  @Test("A member of any maker inflates to its bytes", arguments: members)
+  @Test("Members of several encoders inflate to their content", arguments: members)
   func inflates(_ member: [UInt8]) throws {
     #expect(try Gzip.decompress(member, limit: 5) == Self.hello)
     #expect(try Gzip.decompress(([0] + member)[1...], limit: .max) == Self.hello)
   }
 
-  @Test("Our member is the one without name or time")
+  @Test("A compressed member has no name or time")
   func ours() throws {
     #expect(try Gzip.compress(Self.hello) == Self.members[0])
   }
 
-  @Test("A member cut anywhere is truncated", arguments: members)
+  @Test("A member truncated at any byte throws `truncated`", arguments: members)
   func truncated(_ member: [UInt8]) {
     for count in 0..<member.count {
       #expect(throws: CompressionError.truncated) { try Gzip.decompress(member.prefix(count), limit: 100) }
     }
   }
 
-  @Test("A member with any one bit altered is refused or still holds the same bytes", arguments: members)
+  @Test("A member with one changed bit is refused or inflates to the same bytes", arguments: members)
   func altered(_ member: [UInt8]) {
     for bit in 0..<member.count * 8 {
       var altered = member
@@ -53,14 +53,14 @@ struct GzipTests {
     }
   }
 
-  @Test("What stands behind the member is refused with its size, a second member too")
+  @Test("Bytes behind the member, also a second member, are refused with their count")
   func trailing() {
     let member = Self.members[0]
     #expect(throws: CompressionError.trailing(1)) { try Gzip.decompress(member + [0], limit: 5) }
     #expect(throws: CompressionError.trailing(member.count)) { try Gzip.decompress(member + member, limit: 5) }
   }
 
-  @Test("A limit of exactly the size is kept and one below it is broken")
+  @Test("A limit equal to the size is accepted, a smaller one is refused")
   func limit() throws {
     let member = Self.members[0]
     #expect(try Gzip.decompress(member, limit: 5) == Self.hello)
@@ -72,9 +72,10 @@ struct GzipTests {
     #expect(try Gzip.decompress(Gzip.compress([UInt8]()), limit: 0).isEmpty)
   }
 
-  /// The room for output is twice the member at first, then doubles: the 89 bytes of a member of 65,536 sevens have one of 178.
+  /// The output buffer has twice the size of the member at first, then doubles: the 89 bytes of a member of 65,536
+  /// sevens need 178 first.
   @Test(
-    "The limit holds on both sides of each room for output",
+    "The limit is exact around each buffer size",
     arguments: [127, 128, 129, 178, 355, 356, 357, 45_567, 45_568, 45_569, 65535, 65536, 65537, 131_072, 131_073])
   func limitAtRooms(_ count: Int) throws {
     let member = try Gzip.compress([UInt8](repeating: 7, count: count))
@@ -82,7 +83,7 @@ struct GzipTests {
     #expect(throws: CompressionError.tooLarge(limit: count - 1)) { try Gzip.decompress(member, limit: count - 1) }
   }
 
-  @Test("A bomb stops at the limit, whatever size it declares")
+  @Test("A gzip bomb stops at the limit, whatever size it declares")
   func bomb() throws {
     var bomb = try Gzip.compress([UInt8](repeating: 0, count: 32 << 20))
     #expect(bomb.count < 40_000)
@@ -91,14 +92,14 @@ struct GzipTests {
     #expect(throws: CompressionError.tooLarge(limit: 1 << 20)) { try Gzip.decompress(bomb, limit: 1 << 20) }
   }
 
-  @Test("A declared size is not believed: too large a one is corruption, not an allocation")
+  @Test("A declared size that is too large is corruption and allocates nothing")
   func declaredSize() {
     var member = Self.members[0]
     member.replaceSubrange((member.count - 4)..., with: [0xFF, 0xFF, 0xFF, 0xFF])
     #expect(throws: CompressionError.corrupt("incorrect length check")) { try Gzip.decompress(member, limit: .max) }
   }
 
-  @Test("What is no gzip is corrupt: text, the zlib format, bare deflate")
+  @Test("Plain text, zlib streams and raw deflate are refused as corrupt")
   func notGzip() throws {
     for bytes in [
       Array("hello".utf8), [0x78, 0x9C, 0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x06, 0x2C, 0x02, 0x15],
@@ -108,7 +109,7 @@ struct GzipTests {
     }
   }
 
-  @Test("Every length comes back", arguments: [0, 1, 2, 255, 65535, 65536, 65537, 200_000])
+  @Test("Inputs of every length are restored", arguments: [0, 1, 2, 255, 65535, 65536, 65537, 200_000])
   func roundTrip(_ count: Int) throws {
     var number: UInt32 = 1
     let noise = (0..<count).map { _ in
@@ -122,14 +123,14 @@ struct GzipTests {
     #expect(try Gzip.decompress(Gzip.compress(zeros), limit: count) == zeros)
   }
 
-  @Test("Five megabytes come back")
+  @Test("An input of 5 MiB is restored")
   func large() throws {
     let text = Array("{\"credential\": \"".utf8)
     let bytes = (0..<(5 << 20)).map { text[$0 & 15] ^ UInt8(truncatingIfNeeded: $0 >> 14) }
     #expect(try Gzip.decompress(Gzip.compress(bytes), limit: bytes.count) == bytes)
   }
 
-  @Test("An error is a sentence")
+  @Test("Each error has a sentence")
   func descriptions() {
     #expect("\(CompressionError.corrupt("x"))" == "corrupt compressed bytes: x")
     #expect("\(CompressionError.truncated)" == "the compressed bytes end too early")

@@ -7,7 +7,7 @@ struct RawDeflateTests {
   static let fixed: [UInt8] = [0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]
   static let stored: [UInt8] = [0x01, 0x05, 0x00, 0xFA, 0xFF, 0x68, 0x65, 0x6C, 0x6C, 0x6F]
 
-  @Test("A stream with fixed codes and one without codes inflate to their bytes", arguments: [fixed, stored])
+  @Test("Streams with fixed codes and stored blocks inflate to their content", arguments: [fixed, stored])
   func inflates(_ stream: [UInt8]) throws {
     #expect(try RawDeflate.decompress(stream, limit: 5) == Self.hello)
     #expect(throws: CompressionError.tooLarge(limit: 4)) { try RawDeflate.decompress(stream, limit: 4) }
@@ -17,24 +17,24 @@ struct RawDeflateTests {
     }
   }
 
-  @Test("Our stream is the shortest one")
+  @Test("The compressed stream uses fixed codes")
   func ours() throws {
     #expect(try RawDeflate.compress(Self.hello) == Self.fixed)
   }
 
   @Test(
-    "What no stream can hold is corrupt, and zlib says why",
+    "An invalid stream is corrupt with zlib's reason",
     arguments: [
       ([0x07], "invalid block type"),
       ([0x01, 0x05, 0x00, 0xFA, 0xFE], "invalid stored block lengths"),
-      // A match that reaches further back than the stream.
+      // The match begins before the start of the stream.
       ([0x4B, 0x04, 0x41, 0x00], "invalid distance too far back"),
     ] as [([UInt8], String)])
   func corrupt(_ stream: [UInt8], reason: String) {
     #expect(throws: CompressionError.corrupt(reason)) { try RawDeflate.decompress(stream, limit: 1000) }
   }
 
-  @Test("A bomb stops at the limit")
+  @Test("A deflate bomb stops at the limit")
   func bomb() throws {
     let bomb = try RawDeflate.compress([UInt8](repeating: 0, count: 8 << 20))
     #expect(throws: CompressionError.tooLarge(limit: 100_000)) { try RawDeflate.decompress(bomb, limit: 100_000) }

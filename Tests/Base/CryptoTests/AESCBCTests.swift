@@ -6,7 +6,7 @@ import Testing
 struct AESCBCTests {
   /// Made with `openssl enc -aes-128-cbc -nosalt -md md5 -pass pass:password`.
   @Test(
-    "What OpenSSL's command makes is made and opened",
+    "Sealed texts equal the output of OpenSSL's command and are opened",
     arguments: [
       ("", "bbc33946e96dfeec1fc3660c2c2f1df1"),
       ("hello, known answer", "1e4feb1b00f7cf106a6fd628f5b14455c898b2fe1e14a49445179fd917b8de43"),
@@ -18,7 +18,7 @@ struct AESCBCTests {
     #expect(try AESCBC.open(Hex.decode(sealed), password: password) == Array(plaintext.utf8))
   }
 
-  @Test("Every length comes back, and is padded to the next whole block")
+  @Test("Every length is restored and padded to the next whole block")
   func roundTrip() throws {
     let password = SecretBytes(copying: 0..<16)
     for count in 0...50 {
@@ -29,7 +29,7 @@ struct AESCBCTests {
     }
   }
 
-  @Test("A part of a block, nothing, and a wrong padding are refused")
+  @Test("A partial block, no bytes and a wrong padding are refused")
   func refused() throws {
     let password = SecretBytes(copying: 0..<16)
     let sealed = try AESCBC.seal([1, 2, 3], password: password)
@@ -41,7 +41,7 @@ struct AESCBCTests {
     #expect(throws: CryptoError.authenticationFailed) { try AESCBC.open(changed, password: password) }
   }
 
-  @Test("A text of 1 MiB is refused by its length")
+  @Test("A text of 1 MiB is refused for its length")
   func tooLong() {
     let password = SecretBytes(copying: 0..<16)
     let bytes = [UInt8](repeating: 0, count: 1 << 20)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("ChaCha20-Poly1305, XChaCha20-Poly1305 and AES-256-GCM")
 struct CipherTests {
-  /// All ciphers have one shape, so one set of tests serves them.
+  /// All ciphers have one interface, so one set of tests covers them.
   enum Cipher: String, Sendable, CaseIterable {
     case chaChaPoly = "ChaCha20-Poly1305"
     case xChaChaPoly = "XChaCha20-Poly1305"
@@ -105,7 +105,7 @@ struct CipherTests {
         + "c5f61e6393ba7a0abcc9f66276fc6ece0f4e1768cddf8853bb2d551b"),
   ]
 
-  @Test("The known answers agree in both directions", arguments: vectors)
+  @Test("Each cipher seals and opens the known answers", arguments: vectors)
   func knownAnswers(_ vector: Vector) throws {
     let (key, nonce, aad) = (try secret(vector.key), try Hex.decode(vector.nonce), try Hex.decode(vector.aad))
     #expect(Hex.encode(try vector.cipher.seal(vector.plaintext, key, nonce, aad)) == vector.sealed)
@@ -114,7 +114,7 @@ struct CipherTests {
 
   static let key = SecretBytes(copying: 0..<32)
 
-  @Test("Every length comes back, from a slice too, and is 16 bytes longer when sealed", arguments: Cipher.allCases)
+  @Test("Every length is restored, also from a slice, and grows by 16 bytes when sealed", arguments: Cipher.allCases)
   func roundTrip(_ cipher: Cipher) throws {
     let bytes = (0..<100).map { UInt8($0) }
     for count in 0...bytes.count {
@@ -124,7 +124,7 @@ struct CipherTests {
     }
   }
 
-  @Test("Five megabytes come back", arguments: Cipher.allCases)
+  @Test("A text of 5 MiB is restored", arguments: Cipher.allCases)
   func large(_ cipher: Cipher) throws {
     var random = SeededRandom(seed: 4)
     let bytes = random.bytes(1 << 20)
@@ -132,7 +132,7 @@ struct CipherTests {
     #expect(try cipher.open(cipher.seal(five, Self.key, cipher.nonce, []), Self.key, cipher.nonce, []) == five)
   }
 
-  @Test("Nothing is opened after any one bit was altered", arguments: Cipher.allCases)
+  @Test("A sealed text with any bit changed is refused", arguments: Cipher.allCases)
   func altered(_ cipher: Cipher) throws {
     let sealed = try cipher.seal([1, 2, 3, 4], Self.key, cipher.nonce, [9, 9])
     for bit in 0..<sealed.count * 8 {
@@ -154,7 +154,7 @@ struct CipherTests {
     }
   }
 
-  @Test("A key that has not 32 bytes and a nonce of another size are refused", arguments: Cipher.allCases)
+  @Test("A key other than 32 bytes and a nonce of a wrong size are refused", arguments: Cipher.allCases)
   func lengths(_ cipher: Cipher) {
     for count in [0, 16, 31, 33] {
       let error = CryptoError.badLength("\(cipher.rawValue) key", expected: 32, got: count)
@@ -170,7 +170,7 @@ struct CipherTests {
     }
   }
 
-  @Test("Threads that seal and open at the same time do not disturb each other")
+  @Test("32 tasks seal and open at the same time without errors")
   func threads() async throws {
     let right = await withTaskGroup(of: Bool.self, returning: Int.self) { group in
       for task in UInt8(0)..<32 {

@@ -5,7 +5,7 @@ import Testing
 @Suite("SHA-256, HMAC and HKDF")
 struct HashTests {
   @Test(
-    "The hashes of FIPS 180 agree",
+    "SHA-256 gives the hashes of FIPS 180",
     arguments: [
       ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
       ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
@@ -22,7 +22,7 @@ struct HashTests {
     #expect(Hex.encode(SHA256.hash(text.utf8)) == hash)
   }
 
-  @Test("Portions of any size have the hash of the whole, and the hash so far can be asked for on the way")
+  @Test("Input in portions has the hash of the whole, and intermediate hashes are available")
   func portions() {
     let bytes = (0..<200).map { UInt8($0) }
     for size in [1, 3, 63, 64, 65, 199, 200] {
@@ -37,7 +37,7 @@ struct HashTests {
     #expect(SHA256().finish() == SHA256.hash([UInt8]()))
   }
 
-  /// RFC 4231, cases 1 to 7; the fifth shows 16 bytes of its code only.
+  /// RFC 4231, cases 1 to 7; the RFC gives only 16 bytes of the fifth code.
   static let codes: [(key: [UInt8], message: [UInt8], code: String)] = [
     (
       [UInt8](repeating: 0x0B, count: 20), Array("Hi There".utf8),
@@ -69,7 +69,7 @@ struct HashTests {
     ),
   ]
 
-  @Test("The codes of RFC 4231 agree, from a secret key and from an open one", arguments: codes.indices)
+  @Test("HMAC gives the codes of RFC 4231, with a secret and with an open key", arguments: codes.indices)
   func hmac(_ index: Int) {
     let (key, message, expected) = Self.codes[index]
     let code = HMACSHA256.authenticationCode(for: message, key: SecretBytes(copying: key))
@@ -77,7 +77,7 @@ struct HashTests {
     #expect(HMACSHA256.authenticationCode(for: message, key: key) == code)
   }
 
-  @Test("A code verifies whole and unaltered only")
+  @Test("A code is valid only complete and unchanged")
   func verify() {
     let key = SecretBytes(copying: [1, 2, 3])
     let code = HMACSHA256.authenticationCode(for: [4, 5], key: key)
@@ -110,7 +110,7 @@ struct HashTests {
     ),
   ]
 
-  @Test("The derivations of RFC 5869 agree", arguments: derivations.indices)
+  @Test("HKDF gives the outputs of RFC 5869", arguments: derivations.indices)
   func hkdf(_ index: Int) throws {
     let (input, salt, info, output) = Self.derivations[index]
     let count = output.count / 2
@@ -119,7 +119,7 @@ struct HashTests {
     #expect(key.equals(try HKDF.sha256(secret: input, salt: salt, info: info, count: count)))
   }
 
-  @Test("A shorter output is the start of a longer one, at every length")
+  @Test("A shorter HKDF output is a prefix of a longer one")
   func prefixes() throws {
     let whole = hex(try HKDF.sha256(secret: [1, 2, 3], salt: [4], info: [5], count: 100))
     for count in 0...100 {
@@ -127,7 +127,7 @@ struct HashTests {
     }
   }
 
-  @Test("8160 bytes can be derived, and neither one more nor fewer than none")
+  @Test("HKDF gives up to 8,160 bytes; 8,161 and negative counts are refused")
   func limit() throws {
     #expect(try HKDF.sha256(secret: [1], salt: [], info: [], count: 8160).count == 8160)
     for count in [8161, .max, -1, .min] {

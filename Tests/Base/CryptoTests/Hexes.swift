@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// The digits of a secret that is none: one out of a test vector.
+/// The hexadecimal digits of a secret from a test vector.
 func hex(_ secret: SecretBytes) -> String {
   secret.withUnsafeBytes { Hex.encode($0) }
 }

@@ -2,11 +2,11 @@ import Bytes
 import Crypto
 import Testing
 
-@Suite("Keys in a chain, and numbered messages")
+@Suite("Key chains and numbered messages")
 struct KeyChainTests {
   private static let chainingKey = SecretBytes(copying: [UInt8](repeating: 3, count: 64))
 
-  @Test("A pair of keys is HKDF of the secret with the first half of the chaining key", arguments: [0, 32, 100])
+  @Test("`nextKeys` is HKDF of the secret with the first half of the chaining key as salt", arguments: [0, 32, 100])
   func pair(count: Int) throws {
     let secret = [UInt8](repeating: 9, count: count)
     let pair = try HKDF.nextKeys(secret: secret, chainingKey: Self.chainingKey)
@@ -15,7 +15,7 @@ struct KeyChainTests {
     #expect(pair.equals(expected))
   }
 
-  @Test("A short-lived output of HKDF is the output of HKDF without purpose", arguments: [0, 1, 16, 32, 33, 64])
+  @Test("`shortLived` is HKDF with an empty info", arguments: [0, 1, 16, 32, 33, 64])
   func shortLived(count: Int) throws {
     for (secret, salt) in [([], []), ([7], [UInt8](repeating: 1, count: 8)), ([UInt8](repeating: 2, count: 100), [3])] {
       let output = try HKDF.shortLived(secret: secret, salt: salt, count: count)
@@ -28,7 +28,7 @@ struct KeyChainTests {
     }
   }
 
-  @Test("The pair that two keys agree on is that of their shared secret, and both have it")
+  @Test("Two keys derive the same pair from their shared secret")
   func agreement() throws {
     var random = SeededRandom(seed: 2)
     let (one, other) = (X25519.PrivateKey(randomFrom: &random), X25519.PrivateKey(randomFrom: &random))
@@ -38,7 +38,7 @@ struct KeyChainTests {
     #expect(pair.equals(try other.nextKeys(with: one.publicKey, chainingKey: Self.chainingKey)))
   }
 
-  @Test("A point of low order gives no pair, and a short chaining key neither")
+  @Test("A point of low order and a short chaining key are refused")
   func refused() throws {
     var random = SeededRandom(seed: 2)
     let key = X25519.PrivateKey(randomFrom: &random)
@@ -53,7 +53,7 @@ struct KeyChainTests {
   }
 
   @Test(
-    "A numbered message is the message with four zeros and the number as nonce",
+    "A numbered message uses four zeros and the number as nonce",
     arguments: [0, 1, 0x0102_0304_0506_0708])
   func numbers(number: UInt64) throws {
     let bytes = (0..<64).map { UInt8($0) }
@@ -76,7 +76,7 @@ struct KeyChainTests {
     #expect(throws: CryptoError.authenticationFailed) { try key.open([1, 2], number: number) }
   }
 
-  @Test("A key that does not lie inside its secret is refused", arguments: [-1, 33, 64, 1000])
+  @Test("A key outside its secret is refused", arguments: [-1, 33, 64, 1000])
   func offsets(offset: Int) {
     let secret = SecretBytes(copying: [UInt8](repeating: 1, count: 64))
     #expect(throws: CryptoError.self) { try ChaChaPoly.Key(secret, at: offset) }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("KeyedHash")
 struct KeyedHashTests {
-  /// The first vectors of the authors of SipHash, 128 bits: the key counts from 0, and so does the input.
+  /// The first vectors of SipHash's authors, 128 bits: key and input are bytes that count up from 0.
   @Test(
     "The hash is SipHash-2-4 with 128 bits",
     arguments: [
@@ -18,7 +18,7 @@ struct KeyedHashTests {
     #expect(Hex.encode(bytes) == expected)
   }
 
-  @Test("A key has 16 bytes")
+  @Test("A key other than 16 bytes is refused")
   func keys() {
     for count in [0, 15, 17] {
       #expect(throws: CryptoError.badLength("hash key", expected: 16, got: count)) {
@@ -27,7 +27,7 @@ struct KeyedHashTests {
     }
   }
 
-  @Test("SHA-256 as numbers is SHA-256 as bytes")
+  @Test("SHA-256 as words equals SHA-256 as bytes")
   func words() {
     var random = SeededRandom(seed: 1)
     for count in [0, 1, 16, 55, 56, 64, 1000] {

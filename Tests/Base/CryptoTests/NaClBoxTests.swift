@@ -27,7 +27,7 @@ struct NaClBoxTests {
     + "4da7f011ec48c97271d2c20f9b928fe2270d6fb863d51738b48eeee314a7cc8ab932164548e526ae90224368517acfeabd6bb3732bc0e9da"
     + "99832b61ca01b6de56244a9e88d5f9b37973f622a43d14a6599b1f654cb45a74e355a5"
 
-  @Test("The message of NaCl's own test is sealed to the published bytes, and opened by its recipient")
+  @Test("NaCl's published message is sealed to the published bytes and opened by its recipient")
   func published() throws {
     let pair = try Self.pair()
     let (nonce, plaintext) = (try Hex.decode(Self.nonce), try Hex.decode(Self.plaintext))
@@ -42,7 +42,7 @@ struct NaClBoxTests {
     #expect(Mirror(reflecting: alice).children.isEmpty)
   }
 
-  @Test("A sealed message with one bit changed, cut at any length or under another nonce does not open")
+  @Test("A sealed message that is changed, truncated or under another nonce is refused")
   func altered() throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)
@@ -60,7 +60,7 @@ struct NaClBoxTests {
     #expect(throws: CryptoError.authenticationFailed) { try key.open(sealed, nonce: nonce) }
   }
 
-  @Test("An empty message has 16 bytes sealed, and room for a header stays in front of any")
+  @Test("An empty message has 16 bytes when sealed, and `behind` reserves space for a header")
   func emptyAndRoom() throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)
@@ -72,7 +72,7 @@ struct NaClBoxTests {
     #expect(behind == [0, 0] + (try key.seal([5, 6], nonce: nonce)))
   }
 
-  @Test("A nonce that has not 24 bytes and a low-order key are refused", arguments: [0, 23, 25])
+  @Test("A nonce other than 24 bytes and a low-order key are refused", arguments: [0, 23, 25])
   func refused(count: Int) throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)
@@ -85,7 +85,7 @@ struct NaClBoxTests {
   }
 
   @Test(
-    "The SHA-512 hashes of FIPS 180 agree, whole and in portions",
+    "SHA-512 gives the hashes of FIPS 180, whole and in portions",
     arguments: [
       (
         "",

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Random sources")
 struct RandomTests {
-  @Test("The seed of zeros gives the ChaCha20 key stream of the zero key")
+  @Test("A seed of zeros gives the ChaCha20 key stream of the zero key")
   func knownStream() throws {
     var random = try SeededRandom(seed: [UInt8](repeating: 0, count: 32))
     #expect(
@@ -15,7 +15,7 @@ struct RandomTests {
     #expect(number.next() == 0x903D_F1A0_ADE0_B876)
   }
 
-  @Test("The bytes do not depend on the portions in which they are drawn", arguments: [1, 7, 8, 64, 511, 512, 513])
+  @Test("The bytes do not depend on the portion sizes", arguments: [1, 7, 8, 64, 511, 512, 513])
   func portions(_ size: Int) {
     var whole = SeededRandom(seed: 42)
     var parts = SeededRandom(seed: 42)
@@ -24,7 +24,7 @@ struct RandomTests {
     #expect(drawn == whole.bytes(drawn.count))
   }
 
-  @Test("Another seed gives other bytes")
+  @Test("50 seeds give 50 different streams")
   func seeds() throws {
     var streams = Set<[UInt8]>()
     for seed in UInt64(0)..<50 {
@@ -37,14 +37,14 @@ struct RandomTests {
     #expect(one.bytes(32) == same.bytes(32))
   }
 
-  @Test("A seed that has not 32 bytes is refused", arguments: [0, 31, 33])
+  @Test("A seed other than 32 bytes is refused", arguments: [0, 31, 33])
   func seedLength(_ count: Int) {
     #expect(throws: CryptoError.badLength("seed", expected: 32, got: count)) {
       try SeededRandom(seed: [UInt8](repeating: 0, count: count))
     }
   }
 
-  @Test("A copy of a generator goes on by itself")
+  @Test("A copied generator continues independently")
   func copies() {
     var one = SeededRandom(seed: 1)
     _ = one.bytes(3)
@@ -52,12 +52,12 @@ struct RandomTests {
     #expect(one.bytes(600) == copy.bytes(600))
   }
 
-  @Test("The system's generator fills all of the array, and not twice with the same")
+  @Test("The system generator fills the whole array, each time differently")
   func system() {
     var random = SystemRandom()
     let draws = (0..<64).map { _ in random.bytes(32) }
     #expect(Set(draws).count == draws.count)
-    // That one place is zero in all 64 draws has a chance of 2 to the power of -512.
+    // A given byte is zero in all 64 draws with a probability of 2 to the power of -512.
     for index in 0..<32 { #expect(draws.contains { $0[index] != 0 }) }
     #expect(random.bytes(0).isEmpty)
   }

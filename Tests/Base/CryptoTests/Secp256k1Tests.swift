@@ -11,7 +11,7 @@ struct Secp256k1Tests {
   static let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
   static let one = String(repeating: "0", count: 63) + "1"
 
-  @Test("The private key 1 has the generator as public key, and the order minus 1 its negative")
+  @Test("The private key 1 has the generator as public key, the order minus 1 its negative")
   func publicKeys() throws {
     #expect(Hex.encode(try key(Self.one).publicKey.point) == Self.generator)
     let last = try key("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364140").publicKey.point
@@ -19,7 +19,7 @@ struct Secp256k1Tests {
     #expect(Hex.encode(last) != Self.generator)
   }
 
-  @Test("0 and every number from the order of the curve on are refused as private keys")
+  @Test("The private key 0 and keys from the curve's order on are refused")
   func privateRange() {
     for digits in [String(repeating: "0", count: 64), Self.order, String(repeating: "f", count: 64)] {
       #expect(throws: CryptoError.invalidKey("secp256k1 private key")) { try key(digits) }
@@ -31,11 +31,11 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("The shared X coordinate is 32 bytes with its leading zero, and the same on both sides")
+  @Test("The shared X coordinate has 32 bytes with a leading zero, and is equal on both sides")
   func leadingZero() throws {
     var random = SeededRandom(seed: 50)
     let mine = try Secp256k1.PrivateKey(randomFrom: &random)
-    // 2^-8 of all keys give a secret that begins with 0; one in 2000 draws is certain enough for a fixed seed.
+    // One secret in 256 begins with 0; with a fixed seed, 2000 draws contain one.
     for _ in 0..<2000 {
       let other = try Secp256k1.PrivateKey(randomFrom: &random)
       let shared = try mine.sharedX(with: other.publicKey)
@@ -47,13 +47,13 @@ struct Secp256k1Tests {
     Issue.record("no secret begins with 0")
   }
 
-  @Test("The secret is the bare X coordinate, not a hash of it")
+  @Test("The shared secret is the X coordinate and not a hash of it")
   func bareX() throws {
     let generator = try Secp256k1.PublicKey(point: Hex.decode(Self.generator))
     #expect(hex(try key(Self.one).sharedX(with: generator)) == Self.generator.dropFirst(2).prefix(64))
   }
 
-  @Test("A point in the compressed or the hybrid form is refused")
+  @Test("A point in compressed or hybrid form is refused")
   func otherForms() throws {
     let point = try Hex.decode(Self.generator)
     // The Y coordinate of the generator is even.
@@ -67,7 +67,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("A point that is not on the curve, or has a coordinate of the field's size or more, is refused")
+  @Test("A point off the curve, or with a coordinate outside the field, is refused")
   func notOnCurve() throws {
     var point = try Hex.decode(Self.generator)
     point[64] ^= 1
@@ -81,7 +81,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("A key in SubjectPublicKeyInfo has 88 bytes with one fixed beginning, and every change of it is refused")
+  @Test("A SubjectPublicKeyInfo has 88 bytes, and every change of its header is refused")
   func info() throws {
     let key = try key(Self.one).publicKey
     #expect(key.info.count == 88)
@@ -101,7 +101,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("The generator decides which key is drawn, and a stored key is the key again")
+  @Test("A seeded generator gives the same key, and a stored key is restored")
   func drawn() throws {
     var (random, again) = (SeededRandom(seed: 3), SeededRandom(seed: 3))
     let key = try Secp256k1.PrivateKey(randomFrom: &random)
@@ -110,7 +110,7 @@ struct Secp256k1Tests {
     #expect("\(key)" == "<secret>")
   }
 
-  @Test("A generator that gives numbers out of range is asked again, and after 16 of them is reported")
+  @Test("A generator of values out of range is an error after 16 draws")
   func badGenerator() {
     var stuck = StuckRandom()
     #expect(throws: CryptoError.unavailable("a source of randomness for a secp256k1 key")) {

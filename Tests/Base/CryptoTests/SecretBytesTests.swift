@@ -4,7 +4,7 @@ import Testing
 
 @Suite("SecretBytes")
 struct SecretBytesTests {
-  @Test("The bytes are those that were put in, whichever way", arguments: [0, 1, 31, 32, 4096, 10_000])
+  @Test("Copied and filled secrets have the given bytes", arguments: [0, 1, 31, 32, 4096, 10_000])
   func contents(_ count: Int) {
     let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     let copied = SecretBytes(copying: bytes)
@@ -14,14 +14,14 @@ struct SecretBytesTests {
     #expect(copied.equals(filled))
   }
 
-  @Test("A fill that fails hands its error on")
+  @Test("A failing fill rethrows its error")
   func failingFill() {
     #expect(throws: CryptoError.weakKey) {
       try SecretBytes(count: 8) { (_: UnsafeMutableRawBufferPointer) throws(CryptoError) in throw .weakKey }
     }
   }
 
-  @Test("A short-lived copy has the bytes of its range, and a range outside or over 64 bytes is refused")
+  @Test("A short-lived copy has the bytes of its range; a range outside or above 64 bytes is refused")
   func shortLivedCopies() throws {
     let secret = SecretBytes(copying: 0..<100)
     for range in [0..<0, 0..<16, 16..<32, 36..<100, 100..<100] {
@@ -34,7 +34,7 @@ struct SecretBytesTests {
     }
   }
 
-  @Test("Equality sees every byte and the count")
+  @Test("Equality compares every byte and the count")
   func equality() {
     let bytes = [UInt8](repeating: 3, count: 33)
     let secret = SecretBytes(copying: bytes)
@@ -51,7 +51,7 @@ struct SecretBytesTests {
     #expect(ConstantTime.equal([UInt8](), EmptyCollection()))
   }
 
-  @Test("Random secrets differ, and a seeded generator gives the same one again")
+  @Test("Random secrets differ, and a seeded generator repeats its secret")
   func random() {
     #expect(!SecretBytes(random: 32).equals(SecretBytes(random: 32)))
     var one = SeededRandom(seed: 9)
@@ -59,9 +59,9 @@ struct SecretBytesTests {
     #expect(SecretBytes(count: 32, randomFrom: &one).equals(SecretBytes(count: 32, randomFrom: &other)))
   }
 
-  @Test("Whatever is printed, dumped or reflected shows nothing of a secret")
+  @Test("Printing, dumping and reflecting a secret shows none of its bytes")
   func printing() throws {
-    // 0xA7 is 167 in decimal, and in neither form part of what may be shown.
+    // 0xA7 is 167 in decimal. Neither form is a part of the permitted text.
     let bytes = [UInt8](repeating: 0xA7, count: 32)
     let secret = SecretBytes(copying: bytes)
     let agreement = try X25519.PrivateKey(secret)
@@ -76,7 +76,7 @@ struct SecretBytesTests {
       var dumped = ""
       dump(value, to: &dumped)
       for text in ["\(value)", String(describing: value), String(reflecting: value), dumped] {
-        // The public keys of the two private ones may be shown, the repeated byte is in neither.
+        // The public keys of the two private keys may be shown; neither contains the repeated byte.
         #expect(text.contains("secret"))
         #expect(!text.lowercased().contains("a7a7") && !text.contains("167, 167") && !text.contains("- 167\n"))
       }
@@ -88,7 +88,7 @@ struct SecretBytesTests {
     #expect("\(signing)" == "<secret>")
   }
 
-  @Test("An error of the room is a sentence without a secret")
+  @Test("Each error has a sentence without a secret")
   func errors() {
     #expect("\(CryptoError.badLength("key", expected: 32, got: 5))" == "key has 5 bytes, expected 32")
     #expect("\(CryptoError.weakKey)" == "the public key is a low-order point")

@@ -3,10 +3,10 @@ import Testing
 
 @testable import Crypto
 
-/// What the kernel says of the memory that a secret lies in.
-@Suite("The memory of a secret")
+/// The kernel's flags of the memory that holds secrets.
+@Suite("Memory of secrets")
 struct SecretMemoryTests {
-  @Test("A secret's page can be read and not written, is kept out of dumps, and lies between pages nobody can touch")
+  @Test("A secret's page is read-only, excluded from dumps and between inaccessible pages")
   func pages() throws {
     let secret = SecretBytes(random: 32)
     let address = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
@@ -14,13 +14,13 @@ struct SecretMemoryTests {
     #expect(try Self.permissions(of: address)?.hasPrefix("r--") == true)
     #expect(try Self.permissions(of: address + page)?.hasPrefix("---") == true)
     let ending = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) + UInt($0.count) }
-    // The bytes end where their page ends, so that reading on is noticed at once.
+    // The bytes end at the end of their page, so that an overrun faults at once.
     #expect(ending % page == 0)
     #expect(try Self.flags(of: address).contains("dd"))
     withExtendedLifetime(secret) {}
   }
 
-  @Test("An array that is wiped holds zeros and nothing else", arguments: [0, 1, 32, 5000])
+  @Test("A wiped array holds only zeros", arguments: [0, 1, 32, 5000])
   func wiped(count: Int) {
     var bytes = [UInt8](repeating: 0xA5, count: count)
     bytes.withUnsafeMutableBytes { buffer in
@@ -32,7 +32,7 @@ struct SecretMemoryTests {
 
   // MARK: What the kernel says
 
-  /// A file of the kernel's, which has no size before it is read.
+  /// Reads a file in /proc, whose size is unknown before it is read.
   private static func text(_ path: String) throws -> String {
     let file = Glibc.open(path, O_RDONLY | O_CLOEXEC)
     try #require(file >= 0)
@@ -59,7 +59,7 @@ struct SecretMemoryTests {
     }
   }
 
-  /// The kernel's flags of the region with that address.
+  /// The kernel's flags of the region that contains the address.
   private static func flags(of address: UInt) throws -> [Substring] {
     var isThere = false
     for line in try text("/proc/self/smaps").split(separator: "\n") {

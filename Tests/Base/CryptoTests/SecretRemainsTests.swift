@@ -3,10 +3,10 @@ import Testing
 
 @testable import Crypto
 
-/// Looks at this process's memory as another program could, also where nothing is mapped any more.
-@Suite("What is left of a secret in memory")
+/// Reads this process's memory from outside, also at addresses that are no longer mapped.
+@Suite("Traces of secrets in memory")
 struct SecretRemainsTests {
-  @Test("When its last owner drops a secret, its bytes are not where they were", arguments: [16, 32, 5000])
+  @Test("The bytes of a released secret are no longer at their address", arguments: [16, 32, 5000])
   func dropped(count: Int) throws {
     let pattern = Self.pattern(count)
     var secret: SecretBytes? = SecretBytes(copying: pattern)
@@ -19,7 +19,7 @@ struct SecretRemainsTests {
     #expect(after != pattern)
   }
 
-  @Test("Where a secret was drawn from a generator, no copy of it is left", arguments: [256, 5000])
+  @Test("Drawing a secret from a generator leaves no copy", arguments: [256, 5000])
   func drawn(count: Int) throws {
     let pattern = Self.pattern(count)
     var random = HoldingRandom(pattern: pattern)
@@ -32,12 +32,12 @@ struct SecretRemainsTests {
     #expect(isWiped)
   }
 
-  /// Gives a pattern out, and keeps the memory where it was put from being freed: whether `free` overwrites it is not
-  /// the question.
+  /// Fills memory with a pattern, and keeps that memory from being freed: whether `free` overwrites it is not
+  /// tested here.
   private struct HoldingRandom: RandomSource {
     let pattern: [UInt8]
     var address: UnsafeRawPointer?
-    /// An unowned reference does not keep the array, which stays the only owner of its bytes, but the memory.
+    /// The unowned reference keeps the memory allocated, while the array stays the only owner of its bytes.
     unowned var memory: AnyObject?
 
     mutating func fill(_ bytes: inout [UInt8]) {
@@ -47,7 +47,7 @@ struct SecretRemainsTests {
     }
   }
 
-  /// The kernel's view of this process's memory.
+  /// This process's memory, read through the kernel.
   private final class Memory {
     private let file: Int32
     private var room: [UInt8]
@@ -60,7 +60,7 @@ struct SecretRemainsTests {
 
     deinit { close(file) }
 
-    /// What is at an address; nil where nothing is mapped.
+    /// The bytes at an address; nil where nothing is mapped.
     func read(at address: UInt, _ count: Int) -> [UInt8]? {
       let read = room.withUnsafeMutableBytes {
         pread(file, $0.baseAddress, count, off_t(truncatingIfNeeded: address))
@@ -69,7 +69,7 @@ struct SecretRemainsTests {
     }
   }
 
-  /// Bytes that are nowhere else by accident.
+  /// Bytes that do not occur elsewhere by chance.
   private static func pattern(_ count: Int) -> [UInt8] {
     var random = SeededRandom(seed: 0x5EC2E7)
     return random.bytes(count)

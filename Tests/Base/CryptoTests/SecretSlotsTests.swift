@@ -9,13 +9,13 @@ struct SecretSlotsTests {
     secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
   }
 
-  /// What lies at an address that stays mapped.
+  /// The bytes at an address that stays mapped.
   private static func bytes(at address: UInt, _ count: Int) -> [UInt8] {
     guard let pointer = UnsafeRawPointer(bitPattern: address) else { return [] }
     return Array(UnsafeRawBufferPointer(start: pointer, count: count))
   }
 
-  @Test("No two secrets have the same slot at a time, and each keeps its bytes")
+  @Test("1,000 secrets have different slots and keep their bytes")
   func apart() {
     let secrets = (0..<1000).map { number in
       SecretBytes(slot: 64, filledBy: { $0.update(repeating: UInt8(truncatingIfNeeded: number), count: 64) })
@@ -27,9 +27,9 @@ struct SecretSlotsTests {
     }
   }
 
-  @Test("When its last owner drops a secret, its bytes are not where they were", arguments: [32, 64])
+  @Test("The bytes of a released slot are erased", arguments: [32, 64])
   func dropped(count: Int) {
-    // 1,000 slots are taken, so that nobody takes this one again while it is looked at.
+    // 1,000 slots are taken, so that this slot is not reused during the check.
     let spare = (0..<1000).map { _ in SecretBytes(slot: 1, filledBy: { $0.pointee = 0 }) }
     var secret: SecretBytes? = SecretBytes(slot: count, filledBy: { $0.update(repeating: 0xA5, count: count) })
     let address = secret.map(Self.address) ?? 0
@@ -41,7 +41,7 @@ struct SecretSlotsTests {
     withExtendedLifetime(spare) {}
   }
 
-  @Test("An ephemeral key lies in a slot, agrees as any key, and is not printed")
+  @Test("An ephemeral key in a slot agrees like any key and is not printed")
   func ephemeral() throws {
     var random = SeededRandom(seed: 7)
     let ephemeral = X25519.PrivateKey(ephemeralFrom: &random)

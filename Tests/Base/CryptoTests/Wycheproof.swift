@@ -1,7 +1,7 @@
 import Bytes
 import Foundation
 
-/// The files of Project Wycheproof, which lie beside a checkout and not in it.
+/// The files of Project Wycheproof, which are beside a checkout and not in it.
 enum Wycheproof {
   static let folder = URL(fileURLWithPath: #filePath).appendingPathComponent(
     "../../../../../shared/vectors/wycheproof"
@@ -9,13 +9,13 @@ enum Wycheproof {
 
   static var isPresent: Bool { FileManager.default.fileExists(atPath: folder.path) }
 
-  /// Whether the files are tried. A desk may do without them. Where `CI` is set, they have to be there: a test that finds
-  /// none fails.
+  /// Whether the files are tested. On a developer's machine they may be missing. Where `CI` is set, they are
+  /// required: a test without its file fails.
   static func isTried(isPresent: Bool, in environment: [String: String]) -> Bool {
     isPresent || environment["CI"].map { !["", "0", "false"].contains($0) } ?? false
   }
 
-  /// One file of tests, read as groups of a kind.
+  /// A file of tests, decoded as groups of one kind.
   struct File<Group: Decodable>: Decodable {
     let numberOfTests: Int
     let testGroups: [Group]
@@ -30,7 +30,7 @@ enum Wycheproof {
     case valid, acceptable, invalid
   }
 
-  /// Bytes as the files write them.
+  /// Bytes in the encoding of the files.
   struct Bytes: Decodable {
     let value: [UInt8]
 
@@ -85,9 +85,9 @@ enum Wycheproof {
   struct ECDHGroup: Decodable {
     struct Test: Decodable {
       let tcId: Int
-      /// DER: a SubjectPublicKeyInfo, or what only looks like one.
+      /// DER: a SubjectPublicKeyInfo, or an invalid encoding of one.
       let `public`: Bytes
-      /// The digits of a number, with leading zeros or without some.
+      /// The hexadecimal digits of a number, with leading zeros or without.
       let `private`: String
       let shared: Bytes
       let result: Result

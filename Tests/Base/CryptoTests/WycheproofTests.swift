@@ -9,12 +9,12 @@ import Testing
     if: Wycheproof.isTried(isPresent: Wycheproof.isPresent, in: ProcessInfo.processInfo.environment),
     "the Wycheproof files are not beside the checkout"))
 struct WycheproofTests {
-  @Test("The files are beside the checkout")
+  @Test("The vector files are beside the checkout")
   func present() {
     #expect(Wycheproof.isPresent, "CI needs them in \(Wycheproof.folder.path)")
   }
 
-  @Test("Every file is tried")
+  @Test("Every vector file is used")
   func files() throws {
     let ours = [
       "aes_gcm", "chacha20_poly1305", "ecdh_secp256k1", "ed25519", "hkdf_sha256", "hmac_sha256", "x25519",
@@ -23,7 +23,7 @@ struct WycheproofTests {
     #expect(present.sorted() == ours.map { $0 + ".json" })
   }
 
-  @Test("AES-GCM: what has our sizes comes out as told, and what has not is refused by its length")
+  @Test("AES-GCM gives the results of the vectors, and other sizes are refused")
   func aesGCM() throws {
     try tryAll(
       "aes_gcm", of: 316, ours: 66,
@@ -31,7 +31,7 @@ struct WycheproofTests {
       open: { try AESGCM.open($0, key: $1, nonce: $2, aad: $3) })
   }
 
-  @Test("AES-128-GCM with a nonce of 16 bytes agrees with the vectors and refuses every other size")
+  @Test("AES-128-GCM with nonces of 16 bytes gives the results of the vectors, and other sizes are refused")
   func aes128GCM() throws {
     try tryAll(
       "aes_gcm", of: 316, ours: 20, keySize: 128, nonceSize: 128,
@@ -39,7 +39,7 @@ struct WycheproofTests {
       open: { try AES128GCM.open($0, key: $1, nonce: $2, aad: $3) })
   }
 
-  @Test("ECDH on secp256k1: every point in the one form that is read gives the secret, and everything else is refused")
+  @Test("ECDH on secp256k1 gives the secrets of uncompressed points and refuses all others")
   func secp256k1() throws {
     let file = try Wycheproof.File<Wycheproof.ECDHGroup>("ecdh_secp256k1")
     var (tried, agreed) = (0, 0)
@@ -63,7 +63,7 @@ struct WycheproofTests {
     #expect(agreed == 473)
   }
 
-  @Test("The points of the invalid-curve attack are refused as points that are not on the curve")
+  @Test("The 16 points of the invalid-curve attack are refused")
   func invalidCurve() throws {
     let tests = try Wycheproof.File<Wycheproof.ECDHGroup>("ecdh_secp256k1").testGroups.flatMap(\.tests)
       .filter { $0.flags == ["InvalidCurveAttack"] }
@@ -75,7 +75,7 @@ struct WycheproofTests {
     }
   }
 
-  @Test("ChaCha20-Poly1305: what has our sizes comes out as told, and what has not is refused by its length")
+  @Test("ChaCha20-Poly1305 gives the results of the vectors, and other sizes are refused")
   func chaChaPoly() throws {
     try tryAll(
       "chacha20_poly1305", of: 325, ours: 316,
@@ -83,7 +83,7 @@ struct WycheproofTests {
       open: { try ChaChaPoly.open($0, key: $1, nonce: $2, aad: $3) })
   }
 
-  @Test("Ed25519: exactly the valid signatures verify")
+  @Test("Ed25519 accepts exactly the valid signatures")
   func ed25519() throws {
     let file = try Wycheproof.File<Wycheproof.EdDSAGroup>("ed25519")
     var tried = 0
@@ -97,7 +97,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("HKDF: the valid outputs agree, and the invalid ones are too long to be made")
+  @Test("HKDF gives the valid outputs and refuses the others as too long")
   func hkdf() throws {
     let file = try Wycheproof.File<Wycheproof.HKDFGroup>("hkdf_sha256")
     var tried = 0
@@ -118,7 +118,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("HMAC: exactly the valid codes verify, the shortened ones as the start of ours")
+  @Test("HMAC accepts exactly the valid codes, also truncated ones")
   func hmac() throws {
     let file = try Wycheproof.File<Wycheproof.MACGroup>("hmac_sha256")
     var tried = 0
@@ -140,7 +140,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("X25519: every secret agrees, and the 31 that are all zero are refused")
+  @Test("X25519 gives every shared secret and refuses the 31 that are zero")
   func x25519() throws {
     let file = try Wycheproof.File<Wycheproof.XDHGroup>("x25519")
     var tried = 0
@@ -164,7 +164,8 @@ struct WycheproofTests {
 
   private typealias Transform = ([UInt8], SecretBytes, _ nonce: [UInt8], _ aad: [UInt8]) throws -> [UInt8]
 
-  /// Tries a file of authenticated encryption: ours are keys and nonces of the given numbers of bits, and tags of 128 bits.
+  /// Runs a file of authenticated encryption, restricted to keys and nonces of the given numbers of bits and tags of
+  /// 128 bits.
   private func tryAll(
     _ name: String, of total: Int, ours: Int, keySize: Int = 256, nonceSize: Int = 96, seal: Transform, open: Transform
   ) throws {
@@ -209,10 +210,10 @@ struct WycheproofTests {
   }
 }
 
-@Suite("When the Wycheproof files are tried")
+@Suite("Presence of the Wycheproof files")
 struct WycheproofSelectionTests {
   @Test(
-    "At a desk they may be absent; where CI is set, their absence is a failure",
+    "Missing files skip the tests, and fail them if CI is set",
     arguments: [
       (true, [:], true), (false, [:], false), (true, ["CI": "true"], true), (false, ["CI": "true"], true),
       (false, ["CI": "1"], true), (false, ["CI": ""], false), (false, ["CI": "false"], false),

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Noise
 
-@Suite("First messages that are sent again")
+@Suite("Repeated first handshake messages")
 struct AgainTests {
-  @Test("A first message without answer is sent three times more at most, with the same key, and none after the answer")
+  @Test("A first message is repeated up to 3 times with the same key, and not after an answer")
   func copies() {
     var pair = Pair()
     pair.lost = [1]
@@ -22,14 +22,14 @@ struct AgainTests {
     alone.begin(0)
     for _ in 0..<10 { alone.handle(0, .again(alone.names[1])) }
     #expect(alone.sent == 4 && alone.counters(0).begun == 1)
-    // Each attempt has copies of its own.
+    // Each attempt has its own count of copies.
     alone.pass(.seconds(10))
     alone.handle(0, .timer)
     alone.handle(0, .again(alone.names[1]))
     #expect(alone.counters(0).begun == 2 && alone.sent == 6)
   }
 
-  @Test("A peer that has a first message drops the copy, and the handshake goes on")
+  @Test("A repeated first message is dropped, and the handshake completes")
   func repeated() {
     var pair = Pair()
     pair.begin(0)
@@ -40,7 +40,7 @@ struct AgainTests {
     #expect(canTalk)
   }
 
-  @Test("A question begins one handshake, without further attempts, beside those that the peer may have begun")
+  @Test("`ask` begins one handshake without further attempts")
   func questions() {
     var pair = Pair()
     pair.forge(to: 0)
@@ -55,7 +55,7 @@ struct AgainTests {
     #expect(pair.counters(0).begun == 1)
   }
 
-  @Test("A session that is asked for while the peer may have begun is begun after a second, not after the peer's time")
+  @Test("A session requested while the peer may have begun is begun after 1 s")
   func courtesy() {
     for age in [0, 5] {
       var pair = Pair()

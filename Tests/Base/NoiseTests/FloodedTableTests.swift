@@ -2,15 +2,15 @@ import Testing
 
 @testable import Noise
 
-@Suite("A table of handshakes that somebody floods")
+@Suite("A flooded table of handshakes")
 struct FloodedTableTests {
-  @Test("What came early is still held, and makes this side begin a handshake of its own when the forged ones are over")
+  @Test("An early message stays stored and causes a handshake after the forged ones")
   func early() {
     var pair = Pair { $0.handshakes = 3 }
     pair.begin(0)
     pair.deliver()
     pair.deliver()
-    // Side 0 has the session; its third message never comes.
+    // Side 0 has the session; its third message is lost.
     pair.air = []
     pair.say([5], from: 0)
     let sealed = pair.air[0].bytes

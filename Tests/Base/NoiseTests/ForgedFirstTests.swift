@@ -3,14 +3,14 @@ import Testing
 
 @testable import Noise
 
-/// Nobody can tell who sent a first message. Side 1 has the larger identity.
-@Suite("Forged first messages keep nobody from a session")
+/// The sender of a first message is not authenticated. Side 1 has the larger identity.
+@Suite("Forged first handshake messages")
 struct ForgedFirstTests {
-  @Test("Forged first messages from afar end neither this side's handshake nor the peer's", arguments: [0, 1])
+  @Test("Forged first messages from far sources end neither side's handshake", arguments: [0, 1])
   func forgedFromAfar(side: Int) {
     var pair = Pair()
     pair.begin(side)
-    // Side 1 waits for the third message, or for the second one to its own first.
+    // Side 1 waits for the third message, or for the second message in answer to its own first.
     if side == 0 { pair.deliver() }
     for _ in 0..<7 { pair.forge(to: 1) }
     pair.settle()
@@ -21,7 +21,7 @@ struct ForgedFirstTests {
     #expect(pair.record(1)?.handshakes.isEmpty == true)
   }
 
-  @Test("Of more handshakes with one peer than there may be, the oldest that this side has not begun ends")
+  @Test("If a peer has too many handshakes, the oldest that this side did not begin ends")
   func manyForged() {
     var pair = Pair { ($0.handshakes, $0.firmTime) = (3, .zero) }
     pair.begin(1)
@@ -34,7 +34,7 @@ struct ForgedFirstTests {
     #expect(canTalk)
   }
 
-  @Test("What came early for a handshake is opened when that is complete, though a forged first message came meanwhile")
+  @Test("An early message is opened after its handshake, despite a forged first message")
   func earlyBesideForged() {
     var pair = Pair()
     pair.begin(0)
@@ -53,7 +53,7 @@ struct ForgedFirstTests {
     #expect(pair.counters(1)[.undecryptable] == 0)
   }
 
-  @Test("A handshake that another one came after ends when its own time is over")
+  @Test("A handshake that is followed by another ends at its own timeout")
   func olderEnds() {
     var pair = Pair()
     pair.begin(1)
@@ -68,7 +68,7 @@ struct ForgedFirstTests {
   }
 
   @Test(
-    "Forged first messages without end, to both sides and from before on, keep nobody from a session",
+    "A lasting flood of first messages to both sides does not prevent a session",
     arguments: [0, 1])
   func lastingFlood(side: Int) {
     var pair = Pair()
@@ -83,7 +83,7 @@ struct ForgedFirstTests {
     #expect(pair.failures == [[], []])
   }
 
-  @Test("A session that has lost its keys on one side is mended beside forged first messages without end")
+  @Test("A session with lost keys on one side recovers during a flood of first messages")
   func mendedBesideFlood() {
     var pair = Pair.proven()
     pair.restart(0)
@@ -96,7 +96,7 @@ struct ForgedFirstTests {
     #expect(canTalk)
   }
 
-  @Test("Each of several handshakes ends when its own time is over")
+  @Test("Each of several handshakes ends at its own timeout")
   func ownTimes() {
     var pair = Pair()
     for pause in [10, 5, 5, 10, 5] {
@@ -104,12 +104,12 @@ struct ForgedFirstTests {
       pair.pass(.seconds(pause))
       pair.handle(1, .timer)
     }
-    // Begun after 0, 10, 15, 20 and 30 s; it is 35 s.
+    // The handshakes began after 0, 10, 15, 20 and 30 s; now it is 35 s.
     #expect(pair.record(1)?.handshakes.count == 2 && pair.counters(1).timedOut == 3)
     #expect(pair.engines[1].deadline == Instant.zero.advanced(by: .seconds(40)))
   }
 
-  @Test("What is asked for beside a forged handshake is tried, though others push that one out")
+  @Test("A requested handshake is begun after forged ones that took its slots")
   func wantedBesideMany() {
     var pair = Pair { ($0.handshakes, $0.firmTime) = (2, .zero) }
     pair.forge(to: 1)

@@ -14,7 +14,7 @@ struct HandshakeTests {
     bob = X25519.PrivateKey(randomFrom: &random)
   }
 
-  /// Both sides after so many messages, and those messages.
+  /// Both sides after this number of messages, and those messages.
   private mutating func progress(
     _ count: Int, payload: [UInt8] = []
   ) throws -> (sides: [Handshake], messages: [[UInt8]]) {
@@ -28,13 +28,13 @@ struct HandshakeTests {
     return (sides, messages)
   }
 
-  @Test("Both sides end with the same hash and each other's key, and no two handshakes share a message")
+  @Test("Both sides have the same hash and each other's key; no two handshakes share a message")
   mutating func complete() throws {
     let (sides, messages) = try progress(3)
     #expect(sides[0].hash == sides[1].hash)
     #expect(sides[0].peer == bob.publicKey)
     #expect(sides[1].peer == alice.publicKey)
-    // Neither keeps what it needs no more.
+    // Neither side retains its ephemeral key.
     #expect(sides.allSatisfy { $0.ephemeral == nil })
     let (others, again) = try progress(3)
     #expect(others[0].hash != sides[0].hash)
@@ -44,7 +44,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("Payloads go with each message, the first one readable by all", arguments: [1, 100])
+  @Test("Each message carries a payload, and only the first is readable", arguments: [1, 100])
   mutating func payloads(count: Int) throws {
     let payload = [UInt8](repeating: 0xAB, count: count)
     let (_, messages) = try progress(3, payload: payload)
@@ -56,7 +56,7 @@ struct HandshakeTests {
     #expect(sealed != payload)
   }
 
-  @Test("Whoever is not next can neither write nor read, and nobody can when the handshake is complete")
+  @Test("Writing or reading out of turn, or after completion, throws `outOfTurn`")
   mutating func turns() throws {
     for count in 0...3 {
       var (sides, _) = try progress(count)
@@ -73,20 +73,20 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A message with any bit altered is refused, and the true one is read after it", arguments: [1, 2])
+  @Test("A message with a changed bit is refused, and the true one is read afterwards", arguments: [1, 2])
   mutating func altered(number: Int) throws {
     var (sides, _) = try progress(number)
     let message = try sides[number % 2].write(randomFrom: &random)
     for bit in stride(from: 0, to: message.count * 8, by: 5) {
       var altered = message
       altered[bit / 8] ^= 1 << UInt8(bit % 8)
-      // The top bit of a key's last byte is not looked at by X25519, but it is hashed.
+      // X25519 ignores the top bit of a key's last byte, but the bit is hashed.
       #expect(throws: NoiseError.authenticationFailed) { try sides[1 - number % 2].read(altered) }
     }
     _ = try sides[1 - number % 2].read(message)
   }
 
-  @Test("An altered first message shows in the second one")
+  @Test("A changed first message is detected in the second")
   mutating func alteredFirst() throws {
     var (initiator, responder) = (Handshake(.xxInitiator, key: alice), Handshake(.xxResponder, key: bob))
     var message = try initiator.write(randomFrom: &random)
@@ -96,7 +96,7 @@ struct HandshakeTests {
     #expect(throws: NoiseError.authenticationFailed) { try initiator.read(second) }
   }
 
-  @Test("Sides with different prologues do not understand each other")
+  @Test("Sides with different prologues fail")
   mutating func prologues() throws {
     var initiator = Handshake(.xxInitiator, key: alice, prologue: [1])
     var responder = Handshake(.xxResponder, key: bob, prologue: [2])
@@ -105,7 +105,7 @@ struct HandshakeTests {
     #expect(throws: NoiseError.authenticationFailed) { try initiator.read(second) }
   }
 
-  @Test("A message shorter than its keys, or longer than 65,535 bytes, is refused", arguments: [0, 1, 31, 65_536])
+  @Test("A message shorter than its keys, or above 65,535 bytes, is refused", arguments: [0, 1, 31, 65_536])
   mutating func lengths(count: Int) throws {
     for number in 0..<3 {
       var (sides, _) = try progress(number)
@@ -117,7 +117,7 @@ struct HandshakeTests {
     #expect(throws: NoiseError.badLength) { try sides[1].read([UInt8](repeating: 1, count: 47)) }
   }
 
-  @Test("The longest payload makes a message of 65,535 bytes, and one byte more is refused")
+  @Test("The longest message has 65,535 bytes; one byte more of payload is refused")
   mutating func longest() throws {
     var initiator = Handshake(.xxInitiator, key: alice)
     var longer = initiator
@@ -128,7 +128,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("An ephemeral key of low order is refused before anything is sealed for it", arguments: [0, 1])
+  @Test("An ephemeral key of low order is refused before anything is sealed", arguments: [0, 1])
   mutating func weakEphemeral(first: UInt8) throws {
     let weak = [first] + [UInt8](repeating: 0, count: 31)
     var responder = Handshake(.xxResponder, key: bob)
@@ -151,7 +151,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A one-way message that is altered or too short is refused")
+  @Test("A one-way message that is changed or truncated is refused")
   mutating func oneWayGarbage() throws {
     let message = try OneWayMessage.seal([1, 2], to: bob.publicKey, from: alice, prologue: [9], randomFrom: &random)
     for index in message.indices {
@@ -164,7 +164,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("An error is a sentence")
+  @Test("Each error has a sentence")
   func errors() {
     #expect("\(NoiseError.weakKey)" == "the peer's public key is a low-order point")
     #expect("\(NoiseError.replayed)" == "the message was here before")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Noise
 
-/// One engine among as many peers as there have to be.
+/// One engine among any number of peers.
 private struct Crowd {
   var engine: Engine
   var now = Instant.zero
@@ -14,7 +14,7 @@ private struct Crowd {
   init(_ change: (inout SessionLimits) -> Void = { _ in }) {
     var limits = SessionLimits()
     change(&limits)
-    // Whoever the crowd says it is, it is.
+    // The claimed identity is accepted for every key.
     engine = Engine(
       key: X25519.PrivateKey(randomFrom: &random), own: own, limits: limits, random: SeededRandom(seed: 5),
       belongs: { _, _ in true })
@@ -29,12 +29,12 @@ private struct Crowd {
     (0..<count).flatMap { _ in engine.handle(.message(peer, random.bytes(60), from: MessageSource(link)), at: now) }
   }
 
-  /// Whether a handshake that this side wants goes out.
+  /// Whether a handshake that this side wants is sent.
   mutating func begins(with peer: UInt64) -> Bool {
     if case .send(peer, _)? = engine.handle(.begin(peer), at: now).first { true } else { false }
   }
 
-  /// A whole handshake that the peer begins.
+  /// A complete handshake that the peer begins.
   mutating func visit(_ peer: UInt64, over link: UInt64 = 1, worth: (UInt64) -> Int = { _ in 0 }) -> [Engine.Action] {
     let source = MessageSource(link)
     var handshake = Handshake(.xxInitiator, key: X25519.PrivateKey(randomFrom: &random))
@@ -46,9 +46,9 @@ private struct Crowd {
   }
 }
 
-@Suite("Floods end at the bounds of the sessions")
+@Suite("Limits of handshakes and sessions")
 struct LimitTests {
-  @Test("A source may begin ten handshakes a minute under one name, and the next one a minute after the first")
+  @Test("A source may begin 10 handshakes a minute under one peer ID")
   func perPeerOfSource() {
     var crowd = Crowd { ($0.perPeerOfSource, $0.handshakes, $0.handshakesOfSource) = (10, 100, 100) }
     for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
@@ -63,7 +63,7 @@ struct LimitTests {
   }
 
   @Test(
-    "First messages in a peer's name refuse none of the ten handshakes a minute that this side wants, and the reverse")
+    "First messages of a peer and this side's handshakes with it have separate limits of 10 a minute")
   func perPeerBoth() {
     var crowd = Crowd { ($0.perPeerOfSource, $0.handshakes, $0.handshakesOfSource) = (10, 100, 100) }
     for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
@@ -86,14 +86,14 @@ struct LimitTests {
     #expect(crowd.engine.counters[.peerRate] == 3)
   }
 
-  @Test("Each source keeps a reserve, and this side thirty handshakes, whatever other sources send")
+  @Test("Each source has a reserve, and this side 30 handshakes a minute")
   func sources() {
     var crowd = Crowd {
       ($0.perSource, $0.ofOthers, $0.reserve, $0.halfOpen) = (30, 50, 10, 1000)
     }
     for peer: UInt64 in 1...30 { #expect(crowd.first(from: peer).count == 1) }
     #expect(crowd.first(from: 31) == [])
-    // The second source uses up what all share, and has ten besides.
+    // The second source uses up the shared quota, and then its own ten.
     for peer: UInt64 in 101...130 { #expect(crowd.first(from: peer, over: 2).count == 1) }
     #expect(crowd.first(from: 131, over: 2) == [])
     for peer: UInt64 in 201...210 { #expect(crowd.first(from: peer, over: 3).count == 1) }
@@ -108,7 +108,7 @@ struct LimitTests {
     #expect(isBegun)
   }
 
-  @Test("The number of sources with a reserve is limited, although links come and go")
+  @Test("The number of sources with a reserve is limited")
   func manySources() {
     var crowd = Crowd { ($0.ofOthers, $0.reserve, $0.reserves, $0.halfOpen) = (5, 2, 3, 1000) }
     var answered = 0
@@ -121,7 +121,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A peer that there is a session with is recovered, however many first messages come under invented names",
+    "A peer with a session is recovered during a flood of invented peer IDs",
     arguments: [false, true])
   func recoveryInFlood(isUnanswered: Bool) {
     var crowd = Crowd()
@@ -135,7 +135,7 @@ struct LimitTests {
     #expect(crowd.engine.counters.recoveries == 1)
   }
 
-  @Test("Messages that no key opens cause ten handshakes a minute for a source, and use up no other limit")
+  @Test("Undecryptable messages cause up to 10 handshakes a minute per source and use no other limit")
   func recoveries() {
     var crowd = Crowd { $0.halfOpen = 1000 }
     for peer: UInt64 in 1...40 { #expect(crowd.visit(peer).count == 1) }
@@ -144,7 +144,7 @@ struct LimitTests {
     #expect(crowd.garbage(from: 11, count: 3) == [])
     #expect(crowd.engine.counters[.rate] == 1)
     for peer: UInt64 in 12...21 { #expect(crowd.garbage(from: peer, count: 3, over: peer / 5 + 10).count == 1) }
-    // Twenty in all, and one more for each source.
+    // 20 in total, and one more for each source.
     #expect(crowd.garbage(from: 22, count: 3, over: 99).count == 1)
     #expect(crowd.garbage(from: 23, count: 3, over: 99) == [])
     #expect(crowd.engine.handle(.unanswered(40), at: crowd.now).count == 1)
@@ -153,7 +153,7 @@ struct LimitTests {
     #expect(begun == 29)
   }
 
-  @Test("A recovery that was refused is tried again when there is room for it; the minute begins when it goes out")
+  @Test("A refused recovery is repeated when a limit allows it, and its minute begins then")
   func refusedRecovery() {
     var crowd = Crowd { ($0.perSource, $0.recoveriesOfSource) = (30, 1) }
     for peer: UInt64 in 1...30 { #expect(crowd.first(from: peer).count == 1) }
@@ -164,7 +164,7 @@ struct LimitTests {
     crowd.now = crowd.now.advanced(by: .seconds(30))
     #expect(crowd.garbage(from: 31).count == 1)
     #expect(crowd.engine.counters.recoveries == 2)
-    // Nobody answers.
+    // No peer answers.
     crowd.now = crowd.now.advanced(by: .milliseconds(59_999))
     _ = crowd.engine.handle(.timer, at: crowd.now)
     #expect(crowd.garbage(from: 31, count: 3) == [])
@@ -173,7 +173,7 @@ struct LimitTests {
     #expect(crowd.engine.counters.recoveries == 3)
   }
 
-  @Test("Sixty-four handshakes are under way at most, whoever began them")
+  @Test("At most 64 handshakes are half-open")
   func halfOpen() {
     var crowd = Crowd { $0.inAll = 1000 }
     for peer: UInt64 in 1...60 { #expect(crowd.first(from: peer).count == 1) }
@@ -181,11 +181,11 @@ struct LimitTests {
     #expect(begun == 4)
     #expect(crowd.engine.halfOpen == 64)
     #expect(crowd.first(from: 65) == [])
-    // One that we want takes the place of one that others have begun.
+    // A handshake that this side wants replaces one that a peer has begun.
     #expect(crowd.engine.handle(.begin(66), at: crowd.now).count == 1)
     #expect(crowd.engine.counters[.halfOpenLimit] == 1 && crowd.engine.counters[.pushedOut] == 1)
     #expect(crowd.engine.halfOpen == 64)
-    // Who is under way already may begin again: that is one handshake still.
+    // A peer with a handshake under way may begin again: this still counts as one handshake.
     #expect(crowd.first(from: 5).count == 1)
     crowd.now = crowd.now.advanced(by: .seconds(20))
     _ = crowd.engine.handle(.timer, at: crowd.now)
@@ -193,7 +193,7 @@ struct LimitTests {
     #expect(crowd.first(from: 65).count == 1)
   }
 
-  @Test("Sessions have a limit, and the one that was not used for the longest time ends")
+  @Test("At 5 sessions, the one unused for the longest time is evicted")
   func sessions() {
     var crowd = Crowd {
       $0.sessions = 5
@@ -210,12 +210,12 @@ struct LimitTests {
     #expect(actions.last == .ended(2))
     #expect(crowd.engine.peers.sorted() == [1, 3, 4, 5, 6])
     #expect(crowd.engine.counters.evicted == 1)
-    // A session that is replaced needs no room.
+    // A replacement of a session needs no further capacity.
     #expect(crowd.visit(3).count == 1)
     #expect(crowd.engine.peers.count == 5)
   }
 
-  @Test("The session of the peer that is worth the least makes room, however lately it was used")
+  @Test("The session of the peer with the least worth is evicted, however recently used")
   func worthLeast() {
     var crowd = Crowd { $0.sessions = 2 }
     // A favourite, an acquaintance, and strangers.
@@ -229,7 +229,7 @@ struct LimitTests {
     #expect(crowd.engine.peers.sorted() == [1, 5])
   }
 
-  @Test("Whoever sends garbage under however many names, no more is remembered than the limits say")
+  @Test("Invalid messages under 500 peer IDs leave at most 64 records of strangers")
   func strangers() {
     var crowd = Crowd()
     for peer: UInt64 in 1...500 {
@@ -247,9 +247,9 @@ struct LimitTests {
     #expect(crowd.engine.records.count <= 64)
   }
 
-  @Test("A stranger that is silent for the longest time is forgotten first")
+  @Test("The stranger not received for the longest time is forgotten first")
   func oldestStranger() {
-    // The first message of a stranger begins a handshake. When that is over, the second one is only counted.
+    // The first message of a stranger begins a handshake. After its timeout, the second message is only counted.
     var crowd = Crowd { ($0.strangers, $0.attempts) = (2, 1) }
     for peer: UInt64 in 1...3 {
       _ = crowd.garbage(from: peer)
@@ -262,7 +262,7 @@ struct LimitTests {
     #expect(crowd.engine.records[3]?.undecryptable == 1)
   }
 
-  @Test("32 invalid messages of one handshake are processed from each source")
+  @Test("A handshake processes 32 invalid messages of each source")
   func badMessages() {
     var crowd = Crowd()
     _ = crowd.engine.handle(.begin(2), at: crowd.now)
@@ -277,7 +277,7 @@ struct LimitTests {
     #expect(crowd.engine.records[2]?.handshake?.bad.count(of: MessageSource(1)) == 0)
   }
 
-  @Test("Invalid messages of one handshake are counted for each of sixteen sources, and for the others together")
+  @Test("Invalid messages of a handshake are counted for 16 sources, and jointly for others")
   func badSources() {
     var crowd = Crowd()
     _ = crowd.engine.handle(.begin(2), at: crowd.now)
@@ -288,7 +288,7 @@ struct LimitTests {
     #expect(crowd.engine.counters[.badHandshake] == 17 * 32)
   }
 
-  @Test("A stranger's session of the source that has the most is evicted first")
+  @Test("A stranger's session of the source with most sessions is evicted first")
   func sessionsOfSources() {
     var crowd = Crowd { $0.sessions = 6 }
     #expect(crowd.visit(1, over: 7).count == 1)

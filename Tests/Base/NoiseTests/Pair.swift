@@ -7,14 +7,14 @@ import Testing
 
 typealias Engine = Sessions<UInt64>
 
-/// The identity that goes with a key: the first eight bytes of its hash.
+/// The identity of a key: the first eight bytes of its hash.
 func identity(of key: X25519.PublicKey) -> UInt64 {
   SHA256.hash(key.bytes).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
 }
 
 /// Two engines, the messages between them, and virtual time. Side 0 has the smaller identity.
 struct Pair {
-  /// Something on its way to a side.
+  /// A message under way to a side.
   struct Flight {
     enum Kind { case handshake, message }
     let to: Int
@@ -27,19 +27,19 @@ struct Pair {
   let names: [UInt64]
   var air: [Flight] = []
   var now = Instant.zero
-  /// What each side opened.
+  /// The plaintexts that each side opened.
   var heard: [[[UInt8]]] = [[], []]
   var failures: [[Engine.Failure]] = [[], []]
-  /// The hashes of the sessions of each side, in their order.
+  /// The handshake hashes of each side's sessions, in order.
   var hashes: [[[UInt8]]] = [[], []]
-  /// Handshake messages that were put on the air, and those of them, by their number from 1 on, that are lost there.
+  /// Number of handshake messages sent, and the numbers, from 1 on, of those that are lost.
   private(set) var sent = 0
   var lost: Set<Int> = []
-  /// Where messages come from, and where forged first messages do.
+  /// The source of messages, and the source of forged first messages.
   var source = MessageSource(1)
   var forger = MessageSource(1)
   private var forgeries: UInt64 = 0
-  /// Sides that nothing reaches.
+  /// Sides that receive nothing.
   private var isDeaf = [false, false]
 
   init(_ change: (inout SessionLimits) -> Void = { _ in }, seed: UInt64 = 1) {
@@ -71,8 +71,8 @@ struct Pair {
     }
   }
 
-  /// A side hears a first message in the other's name that the other has not written, another one each time. What answers it goes to
-  /// whoever has.
+  /// Delivers a forged first message, different each time, in the other side's name, and drops the answer, which goes
+  /// to the forger.
   mutating func forge(to side: Int) {
     forgeries += 1
     var random = SeededRandom(seed: 0xF063_0000 + forgeries)
@@ -83,7 +83,7 @@ struct Pair {
 
   mutating func begin(_ side: Int) { handle(side, .begin(names[1 - side])) }
 
-  /// Puts a sealed text on the air; false if there is no session.
+  /// Sends a sealed text; returns false without a session.
   @discardableResult
   mutating func say(_ text: [UInt8], from side: Int) -> Bool {
     guard let message = try? engines[side].seal(text, for: names[1 - side], at: now) else { return false }
@@ -91,7 +91,7 @@ struct Pair {
     return true
   }
 
-  /// Hands over what was on the air for the nth longest time.
+  /// Delivers the message with this index, the oldest first.
   mutating func deliver(_ index: Int = 0) {
     let flight = air.remove(at: index)
     guard !isDeaf[flight.to] else { return }
@@ -102,14 +102,14 @@ struct Pair {
     }
   }
 
-  /// Hands over all that is on the air, and what is sent because of it, in order.
+  /// Delivers all messages under way, and those sent in answer, in order.
   mutating func settle() {
     while !air.isEmpty { deliver() }
   }
 
   mutating func pass(_ duration: Duration) { now = now.advanced(by: duration) }
 
-  /// Lets time pass up to an instant, with every deadline on the way; what is on the air arrives at once.
+  /// Advances time to an instant, handling every deadline on the way. Messages arrive at once.
   mutating func run(for duration: Duration) {
     let end = now.advanced(by: duration)
     settle()
@@ -121,7 +121,7 @@ struct Pair {
     now = end
   }
 
-  /// Both sides with a session, each message of it delivered.
+  /// Both sides with a session after all messages were delivered.
   static func established(_ change: (inout SessionLimits) -> Void = { _ in }, by side: Int = 0) -> Pair {
     var pair = Pair(change)
     pair.begin(side)
@@ -129,7 +129,7 @@ struct Pair {
     return pair
   }
 
-  /// A session in which both sides have heard each other.
+  /// A session in which both sides have received a message.
   static func proven(_ change: (inout SessionLimits) -> Void = { _ in }, by side: Int = 0) -> Pair {
     var pair = established(change, by: side)
     pair.say([0], from: 0)
@@ -143,7 +143,7 @@ struct Pair {
   func counters(_ side: Int) -> Engine.Counters { engines[side].counters }
   func hasSession(_ side: Int) -> Bool { engines[side].hasSession(with: names[1 - side]) }
 
-  /// Whether what each side says now reaches the other.
+  /// Whether a text of each side now reaches the other.
   mutating func canTalk() -> Bool {
     heard = [[], []]
     guard say([7], from: 0), say([8], from: 1) else { return false }
@@ -151,7 +151,7 @@ struct Pair {
     return heard == [[[8]], [[7]]]
   }
 
-  /// A side's new handshake on the live session, as a renewal is, and what follows.
+  /// Makes a side begin a handshake during the live session, as a renewal does, and settles it.
   mutating func renew(by side: Int) {
     let limits = engines[side].limits
     engines[side].limits.rekeyMessages = 0
@@ -165,23 +165,23 @@ struct Pair {
     settle()
   }
 
-  /// A side that has lost all it knew, with the same key.
+  /// Makes a side lose all its state except its key.
   mutating func restart(_ side: Int) { handle(side, .forgetAll) }
 }
 
 extension PeerRecord {
-  /// The newest one that is under way.
+  /// The latest handshake under way.
   var handshake: HalfOpen? { handshakes.last }
 }
 
 extension Pair {
-  /// From now on a side hears and says nothing.
+  /// Restarts a side, which receives and sends nothing from now on.
   mutating func restartDeaf(_ side: Int) {
     restart(side)
     isDeaf[side] = true
   }
 
-  /// A side's session with every nonce used.
+  /// Uses up every nonce of a side's session.
   mutating func exhaust(_ side: Int) throws {
     let keys = try #require(record(side)?.live?.transport.keys)
     engines[side].records[names[1 - side]]?.live?.transport = try TransportSession(

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Noise
 
-@Suite("Sessions are renewed")
+@Suite("Renewal of sessions")
 struct RekeyTests {
-  @Test("After an hour the smaller identity renews the session, and nothing that is said is lost")
+  @Test("After 1 h the smaller identity renews the session without losing a message")
   func age() {
     var pair = Pair.proven()
     pair.run(for: .milliseconds(3_599_999))
@@ -24,7 +24,7 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 2)
   }
 
-  @Test("After 10,000 messages in both directions together the session is renewed, as soon as it rests for 5 s")
+  @Test("After 10,000 messages the session is renewed once it is idle for 5 s")
   func messages() {
     var pair = Pair.established()
     for number in 0..<9_999 {
@@ -43,7 +43,7 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("The deadline of the renewal follows what is said, and the limits")
+  @Test("The deadline of the renewal follows messages and limits")
   func deadline() {
     var pair = Pair.proven { $0.rekeyMessages = 4 }
     let hour = Instant.zero.advanced(by: .seconds(3600))
@@ -51,7 +51,7 @@ struct RekeyTests {
     pair.now = pair.now.advanced(by: .seconds(60))
     pair.say([1], from: 0)
     #expect(pair.engines[0].deadline == hour)
-    // The fourth message of the session, and the first of this side that fills it.
+    // The session's fourth message, and this side's first, uses up the limit.
     pair.say([1], from: 0)
     #expect(pair.engines[0].deadline == pair.now.advanced(by: .seconds(5)))
     var engine = pair.engines[0]
@@ -59,7 +59,7 @@ struct RekeyTests {
     #expect(engine.deadline == pair.now.advanced(by: .seconds(9)))
   }
 
-  @Test("A session that is used is not renewed, whichever side uses it", arguments: [0, 1])
+  @Test("A session used at least every 5 s is not renewed", arguments: [0, 1])
   func busy(side: Int) {
     var pair = Pair.proven()
     for _ in 0..<1000 {
@@ -72,7 +72,7 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 1)
   }
 
-  @Test("A renewal that a handshake without end has kept waiting begins when that handshake is given up")
+  @Test("A renewal delayed by a stalled handshake begins when that ends")
   func late() throws {
     var pair = Pair.proven()
     pair.run(for: .seconds(3590))
@@ -88,18 +88,18 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("A renewal that leads to nothing is tried again after a minute at the earliest, if the session was used")
+  @Test("A failed renewal is repeated after 1 min at the earliest, if the session was used")
   func failed() {
     var pair = Pair.proven()
     pair.lost = Set(4...100)
     pair.run(for: .seconds(3600))
     #expect(pair.counters(0).rekeys == 1)
     pair.run(for: .seconds(600))
-    // The other side, which waits two minutes longer, tried as well.
+    // The other side, which waits two minutes longer, has also tried.
     #expect(pair.counters(0).rekeys == 1)
     #expect(pair.counters(1).rekeys == 1)
     #expect(pair.failures == [[], []])
-    // The old keys go on.
+    // The old keys stay in use.
     var canTalk = pair.canTalk()
     #expect(canTalk)
     pair.run(for: .milliseconds(4999))
@@ -115,7 +115,7 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 3)
   }
 
-  @Test("The larger identity renews a session only when the smaller one did not for two minutes, or never")
+  @Test("The larger identity renews a session 2 min later, or never")
   func grace() {
     for isPatient in [false, true] {
       var pair = Pair.proven { $0.rekeyGrace = isPatient ? nil : .seconds(120) }
@@ -127,18 +127,18 @@ struct RekeyTests {
     }
   }
 
-  @Test("When the third message of a renewal is lost, the old keys go on until there is another session")
+  @Test("If the third message of a renewal is lost, the old keys work until the next session")
   func thirdLost() {
     var pair = Pair.proven()
     pair.lost = [6]
     pair.run(for: .seconds(3600))
     #expect(pair.counters(0).established == 2)
     #expect(pair.counters(1).established == 1)
-    // The larger one still has the old keys, which the smaller one opens.
+    // The larger side still has the old keys, which the smaller side opens.
     pair.say([3], from: 1)
     pair.settle()
     #expect(pair.heard[0] == [[3]])
-    // The smaller one has the new ones: what it says waits, and then begins a handshake.
+    // The smaller side has the new keys: its message waits, and then begins a handshake.
     pair.say([4], from: 0)
     pair.run(for: .seconds(20))
     #expect(pair.counters(1).recoveries == 1)
@@ -146,7 +146,7 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("When every nonce was used, the session ends, and the next one begins with nonce 0")
+  @Test("A session without nonces ends, and the next begins with nonce 0")
   func exhausted() throws {
     var pair = Pair.proven()
     try pair.exhaust(0)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Noise
 
-@Suite("Sessions are replaced")
+@Suite("Replacement of sessions")
 struct ReplacementTests {
   @Test("A peer that lost its session gets a new one")
   func restarted() {
@@ -18,7 +18,7 @@ struct ReplacementTests {
     #expect(canTalk)
   }
 
-  @Test("A first message on a live session harms nothing, whoever wrote it")
+  @Test("A first message during a session, even a forged one, does not affect the session")
   func firstMessageAlone() {
     var pair = Pair.proven()
     var random = SeededRandom(seed: 3)
@@ -35,11 +35,11 @@ struct ReplacementTests {
     #expect(pair.counters(1).replaced == 0)
   }
 
-  @Test("Old keys open what is on its way until a message has come with the new ones, no longer", arguments: [0, 1])
+  @Test("Old keys open late messages until a message with the new keys arrives", arguments: [0, 1])
   func oldKeys(side: Int) {
     var pair = Pair.proven()
     let other = 1 - side
-    // Five messages with the old keys are under way; the peer loses nothing, and begins again.
+    // Five messages under the old keys are under way when the peer begins again, without having lost its state.
     for number: UInt8 in 1...5 { pair.say([number], from: side) }
     let late = pair.air
     pair.air = []
@@ -49,7 +49,7 @@ struct ReplacementTests {
     pair.air = [late[0], late[1]]
     pair.settle()
     #expect(pair.heard[other] == [[1], [2]])
-    // They open, and do not seal: what is said now is said with the new keys.
+    // The old keys open, but do not seal: new messages are sealed with the new keys.
     pair.say([9], from: other)
     pair.settle()
     #expect(pair.heard[side] == [[9]])
@@ -65,7 +65,7 @@ struct ReplacementTests {
     #expect(pair.counters(other)[.undecryptable] == 1)
   }
 
-  @Test("A replay of what the old keys opened is still one while they are kept")
+  @Test("A replay under the old keys is detected while they are stored")
   func oldReplay() {
     var pair = Pair.proven()
     pair.say([1], from: 0)
@@ -78,7 +78,7 @@ struct ReplacementTests {
     #expect(pair.heard[1] == [[1]])
   }
 
-  @Test("Of two sessions in a row that were never proven, the keys before them are kept")
+  @Test("After two unproven sessions in a row the last proven keys are still stored")
   func unprovenTwice() {
     var pair = Pair.proven()
     pair.say([1], from: 0)
@@ -116,7 +116,7 @@ struct ReplacementTests {
     #expect(canTalk)
   }
 
-  @Test("Messages that come before the third one of the handshake are kept, four for a peer, and opened after it")
+  @Test("Up to 4 messages before the third handshake message are stored and opened later")
   func early() {
     var pair = Pair()
     pair.begin(0)
@@ -133,7 +133,7 @@ struct ReplacementTests {
     #expect(pair.counters(1)[.undecryptable] == 0)
   }
 
-  @Test("All that is kept early has a limit in bytes")
+  @Test("Early messages are limited in bytes")
   func earlyBytes() {
     var pair = Pair { $0.earlyBytes = 100 }
     pair.begin(0)
@@ -148,7 +148,7 @@ struct ReplacementTests {
     #expect(pair.heard[1].count == 2)
   }
 
-  @Test("Beside a session, three messages in a row that no key opens begin one handshake, once a minute")
+  @Test("During a session 3 undecryptable messages in a row begin one handshake a minute")
   func undecryptable() {
     var pair = Pair.proven()
     for _ in 0..<2 { pair.garble(to: 1) }
@@ -170,7 +170,7 @@ struct ReplacementTests {
     #expect(pair.counters(1).recoveries == 2)
   }
 
-  @Test("A message that is opened ends the row")
+  @Test("An opened message restarts the count of undecryptable ones")
   func row() {
     var pair = Pair.proven()
     for _ in 0..<4 {
@@ -183,7 +183,7 @@ struct ReplacementTests {
     #expect(pair.counters(1).recoveries == 0)
   }
 
-  @Test("A session that ends or is replaced leaves no key in memory")
+  @Test("The keys of an ended or replaced session are erased from memory")
   func erased() throws {
     var pair = Pair.proven()
     let before = try #require(KeyMemory(pair, 1))
@@ -197,7 +197,7 @@ struct ReplacementTests {
     #expect(after.isThere)
     pair.restart(1)
     #expect(!after.isThere)
-    // What a handshake needed is gone, whether it was completed or not.
+    // The ephemeral state of a handshake is wiped, whether it was completed or not.
     pair.restart(0)
     pair.begin(0)
     let ephemeral = try #require(KeyMemory(ephemeralOf: pair, 0))
@@ -208,13 +208,13 @@ struct ReplacementTests {
 }
 
 extension Pair {
-  /// A message that nobody sealed.
+  /// Delivers a message that no session has sealed.
   mutating func garble(to side: Int) {
     handle(side, .message(names[1 - side], [UInt8](repeating: 0, count: 40)))
   }
 }
 
-/// Where the keys of a session lie, and what was there when it lived.
+/// The addresses of a session's keys, and their bytes during its lifetime.
 private struct KeyMemory {
   let address: UInt
   let bytes: [UInt8]
@@ -234,7 +234,7 @@ private struct KeyMemory {
     bytes = secret.withUnsafeBytes { Array($0) }
   }
 
-  /// Whether the process still has those bytes there; asked of the kernel, because the memory may be unmapped.
+  /// Whether the process still holds those bytes there; read through the kernel, because the memory may be unmapped.
   var isThere: Bool {
     let file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return false }

@@ -5,13 +5,14 @@ import Testing
 
 @Suite("ReplayWindow")
 struct ReplayWindowTests {
-  @Test("The vectors have these answers", arguments: AppVectors.shared.replayWindow.sequences)
+  @Test("The window gives the answers of the vectors", arguments: AppVectors.shared.replayWindow.sequences)
   func vectors(_ sequence: AppVectors.Window.Sequence) {
     #expect(AppVectors.shared.replayWindow.size == ReplayWindow.size)
     var window = ReplayWindow()
     for (nonce, correct) in zip(sequence.nonces, sequence.correct) {
       let verdict = window.verdict(on: nonce)
-      // The vectors leave a jump of 2^31 and more open: one of the two applications refuses it, and so do we.
+      // The vectors do not define a jump of 2^31 or more: one of the two applications refuses it, and Earshot does
+      // so, too.
       let isJump = nonce == 4_294_967_294
       #expect((verdict == .fresh) == (correct && !isJump))
       if isJump { #expect(verdict == .jump) }
@@ -19,7 +20,7 @@ struct ReplayWindowTests {
     }
   }
 
-  @Test("What is 1,023 behind the newest one is fresh, and what is 1,024 behind is not", arguments: [1024, 5000, 5055])
+  @Test("A nonce 1,023 behind the newest is fresh, 1,024 behind is too old", arguments: [1024, 5000, 5055])
   func edge(newest: UInt32) {
     var window = ReplayWindow()
     window.insert(newest)
@@ -34,7 +35,7 @@ struct ReplayWindowTests {
     #expect(window.verdict(on: newest - 1022) == .fresh)
   }
 
-  @Test("A nonce may be up to 2^31 - 1 ahead, the first one too, and the last nonce may not be used")
+  @Test("A nonce may jump by up to 2^31 - 1, and the last nonce is refused")
   func jumps() {
     var window = ReplayWindow()
     #expect(window.verdict(on: 1 << 31) == .jump)
@@ -50,7 +51,7 @@ struct ReplayWindowTests {
     #expect(window.verdict(on: .max) == .jump)
   }
 
-  @Test("Whatever the order, the window agrees with a list of all nonces", arguments: [1, 2, 3, 4])
+  @Test("After 20,000 random nonces the window equals a list", arguments: [1, 2, 3, 4])
   func model(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var window = ReplayWindow()

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Noise
 
-@Suite("Sessions come about")
+@Suite("Establishing sessions")
 struct SessionsTests {
   @Test(
-    "One side begins, three messages later both have the session, and no deadline is left but the renewal's",
+    "After three messages both sides have a session, and only the renewal deadline is left",
     arguments: [0, 1])
   func plain(side: Int) {
     var pair = Pair()
@@ -34,7 +34,7 @@ struct SessionsTests {
     #expect(pair.counters(side).established == 1)
   }
 
-  @Test("Nothing can be sealed without a session, and asking for one that is there does nothing")
+  @Test("Sealing without a session throws, and a second request does nothing")
   func sealing() throws {
     var pair = Pair()
     #expect(throws: NoiseError.noSession) { try pair.engines[0].sealing([1], for: 5) }
@@ -52,7 +52,7 @@ struct SessionsTests {
     #expect(sealed.count == 65_555)
   }
 
-  /// Every order in which what is on the air can arrive, one overtaking the other included.
+  /// Visits every order in which the messages under way can arrive, overtaking included.
   private static func everyOrder(_ pair: Pair, _ visit: (Pair) -> Void) {
     if pair.air.isEmpty { return visit(pair) }
     for index in pair.air.indices {
@@ -62,7 +62,7 @@ struct SessionsTests {
     }
   }
 
-  @Test("When both begin, both end in one session, in whatever order the messages arrive")
+  @Test("Two simultaneous handshakes end in one session, in any order of arrival")
   func bothBegin() {
     var pair = Pair()
     pair.begin(0)
@@ -74,7 +74,7 @@ struct SessionsTests {
       let canTalk = end.canTalk()
       #expect(canTalk)
       #expect(end.hashes[0].last == end.hashes[1].last)
-      // The smaller identity's handshake is the one that holds.
+      // The handshake of the smaller identity prevails.
       #expect(end.counters(0).established == 1)
       #expect(end.counters(1).established == 1)
       #expect(end.counters(1).answered == 1)
@@ -82,12 +82,12 @@ struct SessionsTests {
     #expect(orders > 2)
   }
 
-  @Test("When both begin, the smaller identity stays the initiator and the larger one answers")
+  @Test("Of two simultaneous initiators, the smaller identity stays the initiator")
   func tieBreak() {
     var pair = Pair()
     pair.begin(0)
     pair.begin(1)
-    // The larger one's message arrives at the smaller one.
+    // The larger side's message arrives at the smaller side.
     pair.deliver(1)
     #expect(pair.counters(0)[.collision] == 1)
     #expect(pair.counters(0).answered == 0)
@@ -99,13 +99,13 @@ struct SessionsTests {
     #expect(pair.failures == [[], []])
   }
 
-  @Test("Whichever message is lost, the sides have a session in the end", arguments: 1...3, 0...1)
+  @Test("With any one handshake message lost, both sides get a session", arguments: 1...3, 0...1)
   func lost(number: Int, side: Int) {
     var pair = Pair()
     pair.lost = [number]
     pair.begin(side)
     pair.settle()
-    // With the third message lost, the initiator believes that there is a session, and talks.
+    // With the third message lost, the initiator has a session and sends a message.
     if number == 3 { pair.say([1], from: side) }
     pair.run(for: .seconds(10))
     if number < 3 {
@@ -121,7 +121,7 @@ struct SessionsTests {
     #expect(pair.failures == [[], []])
   }
 
-  @Test("Each attempt has a fresh ephemeral key; after the third one the caller is told, and may ask again")
+  @Test("Each attempt has a new ephemeral key, and the third timeout is reported")
   func attempts() {
     var pair = Pair()
     pair.begin(0)
@@ -148,7 +148,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("A responder waits 20 s for the third message, and forgets the peer then")
+  @Test("A responder waits 20 s for the third message, then forgets the peer")
   func responderTimeout() {
     var pair = Pair()
     pair.begin(0)
@@ -162,7 +162,7 @@ struct SessionsTests {
     #expect(pair.counters(1).timedOut == 1)
   }
 
-  @Test("What is asked for while the peer's handshake is under way is tried when that one fails")
+  @Test("A session requested during the peer's handshake is begun if that fails")
   func askedMeanwhile() {
     var pair = Pair()
     pair.begin(0)
@@ -177,7 +177,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("Who gave up its own handshake to answer tries again when the peer does not go on")
+  @Test("A side that gave up its handshake to answer begins again if the peer stops")
   func gaveUpForNothing() {
     var pair = Pair()
     pair.begin(0)
@@ -192,7 +192,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("A peer with a static key that is not its own gets no session", arguments: [true, false])
+  @Test("A peer with a static key that does not match its identity gets no session", arguments: [true, false])
   func wrongKey(isInitiator: Bool) {
     var pair = Pair()
     var random = SeededRandom(seed: 9)
@@ -212,7 +212,7 @@ struct SessionsTests {
     #expect(pair.air.isEmpty)
   }
 
-  @Test("A forged second message leaves the handshake where it is, and so does one of low order")
+  @Test("A forged second message, or one of low order, does not end the handshake")
   func forgedSecond() {
     var pair = Pair()
     pair.begin(0)
@@ -227,7 +227,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("Messages out of turn, of no length, repeated, and of our own are dropped and counted")
+  @Test("Messages out of turn, of wrong length, repeated or own are dropped and counted")
   func drops() {
     var pair = Pair()
     pair.begin(0)
@@ -255,7 +255,7 @@ struct SessionsTests {
     #expect(Set(tallies.map(\.name)).count == 8 + Drop.allCases.count)
   }
 
-  @Test("A replay is dropped by its name, and begins nothing")
+  @Test("A replay is counted as `replayed` and begins nothing")
   func replays() {
     var pair = Pair.proven()
     pair.say([1], from: 0)
@@ -267,7 +267,7 @@ struct SessionsTests {
     #expect(pair.heard[1] == [[1]])
   }
 
-  @Test("A message that is too old, and one with a jump of 2^31, are dropped by their names, and begin nothing")
+  @Test("A message that is too old or jumps by 2^31 is counted by name and begins nothing")
   func windows() throws {
     var pair = Pair.proven()
     let keys = try #require(pair.record(1)?.live?.transport.keys)
@@ -288,7 +288,7 @@ struct SessionsTests {
     #expect(pair.counters(1).recoveries == 0)
   }
 
-  @Test("An action that is printed shows nothing of what was said")
+  @Test("A printed action shows no plaintext")
   func printing() {
     let action = Engine.Action.opened(5, Array("a secret word".utf8))
     var dumped = ""
@@ -299,7 +299,7 @@ struct SessionsTests {
 }
 
 extension Engine {
-  /// `seal` at the beginning of time, on a copy.
+  /// Calls `seal` at the beginning of time, on a copy.
   func sealing(_ text: [UInt8], for peer: UInt64) throws -> [UInt8] {
     var copy = self
     return try copy.seal(text, for: peer, at: .zero)

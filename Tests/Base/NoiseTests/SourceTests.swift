@@ -61,7 +61,7 @@ struct SourceTests {
         at: .zero.advanced(by: .milliseconds(milliseconds)))
     }
     for peer: UInt64 in 1...8 { #expect(first(peer, 1, at: 0).count == 1) }
-    // Its own make room only when they have had a second.
+    // Its own handshakes are evicted only after a second.
     #expect(first(9, 1, at: 999) == [])
     #expect(first(9, 1, at: 1000).count == 1)
     for peer: UInt64 in 11...13 { #expect(first(peer, 2, at: 1000).count == 1) }

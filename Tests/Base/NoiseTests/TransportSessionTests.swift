@@ -16,7 +16,7 @@ struct TransportSessionTests {
 
   private static func nonce(of message: [UInt8]) -> [UInt8] { Array(message.prefix(4)) }
 
-  @Test("What one side seals the other opens, both ways, and neither opens its own", arguments: [0, 1, 512, 70_000])
+  @Test("Each side opens what the other seals, and not its own", arguments: [0, 1, 512, 70_000])
   func directions(count: Int) throws {
     var (one, other) = try Self.pair()
     let text = [UInt8](repeating: 5, count: count)
@@ -32,7 +32,7 @@ struct TransportSessionTests {
     #expect(one.sealed == 3)
   }
 
-  @Test("The nonce stands in front, most significant byte first, and no two messages have the same")
+  @Test("The nonce is the first 4 bytes in big endian, and no two messages share one")
   func nonces() throws {
     var (one, other) = try Self.pair(sealed: 0x0102_0304)
     let first = try one.seal([])
@@ -57,7 +57,7 @@ struct TransportSessionTests {
     _ = try other.seal([])
   }
 
-  @Test("A message is opened once, and late ones are opened as far as the window goes")
+  @Test("A message is opened once, and late ones within the window of 1,024")
   func replay() throws {
     var (one, other) = try Self.pair()
     let messages = try (0..<1100).map { try one.seal([UInt8($0 % 251)]) }
@@ -69,7 +69,7 @@ struct TransportSessionTests {
     #expect(throws: NoiseError.replayed) { try other.open(messages[76]) }
   }
 
-  @Test("A jump of 2^31 that the peer sealed is refused, and changes nothing")
+  @Test("A jump of 2^31 is refused and changes nothing")
   func jump() throws {
     var (_, other) = try Self.pair()
     var far = try Self.pair(sealed: 1 << 31).0
@@ -80,7 +80,7 @@ struct TransportSessionTests {
     #expect(try other.open(message) == [1])
   }
 
-  @Test("A message with a wrong tag does not move the window, whatever its nonce says")
+  @Test("A message with a wrong tag does not move the window")
   func forgedNonce() throws {
     var (one, other) = try Self.pair()
     let message = try one.seal([1])
@@ -93,11 +93,11 @@ struct TransportSessionTests {
     #expect(try other.open(message) == [1])
     var again = message
     again[6] ^= 1
-    // A forgery of a message that was here is a forgery, not a replay.
+    // A changed copy of a received message is reported as a forgery, not as a replay.
     #expect(throws: NoiseError.authenticationFailed) { try other.open(again) }
   }
 
-  @Test("A message with any byte altered, or too short, is refused, and the true one is opened after it")
+  @Test("A changed or truncated message is refused, and the true one is opened afterwards")
   func altered() throws {
     var (one, other) = try Self.pair()
     let message = try one.seal([1, 2, 3])

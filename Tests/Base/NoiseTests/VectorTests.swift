@@ -4,10 +4,10 @@ import Testing
 
 @testable import Noise
 
-@Suite("The vectors, written and read")
+@Suite("Noise vectors")
 struct VectorTests {
-  /// A handshake's messages, each written by one side as the vector has it and read by the other; then those after it, whose
-  /// nonces count up from 0 in each direction.
+  /// Runs a handshake's messages, each written by one side as in the vector and read by the other; then the transport
+  /// messages, whose nonces count up from 0 in each direction.
   private static func play(
     _ messages: [(payload: [UInt8], wire: [UInt8])], _ sides: (Handshake, Handshake),
     _ ephemerals: ([UInt8], [UInt8]), isOneWay: Bool, hash: [UInt8]
@@ -45,7 +45,7 @@ struct VectorTests {
     return (one, other)
   }
 
-  @Test("The published vectors hold, message by message, both ways", arguments: PublishedVectors.shared.vectors)
+  @Test("The published vectors are written and read, message by message", arguments: PublishedVectors.shared.vectors)
   func published(_ vector: PublishedVectors.Vector) throws {
     let key = try X25519.PrivateKey(copying: vector.initStatic.bytes)
     let other = try X25519.PrivateKey(copying: vector.respStatic.bytes)
@@ -62,14 +62,14 @@ struct VectorTests {
       Handshake(parts.0, key: key, prologue: vector.initPrologue.bytes),
       Handshake(parts.1, key: other, prologue: vector.respPrologue.bytes)
     )
-    // After the third message of XX it is the responder's turn.
+    // After the third message of XX the responder sends.
     _ = try Self.play(
       vector.messages.map { ($0.payload.bytes, $0.ciphertext.bytes) }, sides,
       (vector.initEphemeral.bytes, vector.respEphemeral?.bytes ?? []), isOneWay: isOneWay,
       hash: vector.handshakeHash.bytes)
   }
 
-  @Test("The application's copy of the published vector holds as well")
+  @Test("The app's copy of the published vector is written and read")
   func copy() throws {
     let vector = AppVectors.shared.noiseCacophonyXx
     let prologue = vector.prologue.bytes
@@ -82,7 +82,7 @@ struct VectorTests {
       hash: vector.hash.bytes)
   }
 
-  @Test("A session of the application has these messages, of 32, 96 and 64 bytes, these keys and these nonces")
+  @Test("The app's session has messages of 32, 96 and 64 bytes and the recorded keys and nonces")
   func application() throws {
     let vectors = AppVectors.shared
     let vector = vectors.noiseBitchatXx
@@ -108,7 +108,7 @@ struct VectorTests {
     #expect(vector.transport.count == 6)
   }
 
-  @Test("A one-way message of the application is written and read so, and shows its sender")
+  @Test("The app's one-way message is written and read, and shows its sender")
   func oneWay() throws {
     let vectors = AppVectors.shared
     let (alice, bob) = (try vectors.key("alice"), try vectors.key("bob"))

@@ -77,7 +77,7 @@ struct AppVectors: Decodable {
   }
 }
 
-/// Bytes that the files write as hexadecimal digits.
+/// Bytes that are hexadecimal digits in the files.
 struct HexBytes: Decodable, Sendable {
   let bytes: [UInt8]
 
@@ -99,7 +99,7 @@ enum VectorFile {
   }
 }
 
-/// Gives out these bytes, and then zeros.
+/// A random source that returns these bytes, and then zeros.
 struct FixedRandom: RandomSource, Sendable {
   private var rest: ArraySlice<UInt8>
 

@@ -1,5 +1,5 @@
 """Other people's clients of Bitchat beside a node: what crosses, and what does not by their own fault, so that a better version is
-noticed. docs/mesh.md has the table."""
+noticed. docs/mesh-limits.md has the table."""
 from __future__ import annotations
 
 import asyncio

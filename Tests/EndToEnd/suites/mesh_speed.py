@@ -39,7 +39,7 @@ SLOWEST = 4000
 FRAGMENT_HEAD, PING = 35, 40
 #: Lines of a kind: of 150 the second slowest is what one in a hundred exceeds.
 LINES = 150
-#: Seconds after a line in which a node keeps its files from delaying the next one (docs/mesh.md, "Files").
+#: Seconds after a line in which a node keeps its files from delaying the next one (docs/mesh-protocol.md, "Files").
 CHAT_TIME = 30
 #: A radio that is slower than the emulated processor, in bytes a second.
 SLOW = 20_000

@@ -16,7 +16,7 @@ from suites.mail import phone, until_read
 
 suite = Suite("roles")
 
-#: Of 400 letters a mailbox takes this many of one peer that is no favourite (docs/mesh.md).
+#: Of 400 letters a mailbox takes this many of one peer that is no favourite (docs/mesh-protocol.md).
 LETTERS = 20
 
 

@@ -2,10 +2,10 @@ import Crypto
 import TestSupport
 import Testing
 
-/// The targets of the fuzzer without the fuzzer: what nobody meant, the same each time.
-@Suite("Every decoder bears thousands of random and of mutated inputs")
+/// The targets of the fuzzer without the fuzzer: random, but deterministic inputs.
+@Suite("Random inputs for every decoder")
 struct EveryDecoderTests {
-  /// Those of the engines play events, and are slow; more is played by `HostileWalletTests` and `HostileVerifierTests`.
+  /// The engines' targets play events and are slow; `HostileWalletTests` and `HostileVerifierTests` play more.
   private static func count(_ name: String) -> Int {
     switch name {
     case "verifier", "wallet": Extent.of(100, all: 2000)
@@ -16,7 +16,7 @@ struct EveryDecoderTests {
   }
 
   @Test(
-    "A broken promise or a trap ends the run, and names what it was; the inputs get as far as they have to",
+    "A decoder survives thousands of random and mutated inputs and reaches its goals",
     arguments: Target.all.map(\.name))
   func hostile(name: String) throws {
     let target = try #require(Target.all.first { $0.name == name })
@@ -36,7 +36,7 @@ struct EveryDecoderTests {
     bytes.withUnsafeBytes { target.play($0) }
   }
 
-  /// Some bytes changed, and some inserted, taken away or repeated.
+  /// The seed with some bytes changed, inserted, removed or repeated.
   private static func mutated(_ seed: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
     var bytes = seed
     for _ in 0...below(4, &random) {

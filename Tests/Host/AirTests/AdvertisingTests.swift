@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(
-    "An advertiser is sighted within one interval, whichever began first, and then once a second",
+    "An advertiser is sighted within one interval of scan and advertising, then once a second",
     arguments: [20, 100, 1280], [true, false])
   func firstSighting(milliseconds: Int, scanFirst: Bool) async {
     await onLoop {
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test("A sighting holds what both payloads carry, as it survives the 31 bytes")
+  @Test("A scan result holds the fields of both payloads that fit 31 bytes")
   func content() async {
     await onLoop {
       let scene = Scene()
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test("More than 31 bytes in either payload show in the status, and leave the slot empty")
+  @Test("A payload above 31 bytes makes the radio degraded and leaves the slot empty")
   func tooLong() async {
     await onLoop {
       let scene = Scene()
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test("A scan reports those who list one of its services, and a scan for none reports all")
+  @Test("A scan reports advertisers of its services; a scan for no service reports all")
   func filtering() async {
     await onLoop {
       let scene = Scene()
@@ -125,7 +125,7 @@ import Testing
     }
   }
 
-  @Test("What changes is reported at once, and what is said again no more than once a second, also when it is put anew")
+  @Test("Changed data is reported at once, unchanged data at most once a second")
   func changing() async {
     await onLoop {
       let scene = Scene()
@@ -141,7 +141,7 @@ import Testing
     }
   }
 
-  @Test("The data of an advertisement is exchanged while it stays on the air")
+  @Test("The data of an advertisement changes while it stays on the air")
   func exchanging() async {
     await onLoop {
       let scene = Scene()
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test("An advertiser that is back, in range or on the air, is reported at its next event", arguments: [true, false])
+  @Test("An advertiser that returns is reported at its next advertising event", arguments: [true, false])
   func returning(byRange: Bool) async {
     await onLoop {
       let scene = Scene()
@@ -182,7 +182,7 @@ import Testing
     }
   }
 
-  @Test("An advertisement goes with its registration, and a scan with its own")
+  @Test("Advertisement and scan end with their registrations")
   func dropping() async {
     await onLoop {
       let scene = Scene()
@@ -200,7 +200,7 @@ import Testing
     }
   }
 
-  @Test("A scan that is cancelled from within its own handler is over at once")
+  @Test("A scan cancelled in its own handler ends at once")
   func cancellingWithin() async {
     await onLoop {
       let scene = Scene()
@@ -217,7 +217,7 @@ import Testing
     }
   }
 
-  @Test("Advertisements and scans outlive the loss of the adapter", arguments: [true, false])
+  @Test("Advertisements and scans continue after a loss of the adapter", arguments: [true, false])
   func power(ofAdvertiser: Bool) async {
     await onLoop {
       let scene = Scene()
@@ -239,7 +239,7 @@ import Testing
     }
   }
 
-  @Test("Who is out of range, or oneself, is not sighted; distance shows in the signal strength")
+  @Test("Nodes out of range and the node itself are not sighted; RSSI decreases with distance")
   func range() async {
     await onLoop {
       let scene = Scene()
@@ -255,7 +255,7 @@ import Testing
     }
   }
 
-  @Test("What is read from AD structures is what was written, for every kind of them")
+  @Test("AD structures of every kind are decoded as they were encoded")
   func roundTrip() throws {
     let long = try #require(BluetoothUUID("00000006-5026-444a-9e0e-d6f2450f3a77"))
     for data in [
@@ -270,7 +270,7 @@ import Testing
   }
 
   @Test(
-    "Bytes that are no AD structures end the reading, and what came before them counts",
+    "Decoding ends at an invalid AD structure, and earlier ones count",
     arguments: [
       ([0x02, 0x01, 0x06, 0x00, 0x03, 0x03, 0x01, 0x00], AdvertisingData(flags: 6)),
       ([0x02, 0x01, 0x06, 0x09, 0x09, 0x41], AdvertisingData(flags: 6)),

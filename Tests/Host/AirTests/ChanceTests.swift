@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct ChanceTests {
-  /// Everything that two nodes see of 300 commands and 300 notifications over a bad link.
+  /// The events of two nodes that exchange 300 commands and 300 notifications over a lossy link.
   @LoopActor
   private static func trace(seed: UInt64) throws -> [String] {
     let pair = try Pair(
@@ -26,7 +26,7 @@ import Testing
     return lines
   }
 
-  @Test("The same seed leads to the same events at the same times, and another seed to others")
+  @Test("Equal seeds give equal events and times, another seed gives others")
   func determinism() async throws {
     try await onLoop {
       let first = try Self.trace(seed: 7)
@@ -45,7 +45,7 @@ import Testing
     #expect(generator.next() == 9_817_491_932_198_370_423)
   }
 
-  @Test("Losses come as often as they were asked for, in each direction", arguments: [0.0, 0.05, 0.3, 1.0])
+  @Test("Losses occur at the configured rate in each direction", arguments: [0.0, 0.05, 0.3, 1.0])
   func loss(rate: Double) async throws {
     try await onLoop {
       let pair = try Pair(
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test("A reordered value is overtaken by the one behind it, none is lost, and the last one comes by itself")
+  @Test("Reordered values arrive at most one position late, and none is lost")
   func reordering() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(reorder: 0.2))
@@ -92,7 +92,7 @@ import Testing
     }
   }
 
-  @Test("A duplicated value arrives twice, one behind the other")
+  @Test("A duplicated value arrives twice in succession")
   func duplicating() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(duplicate: 1))
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test("A filter decides about every single packet: it drops, doubles, delays and corrupts what it names")
+  @Test("A filter drops, doubles, delays and corrupts single packets")
   func filter() async throws {
     try await onLoop {
       let pair = try Pair(
@@ -124,7 +124,7 @@ import Testing
     }
   }
 
-  @Test("A filter is told who sends what to whom")
+  @Test("A filter receives kind, sender, receiver, link and value of each packet")
   func packets() async throws {
     try await onLoop {
       let seen = Seen()
@@ -151,7 +151,7 @@ import Testing
     }
   }
 
-  @Test("Two nodes can have conditions of their own")
+  @Test("Conditions for two nodes override those of the radio channel")
   func pairs() async throws {
     try await onLoop {
       let pair = try Pair()

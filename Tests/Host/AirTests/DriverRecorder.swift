@@ -4,7 +4,7 @@ import Radio
 
 @testable import Air
 
-/// The delegate of a driver in tests: it passes on what it hears in the shapes in which a test asks for it.
+/// The delegate of a driver in tests. It converts the driver's events to the form that a test expects.
 @LoopActor
 final class DriverRecorder: RadioDriverDelegate {
   private var recorders: [ApplicationID: Recorder] = [:]
@@ -22,7 +22,7 @@ final class DriverRecorder: RadioDriverDelegate {
   private(set) var slotChanges = 0
   private(set) var airings: [(slot: Int, advertisement: Advertisement?)] = []
 
-  /// The recorder of a driver; it lives as long as something that was set up through it.
+  /// The recorder of a driver, which lives as long as a registration made through it.
   static func of(_ driver: any RadioDriver) -> DriverRecorder {
     if let recorder = driver.delegate as? DriverRecorder { return recorder }
     let recorder = DriverRecorder()
@@ -46,7 +46,7 @@ final class DriverRecorder: RadioDriverDelegate {
 
   func remove(_ application: ApplicationID) { recorders[application] = nil }
 
-  /// In the order in which they were served, each once.
+  /// The recorders in the order in which they were served, each once.
   private var all: [Recorder] {
     var seen: Set<ObjectIdentifier> = []
     return recorders.sorted { $0.key.number < $1.key.number }.map(\.value)
@@ -85,7 +85,7 @@ final class DriverRecorder: RadioDriverDelegate {
   func heard(_ packet: AdvertisingPacket) { onPacket?(packet) }
 }
 
-/// An application that a driver serves for a test; dropping it ends it.
+/// An application that a driver serves for a test, until this object is released.
 @LoopActor
 final class TestServer {
   let number: ApplicationID
@@ -135,7 +135,7 @@ extension RadioDriver {
     }
   }
 
-  /// One scan at a time; no service at all means every advertiser.
+  /// Runs one scan at a time; an empty list of services means every advertiser.
   func scan(for services: [BluetoothUUID], _ handler: @escaping @LoopActor (Sighting) -> Void) -> Registration {
     let recorder = DriverRecorder.of(self)
     recorder.onSighting = handler

@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct EndingTests {
-  @Test("Who disconnects hears of it at once, the peer a packet's time later; nothing comes after it")
+  @Test("The disconnecting end is notified at once, the peer one latency later, and no event follows")
   func disconnecting() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10)))
@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test("A link can be cut by either of its numbers, once", arguments: [true, false])
+  @Test("A link is cut once, by the number of either end", arguments: [true, false])
   func cutting(byClient: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle on a link leaves the link to others, and cutting it tells the end to both")
+  @Test("Dropping the handle of a link keeps the link; cutting it notifies both ends")
   func droppingLink() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -71,7 +71,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle on an attempt gives it up")
+  @Test("Dropping the handle of an attempt cancels it")
   func droppingAttempt() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test("Going out of range ends the link, by distance or by what decides in its place", arguments: [true, false])
+  @Test("A link ends when its ends are out of range", arguments: [true, false])
   func outOfRange(byDistance: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test("An adapter that goes takes its links with it, and gives the others back on return", arguments: [true, false])
+  @Test("A powered-off adapter ends its links and serves again afterwards", arguments: [true, false])
   func power(ofPeripheral: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -138,7 +138,7 @@ import Testing
     }
   }
 
-  @Test("A node that was removed is gone for good, and its address free")
+  @Test("A removed node stays unavailable, and its address is free")
   func removing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -153,7 +153,7 @@ import Testing
     }
   }
 
-  @Test("A request that is never answered ends the link after 30 s")
+  @Test("An unanswered request ends the link after 30 s")
   func silence() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(filter: { $0.kind == .request ? .drop : .deliver }))
@@ -165,7 +165,7 @@ import Testing
     }
   }
 
-  @Test("A link that ends in the middle of a call to the delegate ends cleanly", arguments: [true, false])
+  @Test("A link that ends within a delegate call ends cleanly", arguments: [true, false])
   func endingWithin(byServer: Bool) async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .zero))

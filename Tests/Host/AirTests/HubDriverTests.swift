@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct HubDriverTests {
-  @Test("Through the hub, too, one link serves both directions and has one identity at each program")
+  @Test("Over the hub one link serves both directions, with one identity at each program")
   func bothDirections() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -40,7 +40,7 @@ import Testing
     }
   }
 
-  @Test("A link takes as many values as it has room for, refuses the next, and tells when it has room again")
+  @Test("A full link refuses values and reports when it has capacity again")
   func notifyWindow() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .milliseconds(1), notifyWindow: 3))
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("The hub keeps what a program sends beyond the room of a link, and sends it in order")
+  @Test("The hub stores values beyond a link's capacity and sends them in order")
   func impatient() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .milliseconds(1), notifyWindow: 3))
@@ -86,7 +86,7 @@ import Testing
     }
   }
 
-  @Test("While the hub does not read, links are full, and nothing that was accepted is lost")
+  @Test("While the hub does not read, links are full and no accepted value is lost")
   func congestion() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("A value of exact reach goes to a client that never subscribed; other values do not, and the driver says so")
+  @Test("An exact value reaches a client without subscription; other values do not")
   func exactReach() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .zero), AirController(reachesEverySubscriber: true))
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test("Slots, packets and new addresses of the node at the hub reach its program")
+  @Test("Slots, packets and new addresses of the hub's node reach its program")
   func nodeChanges() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .zero), AirController(advertisingSlots: 5))
@@ -160,7 +160,7 @@ import Testing
     }
   }
 
-  @Test("When the hub goes, links end and applications are not served; when it is back they are, and links are not")
+  @Test("Loss of the hub ends links and services; its return restores services but not links")
   func hubGone() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -178,7 +178,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle gives up an attempt at the hub, and leaves a link alone")
+  @Test("Dropping the handle cancels an attempt at the hub, but no link")
   func droppingHandles() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -194,7 +194,7 @@ import Testing
     }
   }
 
-  @Test("Giving up a connection that was to share a link leaves the link alone")
+  @Test("Cancelling a connection that would share a link keeps the link")
   func givingUpSharing() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Air
 
-/// Looks at `condition` once in each turn of the loop, beginning with the next, until it holds or `Patience` ends.
+/// Checks `condition` in each loop iteration, beginning with the next, until it holds or `Patience` ends.
 @LoopActor
 func eventually(_ condition: @escaping @LoopActor () -> Bool) async -> Bool {
   let end = EventLoop.shared.now.advanced(by: Patience.limit)
@@ -25,7 +25,7 @@ func eventually(_ condition: @escaping @LoopActor () -> Bool) async -> Bool {
   }
 }
 
-/// A folder that goes with the object.
+/// A folder that is deleted with the object.
 final class TemporaryFolder: Sendable {
   let path: String
 

@@ -10,7 +10,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct HubTests {
-  @Test("Two programs find each other through the hub, connect, and see what the port promises")
+  @Test("Two programs scan, connect and exchange values over the hub")
   func conversation() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test("What is taken down is gone: a scan, an advertisement, an application, a link")
+  @Test("A cancelled scan, advertisement, application or link is gone")
   func takingDown() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -75,7 +75,7 @@ import Testing
     }
   }
 
-  @Test("The socket is its owner's alone, goes with the hub, and only one hub can have it")
+  @Test("The socket has mode 600, is removed with its hub, and serves one hub only")
   func socketFile() async throws {
     try await onLoopAsync {
       let folder = try TemporaryFolder()
@@ -85,7 +85,7 @@ import Testing
       #expect(throws: AirHubError.alreadyRunning(path: folder.socket)) { try HubPair.hub(folder, .init()) }
       hub.close()
       #expect(lstat(folder.socket, &status) != 0)
-      // A hub that died leaves its socket behind.
+      // A hub that crashed leaves its socket file behind.
       let dead = try UnixSocket.listen(at: folder.socket)
       Glibc.close(dead)
       #expect(lstat(folder.socket, &status) == 0)
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test("Without a hub the radio waits and says what to do; with one it sets up anew what it was asked for")
+  @Test("Without a hub the radio waits with advice; with one it sets up everything again")
   func restart() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -135,7 +135,7 @@ import Testing
     }
   }
 
-  @Test("A program that leaves takes its links with it")
+  @Test("A program that leaves ends its links")
   func leaving() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -148,7 +148,7 @@ import Testing
     }
   }
 
-  @Test("An address can be asked for, once")
+  @Test("A requested address is given once, and refused while in use")
   func addresses() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -163,7 +163,7 @@ import Testing
   }
 
   @Test(
-    "Who sends what is no frame is dropped, with a line in the log, and nobody else",
+    "A program that sends an invalid frame is dropped and logged, and no other is affected",
     arguments: [
       [0, 0, 0, 0], [1, 0, 1, 0, 1], [255, 255, 255, 255], [1, 0, 0, 0, 99], [5, 0, 0, 0, 8, 1, 0, 0, 0],
       [3, 0, 0, 0, 1, 2, 2], [4, 0, 0, 0, 1, 2, 0, 0], [3, 0, 0, 0, 1, 2, 0, 3, 0, 0, 0, 1, 2, 0],
@@ -196,7 +196,7 @@ import Testing
     }
   }
 
-  @Test("A hub lives through a thousand connections that send nonsense")
+  @Test("A hub survives 1,000 connections with invalid data")
   func nonsense() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -223,7 +223,7 @@ import Testing
     }
   }
 
-  @Test("A mebibyte in 509-byte values crosses the hub, each waited for, with at most eight turns of the loop a value")
+  @Test("1 MiB in values of 509 bytes crosses the hub in at most 8 loop iterations a value")
   func mebibyte() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -247,7 +247,7 @@ import Testing
     }
   }
 
-  @Test("A flood that nobody waits for arrives whole and in order, though its receiver pauses")
+  @Test("20,000 values sent without waiting arrive completely and in order")
   func flood() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -261,7 +261,7 @@ import Testing
     }
   }
 
-  @Test("A paced air keeps its pace through the hub: nothing is written before its turn")
+  @Test("Over the hub no value is written before its latency has passed")
   func paced() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .milliseconds(5), commandWindow: 1))
@@ -274,7 +274,7 @@ import Testing
     }
   }
 
-  @Test("A program that stops reading is not waited for by those who have nothing to do with it")
+  @Test("A program that stops reading does not delay others")
   func slowReader() async throws {
     try await onLoopAsync {
       let pair = try await HubPair()
@@ -300,7 +300,7 @@ import Testing
       let other = pair.client
       #expect(await eventually { other.written == [nil] })
       #expect(client.writtenCount < 10_000)
-      // When it reads again, all of it comes.
+      // When the client reads again, all data arrive.
       let total = Box(0)
       var buffer = [UInt8](repeating: 0, count: 1 << 16)
       #expect(

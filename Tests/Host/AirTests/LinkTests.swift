@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct LinkTests {
-  @Test("Both sides hear of a new link, once, and number it differently")
+  @Test("Both ends are notified once of a new link and number it differently")
   func connecting() async throws {
     try await onLoop {
       let pair = try Pair(mtu: nil)
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test("A node that does not advertise, is out of range or does not exist is not reached, within the time allowed")
+  @Test("Connecting to a silent, distant or unknown node fails within the timeout")
   func unreachable() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  @Test("A peer that begins to advertise, or comes into range, while we wait is reached")
+  @Test("A peer that starts advertising or comes into range during an attempt is connected")
   func patience() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test("Connecting can be given up")
+  @Test("A connection attempt can be cancelled")
   func givingUp() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -82,7 +82,7 @@ import Testing
     }
   }
 
-  @Test("Connecting to a peer that is connected gives the same link; after it has ended there can be another")
+  @Test("Connecting to a connected peer gives the same link, and a new one after its end")
   func oneLinkEach() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -105,7 +105,7 @@ import Testing
     }
   }
 
-  @Test("Giving up a connection that was to share a link leaves the link alone", arguments: [true, false])
+  @Test("Cancelling a connection that would share a link keeps the link", arguments: [true, false])
   func givingUpSharing(byDropping: Bool) async throws {
     try await onLoop {
       let pair = try Pair()
@@ -118,7 +118,7 @@ import Testing
     }
   }
 
-  @Test("A second attempt at an address, while the first goes on, ends at once")
+  @Test("A second attempt at an address during the first fails at once")
   func oneAttemptEach() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -132,7 +132,7 @@ import Testing
   }
 
   @Test(
-    "A link begins at an MTU of 23, and agrees on the smaller of what is asked for and what it can",
+    "A link starts at an MTU of 23 and agrees on the smaller of both maxima",
     arguments: [
       (517, 517, 517), (517, 185, 185), (100, 517, 100), (10, 517, 23), (600, 600, 600),
     ])
@@ -159,7 +159,7 @@ import Testing
     }
   }
 
-  @Test("Discovery tells the services of all applications that the peer serves then")
+  @Test("Discovery returns the services that the peer serves at that time")
   func discovery() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -175,7 +175,7 @@ import Testing
     }
   }
 
-  @Test("Values arrive in the order in which they were written, of both kinds, and each is reported written in order")
+  @Test("200 writes of both kinds arrive and are confirmed in order")
   func order() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -188,7 +188,7 @@ import Testing
     }
   }
 
-  @Test("A request is answered with what the delegate throws; a command never is")
+  @Test("A request gets the delegate's error, a command none")
   func refusing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -201,7 +201,7 @@ import Testing
     }
   }
 
-  @Test("A characteristic that is not there, or not to be written, refuses requests and swallows commands")
+  @Test("Writing to an unknown or read-only characteristic refuses requests and drops commands")
   func notWritable() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -216,7 +216,7 @@ import Testing
     }
   }
 
-  @Test("Nothing is reported from within a call into the radio")
+  @Test("No event is delivered within a call into the radio")
   func neverWithin() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .zero))
@@ -233,7 +233,7 @@ import Testing
     }
   }
 
-  @Test("Commands beyond the window are reported written only as the earlier ones go out")
+  @Test("Commands beyond the window are confirmed only as earlier ones are sent")
   func flowControl() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10), commandWindow: 4))
@@ -247,7 +247,7 @@ import Testing
     }
   }
 
-  @Test("A direction of a link carries one packet per latency")
+  @Test("Each direction of a link carries one packet per latency")
   func pace() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10)))

@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct PacketTests {
-  @Test("Each advertising event is a packet, and the scan response another, with address, kind, strength and bytes")
+  @Test("Each advertising event gives packets with address, kind, RSSI and bytes")
   func packets() async throws {
     try await onLoop {
       let air = TestAir()
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test("A driver that sees no packets hands none over, and goes on with sightings")
+  @Test("A driver that sees no packets delivers scan results only")
   func blind() async {
     await onLoop {
       let air = TestAir(AirController(seesPackets: false))
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test("What a node listens for can change while it listens; once a second stays once a second")
+  @Test("A change of the listening filter applies at once and keeps the rate of once a second")
   func changingMind() async {
     await onLoop {
       let air = TestAir()
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test("Advertising events that no node wants to hear of cost nothing")
+  @Test("Advertising events that no node listens for cause no events")
   func cheapness() async {
     await onLoop {
       @LoopActor func events(_ listening: Listening?) -> Int {
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test("Of two hundred advertisers each is reported once a second")
+  @Test("Each of 200 advertisers is reported once a second")
   func manyAdvertisers() async {
     await onLoop {
       let air = TestAir()
@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test("No peer can connect by an advertisement that is not connectable")
+  @Test("A non-connectable advertisement accepts no connection")
   func notConnectable() async throws {
     try await onLoop {
       let air = TestAir()
@@ -145,7 +145,7 @@ import Testing
     }
   }
 
-  @Test("A node with a new address keeps its links, is sighted as another, and can be connected to there alone")
+  @Test("A node with a new address keeps its links and is reachable only at the new address")
   func addresses() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -180,7 +180,7 @@ import Testing
     }
   }
 
-  @Test("An address changes at its interval, as long as there is one")
+  @Test("An address changes after each interval while one is set")
   func addressInterval() async {
     await onLoop {
       let air = TestAir(AirController(addressInterval: .seconds(900)))

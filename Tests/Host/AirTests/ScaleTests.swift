@@ -8,7 +8,7 @@ import Testing
 @testable import Air
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ScaleTests {
-  @Test("A thousand nodes that advertise are all heard within one interval by a hundred of them that scan")
+  @Test("100 scanning nodes receive 1,000 advertisers within one interval")
   func thousand() async {
     await onLoop {
       let time = VirtualTime()
@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  @Test("A thousand nodes in a ring of links pass a value around")
+  @Test("A ring of 1,000 nodes passes a value around")
   func ring() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test("A mebibyte in 509-byte values crosses an unpaced air with two events a value: its arrival, and the news of it")
+  @Test("1 MiB in values of 509 bytes needs two events a value without latency")
   func mebibyte() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .zero))

@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct ScarcityTests {
-  @Test("No more advertisements are on the air than there are slots, and those beyond a smaller number end")
+  @Test("A node advertises in as many slots as it has; fewer slots end the others")
   func slots() async {
     await onLoop {
       let air = TestAir(AirController(advertisingSlots: 2))
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test("A full node answers no attempt; it goes on until its time-out, or until there is room")
+  @Test("A full node answers no attempt until a link ends")
   func linkLimit() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(linkLimit: 1))
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test("A node that is full itself cannot connect, and links of both directions count")
+  @Test("A full node cannot connect, and links of both directions count")
   func ownLinkLimit() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -63,7 +63,7 @@ import Testing
       try client.connect(pair.peripheral, to: peer.address)
       pair.time.advance(by: .zero)
       #expect(client.events == [.disconnected(reason: AirRadio.noRoom)])
-      // A link that comes up while the attempt goes on takes the place.
+      // A link that opens during the attempt takes the slot.
       pair.peripheral.controller.linkLimit = 2
       let (slow, quick) = (Client(), Client())
       var rare = advertisement()
@@ -80,7 +80,7 @@ import Testing
     }
   }
 
-  @Test("The advertisement by which a peer connects falls silent, until the link ends or the driver shows it again")
+  @Test("An advertisement that accepted a connection is silent until the link ends or it is renewed")
   func fallsSilent() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(fallsSilent: true, renewsAdvertisements: false))
@@ -88,7 +88,7 @@ import Testing
       let scan = pair.central.scan(for: []) { names.append($0.localName ?? "") }
       pair.peripheral.advertise(advertisement("other"), in: 1)
       pair.time.advance(by: .seconds(2))
-      // The second one was not on the air when the peer connected.
+      // The second advertisement was not on the air when the peer connected.
       #expect(Set(names) == ["other"])
       pair.peripheral.advertise(nil, in: 1)
       let second = Client()
@@ -99,7 +99,7 @@ import Testing
       pair.peripheral.advertise(advertisement(), in: 0)
       pair.time.advance(by: .seconds(2))
       #expect(second.isConnected && names.count == 1)
-      // The end of the link by which it fell silent, and not that of another, shows it again.
+      // The end of the link that stopped the advertisement resumes it; the end of another link does not.
       try pair.link.disconnect()
       pair.time.advance(by: .seconds(2))
       #expect(names.count == 1)
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("A driver that renews its advertisements is found by the next peer")
+  @Test("A driver that renews its advertisements is connected by the next peer")
   func renewing() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(fallsSilent: true))
@@ -127,7 +127,7 @@ import Testing
     }
   }
 
-  /// A peripheral with three clients, of which the first two have subscribed to the report.
+  /// A peripheral with three clients, of which the first two have subscribed to reports.
   @LoopActor
   private final class Audience {
     let pair: Pair
@@ -157,7 +157,7 @@ import Testing
     var heard: [[[UInt8]]] { clients.map(\.notified) }
   }
 
-  @Test("A value for one link reaches every subscriber where the stack cannot tell them apart, and no one else")
+  @Test("If clients cannot be told apart, a value for one link reaches every subscriber")
   func everySubscriber() async throws {
     try await onLoop {
       let audience = try Audience(AirController(reachesEverySubscriber: true), reach: .subscribers)
@@ -173,7 +173,7 @@ import Testing
     }
   }
 
-  @Test("A value of exact reach goes to its link alone, subscribed or not, as long as there is raw HCI")
+  @Test("With raw HCI an exact value reaches its link only, subscribed or not")
   func exactReach() async throws {
     try await onLoop {
       let conditions = AirConditions(deliverUnsubscribed: true)
@@ -193,7 +193,7 @@ import Testing
     }
   }
 
-  @Test("Without that scarcity a value reaches its link alone")
+  @Test("If clients can be told apart, a value reaches its link only")
   func oneSubscriber() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .subscribers)
@@ -203,7 +203,7 @@ import Testing
     }
   }
 
-  @Test("A client hears a value of exact reach that it did not subscribe to only where clients listen to such")
+  @Test("An unsubscribed client gets exact values only if `deliverUnsubscribed` is set")
   func deafClient() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .exact)
@@ -213,7 +213,7 @@ import Testing
     }
   }
 
-  @Test("A link takes as many values as it has room for, refuses the next, and tells once when it has room again")
+  @Test("A full link refuses values and reports capacity once")
   func notifyWindow() async throws {
     try await onLoop {
       let audience = try Audience(
@@ -238,7 +238,7 @@ import Testing
     }
   }
 
-  @Test("A link that ends while it is full is not told to have room")
+  @Test("A full link that ends reports no capacity")
   func fullAndGone() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .subscribers, AirConditions(notifyWindow: 1))

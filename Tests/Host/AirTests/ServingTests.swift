@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct ServingTests {
-  @Test("A notification reaches the client of its link only, and only after it subscribed")
+  @Test("A notification reaches only the client of its link, and only after it subscribed")
   func subscribing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -33,7 +33,7 @@ import Testing
     }
   }
 
-  @Test("Where the conditions say so, a notification reaches a client that never subscribed")
+  @Test("With `deliverUnsubscribed` a notification reaches a client without subscription")
   func unsubscribed() async throws {
     try await onLoop {
       let kinds = Kinds()
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test("Who subscribed to a characteristic that only indicates gets indications, one per confirmation")
+  @Test("A subscriber of an indicate-only characteristic gets one indication per confirmation")
   func indications() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(latency: .milliseconds(10), notificationLoss: 1))
@@ -67,7 +67,7 @@ import Testing
     }
   }
 
-  @Test("An indication that is never confirmed ends the link after 30 s")
+  @Test("An unconfirmed indication ends the link after 30 s")
   func unconfirmed() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(filter: { _ in .drop }))
@@ -81,7 +81,7 @@ import Testing
     }
   }
 
-  @Test("A notification longer than the MTU allows is cut", arguments: [(nil, 20), (100, 97), (517, 512), (515, 512)])
+  @Test("A notification is truncated to the MTU", arguments: [(nil, 20), (100, 97), (517, 512), (515, 512)])
   func cut(mtu: Int?, length: Int) async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(maximumMTU: 600, deliverUnsubscribed: true), mtu: mtu)
@@ -91,7 +91,7 @@ import Testing
     }
   }
 
-  @Test("What is served after a link came up is not told of it, and gets the values that its client writes")
+  @Test("A service added during a link gets its client's writes, but no opening event")
   func lateApplication() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  @Test("A server that was closed hears and does nothing any more; the link lives on")
+  @Test("A closed server receives and sends nothing, and the link stays")
   func closing() async throws {
     try await onLoop {
       let pair = try Pair(AirConditions(deliverUnsubscribed: true))
@@ -140,7 +140,7 @@ import Testing
     }
   }
 
-  @Test("A delegate is held weakly: when it has gone, requests are refused")
+  @Test("After its weakly held delegate is released, a node refuses requests")
   func weakDelegate() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -155,7 +155,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the handle on a server closes it")
+  @Test("Dropping the handle of a server closes it")
   func dropping() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -169,7 +169,7 @@ import Testing
     }
   }
 
-  @Test("Links are numbered once in the whole air")
+  @Test("Link numbers are unique among all nodes")
   func numbering() async throws {
     try await onLoop {
       let time = VirtualTime()

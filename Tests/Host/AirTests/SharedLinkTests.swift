@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct SharedLinkTests {
-  /// Two nodes that both serve and both advertise, with one link between them.
+  /// Two nodes, each of which serves and advertises, with one link between them.
   @LoopActor
   private final class Peers {
     let time = VirtualTime()
@@ -33,7 +33,7 @@ import Testing
     func settle() { time.runUntilIdle(limit: .seconds(1000)) }
   }
 
-  @Test("One link serves both directions, whichever node made it: each end has one identity")
+  @Test("One link serves both directions, and has one identity at each end")
   func bothDirections() async throws {
     try await onLoop {
       let peers = Peers()
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("An MTU holds for both directions, and each end is told of it once")
+  @Test("An MTU applies to both directions, and each end is notified once")
   func mtu() async throws {
     try await onLoop {
       let peers = Peers()
@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  @Test("Two nodes that connect to each other at the same time get one link, and both hear that it is there")
+  @Test("Two simultaneous connections give one link, and both clients are connected")
   func atTheSameTime() async throws {
     try await onLoop {
       let peers = Peers()
@@ -99,7 +99,7 @@ import Testing
     }
   }
 
-  @Test("Cutting a link ends it for both directions at both nodes", arguments: [0, 1], [true, false])
+  @Test("Cutting a link ends both directions at both nodes", arguments: [0, 1], [true, false])
   func cutting(node: Int, byHandle: Bool) async throws {
     try await onLoop {
       let peers = Peers()
@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  @Test("A link that a delegate cuts as it comes up is told of, then its end; no client hears that it is there")
+  @Test("A link cut as it comes up is opened and closed once, without a connected client")
   func cutAtOnce() async throws {
     try await onLoop {
       let peers = Peers()
@@ -136,7 +136,7 @@ import Testing
     }
   }
 
-  @Test("A link tells when it came up and which address the peer had")
+  @Test("A link has the time it came up and the peer's address")
   func since() async throws {
     try await onLoop {
       let peers = Peers()
@@ -150,7 +150,7 @@ import Testing
     }
   }
 
-  @Test("A subscription is told once, belongs to its application, and ends with the link")
+  @Test("A subscription is reported once for its application and ends with the link")
   func subscriptions() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -183,7 +183,7 @@ import Testing
       let renewed = pair.peripheral.serve(application, delegate: pair.recorder)
       pair.settle()
       #expect(renewed.notify([5], of: report, to: .link(second)) == Delivery(unreachable: [second]))
-      // Nor does it come back with an application under the same number.
+      // Serving an application under the former number does not restore the subscription.
       pair.peripheral.serve(application, as: pair.server.number)
       renewed.close()
       pair.settle()
@@ -195,7 +195,7 @@ import Testing
     }
   }
 
-  @Test("An application is told of when peers can find it, and when they no longer can", arguments: [0, 300])
+  @Test("An application is reported as served and as no longer served", arguments: [0, 300])
   func applications(delay: Int) async throws {
     try await onLoop {
       let pair = try Pair()

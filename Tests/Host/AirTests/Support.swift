@@ -5,13 +5,13 @@ import Testing
 
 @testable import Air
 
-/// Runs a test on the loop, in one go.
+/// Runs a test on the loop without suspension.
 func onLoop<Value: Sendable>(_ body: @LoopActor @Sendable () throws -> Value) async rethrows -> Value {
   EventLoop.shared.runInBackground()
   return try await LoopActor.run(body)
 }
 
-/// Runs a test on the loop that waits for things to happen.
+/// Runs a test on the loop that may suspend.
 func onLoopAsync(_ body: @LoopActor @Sendable () async throws -> Void) async throws {
   EventLoop.shared.runInBackground()
   try await body()
@@ -40,7 +40,7 @@ func advertisement(_ name: String = "x", of service: BluetoothUUID = service) ->
     data: AdvertisingData(flags: 0x06, serviceUUIDs: [service]), scanResponse: AdvertisingData(localName: name))
 }
 
-/// What was told of an application, written down.
+/// Records the events of an application.
 @LoopActor
 final class Recorder {
   enum Call: Hashable, Sendable {
@@ -53,7 +53,7 @@ final class Recorder {
   var calls: [Call] = []
   var refusal: ATTError?
   var onCall: (() -> Void)?
-  /// How many values came; cheaper than counting them.
+  /// Number of received values; cheaper than counting them.
   private(set) var received = 0
 
   var values: [[UInt8]] {
@@ -80,13 +80,13 @@ final class Recorder {
   }
 }
 
-/// A central's link with what happened on it.
+/// A central's link, with a record of its events.
 @LoopActor
 final class Client {
   var events: [LinkEvent] = []
   var link: (any Link)?
   var onEvent: ((LinkEvent) -> Void)?
-  /// How many writes were reported written; cheaper than counting them.
+  /// Number of writes that were reported as done; cheaper than counting them.
   private(set) var writtenCount = 0
 
   func connect(_ radio: any RadioDriver, to address: BluetoothAddress) throws {
@@ -129,7 +129,7 @@ final class Pair {
   let central: AirRadio
   let recorder = Recorder()
   let client = Client()
-  /// What the delegates of the two nodes hear beside what the recorder and the client have.
+  /// Further events of the two nodes' delegates, besides those of the recorder and the client.
   let peripheralDelegate: DriverRecorder
   let centralDelegate: DriverRecorder
   let server: TestServer
@@ -158,11 +158,11 @@ final class Pair {
   func settle() { time.runUntilIdle(limit: .seconds(100_000)) }
 }
 
-/// Numbers as values of packets.
+/// The numbers in the values of packets.
 func numbers(_ values: [[UInt8]]) -> [Int] { values.map { Int($0[0]) << 8 | Int($0[1]) } }
 func value(_ number: Int) -> [UInt8] { [UInt8(number >> 8), UInt8(number & 255)] }
 
-/// An air with an observer.
+/// A simulated radio with an observer.
 @LoopActor
 final class TestAir {
   let time = VirtualTime()
@@ -176,7 +176,7 @@ final class TestAir {
     delegate = .of(observer)
   }
 
-  /// The names that the observer hears within two seconds from now.
+  /// The names that the observer receives within two seconds from now.
   func names() -> Set<String> {
     var names: Set<String> = []
     let scan = observer.scan(for: []) { names.insert($0.localName ?? "") }

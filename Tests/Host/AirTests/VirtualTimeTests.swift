@@ -10,7 +10,7 @@ import Testing
     var lines: [String] = []
   }
 
-  @Test("Events run by time, and within one instant in the order in which they were scheduled")
+  @Test("Events run by time, and at one time in the order of scheduling")
   func order() async {
     await onLoop {
       let time = VirtualTime()
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test("What is to run soon runs at the present instant, behind what was due before, and never within the call")
+  @Test("`soon` runs at the present time after due events, and never within the call")
   func soon() async {
     await onLoop {
       let time = VirtualTime()
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  @Test("Time stands still until it is told to pass, and passes by exactly what it is told")
+  @Test("Time passes exactly as far as `advance` tells")
   func advancing() async {
     await onLoop {
       let time = VirtualTime()
@@ -64,7 +64,7 @@ import Testing
     }
   }
 
-  @Test("A timer that was cancelled or dropped neither rings nor moves time")
+  @Test("A cancelled or dropped timer does not fire and does not advance time")
   func cancelling() async {
     await onLoop {
       let time = VirtualTime()
@@ -79,7 +79,7 @@ import Testing
     }
   }
 
-  @Test("Cancelling a timer that has rung does not cancel the one that took its place")
+  @Test("Cancelling a fired timer does not cancel a later one")
   func staleCancelling() async {
     await onLoop {
       let time = VirtualTime()
@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test("A million timers, of which most are cancelled, leave nothing behind")
+  @Test("One million timers, mostly cancelled, leave no pending events")
   func manyCancelled() async {
     await onLoop {
       let time = VirtualTime()
@@ -111,7 +111,7 @@ import Testing
     }
   }
 
-  @Test("Running until a condition stops at the event that makes it true, and at the limit when none does")
+  @Test("`run(until:)` stops at the event that fulfils its condition, or at the limit")
   func runUntil() async {
     await onLoop {
       let time = VirtualTime()
@@ -126,7 +126,7 @@ import Testing
     }
   }
 
-  @Test("What is offloaded runs at once; its result comes as an event of the same instant")
+  @Test("Offloaded work runs at once, and its result is an event at the same time")
   func offloading() async {
     await onLoop {
       let time = VirtualTime()
@@ -138,7 +138,7 @@ import Testing
     }
   }
 
-  @Test("A limit ends what would go on for ever")
+  @Test("`runUntilIdle` ends at its limit")
   func limit() async {
     await onLoop {
       let time = VirtualTime()

@@ -7,7 +7,7 @@ import Testing
 @testable import Air
 
 @Suite struct WireTests {
-  /// Sums of array literals are more than the compiler can type-check in reasonable time.
+  /// Joins parts. The compiler needs too long to type-check a sum of array literals.
   static func joined(_ parts: [UInt8]...) -> [UInt8] { parts.flatMap { $0 } }
   static func zeros(_ count: Int) -> [UInt8] { [UInt8](repeating: 0, count: count) }
 
@@ -137,21 +137,21 @@ import Testing
     return writer.bytes
   }
 
-  @Test("A frame of a node and its bytes stand for each other", arguments: nodeFrames)
+  @Test("A frame of a node is encoded and decoded", arguments: nodeFrames)
   func nodeFrame(frame: NodeFrame, bytes: [UInt8]) throws {
     #expect(encoded(frame.write(to:)) == bytes)
     var reader = ByteReader(bytes)
     #expect(try NodeFrame(reading: &reader) == frame)
   }
 
-  @Test("A frame of the hub and its bytes stand for each other", arguments: hubFrames)
+  @Test("A frame of the hub is encoded and decoded", arguments: hubFrames)
   func hubFrame(frame: HubFrame, bytes: [UInt8]) throws {
     #expect(encoded(frame.write(to:)) == bytes)
     var reader = ByteReader(bytes)
     #expect(try HubFrame(reading: &reader) == frame)
   }
 
-  @Test("A frame that is cut off anywhere, or has a byte too many, is refused")
+  @Test("A frame that is truncated or has a trailing byte is refused")
   func cutOff() {
     func check(_ bytes: [UInt8], _ read: (inout ByteReader) throws -> Void) {
       for length in 0...bytes.count + 1 where length != bytes.count {
@@ -164,7 +164,7 @@ import Testing
   }
 
   @Test(
-    "A field beyond its limit is refused",
+    "A frame with a field beyond its limit is refused",
     arguments: [
       [], [0], [16], [255], [1, 1, 2],
       [2, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0, 0, 0, 0],
@@ -188,14 +188,14 @@ import Testing
     }
   }
 
-  @Test("Text that is too long is cut where a character ends")
+  @Test("A text that is too long is cut between characters")
   func longText() throws {
     let bytes = encoded(HubFrame.refused(String(repeating: "é", count: 600) + "x").write(to:))
     var reader = ByteReader(bytes)
     #expect(try HubFrame(reading: &reader) == .refused(String(repeating: "é", count: 512)))
   }
 
-  @Test("Ten thousand random and mutated frames are read or refused, and what is read is written as it was")
+  @Test("10,000 random and mutated frames are decoded or refused, and encoded unchanged")
   func fuzz() {
     var generator = SplitMix64(seed: 42)
     let valid = Self.nodeFrames.map(\.1) + Self.hubFrames.map(\.1)
@@ -223,7 +223,7 @@ import Testing
       }
       reader = ByteReader(bytes)
       if let frame = try? HubFrame(reading: &reader) {
-        // Text is mended to valid UTF-8, so it may come out as other bytes.
+        // Text is repaired to valid UTF-8, so the bytes may differ after a round trip.
         var again = ByteReader(encoded(frame.write(to:)))
         #expect((try? HubFrame(reading: &again)) == frame)
         read += 1

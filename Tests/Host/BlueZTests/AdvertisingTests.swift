@@ -6,11 +6,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Advertisements are put on the air through bluetoothd, and stay there")
+@Suite("Advertising through bluetoothd")
 struct AdvertisingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Its properties are those of LEAdvertisement1, with short UUIDs and the interval in milliseconds")
+  @Test("The properties follow LEAdvertisement1, with short UUIDs and intervals in milliseconds")
   @LoopActor
   func properties() async throws {
     let rig = try await Rig.ready()
@@ -31,7 +31,7 @@ struct AdvertisingTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty }
   }
 
-  @Test("Long UUIDs, a name, no flags and odd intervals are said as bluetoothd understands them")
+  @Test("Long UUIDs, a name, absent flags and odd intervals are written as bluetoothd expects")
   @LoopActor
   func otherProperties() async throws {
     let rig = try await Rig.ready()
@@ -50,7 +50,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("A name that has no room in the scan response, where bluetoothd puts it, is left out, and that is said")
+  @Test("A name that does not fit the scan response is left out and reported")
   @LoopActor
   func noRoomForName() async throws {
     let rig = try await Rig.ready()
@@ -68,7 +68,7 @@ struct AdvertisingTests {
   }
 
   @Test(
-    "What bluetoothd has no way to advertise is said, with what to do",
+    "A structure that bluetoothd cannot advertise is reported with advice",
     arguments: [AdvertisingStructure.shortenedName("ab"), .other(0x0A, [0]), .other(0x16, [1, 2, 3])])
   @LoopActor
   func inexpressible(structure: AdvertisingStructure) async throws {
@@ -81,7 +81,7 @@ struct AdvertisingTests {
     try await rig.reach(.ready)
   }
 
-  @Test("Another advertisement in a slot takes the place of the one before, under the same object")
+  @Test("A new advertisement in a slot replaces the previous one at the same object path")
   @LoopActor
   func exchanged() async throws {
     let rig = try await Rig.ready()
@@ -100,7 +100,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("The slots are those that bluetoothd leaves us, ours among them, however many are in use")
+  @Test("The number of slots is what bluetoothd leaves, own ones included")
   @LoopActor
   func slots() async throws {
     let rig = try await Rig.ready()
@@ -121,7 +121,7 @@ struct AdvertisingTests {
     registrations = []
   }
 
-  @Test("When a peer connects or leaves, the advertisement is registered again and stays on the air")
+  @Test("An advertisement is registered again when a peer connects or leaves")
   @LoopActor
   func afterConnecting() async throws {
     let rig = try await Rig.ready()
@@ -138,7 +138,7 @@ struct AdvertisingTests {
     #expect(calls == 5)
     rig.fake.setConnected(device, false)
     try await rig.fake.until { rig.fake.calls.all.count == 7 && rig.fake.advertisements.first?.isOnAir == true }
-    // A peer that was not connected comes and goes unnoticed.
+    // A peer without a connection appears and disappears without an event.
     let seen = rig.fake.addDevice("00:AA:02:00:00:03", isConnected: false)
     rig.fake.removeDevice(seen)
     try await rig.settle()
@@ -148,7 +148,7 @@ struct AdvertisingTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty }
   }
 
-  @Test("A peer that connects while the registration is under way makes for another one, not for a muddle")
+  @Test("A peer that connects during a registration causes one more registration")
   @LoopActor
   func connectingMeanwhile() async throws {
     let rig = try await Rig.ready()
@@ -167,7 +167,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("A fourth advertisement is refused with what to do, and comes on the air when there is room")
+  @Test("A fourth advertisement is refused with advice, and registered when a slot is free")
   @LoopActor
   func fourth() async throws {
     let rig = try await Rig.ready()
@@ -190,7 +190,7 @@ struct AdvertisingTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty }
   }
 
-  @Test("A degraded radio is ready again when what was refused is no longer wanted")
+  @Test("The radio is ready again when a refused advertisement is withdrawn")
   @LoopActor
   func givenUp() async throws {
     let rig = try await Rig.ready()
@@ -205,7 +205,7 @@ struct AdvertisingTests {
     #expect(rig.fake.calls.all.count == 1)
   }
 
-  @Test("One that bluetoothd releases is registered again after half a second")
+  @Test("An advertisement that bluetoothd releases is registered again after 0.5 s")
   @LoopActor
   func released() async throws {
     let rig = try await Rig.ready()
@@ -219,7 +219,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("A bluetoothd that is stopped in order, and started, gets it again")
+  @Test("After a restart of bluetoothd the advertisement is registered again")
   @LoopActor
   func orderlyRestart() async throws {
     let rig = try await Rig.ready()
@@ -233,7 +233,7 @@ struct AdvertisingTests {
   }
 
   @Test(
-    "A bluetoothd known to be too old for the scan response is said to be, and only then",
+    "A bluetoothd too old for scan responses is reported if one is needed",
     arguments: [
       ("5.66-1+deb12u2", true), ("5.79", true), ("5.80", false), ("5.82", false), ("6.0", false), ("", false),
     ])
@@ -250,7 +250,7 @@ struct AdvertisingTests {
   }
 
   @Test(
-    "A version is read from what distributions write",
+    "A version is parsed from the strings of distributions",
     arguments: [
       ("5.66", BlueZVersion(5, 66)), ("5.66-1+deb12u2", BlueZVersion(5, 66)), ("5.82.1", BlueZVersion(5, 82)),
       ("", nil), ("5", nil), ("five", nil), ("5.", nil), (".5", nil), ("v5.66", nil),
@@ -261,7 +261,7 @@ struct AdvertisingTests {
 }
 
 extension Advertisement {
-  /// 31 and 31 bytes.
+  /// Advertisement and scan response of 31 bytes each.
   static let sample = Advertisement(
     data: AdvertisingData(
       flags: 0x02, serviceUUIDs: [BluetoothUUID(short: 0xAB29)],

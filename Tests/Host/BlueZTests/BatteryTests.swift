@@ -8,14 +8,14 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("A bluetoothd that reads battery levels gets the option against it, or is reported")
+@Suite("The battery plugin of bluetoothd")
 struct BatteryTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let daemon = "/usr/libexec/bluetooth/bluetoothd"
 
   @Test(
-    "The command line of bluetoothd tells whether it loads the plugin that reads battery levels",
+    "The command line shows whether bluetoothd loads the battery plugin",
     arguments: [
       ("", true), ("--experimental -n", true), ("--noplugin=battery", false), ("-P battery", false),
       ("-Pbattery", false), ("--noplugin battery", false), ("--noplugin=sap,battery,avrcp", false),
@@ -30,7 +30,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "A bluetoothd that reads battery levels is reported with the remedy, in RadioLimits and once in the journal")
+    "A bluetoothd with the battery plugin is reported with the remedy, once in the journal")
   @LoopActor
   func named() async throws {
     let rig = try await Rig(prepare: nil)
@@ -54,7 +54,7 @@ struct BatteryTests {
     #expect(rig.entries.all.filter { $0.id == .pairingAsked }.count == 1)
   }
 
-  @Test("If systemd does not run, or does not run bluetoothd, no limit is reported", arguments: [[], ["/bin/sh"]])
+  @Test("Without systemd, or with a bluetoothd it did not start, no limit is reported", arguments: [[], ["/bin/sh"]])
   @LoopActor
   func unknown(commandLines: [String]) async throws {
     let rig = try await Rig(prepare: nil)
@@ -73,9 +73,9 @@ struct BatteryTests {
 
   // MARK: What the package adds to bluetooth.service
 
-  /// Runs the generator with files of bluetooth.service below a folder that stands for `/`.
+  /// Runs the generator with files of bluetooth.service below a folder in place of `/`.
   ///
-  /// - Returns: what it wrote; nil where it wrote nothing.
+  /// - Returns: the generated drop-in; nil where none was written.
   private func generated(_ files: [String: String]) throws -> String? {
     let root = try ScratchFolder()
     for (path, text) in files {
@@ -95,13 +95,13 @@ struct BatteryTests {
     "usr/lib/systemd/system/bluetooth.service": "[Unit]\nDescription=x\n[Service]\nType=dbus\nExecStart=\(daemon)\n"
   ]
 
-  /// The drop-in has the command and nothing else.
+  /// Expects that the drop-in has the command and nothing else.
   private func expect(_ text: String?, _ command: String, _ comment: Comment? = nil) {
     let lines = text?.split(separator: "\n").filter { !$0.hasPrefix("#") }.map(String.init)
     #expect(lines == ["[Service]", "ExecStart=", "ExecStart=\(command)"], comment)
   }
 
-  @Test("The command of bluetooth.service gets the option, whatever path the distribution has for bluetoothd")
+  @Test("The drop-in appends the option to the distribution's command line")
   func shipped() throws {
     expect(try generated(Self.shipped), "\(Self.daemon) --noplugin=battery")
     let other = "/usr/lib/bluetooth/bluetoothd"
@@ -109,7 +109,7 @@ struct BatteryTests {
     expect(try generated(["lib/systemd/system/bluetooth.service": text]), "-\(other)   -C --noplugin=battery")
   }
 
-  @Test("The options of an administrator stay: in drop-ins of any name, and in a unit of the administrator's own")
+  @Test("Options of administrators in drop-ins and own units stay")
   func administrator() throws {
     let own = "[Service]\nExecStart=\nExecStart=\(Self.daemon) --experimental\n"
     for name in ["00-first.conf", "override.conf", "zzz.conf"] {
@@ -121,7 +121,7 @@ struct BatteryTests {
     expect(unit, "\(Self.daemon) --experimental --noplugin=battery")
   }
 
-  @Test("A drop-in hides one of the same name in a folder that comes later, and the last of different names counts")
+  @Test("A drop-in hides later ones of its name, and the last name applies")
   func order() throws {
     func command(_ option: String) -> String { "[Service]\nExecStart=\nExecStart=\(Self.daemon) \(option)\n" }
     let files = [
@@ -133,7 +133,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "Plugins that the command excludes already stay excluded",
+    "Plugins already excluded stay excluded",
     arguments: [
       ("--noplugin=sap,avrcp", "sap,avrcp,battery"), ("-P sap", "sap,battery"), ("-Psap", "sap,battery"),
       ("--noplugin=\"sap\"", "sap,battery"), ("-E \\\n  -P a -P sap", "sap,battery"),
@@ -146,7 +146,7 @@ struct BatteryTests {
   }
 
   @Test(
-    "A unit that excludes the plugin already, or has another command, is left alone",
+    "A unit that excludes the plugin or has another command is not changed",
     arguments: [
       "[Service]\nExecStart=/usr/libexec/bluetooth/bluetoothd --noplugin=battery\n",
       "[Service]\nExecStart=/usr/libexec/bluetooth/bluetoothd -P sap,battery\n",
@@ -158,7 +158,7 @@ struct BatteryTests {
     #expect(try generated(["lib/systemd/system/bluetooth.service": unit]) == nil)
   }
 
-  @Test("Without bluetooth.service nothing is written")
+  @Test("Without bluetooth.service no drop-in is written")
   func absent() throws {
     #expect(try generated([:]) == nil)
   }

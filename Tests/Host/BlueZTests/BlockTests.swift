@@ -12,7 +12,7 @@ import Testing
 struct BlockTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A blocked adapter is reported as blocked, from bluetoothd's PowerState or from the kernel's list")
+  @Test("A blocked adapter is reported from bluetoothd's PowerState or the kernel's list")
   @LoopActor
   func blocked() async throws {
     for (powerState, block) in [("off-blocked", nil), (nil, .soft)] as [(String?, RadioBlock?)] {
@@ -25,7 +25,7 @@ struct BlockTests {
     }
   }
 
-  @Test("For an adapter that a hardware switch blocks, the reason names the switch and no rfkill command")
+  @Test("For an adapter blocked by hardware the reason names the switch and no rfkill command")
   @LoopActor
   func hard() async throws {
     let rig = try await Rig(block: { _ in .hard }, prepare: { $0.addAdapter(isPowered: false) })
@@ -34,7 +34,7 @@ struct BlockTests {
     #expect(!status.reason.contains("rfkill unblock"))
   }
 
-  @Test("If there are several adapters, the command selects the affected one")
+  @Test("With several adapters the command selects the affected one")
   @LoopActor
   func several() async throws {
     let blocks = Blocks()
@@ -55,7 +55,7 @@ struct BlockTests {
     try await rig.reach(.waiting, "hci1 is blocked by rfkill: rfkill unblock bluetooth. If it stays off: \(command)")
   }
 
-  @Test("An adapter that is unblocked and stays off is reported with the command that switches it on")
+  @Test("An unblocked adapter that stays off is reported with the power-on command")
   @LoopActor
   func unblocked() async throws {
     let blocks = Blocks()
@@ -72,7 +72,7 @@ struct BlockTests {
     #expect(rig.entries.all.map(\.id) == [.radioWaiting, .radioWaiting])
   }
 
-  @Test("A block that is signalled after the adapter went off is reported, and the adapter is used again afterwards")
+  @Test("A block signalled after power-off is reported, and the adapter is used again afterwards")
   @LoopActor
   func told() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(powerState: "on") })
@@ -88,7 +88,7 @@ struct BlockTests {
     try await rig.reach(.ready)
   }
 
-  @Test("The kernel's list is not read for an adapter that is on")
+  @Test("The kernel's list is not read while the adapter is on")
   @LoopActor
   func on() async throws {
     let blocks = Blocks()
@@ -104,7 +104,7 @@ struct BlockTests {
   }
 
   @Test(
-    "The kernel's list tells for each radio whether a program or a switch blocks it",
+    "The kernel's list gives soft and hard blocks per radio",
     arguments: [
       ("hci0", "0", "0", nil), ("hci0", "1", "0", .soft), ("hci0", "0", "1", .hard), ("hci0", "1", "1", .hard),
       ("hci7", "1", "1", nil),

@@ -4,8 +4,8 @@ import Loop
 import Radio
 import TestSupport
 
-/// The air between two adapters of a `FakeBlueZ`: what is advertised and served at the one is heard and served as a peer
-/// in front of the other.
+/// The radio channel between two adapters of a `FakeBlueZ`: advertisements and services of the one appear as a peer
+/// of the other.
 @LoopActor
 final class BluetoothAir {
   let peer: FakePeer
@@ -15,7 +15,7 @@ final class BluetoothAir {
 
   /// - Parameters:
   ///   - server: the adapter of the peripheral.
-  ///   - client: that of the central.
+  ///   - client: the adapter of the central.
   init(_ fake: FakeBlueZ, from server: String = "hci0", to client: String = "hci1") {
     self.fake = fake
     self.client = fake.adapters[client]?.address ?? ""
@@ -40,9 +40,9 @@ final class BluetoothAir {
     }
   }
 
-  /// Lets the central hear what is on the air now; in two parts, as it may come.
+  /// Delivers the current advertisements to the central, in two parts, as may happen.
   func carry() {
-    // In one order each time: the central's paths follow from it.
+    // In a fixed order: the central's paths follow from it.
     let characteristics = fake.applications.flatMap(\.characteristics).sorted { $0.key < $1.key }
     let services = Dictionary(grouping: characteristics, by: \.value.service).sorted { $0.key < $1.key }
     peer.services = services.map { service, characteristics in
@@ -64,7 +64,7 @@ final class BluetoothAir {
     return data
   }
 
-  /// An error that a server's bluetoothd was answered with, as the client's bluetoothd tells it.
+  /// The error that the client's bluetoothd reports for an error of the server's bluetoothd.
   private nonisolated static func asClient(_ error: DBusError) -> DBusError {
     guard error.name == "org.bluez.Error.Failed", error.message.hasPrefix("0x") else {
       return DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x0e")

@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("What nobody connects by, as the kernel sends it")
+@Suite("Non-connectable advertising by the kernel")
 struct BroadcastTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,7 @@ struct BroadcastTests {
   private static func bytes(_ text: String) -> [UInt8] { [2, 1, 6, UInt8(1 + text.utf8.count), 9] + text.utf8 }
 
   @Test(
-    "It is not connectable, at 100 ms, from an address that stays when its data changes, and has another one as another set"
+    "A set is non-connectable at 100 ms; its address stays for new data and differs per set"
   )
   @LoopActor
   func address() async throws {
@@ -36,7 +36,7 @@ struct BroadcastTests {
     #expect(rig.kernel.onAir()[3]?.address != address)
   }
 
-  @Test("Where the kernel refuses other data for a live instance, the instance is made anew")
+  @Test("If the kernel refuses new data, the instance is made anew")
   @LoopActor
   func exchangeRefused() async throws {
     let rig = try await Rig.managed()
@@ -50,7 +50,7 @@ struct BroadcastTests {
     #expect(rig.kernel.made[3] == 2)
   }
 
-  @Test("That it is on the air is told when the kernel has it, that it is not when it goes, and each exchange")
+  @Test("Each change on the air is reported when the kernel has confirmed it")
   @LoopActor
   func told() async throws {
     let rig = try await Rig.managed()
@@ -60,7 +60,7 @@ struct BroadcastTests {
     try await rig.settle()
     #expect(rig.radio.airings.all == [])
     rig.kernel.isSilent = false
-    // What was not answered is given up, and tried again after a pause: each takes its turn of the loop.
+    // An unanswered request is given up, and retried after a pause, each in a loop iteration of its own.
     for _ in 0..<71 {
       rig.time.advance(by: .seconds(1))
       try await rig.settle()
@@ -74,7 +74,7 @@ struct BroadcastTests {
       rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), Self.message("~1b"), nil])
   }
 
-  @Test("What was on the air and cannot be made anew is told to be off the air, and on it again when it can")
+  @Test("An instance that cannot be made anew is reported as off, and later as on again")
   @LoopActor
   func notMadeAnew() async throws {
     let rig = try await Rig.managed()
@@ -83,7 +83,7 @@ struct BroadcastTests {
     rig.driver.advertise(Self.message("~0a"), in: 0)
     _ = try await rig.radio.airings.first { $0.advertisement == Self.message("~0a") }
     try await rig.settle()
-    // As a kernel that has no set left: the instance has to be made anew, for the adapter is connectable no more.
+    // A kernel without a free set: the adapter is no longer connectable, so the instance has to be added again.
     rig.kernel.refusalsByOpcode[AddExtendedAdvertisingParameters.opcode] = [.noResources]
     rig.kernel.set([.powered, .lowEnergy])
     _ = try await rig.radio.airings.first { $0.advertisement == nil }
@@ -95,7 +95,7 @@ struct BroadcastTests {
     #expect(rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), nil, Self.message("~0a")])
   }
 
-  @Test("A peer that connects ends nothing of it: it is not put on the air anew, and keeps its address")
+  @Test("A connecting peer does not interrupt the set or change its address")
   @LoopActor
   func connection() async throws {
     let rig = try await Rig.managed()
@@ -111,7 +111,7 @@ struct BroadcastTests {
   }
 
   @Test(
-    "While the adapter as a whole is connectable the radio says so, who made it so and what to do; then it is sent anew",
+    "While the adapter is connectable the radio is degraded with cause and remedy",
     arguments: [
       (ControllerSettings.discoverable, "bluetoothctl discoverable off"), ([], "btmgmt connectable off"),
     ] as [(ControllerSettings, String)])
@@ -131,7 +131,7 @@ struct BroadcastTests {
     try await rig.kernel.until { rig.kernel.onAir()[3]?.address != nil }
   }
 
-  @Test("An adapter that was connectable before the program started is known to be so")
+  @Test("An adapter that was connectable before the start is reported")
   @LoopActor
   func connectableBefore() async throws {
     let kernel = FakeKernel()
@@ -142,7 +142,7 @@ struct BroadcastTests {
     try await rig.reach(.degraded, "btmgmt connectable off")
   }
 
-  @Test("bluetoothd's own instances are counted, and left alone")
+  @Test("Instances of bluetoothd are counted and not changed")
   @LoopActor
   func foreign() async throws {
     let rig = try await Rig.managed()

@@ -6,18 +6,18 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("A link that goes wrong ends, once, with a reason", .serialized)
+@Suite("Faults of links as central", .serialized)
 struct CentralFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// How far a link has come when the fault strikes.
+  /// Stage of a link at which the fault happens.
   enum Step: CaseIterable, Sendable { case connecting, connected, resolved, subscribing, writing, disconnecting }
 
   enum Fault: CaseIterable, Sendable { case daemonGone, adapterGone, adapterOff, peerLost, peerForgotten }
 
   static let all = Step.allCases.flatMap { step in Fault.allCases.map { (step, $0) } }
 
-  @Test("Whatever is lost, at whatever step, the last event is the end, and the next link works", arguments: all)
+  @Test("After any loss at any step the last event is the end, and the next link works", arguments: all)
   @LoopActor
   func lost(step: Step, fault: Fault) async throws {
     let rig = try await Rig.ready()
@@ -54,14 +54,14 @@ struct CentralFaultTests {
     case .peerForgotten: rig.fake.removeDevice(path)
     }
     if fault == .adapterOff || fault == .peerLost, step == .connecting {
-      // bluetoothd gives up by itself.
+      // bluetoothd gives up the attempt by itself.
       peer.giveUpConnecting()
     }
     #expect(try await visitor.end() != "")
     try await rig.settle()
     let ends = visitor.events.all.enumerated().filter { if case .disconnected = $0.element { true } else { false } }
     #expect(ends.map(\.offset) == [visitor.events.all.count - 1])
-    // Everything that comes too late means nothing.
+    // Late results are ignored.
     visitor.link?.write([3], to: put, as: .request)
     visitor.link?.disconnect()
     visitor.drop()
@@ -80,7 +80,7 @@ struct CentralFaultTests {
     #expect(try await next.events.next() == .written(put, error: nil))
   }
 
-  @Test("A link that fails before it stands is tried three times, half a second apart, while bluetoothd knows the peer")
+  @Test("An attempt that fails early is made 3 times, 0.5 s apart, while the peer is known")
   @LoopActor
   func retried() async throws {
     let rig = try await Rig.ready()
@@ -101,7 +101,7 @@ struct CentralFaultTests {
     for number in 1...2 {
       try await answered(number)
       rig.time.advance(by: .milliseconds(499))
-      // What else bluetoothd tells of the peer changes nothing.
+      // Other property changes of the peer have no effect.
       rig.fake.signal(["RSSI": .int16(-50)], of: device)
       try await rig.settle()
       #expect(connects() == number)
@@ -126,7 +126,7 @@ struct CentralFaultTests {
     try await rig.settle()
     #expect(connects() == 7)
     let (impatient, bound) = try await begin(failing: 1)
-    // A peer that is bound is not taken away as it is given up.
+    // A bonded peer is not removed when the attempt is given up.
     rig.fake.signal(["Paired": .bool(true)], of: bound)
     try await answered(8)
     rig.fake.holdsCuts = true
@@ -150,7 +150,7 @@ struct CentralFaultTests {
     Refusal(name: "org.freedesktop.DBus.Error.AccessDenied", message: "no", words: "policy"),
   ]
 
-  @Test("bluetoothd's refusals to connect are told in words", arguments: refusals)
+  @Test("bluetoothd's connection errors are translated to sentences", arguments: refusals)
   @LoopActor
   func words(refusal: Refusal) async throws {
     let rig = try await Rig.ready()
@@ -163,7 +163,7 @@ struct CentralFaultTests {
     #expect(reason.contains(refusal.words), "\(reason)")
   }
 
-  @Test("Another program's attempt is neither cut nor has its peer taken away")
+  @Test("Another program's attempt is not cut and its peer not removed")
   @LoopActor
   func othersAttempt() async throws {
     let rig = try await Rig.ready()
@@ -179,10 +179,10 @@ struct CentralFaultTests {
     #expect(next.link != nil)
   }
 
-  /// What is answered where another attribute has the handle now, which cannot be written.
+  /// The error where another attribute, which is not writable, has the handle now.
   private static let otherAttribute = DBusError(name: "org.bluez.Error.NotPermitted", message: "Write not permitted")
 
-  @Test("That bluetoothd lets nobody else write shows nothing about what the peer serves")
+  @Test("`NotPermitted` for a write does not mark the peer's services as outdated")
   @LoopActor
   func writeAcquired() async throws {
     let rig = try await Rig.ready()
@@ -197,7 +197,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A peer of which bluetoothd has what it served before is taken away, whoever made the link, and read anew",
+    "A peer with outdated services in bluetoothd is removed and read anew",
     arguments: [
       (true, true, nil), (true, false, nil), (false, true, nil), (false, false, nil), (true, false, otherAttribute),
       (false, true, otherAttribute),
@@ -231,7 +231,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "One of which bluetoothd has what it served before each time is taken away once a minute, and keeps a link that it uses",
+    "A peer outdated each time is removed at most once a minute, and stays linked while in use",
     arguments: [true, false])
   @LoopActor
   func outdatedEachTime(usesUs: Bool) async throws {
@@ -261,7 +261,7 @@ struct CentralFaultTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("One that a person has bound is never taken away")
+  @Test("A paired peer is never removed")
   @LoopActor
   func outdatedFriend() async throws {
     let rig = try await Rig.ready()
@@ -277,7 +277,7 @@ struct CentralFaultTests {
     #expect(rig.fake.devices.keys.contains(device))
   }
 
-  @Test("Without an adapter there is no link, and why is said")
+  @Test("Without an adapter connecting fails with the reason")
   @LoopActor
   func noAdapter() async throws {
     let rig = try await Rig(prepare: { _ in })
@@ -288,7 +288,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A peer whose link ended with the adapter is forgotten when that is on again, unless somebody has paired the peer meanwhile",
+    "A peer whose link ended with the adapter is removed later, unless paired meanwhile",
     arguments: [false, true], [false, true])
   @LoopActor
   func withTheAdapter(isPaired: Bool, isLinkFirst: Bool) async throws {
@@ -308,7 +308,7 @@ struct CentralFaultTests {
     #expect((rig.fake.devices[path] != nil) == isPaired)
   }
 
-  @Test("A peer that bluetoothd knew before us stays when the adapter is switched off and on")
+  @Test("A peer known before the start is not removed when the adapter restarts")
   @LoopActor
   func knownWithTheAdapter() async throws {
     let rig = try await Rig.ready { fake in
@@ -325,7 +325,7 @@ struct CentralFaultTests {
     #expect(rig.fake.devices.count == 1)
   }
 
-  @Test("One who never answers is given up after 30 seconds, and forgotten")
+  @Test("A peer that never answers is given up after 30 s and removed")
   @LoopActor
   func deaf() async throws {
     let rig = try await Rig.ready()
@@ -344,7 +344,7 @@ struct CentralFaultTests {
     #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
   }
 
-  @Test("Giving up while connecting ends the attempt")
+  @Test("Disconnecting during an attempt ends it")
   @LoopActor
   func givenUp() async throws {
     let rig = try await Rig.ready()
@@ -360,7 +360,7 @@ struct CentralFaultTests {
     #expect(visitor.events.all.count == 1)
   }
 
-  @Test("One whose services never come is given up after a minute")
+  @Test("A peer whose services never resolve is given up after 60 s")
   @LoopActor
   func unreadable() async throws {
     let rig = try await Rig.ready()
@@ -376,7 +376,7 @@ struct CentralFaultTests {
     #expect(visitor.events.all.count == 2)
   }
 
-  @Test("A bluetoothd that never answers a write, or how to disconnect, is not waited for without end")
+  @Test("A missing answer to a write or to Disconnect ends the link in time")
   @LoopActor
   func silentWrite() async throws {
     let rig = try await Rig.ready()
@@ -390,7 +390,7 @@ struct CentralFaultTests {
     #expect(try await visitor.end().contains("did not answer a write within 40 s"))
   }
 
-  @Test("What a peer serves is not known when bluetoothd does not say it: the link ends")
+  @Test("If bluetoothd does not list a peer's objects, the link ends")
   @LoopActor
   func silentDaemon() async throws {
     let rig = try await Rig.ready()
@@ -404,7 +404,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "What is written to, or subscribed at, an object that bluetoothd has taken away ends the link",
+    "A write or subscription at a removed object ends the link",
     arguments: [true, false])
   @LoopActor
   func takenAway(isWrite: Bool) async throws {
@@ -422,7 +422,7 @@ struct CentralFaultTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A link ends a second after what it listens to was taken away; what else is taken away is no matter")
+  @Test("A link ends 1 s after a subscribed object was removed, and not for others")
   @LoopActor
   func listenedToTakenAway() async throws {
     let rig = try await Rig.ready()
@@ -446,7 +446,7 @@ struct CentralFaultTests {
     #expect(try await visitor.end().contains("no longer has"))
   }
 
-  @Test("A service that asks for more than a link can bear loses it")
+  @Test("A service that queues 2,000 writes loses its link")
   @LoopActor
   func flooded() async throws {
     let rig = try await Rig.ready()

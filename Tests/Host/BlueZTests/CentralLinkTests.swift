@@ -6,11 +6,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Links that are made through bluetoothd do what the port promises")
+@Suite("Links as central through bluetoothd")
 struct CentralLinkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Connecting, discovering, the MTU, subscribing, writing, hearing and leaving, each with its event")
+  @Test("Connect, discover, MTU, subscribe, write, notify and disconnect give their events")
   @LoopActor
   func whole() async throws {
     let rig = try await Rig.ready()
@@ -51,7 +51,7 @@ struct CentralLinkTests {
     #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
   }
 
-  @Test("Where bluetoothd answers before it tells that the peer is connected, the link is there, and its loss is heard")
+  @Test("If Connect is answered before `Connected` is signalled, the link works and its loss is reported")
   @LoopActor
   func toldLate() async throws {
     let rig = try await Rig.ready()
@@ -66,7 +66,7 @@ struct CentralLinkTests {
     #expect(try await visitor.end().contains("was lost"))
   }
 
-  @Test("Commands go eight at a time; a request goes when they are answered, and they are told in their order")
+  @Test("Eight commands are pending at a time; a request waits for them, and order is kept")
   @LoopActor
   func window() async throws {
     let rig = try await Rig.ready()
@@ -91,7 +91,7 @@ struct CentralLinkTests {
     #expect(visitor.events.all.dropFirst(2).allSatisfy { $0 == .written(put, error: nil) })
   }
 
-  @Test("What is too long for the MTU is refused here, and never sent")
+  @Test("A value too long for the MTU is refused and not sent")
   @LoopActor
   func tooLong() async throws {
     let rig = try await Rig.ready()
@@ -109,7 +109,7 @@ struct CentralLinkTests {
     #expect(peer.writes.all.map(\.value.count) == [97, 97])
   }
 
-  @Test("A bluetoothd that does not tell the MTU leaves the smallest there is")
+  @Test("Without an MTU property the MTU is 23")
   @LoopActor
   func unknownMTU() async throws {
     let rig = try await Rig.ready()
@@ -121,7 +121,7 @@ struct CentralLinkTests {
     #expect(try await visitor.events.next() == .mtuChanged(23))
   }
 
-  @Test("The peer's refusal of a write is told as what it is, and the link goes on")
+  @Test("The peer's refusal of a write is reported, and the link stays")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.ready()
@@ -132,10 +132,10 @@ struct CentralLinkTests {
     peer.onWrite = { $1(DBusError(name: "org.bluez.Error.Failed", message: "Operation failed with ATT error: 0x80")) }
     visitor.link?.write([1], to: put, as: .request)
     #expect(try await visitor.events.next() == .written(put, error: .busy))
-    // Nobody is told what becomes of a command.
+    // The result of a command is not reported.
     visitor.link?.write([1], to: put, as: .command)
     #expect(try await visitor.events.next() == .written(put, error: nil))
-    // What it does not have, and what it does not take.
+    // A missing characteristic, and one that does not accept writes.
     let nothing = Visitor.id(BluetoothUUID(short: 0xFE2F))
     visitor.link?.write([1], to: nothing, as: .request)
     #expect(try await visitor.events.next() == .written(nothing, error: .unlikely))
@@ -146,7 +146,7 @@ struct CentralLinkTests {
     #expect(try await visitor.events.next() == .written(put, error: nil))
   }
 
-  @Test("A peer that cannot be subscribed to is no error")
+  @Test("A failed subscription is not an error")
   @LoopActor
   func notSubscribed() async throws {
     let rig = try await Rig.ready()
@@ -161,7 +161,7 @@ struct CentralLinkTests {
     }
   }
 
-  @Test("A value that is none, or too long, is counted and dropped")
+  @Test("A malformed or too long value is counted and dropped")
   @LoopActor
   func malformedValues() async throws {
     let rig = try await Rig.ready()
@@ -198,7 +198,7 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A program that ends leaves neither a link nor a peer behind")
+  @Test("A program that ends leaves no link and no device")
   @LoopActor
   func programEnds() async throws {
     let rig = try await Rig.ready()
@@ -209,7 +209,7 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("One whom bluetoothd knew before us, or was paired, is not forgotten; one connected before us is not even cut")
+  @Test("Known and paired devices are not removed, and earlier links not cut")
   @LoopActor
   func notOurs() async throws {
     let rig = try await Rig.ready { fake in
@@ -247,7 +247,7 @@ struct CentralLinkTests {
     #expect(rig.fake.devices.keys.contains(place))
   }
 
-  @Test("A link that we make is told once, with the number of the connection, and takes no advertisement off the air")
+  @Test("An own link is reported once and ends no advertisement")
   @LoopActor
   func oneNumber() async throws {
     let rig = try await Rig.ready()
@@ -261,7 +261,7 @@ struct CentralLinkTests {
     let ups = rig.radio.told.all.compactMap { if case .up(let link, _, _) = $0 { link } else { nil } }
     #expect(ups == [id])
     #expect(rig.driver.origin(of: id) == .here)
-    // Its peer is a client of ours on the same link.
+    // The peer is also a client of the adapter's service on that link.
     await rig.fake.write([1], to: Service.put, from: rig.fake.devicePath(peer.address), mtu: nil)
     #expect(service.events.all.last == .written(id, Service.id(0xFE02), [1]))
     rig.driver.cut(id)
@@ -274,7 +274,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("A cut that bluetoothd refuses ends the connection and leaves the peer's link, which can be cut again")
+  @Test("A refused Disconnect ends the connection; the peer's link stays and can be cut again")
   @LoopActor
   func refusedCut() async throws {
     let rig = try await Rig.ready()
@@ -297,7 +297,7 @@ struct CentralLinkTests {
     #expect(rig.fake.calls.all.filter { $0.hasPrefix("Disconnect") }.count == 2)
   }
 
-  @Test("A connection to a peer that connected to us has the number of its link, at once, and makes nothing new")
+  @Test("A connection to a connected peer shares its link at once")
   @LoopActor
   func peersLink() async throws {
     let rig = try await Rig.ready()
@@ -324,7 +324,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("A peer that comes back finds no subscription of before", arguments: [true, false])
+  @Test("A returning peer has no subscription of its previous link", arguments: [true, false])
   @LoopActor
   func comesBack(isSubscribed: Bool) async throws {
     let rig = try await Rig.ready()
@@ -341,7 +341,7 @@ struct CentralLinkTests {
       visitor.link?.subscribe(to: hear)
       _ = try await visitor.events.first { $0 == .subscribed(hear) }
     } else {
-      // bluetoothd answers when the peer has gone.
+      // bluetoothd answers after the peer has disconnected.
       peer.onSubscribe = { _, answer in
         rig.fake.lose(peer)
         answer()
@@ -357,7 +357,7 @@ struct CentralLinkTests {
     #expect(peer.subscriptions.isEmpty)
   }
 
-  @Test("A link that ends before bluetoothd calls its peer connected ends for its connection, too")
+  @Test("A link lost before `Connected` is signalled ends its connection too")
   @LoopActor
   func lostAtOnce() async throws {
     let rig = try await Rig.ready()
@@ -372,7 +372,7 @@ struct CentralLinkTests {
     #expect(rig.radio.links.isEmpty)
   }
 
-  @Test("A peer that was connected before us is told of when we connect to it, before the event, with an early time")
+  @Test("A peer connected before the start is reported as a link before the event")
   @LoopActor
   func connectedBefore() async throws {
     let rig = try await Rig.ready { fake in
@@ -394,7 +394,7 @@ struct CentralLinkTests {
   }
 
   @Test(
-    "A second connection to a peer shares the link, which is cut with the last; one to an unknown peer ends at once")
+    "Connections to a peer share a link, which is cut with the last one")
   @LoopActor
   func shared() async throws {
     let rig = try await Rig.ready()
@@ -416,7 +416,7 @@ struct CentralLinkTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A second attempt at a peer ends at once while the first is under way")
+  @Test("A second attempt at a peer during the first fails at once")
   @LoopActor
   func twoAttempts() async throws {
     let rig = try await Rig.ready()
@@ -432,7 +432,7 @@ struct CentralLinkTests {
     first.drop()
   }
 
-  @Test("A link whose peer uses us stays up when we no longer want it as a client")
+  @Test("A link stays up after the client disconnects if the peer uses a served application")
   @LoopActor
   func usedByPeer() async throws {
     let rig = try await Rig.ready()
@@ -448,12 +448,12 @@ struct CentralLinkTests {
     #expect(rig.fake.devices[path]?.isConnected == true)
     for link in rig.radio.links { rig.driver.cut(link) }
     try await rig.fake.until { rig.fake.devices[path]?.isConnected != true }
-    // bluetoothd would keep it for ever, since we connected to it.
+    // bluetoothd would never remove the device, because Earshot connected to it.
     try await rig.fake.until { rig.fake.devices.isEmpty }
     server.close()
   }
 
-  @Test("Twelve links at one time, and no more")
+  @Test("Twelve links are made at a time, and a thirteenth is refused")
   @LoopActor
   func tooMany() async throws {
     let rig = try await Rig.ready()

@@ -7,14 +7,14 @@ import Radio
 import TestSupport
 import Testing
 
-/// Peers that go and come again while bluetoothd is busy, so that it signals no end.
-@Suite("Links that end and come again are two, also where bluetoothd does not say so")
+/// Peers that disconnect and reconnect while bluetoothd is busy, so that it signals no disconnection.
+@Suite("Links that end and return without signals of bluetoothd")
 struct ComeAgainTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let address = "00:AA:02:00:00:01"
 
-  /// A service with a client, beside a kernel that tells of links.
+  /// A service with a client, and a kernel that reports links.
   @LoopActor
   private final class Stage {
     let rig: Rig
@@ -45,7 +45,7 @@ struct ComeAgainTests {
       try await rig.settle()
     }
 
-    /// The peer goes; the kernel says so, and bluetoothd only where it is asked.
+    /// Disconnects the peer; the kernel reports it, and bluetoothd only when it is asked.
     func goUntold() async throws {
       let peer = FakePeer(ComeAgainTests.address)
       rig.fake.add(peer)
@@ -54,7 +54,7 @@ struct ComeAgainTests {
       try await kernelSaysGone()
     }
 
-    /// The kernel's word lies in the socket, unread.
+    /// Leaves the kernel's report unread in the socket.
     func tellGone(kind: AddressKind = .randomAddress, on index: UInt16 = 0) {
       rig.kernel.tell(.deviceDisconnected(DeviceDisconnected(address: peer, kind: kind, reason: .timeout)), of: index)
     }
@@ -64,7 +64,7 @@ struct ComeAgainTests {
         .deviceConnected(DeviceConnected(address: peer, kind: .randomAddress, flags: 0, data: [])), of: 0)
     }
 
-    /// The next link, after the end of the first, and since when it is there.
+    /// The next link after the end of the first, and its start.
     func nextLink() async throws -> (link: LinkID, since: Instant) {
       _ = try await rig.radio.told.first { $0 == .down(self.link) }
       let told = try await rig.radio.told.first { if case .up = $0 { true } else { false } }
@@ -80,7 +80,7 @@ struct ComeAgainTests {
     }
   }
 
-  @Test("When the kernel says that the peer is there again, the old link has ended, and what comes is of the new one")
+  @Test("When the kernel reports the peer's return, the old link ends and later writes use the new")
   @LoopActor
   func again() async throws {
     let stage = try await Stage()
@@ -89,7 +89,7 @@ struct ComeAgainTests {
     try await stage.rig.kernel.until { !stage.rig.kernel.onAir().isEmpty }
     try await stage.kernelSaysGone()
     #expect(stage.rig.radio.links == [stage.link])
-    // The controller has ended the set by which the peer came again.
+    // The controller has ended the advertising set through which the peer reconnected.
     stage.rig.kernel.silence()
     try await stage.kernelSaysThere()
     let next = try await stage.next()
@@ -100,7 +100,7 @@ struct ComeAgainTests {
     registration.cancel()
   }
 
-  @Test("When bluetoothd signals once more that the peer is connected, it is another link")
+  @Test("A repeated `Connected` signal starts a new link")
   @LoopActor
   func signalled() async throws {
     let stage = try await Stage()
@@ -115,7 +115,7 @@ struct ComeAgainTests {
   }
 
   @Test(
-    "The next link is there since the kernel or bluetoothd told of it, and not as long as the one before",
+    "A new link starts when the kernel or bluetoothd reported it",
     arguments: [true, false])
   @LoopActor
   func since(isToldByKernel: Bool) async throws {
@@ -134,7 +134,7 @@ struct ComeAgainTests {
     #expect(next.since == began)
   }
 
-  @Test("The end that bluetoothd signals is told once, and the next link is a new one")
+  @Test("An end signalled by bluetoothd is reported once, and the next link is new")
   @LoopActor
   func ordinary() async throws {
     let stage = try await Stage()
@@ -152,12 +152,12 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.told.all.filter { if case .down = $0 { true } else { false } }.count == 1)
   }
 
-  @Test("What the kernel said before bluetoothd's signals is heard before them, also when it is read later")
+  @Test("Kernel events are handled before later signals of bluetoothd, also if read later")
   @LoopActor
   func late() async throws {
     let stage = try await Stage()
     defer { stage.close() }
-    // More than the socket hands out in a turn of the loop are before the two that count.
+    // More packets than the socket reads in one loop iteration precede the two relevant ones.
     for _ in 0..<100 { stage.tellGone(on: 1) }
     stage.tellGone()
     stage.tellThere()
@@ -170,7 +170,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.told.all.filter { if case .down = $0 { true } else { false } }.count == 1)
   }
 
-  @Test("An end that bluetoothd does not signal is told after five seconds, for it says so when it is asked")
+  @Test("An end that is not signalled is noticed within 5 s by asking bluetoothd")
   @LoopActor
   func unsignalled() async throws {
     let stage = try await Stage()
@@ -184,7 +184,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links.isEmpty)
   }
 
-  @Test("One whose end bluetoothd did not signal, and who comes again later, is there since then")
+  @Test("A peer that returns after an unsignalled end has the new time")
   @LoopActor
   func sinceUnsignalled() async throws {
     let stage = try await Stage()
@@ -200,7 +200,7 @@ struct ComeAgainTests {
     #expect(since == began)
   }
 
-  @Test("A bluetoothd that does not answer says nothing of the peer: what it writes next is of a link that lasts")
+  @Test("If bluetoothd does not answer, the peer's next write belongs to a new link")
   @LoopActor
   func unanswered() async throws {
     let stage = try await Stage()
@@ -212,13 +212,13 @@ struct ComeAgainTests {
     #expect(await stage.rig.fake.write([2], to: Service.put, from: stage.device) == nil)
     let told = try await stage.rig.radio.told.first { if case .up = $0 { true } else { false } }
     guard case .up(let next, Self.address, _) = told else { throw CancellationError() }
-    // A peer that is taken for gone has a link until the next question, which is not answered either.
+    // A peer that counts as disconnected has a link until the next query, which is not answered either.
     stage.rig.time.advance(by: .seconds(5))
     try await stage.rig.settle()
     #expect(stage.rig.radio.links == [next] && next != stage.link)
   }
 
-  @Test("A link of another adapter, and one that is not LE, say nothing of this one")
+  @Test("Kernel events of other adapters and of BR/EDR links are ignored")
   @LoopActor
   func others() async throws {
     let stage = try await Stage()

@@ -6,11 +6,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Where both ends begin at the same moment there is one link, and both use it")
+@Suite("Simultaneous connections of both ends")
 struct CrossingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A visitor whose attempt hangs, and whose peer has connected by itself meanwhile.
+  /// A client whose connection attempt hangs while its peer connects by itself.
   @LoopActor
   private func crossed(_ rig: Rig) async throws -> (Visitor, FakePeer) {
     let peer = try await rig.sighted()
@@ -23,7 +23,7 @@ struct CrossingTests {
     return (visitor, peer)
   }
 
-  @Test("The peer's link is used two seconds after it came up, though bluetoothd has not answered")
+  @Test("The peer's link is used 2 s after it came up although Connect is unanswered")
   @LoopActor
   func unanswered() async throws {
     let rig = try await Rig.ready()
@@ -35,7 +35,7 @@ struct CrossingTests {
     #expect(rig.radio.links == [visitor.link?.id])
     visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
     #expect(try await visitor.events.next() == .written(Visitor.id(Visitor.put), error: nil))
-    // What becomes of the attempt is of no interest.
+    // The result of the attempt has no effect.
     peer.giveUpConnecting()
     try await rig.settle()
     rig.time.advance(by: .seconds(60))
@@ -47,7 +47,7 @@ struct CrossingTests {
     #expect(try await visitor.end().contains("was lost"))
   }
 
-  @Test("An attempt that fails because the peer connected first is not told as a failure: its link is used")
+  @Test("An attempt that fails because the peer connected first uses the peer's link")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready()
@@ -60,7 +60,7 @@ struct CrossingTests {
     #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
   }
 
-  @Test("A link that ends at once is waited for no longer, and the attempt goes on")
+  @Test("If the peer's link ends at once, the attempt continues")
   @LoopActor
   func endedAtOnce() async throws {
     let rig = try await Rig.ready()
@@ -75,7 +75,7 @@ struct CrossingTests {
     #expect(try await visitor.end().contains("cannot be connected to"))
   }
 
-  @Test("Who gives up the attempt does not cut a link that the peer uses")
+  @Test("Cancelling the attempt does not cut a link that the peer uses")
   @LoopActor
   func givenUp() async throws {
     let rig = try await Rig.ready()
@@ -91,7 +91,7 @@ struct CrossingTests {
     server.close()
   }
 
-  @Test("The peer has ended the advertisement by which it came: it is put on the air again")
+  @Test("An advertisement ended by the peer's connection is advertised again")
   @LoopActor
   func advertisement() async throws {
     let raw = FakeRawHCI()

@@ -6,7 +6,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Messages to all without the management socket")
+@Suite("Broadcasting without the management socket")
 struct DegradedTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -14,7 +14,7 @@ struct DegradedTests {
     .nonConnectable(AdvertisingSetID(1)),
     data: AdvertisingData([.flags(0x06), .localName("~0a"), .manufacturerData(0xFFFF, [1, 2]), .other(0x26, [7])]))
 
-  @Test("They are not sent, and it is said, with what to do; listening for patterns is not possible either")
+  @Test("Sets and patterns are refused with advice")
   @LoopActor
   func withheld() async throws {
     let rig = try await Rig.ready()
@@ -29,7 +29,7 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("Where it is asked for they are sent with their names, and the radio says what is not as it should be")
+  @Test("If allowed, sets are advertised with names, and the radio reports the differences")
   @LoopActor
   func sent() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -53,7 +53,7 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("What takes the place of another that is on its way is told to be on the air when bluetoothd has it")
+  @Test("A replacing set is reported on the air when bluetoothd has it")
   @LoopActor
   func displacedMeanwhile() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -68,7 +68,7 @@ struct DegradedTests {
     #expect(rig.radio.airings.all.map(\.advertisement) == [other])
   }
 
-  @Test("One without a name is a broadcast with its manufacturer data, of which nothing but the flags is missing")
+  @Test("A set without a name is a broadcast with its manufacturer data")
   @LoopActor
   func beacon() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -83,7 +83,7 @@ struct DegradedTests {
     registration.cancel()
   }
 
-  @Test("A name or data that bluetoothd tells of stands for a packet, where a pattern matches it; nothing else does")
+  @Test("A name or manufacturer data from bluetoothd becomes a packet if a pattern matches")
   @LoopActor
   func heard() async throws {
     let rig = try await Rig.ready(isDegradable: true)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("What the machine tells everybody near by itself is named, with what to do about it")
+@Suite("Warnings about what the machine discloses")
 struct DisclosureTests {
   private let host = ProcessInfo.processInfo.hostName
 
@@ -18,7 +18,7 @@ struct DisclosureTests {
     Disclosure.sentences(adapter(alias), DaemonConfiguration("[General]\nPrivacy = \(privacy)\n"))
   }
 
-  @Test("An address for ever is named where bluetoothd's privacy is off")
+  @Test("A permanent address is reported if bluetoothd's privacy is off")
   func address() throws {
     let sentence = try #require(sentences(nil, privacy: "off").first)
     #expect(sentence.contains("one address for ever") && sentence.contains("Privacy=device in [General]"))
@@ -26,7 +26,7 @@ struct DisclosureTests {
     #expect(sentences(nil, privacy: "device").isEmpty)
   }
 
-  @Test("A device name that is the host's is named, also that of a second adapter", arguments: ["", " #2"])
+  @Test("An adapter alias equal to the host name is reported, also with a suffix", arguments: ["", " #2"])
   func name(suffix: String) throws {
     let sentence = try #require(sentences(host + suffix, privacy: "device").first)
     #expect(sentence.contains("machine's name") && sentence.contains("bluetoothctl system-alias"))
@@ -34,7 +34,7 @@ struct DisclosureTests {
   }
 
   @Test(
-    "The machine's pretty name counts as well, however it is quoted",
+    "The pretty host name counts too, in any quoting",
     arguments: [
       #"PRETTY_HOSTNAME="Alice's laptop""#, "CHASSIS=laptop\nPRETTY_HOSTNAME=Alice's laptop  \n",
       #"PRETTY_HOSTNAME="Alice\'s laptop""#,
@@ -49,7 +49,7 @@ struct DisclosureTests {
     }
   }
 
-  @Test("Of names that are empty, or quoted for no shell, those that are there count")
+  @Test("Empty and badly quoted names are handled")
   func noNames() {
     #expect(HostNames(host: "", machineInfo: "PRETTY_HOSTNAME=\n").names.isEmpty)
     #expect(HostNames(host: nil, machineInfo: nil).names.isEmpty)
@@ -57,7 +57,7 @@ struct DisclosureTests {
     #expect(HostNames(host: "a", machineInfo: "PRETTY_HOSTNAME='b \\ c'").names == ["a", "b \\ c"])
   }
 
-  @Test("Without an adapter nothing is told")
+  @Test("Without an adapter nothing is reported")
   func none() {
     #expect(Disclosure.sentences(nil, DaemonConfiguration()).isEmpty)
   }

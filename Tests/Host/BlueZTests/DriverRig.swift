@@ -4,11 +4,11 @@ import Loop
 import Radio
 import TestSupport
 
-/// A driver with a delegate of a test's own: it writes down what the driver tells, and hands it on to the services that the
-/// test serves, as a radio without other services would.
+/// A driver with a test's delegate, which records the driver's events and passes them on to the services of the
+/// test, as a radio without other services would.
 @LoopActor
 final class DriverRig: RadioDriverDelegate {
-  /// What the driver told, in order.
+  /// The driver's events, in order.
   enum Told: Hashable, Sendable {
     case slots(Int)
     case served(ApplicationID, Bool)
@@ -19,7 +19,7 @@ final class DriverRig: RadioDriverDelegate {
     case room(LinkID)
   }
 
-  /// What the driver says is on the air.
+  /// The advertisements that the driver reports as being on the air.
   struct Airing: Hashable, Sendable {
     let slot: Int
     let advertisement: Advertisement?
@@ -50,7 +50,7 @@ final class DriverRig: RadioDriverDelegate {
   var status: RadioStatus { driver.status }
   var counters: BlueZCounters { driver.counters }
 
-  /// The links that the driver told of and that have not ended.
+  /// The reported links that have not ended.
   var links: [LinkID] { addresses.keys.sorted { $0.number < $1.number } }
 
   func link(_ address: String) -> LinkID? { addresses.first { $0.value.address.description == address }?.key }
@@ -100,7 +100,7 @@ final class DriverRig: RadioDriverDelegate {
       })
   }
 
-  /// Puts an advertisement into the first empty slot, whether the driver says that there is one or not.
+  /// Puts an advertisement into the first empty slot, even if the driver reports no free slot.
   func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
     try advertisement.checkLengths()
     let slot = (0...slots.count).first { !slots.contains($0) } ?? 0
@@ -124,7 +124,7 @@ final class DriverRig: RadioDriverDelegate {
     }
   }
 
-  /// Nil: for no packets; an empty set: for every packet.
+  /// Nil: no packets; an empty set: every packet.
   func listen(for patterns: Set<AdvertisingPattern>?) {
     self.patterns = patterns
     listen()

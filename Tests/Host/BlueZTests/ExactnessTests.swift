@@ -7,17 +7,17 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("A value goes to the clients that it is meant for, and to no other program")
+@Suite("Delivery of values to their clients only")
 struct ExactnessTests {
   init() { EventLoop.shared.runInBackground() }
 
   static let first = "00:AA:02:00:00:01"
   static let second = "00:AA:02:00:00:02"
   static let hear = Service.id(0xFE03)
-  /// One that mixes clients up, and one that keeps them apart.
+  /// A release that cannot tell clients apart, and one that can.
   static let versions = [BlueZVersion(5, 66), BlueZVersion(5, 82)]
 
-  /// A radio with two clients that are connected and subscribed.
+  /// A radio with two connected, subscribed clients.
   @LoopActor
   final class Two {
     let rig: Rig
@@ -40,7 +40,7 @@ struct ExactnessTests {
       for device in devices { try await rig.fake.subscribe(Service.hear, by: device) }
     }
 
-    /// What each client heard, in order, by whichever way.
+    /// The values that each client received, in order, by any path.
     var heard: [[[UInt8]]] {
       [0, 1].map { index in
         rig.fake.notified.all.filter { $0.client == devices[index] }.map(\.value)
@@ -53,7 +53,7 @@ struct ExactnessTests {
     func close() { rig.close() }
   }
 
-  @Test("Two subscribers at a time do not hear each other's exact values", arguments: versions)
+  @Test("Two simultaneous subscribers do not receive each other's exact values", arguments: versions)
   @LoopActor
   func exact(version: BlueZVersion) async throws {
     let two = try await Two(version, .exact)
@@ -70,7 +70,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Where raw HCI has failed for good, what a subscriber is to hear is left to bluetoothd")
+  @Test("After raw HCI failed, values for subscribers go through bluetoothd")
   @LoopActor
   func rawFailed() async throws {
     let two = try await Two(BlueZVersion(5, 66), .exact)
@@ -86,14 +86,14 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("A value that others may hear goes to its link alone where bluetoothd keeps clients apart, else to all")
+  @Test("A non-exact value goes to its link only if bluetoothd separates clients, otherwise to all")
   @LoopActor
   func subscribers() async throws {
     for version in Self.versions {
       let two = try await Two(version, .subscribers)
       defer { two.close() }
       let areApart = version >= BlueZVersion(5, 76)
-      // What is for one alone would go by raw HCI.
+      // A value for one client alone would be sent by raw HCI.
       let second = Recipients.links([two.links[1]])
       #expect(
         two.server.notify([1], of: Self.hear, to: second)
@@ -110,7 +110,7 @@ struct ExactnessTests {
     }
   }
 
-  @Test("Of one that did not subscribe an exact value is not kept, and any other is", arguments: versions)
+  @Test("For an unsubscribed client an exact value is sent, any other refused", arguments: versions)
   @LoopActor
   func unsubscribed(version: BlueZVersion) async throws {
     let two = try await Two(version, .exact, areSubscribed: false)
@@ -131,7 +131,7 @@ struct ExactnessTests {
     other.server.close()
   }
 
-  @Test("An empty value, which would end the client's socket, is refused, and the next one arrives")
+  @Test("An empty value is refused, and the next one arrives")
   @LoopActor
   func empty() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact)
@@ -143,7 +143,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Each subscription and its end is told with its link where bluetoothd keeps clients apart")
+  @Test("Subscriptions are reported with their link if bluetoothd separates clients")
   @LoopActor
   func uses() async throws {
     let two = try await Two(BlueZVersion(5, 82), .subscribers)
@@ -155,9 +155,9 @@ struct ExactnessTests {
     _ = try await two.rig.radio.told.first { $0 == used(0, .unsubscribed(Self.hear)) }
     #expect(two.server.notify([1], of: Self.hear, to: two.links[0]) == Delivery(unreachable: [two.links[0]]))
     #expect(two.server.notify([2], of: Self.hear, to: .subscribers) == Delivery(accepted: [two.links[1]]))
-    // A client that subscribes once more, in another way, is told once.
+    // A client that subscribes again by another method gets one copy.
     try await two.rig.fake.subscribe(Service.hear, by: two.devices[1])
-    // The end of a link is the end of its subscription, which bluetoothd may tell before.
+    // The end of a link ends its subscription, which bluetoothd may report first.
     two.rig.fake.setConnected(two.devices[1], false)
     _ = try await two.rig.radio.told.first { $0 == .down(two.links[1]) }
     try await two.rig.settle()
@@ -172,7 +172,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Where it does not, a subscription is told of the only client that is connected, and of no other")
+  @Test("Otherwise a subscription is reported only if one client is connected")
   @LoopActor
   func certainUses() async throws {
     let rig = try await Rig.ready()
@@ -195,7 +195,7 @@ struct ExactnessTests {
     server.close()
   }
 
-  @Test("A client's socket that is full makes no other wait, and its link is told when there is room")
+  @Test("A client's full socket delays no other client, and capacity is reported")
   @LoopActor
   func fullSocket() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -222,7 +222,7 @@ struct ExactnessTests {
   }
 
   @Test(
-    "A client's socket holds eight times as much where more may wait, and so does its next one, but no other client's")
+    "With a long backlog a client's socket holds eight times as much")
   @LoopActor
   func backlog() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -245,7 +245,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Where a client subscribes again before the end of its full socket shows, there is room, and that is told")
+  @Test("A new subscription before the old socket's end is noticed gives capacity, and reports it")
   @LoopActor
   func fullAndReplaced() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -261,19 +261,19 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("No more than sixteen values are sent that bluetoothd has not handled, and links that waited are told")
+  @Test("At most 16 values are unhandled by bluetoothd, and waiting links are notified")
   @LoopActor
   func fullWindow() async throws {
     let two = try await Two(BlueZVersion(5, 66), .subscribers)
     defer { two.close() }
-    // What is for one alone would go by raw HCI.
+    // A value for one client alone would be sent by raw HCI.
     let first = Recipients.links([two.links[0]])
     for number in 0..<16 as Range<UInt8> {
       #expect(two.server.notify([number], of: Self.hear, to: first).full.isEmpty)
     }
     #expect(two.server.notify([16], of: Self.hear, to: .links(two.links)) == Delivery(full: two.links))
     for link in two.links { _ = try await two.rig.radio.told.first { $0 == .room(link) } }
-    // bluetoothd has handled all of them by then.
+    // bluetoothd has handled all values by then.
     #expect(two.rig.fake.notified.all.count == 32)
     #expect(two.server.notify([17], of: Self.hear, to: first).accepted == [two.links[0]])
     while two.heard.joined().count < 34 { try await two.rig.settle() }
@@ -281,7 +281,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("A program that listens to everything on the bus sees no value", arguments: versions)
+  @Test("A program that monitors the bus sees no value", arguments: versions)
   @LoopActor
   func thirdProgram(version: BlueZVersion) async throws {
     let two = try await Two(version, .subscribers)
@@ -291,7 +291,7 @@ struct ExactnessTests {
     try await listener.ready()
     let signals = Mailbox<Message>()
     let everything = listener.subscribe(SignalMatch()) { signals.put($0) }
-    // The bus has the rule when it has answered what came behind it.
+    // The bus has the match rule when it has answered a later call.
     _ = try await listener.call(
       "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus.Peer", "Ping")
     let secret: [UInt8] = Array("between us".utf8)
@@ -300,7 +300,7 @@ struct ExactnessTests {
     await two.rig.fake.write(secret, to: Service.put, from: two.devices[0])
     _ = try await two.rig.fake.read(Service.read, from: two.devices[0])
     while two.heard.joined().count < 2 { try await two.rig.settle() }
-    // Its own signal comes after all that it could have seen.
+    // The final signal arrives after all earlier ones.
     two.rig.fake.emit("/end", "org.example.End", "End", [])
     two.rig.driver.serve(Service.application, as: ApplicationID(99))
     _ = try await signals.first { $0.member == "End" }
@@ -319,7 +319,7 @@ struct ExactnessTests {
     }
   }
 
-  @Test("An exact value is read by the client that it was meant for, and by no other")
+  @Test("An exact value is read only by its client")
   @LoopActor
   func reading() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -334,7 +334,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Values go on to those who subscribed after bluetoothd came back", arguments: versions)
+  @Test("After a restart of bluetoothd values go to new subscribers", arguments: versions)
   @LoopActor
   func restart(version: BlueZVersion) async throws {
     let two = try await Two(version, .subscribers)

@@ -7,7 +7,7 @@ import TestSupport
 import Transfers
 import Tuvali
 
-/// A phone with a Tuvali wallet, in front of a `FakeBlueZ`: what it does arrives as calls of bluetoothd.
+/// A phone with a Tuvali wallet in front of a `FakeBlueZ`: its packets arrive as calls of bluetoothd.
 @LoopActor
 final class FakePhone {
   struct GaveUp: Error {}
@@ -21,8 +21,8 @@ final class FakePhone {
   private(set) var notices: [WalletEngine.Notice] = []
 
   /// - Parameters:
-  ///   - kernel: where it sees advertisements; nil for those of bluetoothd.
-  ///   - dialect: the only one that it looks for.
+  ///   - kernel: the source of advertisements; nil for those of bluetoothd.
+  ///   - dialect: the only dialect that it scans for.
   init(
     _ fake: FakeBlueZ, invitation: String, credential: [UInt8], kernel: FakeKernel? = nil, dialect: Dialect = .v05,
     seed: UInt64 = 2
@@ -32,11 +32,11 @@ final class FakePhone {
     self.dialect = dialect
     engine = try WalletEngine(
       invitation: invitation, text: credential, configuration: .init(), random: SeededRandom(seed: seed))
-    // What a phone before it did not stay to hear is not for this one.
+    // Notifications for an earlier phone do not belong to this one.
     fake.notified.forget()
   }
 
-  /// Sees the advertisement that the invitation is about, as a scanner would.
+  /// Discovers the advertisement of the invitation, as a scanner would.
   func meet() async throws {
     handle(.start)
     try await fake.until { [self] in !fake.applications.flatMap(\.characteristics).isEmpty }
@@ -47,9 +47,9 @@ final class FakePhone {
     }
   }
 
-  /// Hears what is on the air.
+  /// Handles an advertisement.
   ///
-  /// - Returns: whether it would connect by that.
+  /// - Returns: whether the phone would connect.
   private func sees(_ onAir: [[BluetoothUUID: [UInt8]]]) -> Bool {
     for serviceData in onAir where serviceData[dialect.service] != nil {
       handle(.sighted(token: 1, serviceData: serviceData))
@@ -57,14 +57,14 @@ final class FakePhone {
     return queue.contains { if case .connect = $0 { true } else { false } }
   }
 
-  /// Connects and goes on until Identify is answered.
+  /// Connects and runs until Identify is answered.
   func identify() async throws {
     try await work { $0.contains { if case .seal = $0 { true } else { false } } }
   }
 
-  /// Does all that the engine wants, until it has ended.
+  /// Carries out all requests of the engine until it ends.
   ///
-  /// - Returns: what the engine told on the way.
+  /// - Returns: the engine's notices.
   func bring() async throws -> [WalletEngine.Notice] {
     try await work { _ in self.notices.contains(.ended) }
     return notices
@@ -80,9 +80,9 @@ final class FakePhone {
     while !isEnough(queue) { try await go() }
   }
 
-  /// Does so many things, and hears those that have to be heard first.
+  /// Carries out this number of steps, and delivers the notifications that must come first.
   ///
-  /// - Parameter isPatient: whether the last thing is done with, or has only been begun.
+  /// - Parameter isPatient: whether the last step is completed, or only begun.
   /// - Returns: false if the engine ended before.
   func go(_ steps: Int, isPatient: Bool) async throws -> Bool {
     for step in 1...steps {
@@ -95,7 +95,7 @@ final class FakePhone {
 
   private func go(isPatient: Bool = true) async throws {
     guard queue.isEmpty else { return try await perform(queue.removeFirst(), isPatient) }
-    // Nothing more to do before the verifier says something.
+    // The engine waits for a notification of the verifier.
     let heard = try await fake.notified.first { $0.client == nil || $0.client == self.device }
     guard let uuid = heard.uuid.split(separator: " ").last.flatMap({ BluetoothUUID(String($0)) }),
       let characteristic = dialect.characteristic(for: uuid)
@@ -141,7 +141,7 @@ final class FakePhone {
     }
   }
 
-  /// What the bluetoothd of the test calls a characteristic.
+  /// The key of a characteristic in the test's bluetoothd.
   private func key(_ characteristic: Characteristic, _ dialect: Dialect) -> String {
     let uuid = dialect.uuid(of: characteristic).description
     let full = "\(dialect.service.description) \(uuid)"

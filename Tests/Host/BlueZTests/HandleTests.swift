@@ -10,14 +10,14 @@ import Testing
 struct HandleTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// The sample application, whose service has a place.
+  /// The sample application, whose service has a fixed handle.
   private static let application: GATTApplication = {
     var application = Service.application
     application.services[0].handleOffset = 24
     return application
   }()
 
-  /// The block in which the values of an application are; nil where they are elsewhere.
+  /// The number of the block that holds the handles of an application's values; nil if no block does.
   @LoopActor
   private static func block(of application: FakeApplication?) -> UInt16? {
     guard let application else { return nil }
@@ -28,7 +28,7 @@ struct HandleTests {
     }
   }
 
-  @Test("Each registration has the next block of handles, whoever else is there, and after the last the first")
+  @Test("Each registration gets the next block of handles, and after the last the first")
   @LoopActor
   func blocks() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -53,7 +53,7 @@ struct HandleTests {
   }
 
   @Test(
-    "A bluetoothd before 5.76, and one that is not known, is asked for none",
+    "A bluetoothd before 5.76 or of unknown version gets no handles",
     arguments: [BlueZVersion(5, 66), nil] as [BlueZVersion?])
   @LoopActor
   func older(version: BlueZVersion?) async throws {
@@ -66,7 +66,7 @@ struct HandleTests {
   }
 
   @Test(
-    "All blocks together are below the 1,024 handles with which bluetoothd makes a hash, and behind bluetoothd's own")
+    "All blocks end below handle 1,024 and start after bluetoothd's own")
   func limits() {
     let handles = (0..<HandleBlock.count).flatMap { number in
       (0..<HandleBlock.size).map { HandleBlock(number: number).handle(at: $0) }
@@ -75,7 +75,7 @@ struct HandleTests {
     #expect(Set((0..<100).map { _ in HandleBlock.random() }).count > 1)
   }
 
-  @Test("Where another program has the handles it is served at others, and asks for some again of the next bluetoothd")
+  @Test("Occupied handles are replaced by others until the next bluetoothd")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -94,7 +94,7 @@ struct HandleTests {
     server.close()
   }
 
-  @Test("What bluetoothd refuses for something else is asked for without handles at once, and with them after a pause")
+  @Test("After a refusal registration is tried without handles, later with them")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Our advertising instances are counted down, and leave other programs theirs")
+@Suite("Numbers of advertising instances")
 struct InstanceNumbersTests {
   private static func numbers(_ limit: UInt8, active: Int = 0) -> InstanceNumbers {
     var numbers = InstanceNumbers()
@@ -13,7 +13,7 @@ struct InstanceNumbersTests {
     return numbers
   }
 
-  @Test("The highest free number is given, and kept as long as it is free")
+  @Test("The highest free number is given and reused while free")
   func highest() {
     var numbers = Self.numbers(3)
     #expect(numbers.number(for: 0) == 3)
@@ -26,7 +26,7 @@ struct InstanceNumbersTests {
     #expect(numbers.number(for: 4) == nil)
   }
 
-  @Test("As many slots as other programs leave, at least one; and one where instances take turns, or nothing is known")
+  @Test("Slots are those other programs leave, at least 1, and 1 if instances take turns")
   func slots() {
     #expect(InstanceNumbers().slots == 1)
     #expect(Self.numbers(3).slots == 3)
@@ -37,7 +37,7 @@ struct InstanceNumbersTests {
     #expect(turns.slots == 1)
   }
 
-  @Test("bluetoothd has the lowest numbers, but for those of which the kernel said more")
+  @Test("bluetoothd is assumed at the lowest numbers unless the kernel reports others")
   func taken() {
     var numbers = Self.numbers(5, active: 2)
     #expect(numbers.taken == [1, 2])
@@ -52,7 +52,7 @@ struct InstanceNumbersTests {
     #expect(numbers.slots == 4)
   }
 
-  @Test("A number of ours that another program takes is lost, and the next one is free")
+  @Test("A number taken by another program is lost, and the next free one is used")
   func lost() {
     var numbers = Self.numbers(3)
     #expect(numbers.number(for: 0) == 3)
@@ -64,11 +64,11 @@ struct InstanceNumbersTests {
     #expect(numbers.number(for: 1) == 2)
     numbers.added(3)
     #expect(numbers.lost == [0])
-    // The one that bluetoothd has may be that one.
+    // bluetoothd's instance may be the one with this number.
     #expect(numbers.number(for: 0) == 1)
   }
 
-  @Test("Whatever comes and goes: no two slots have one number, none has another program's", arguments: Seeds.usual)
+  @Test("After random events no two slots share a number or use another program's", arguments: Seeds.usual)
   func random(seed: UInt64) {
     var dice = SeededRandom(seed: seed)
     var numbers = Self.numbers(UInt8(1 + dice.bytes(1)[0] % 8))

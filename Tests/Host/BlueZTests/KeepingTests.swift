@@ -6,13 +6,13 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("What is registered stays registered")
+@Suite("Persistence of registrations")
 struct KeepingTests {
   init() { EventLoop.shared.runInBackground() }
 
   static let failed = DBusError(name: "org.bluez.Error.Failed", message: "Failed to register")
 
-  @Test("What was set up before there was a bluetoothd is registered when it comes")
+  @Test("Registrations made before bluetoothd started are registered when it starts")
   @LoopActor
   func early() async throws {
     let rig = try await Rig(prepare: nil)
@@ -27,7 +27,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A bluetoothd that is gone and back gets everything again, and every link is closed once")
+  @Test("After a restart of bluetoothd all is registered again and each link closed once")
   @LoopActor
   func restart() async throws {
     let rig = try await Rig.ready()
@@ -46,7 +46,7 @@ struct KeepingTests {
     try await rig.fake.until {
       rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?[Service.put]?.handle != 0
     }
-    // Nothing is left of what was: neither the subscription nor the link.
+    // Neither the subscription nor the link is left.
     let next = rig.fake.addDevice("00:AA:02:00:00:01")
     #expect(next == device)
     let second = try await service.link()
@@ -59,7 +59,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A bus that is gone and back gets everything again")
+  @Test("After a restart of the bus all is registered again")
   @LoopActor
   func busRestart() async throws {
     let rig = try await Rig.ready()
@@ -80,7 +80,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("An adapter that is taken out and put back gets everything again")
+  @Test("After an adapter was removed and inserted all is registered again")
   @LoopActor
   func adapterReplaced() async throws {
     let rig = try await Rig.ready()
@@ -102,7 +102,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("An adapter that was switched off and on is told everything anew")
+  @Test("After an adapter was switched off and on all is registered again")
   @LoopActor
   func powerCycle() async throws {
     let rig = try await Rig.ready()
@@ -123,7 +123,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A refusal is told in bluetoothd's words and tried again after 0.5, 1, 2, … 30 seconds, until it is taken")
+  @Test("A refusal is reported in bluetoothd's words and repeated after 0.5, 1, 2, … 30 s")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.ready()
@@ -143,7 +143,7 @@ struct KeepingTests {
       try await rig.fake.until { rig.fake.refusals.count < waits.count - index - 1 || rig.fake.refusals.isEmpty }
     }
     try await rig.reach(.ready)
-    // The same words again are no news.
+    // A repeated reason causes no status report.
     #expect(rig.statuses.all.filter { $0.state == .degraded }.count == 1)
     server.close()
   }
@@ -153,7 +153,7 @@ struct KeepingTests {
   func journal() async throws {
     let rig = try await Rig(adapter: "hci1", prepare: nil)
     defer { rig.close() }
-    /// The situation lasts.
+    /// Lets the fault last.
     func last() async throws {
       let count = rig.entries.all.count
       rig.time.advance(by: .milliseconds(9999))
@@ -192,7 +192,7 @@ struct KeepingTests {
         "RadioWaiting", "AdapterMissing", "RadioWaiting", "RadioReady", "RadioDegraded", "RadioReady", "RadioLost",
         "RadioReady",
       ])
-    // Hanging up ourselves is none.
+    // A disconnection by Earshot itself does not count.
     rig.connection.close()
     #expect(rig.entries.all.count == 8)
     server.close()
@@ -261,7 +261,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A bluetoothd that has it already gives it up and takes it again, without a word")
+  @Test("An `AlreadyExists` error is resolved by unregistering first, without a report")
   @LoopActor
   func alreadyExists() async throws {
     let rig = try await Rig.ready()
@@ -276,7 +276,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("A registration without an answer is given up after 10 seconds, said, and made again")
+  @Test("A registration without an answer is reported after 10 s and repeated")
   @LoopActor
   func slow() async throws {
     let rig = try await Rig.ready()
@@ -296,7 +296,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("One that is closed while its registration is under way is taken away again")
+  @Test("A server closed during its registration is unregistered")
   @LoopActor
   func closedMeanwhile() async throws {
     let rig = try await Rig.ready()

@@ -5,13 +5,13 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("The links of clients end before what they use goes")
+@Suite("Ending client links before their application")
 struct LeavingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A rig with a client that has written, whose link is being cut, and whose application its service is done with.
+  /// A rig with a client that has written, whose link is being closed, and whose application was withdrawn.
   ///
-  /// - Parameter other: an application that is served as well.
+  /// - Parameter other: an application that is also served.
   @LoopActor
   private static func leaving(beside other: ApplicationID? = nil) async throws -> (rig: Rig, client: ObjectPath) {
     let rig = try await Rig.ready()
@@ -36,7 +36,7 @@ struct LeavingTests {
     rig.fake.calls.all.contains("UnregisterApplication hci0 /org/earshot/gatt0")
   }
 
-  @Test("While bluetoothd cuts a link the application stays, what the client writes is refused, and then it goes")
+  @Test("An application stays until its client's link is cut, and refuses writes meanwhile")
   @LoopActor
   func waits() async throws {
     let (rig, client) = try await Self.leaving()
@@ -54,7 +54,7 @@ struct LeavingTests {
     #expect(hasRested)
   }
 
-  @Test("What is served meanwhile is registered when the application before it is gone")
+  @Test("A new application is registered after the previous one is gone")
   @LoopActor
   func next() async throws {
     let (rig, _) = try await Self.leaving()
@@ -67,7 +67,7 @@ struct LeavingTests {
     #expect(Self.isGone(rig) && rig.fake.applications.count == 1)
   }
 
-  @Test("Another client that writes meanwhile is refused")
+  @Test("Writes of another client are refused meanwhile")
   @LoopActor
   func latecomer() async throws {
     let (rig, _) = try await Self.leaving()
@@ -78,7 +78,7 @@ struct LeavingTests {
     try await rig.fake.until { Self.isGone(rig) }
   }
 
-  @Test("Where a link does not end the application goes after three seconds")
+  @Test("If a link does not end, the application is removed after 3 s")
   @LoopActor
   func timeout() async throws {
     let (rig, _) = try await Self.leaving()
@@ -91,7 +91,7 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("Each application that leaves has its own three seconds, and what is to follow waits for those before it alone")
+  @Test("Each leaving application has its own 3 s, and a successor waits only for earlier ones")
   @LoopActor
   func followed() async throws {
     let (rig, _) = try await Self.leaving(beside: ApplicationID(7))
@@ -113,7 +113,7 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("A link that goes on, for another service, keeps no application")
+  @Test("A link used by another service does not delay the removal")
   @LoopActor
   func shared() async throws {
     let rig = try await Rig.ready()

@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("While an application wants fast links, new links of the adapter are fast, and afterwards as they were")
+@Suite("Connection parameters for fast links")
 struct LinkSpeedTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -37,14 +37,14 @@ struct LinkSpeedTests {
     rig.kernel.linkSettings[index].links == slow && rig.kernel.linkSettings[index].selected == 0x07FF
   }
 
-  @Test("They are read and set when the first such application is served, and given back when the last one is not")
+  @Test("Settings are written with the first application that needs them and restored after the last")
   @LoopActor
   func wholeLife() async throws {
     let (rig, service) = try await Self.rig()
     defer { rig.close() }
     let other = rig.radio.serve(Service.application, delegate: service)
     try await rig.settle()
-    // Nobody wants it yet.
+    // No service requests it yet.
     #expect(rig.kernel.linkSettings.written.isEmpty)
     let first = rig.radio.serve(Self.application, delegate: service)
     try await rig.kernel.until { Self.isFast(rig) }
@@ -60,7 +60,7 @@ struct LinkSpeedTests {
     #expect(rig.radio.status.state == .ready && rig.radio.status.limits.isEmpty)
   }
 
-  @Test("What the settings leave to the kernel is not touched")
+  @Test("Settings left to the kernel are not changed")
   @LoopActor
   func leftAlone() async throws {
     let cases: [(LinkPreferences, [String])] = [
@@ -81,7 +81,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("A reload changes them at once")
+  @Test("A reload changes the settings at once")
   @LoopActor
   func reload() async throws {
     let (rig, service) = try await Self.rig()
@@ -98,7 +98,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { Self.isSlow(rig) }
   }
 
-  @Test("A bluetoothd that starts with values of its own: they are set again, and given back are its own")
+  @Test("Settings of a restarted bluetoothd are replaced, and restored at the end")
   @LoopActor
   func bluetoothdRestarts() async throws {
     let (rig, service) = try await Self.rig()
@@ -116,7 +116,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[0].links == [32, 64, 0, 42] }
   }
 
-  @Test("An adapter that was off selects its layers anew: LE 2M is selected again, and taken out again in the end")
+  @Test("After power-off LE 2M is selected again, and removed at the end")
   @LoopActor
   func powerCycle() async throws {
     let (rig, service) = try await Self.rig()
@@ -133,7 +133,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { Self.isSlow(rig) }
   }
 
-  @Test("An adapter that was taken out and put back is as new, and is set; another one is set as well")
+  @Test("A replaced or other adapter is set as well")
   @LoopActor
   func replaced() async throws {
     let (rig, service) = try await Self.rig()
@@ -149,7 +149,7 @@ struct LinkSpeedTests {
     rig.fake.addAdapter()
     try await rig.reach(.ready)
     try await rig.kernel.until { Self.isFast(rig) }
-    // The first one stays plugged in, and bluetoothd prefers another one.
+    // The first adapter stays plugged in, and bluetoothd prefers another one.
     rig.fake.power("hci0", false)
     rig.fake.addAdapter("hci1")
     try await rig.kernel.until { Self.isFast(rig, 1) && rig.kernel.linkSettings[0].links == [16, 40, 0, 42] }
@@ -157,7 +157,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[1].links == [16, 40, 0, 42] }
   }
 
-  @Test("An adapter that was taken out has nothing to get back, and is not asked")
+  @Test("A removed adapter is not restored")
   @LoopActor
   func takenOut() async throws {
     let (rig, service) = try await Self.rig()
@@ -176,7 +176,7 @@ struct LinkSpeedTests {
     #expect(rig.kernel.commands.all.count == commands)
   }
 
-  @Test("At the end of the program they are given back, and that is waited for, but not for ever")
+  @Test("At exit the settings are restored, within a limit")
   @LoopActor
   func rest() async throws {
     for isSilent in [false, true] {
@@ -201,7 +201,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("With nothing to give back the end is not held up")
+  @Test("Without changed settings the exit is not delayed")
   @LoopActor
   func nothingToGiveBack() async throws {
     let (rig, _) = try await Self.rig()
@@ -212,7 +212,7 @@ struct LinkSpeedTests {
   }
 
   @Test(
-    "A kernel that refuses leaves the radio ready, with one line in the journal that says what to do, and one in the status",
+    "A refusing kernel leaves the radio ready, with one journal line and one status limit",
     arguments: [
       (ManagementStatus.unknownCommand, "Unknown Command"), (.permissionDenied, "Permission Denied"),
       (.invalidParameters, "Invalid Parameters"),
@@ -232,13 +232,13 @@ struct LinkSpeedTests {
       let told = try await rig.statuses.first { !$0.limits.isEmpty }
       #expect(told.state == .ready)
       #expect(told.limits.count == 1 && told.limits[0].contains(words) && told.limits[0].contains(remedy))
-      // Whatever comes and goes: the same line stands in the journal once.
+      // Whatever adapters come and go, the line is in the journal once.
       rig.fake.power("hci0", false)
       try await rig.reach(.waiting)
       rig.fake.power("hci0", true)
       _ = try await rig.statuses.first { $0.state == .ready && !$0.limits.isEmpty }
       #expect(rig.kernel.refusalsByOpcode[opcode] == [])
-      // The other half is done, and nothing is under way.
+      // The other half is done, and no command is pending.
       let other = remedy == "Link2M=no" ? "0x4b 0" : "0x44 0"
       try await rig.kernel.until { rig.kernel.commands.all.count { $0 == other } == 2 }
       try await rig.settle()
@@ -253,7 +253,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("A controller that is busy is asked again after half a second, and then it is done")
+  @Test("A busy controller is asked again after 0.5 s")
   @LoopActor
   func busy() async throws {
     let (rig, service) = try await Self.rig()
@@ -269,7 +269,7 @@ struct LinkSpeedTests {
     server.close()
   }
 
-  @Test("A kernel that carries it out and never says so is asked four times, and what it has is given back")
+  @Test("A kernel that never confirms is asked 4 times, and its settings restored")
   @LoopActor
   func neverAnswered() async throws {
     let (rig, service) = try await Self.rig(
@@ -282,14 +282,14 @@ struct LinkSpeedTests {
     rig.kernel.silentOpcodes = []
     rig.time.advance(by: .seconds(10))
     rig.time.advance(by: .milliseconds(500))
-    // It is read again, and found as wished.
+    // The settings are read again, and found as requested.
     try await rig.settle()
     #expect(rig.radio.status.limits.isEmpty)
     server.close()
     try await rig.kernel.until { rig.kernel.linkSettings[0].links == Self.slow }
   }
 
-  @Test("Without the management socket the sentence names the capability; where nothing is wanted there is none")
+  @Test("Without the management socket the limit names the capability, if settings are needed")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(

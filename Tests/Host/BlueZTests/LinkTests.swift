@@ -6,11 +6,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("What is done with links reaches the right ones, and no other program gets in")
+@Suite("Operations on links")
 struct LinkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Subscribed clients hear every value in order; without a subscription or a link it is dropped")
+  @Test("A subscriber gets every value in order; without subscription or link values are dropped")
   @LoopActor
   func notifications() async throws {
     let rig = try await Rig.ready()
@@ -42,7 +42,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("What was notified last can be read, in parts, and nothing else can")
+  @Test("Only the last notified value can be read, also in parts")
   @LoopActor
   func reading() async throws {
     let rig = try await Rig.ready()
@@ -64,7 +64,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("A link is cut though its peer never wrote: whether it may be is decided above")
+  @Test("A link is cut although its peer never wrote")
   @LoopActor
   func silentPeer() async throws {
     let rig = try await Rig.ready()
@@ -75,7 +75,7 @@ struct LinkTests {
     rig.driver.cut(link)
     _ = try await rig.radio.told.first { $0 == .down(link) }
     #expect(rig.fake.calls.all.last == "Disconnect \(device.lastElement)")
-    // One that is gone is not cut again.
+    // A closed link is not disconnected again.
     rig.driver.cut(link)
     try await rig.settle()
     #expect(rig.fake.calls.all.count { $0.hasPrefix("Disconnect") } == 1)
@@ -94,7 +94,7 @@ struct LinkTests {
     server.disconnect(link)
     _ = try await service.events.first { $0 == .closed(link) }
     #expect(rig.fake.calls.all.last == "Disconnect \(device.lastElement)")
-    // One whose device bluetoothd does not know is gone already.
+    // A link whose device bluetoothd does not know has ended already.
     await rig.fake.write([1], to: Service.put, from: rig.fake.devicePath("00:AA:02:00:00:09"))
     let ghost = try await service.link()
     server.disconnect(ghost)
@@ -102,7 +102,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("Two applications share the links, and each hears of them and of its own writes only")
+  @Test("Two applications share links, and each gets its own writes only")
   @LoopActor
   func twoApplications() async throws {
     let rig = try await Rig.ready()
@@ -129,7 +129,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("More clients than there can be links are not let in")
+  @Test("Clients beyond 64 are refused")
   @LoopActor
   func tooMany() async throws {
     let rig = try await Rig.ready()
@@ -146,7 +146,7 @@ struct LinkTests {
     server.close()
   }
 
-  @Test("Somebody who is not bluetoothd can neither call, read nor set anything of it")
+  @Test("A program other than bluetoothd cannot call, read or set the objects")
   @LoopActor
   func strangers() async throws {
     let rig = try await Rig.ready()
@@ -181,7 +181,7 @@ struct LinkTests {
     }
     #expect(rig.radio.counters.strangers == UInt64(attempts.count))
     #expect(service.events.all.isEmpty)
-    // What is not the radio's is none of its business.
+    // The radio does not intercept calls of other objects.
     #expect(try await stranger.call(owner, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
     stranger.close()
     server.close()

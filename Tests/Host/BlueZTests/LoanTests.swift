@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("What is lent at a controller is as wished while it is wished, and afterwards what it would be without us")
+@Suite("Borrowed controller settings")
 struct LoanTests {
   typealias Intervals = Loan<LinkIntervals>
   typealias Layers = Loan<LinkPHYs>
@@ -20,7 +20,7 @@ struct LoanTests {
   static let kernels = configuration(24, 40)
   static let ours = configuration(9, 12)
 
-  /// A loan at controller 0 whose wish has been fulfilled.
+  /// A loan at controller 0 whose request has been fulfilled.
   static func lent() -> Intervals {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -32,7 +32,7 @@ struct LoanTests {
 
   // MARK: Lending and giving back
 
-  @Test("Nothing is read before there is a wish and a controller, whichever comes first")
+  @Test("Nothing is read before there are both a wish and a controller")
   func begins() {
     for wishIsFirst in [true, false] {
       var loan = Intervals()
@@ -42,7 +42,7 @@ struct LoanTests {
     }
   }
 
-  @Test("It is read, written, and given back as it was read")
+  @Test("A setting is read, written and restored to what was read")
   func wholeLife() {
     var loan = Intervals()
     #expect(loan.isSettled)
@@ -52,7 +52,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.kernels), at: .zero) == [.write(Self.ours, over: Self.kernels, 0)])
     #expect(loan.handle(.written, at: .zero).isEmpty)
     #expect(loan.problem == nil && !loan.isSettled)
-    // What is wished already changes nothing.
+    // A repeated request changes nothing.
     #expect(loan.handle(.wish(9...12), at: .zero).isEmpty)
     #expect(loan.handle(.wish(nil), at: .zero) == [.read(0)])
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
@@ -61,7 +61,7 @@ struct LoanTests {
     #expect(loan.isSettled)
   }
 
-  @Test("What is as wished already is not written, and nothing is given back")
+  @Test("A setting already as wished is neither written nor restored")
   func alreadyThere() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -71,13 +71,13 @@ struct LoanTests {
     #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
   }
 
-  @Test("When the controller comes back it is read again: what is ours still is not taken for what was there before")
+  @Test("A returning controller is read again, and own values are not taken for the original")
   func comesBack() {
     for isKept in [true, false] {
       var loan = Self.lent()
       #expect(loan.handle(.controller(nil), at: .zero).isEmpty)
       #expect(loan.handle(.controller(0), at: .zero) == [.read(0)])
-      // bluetoothd left it as it was, or the kernel forgot it.
+      // bluetoothd left the value unchanged, or the kernel lost it.
       let written = loan.handle(.found(isKept ? Self.ours : Self.kernels), at: .zero)
       #expect(written == (isKept ? [] : [.write(Self.ours, over: Self.kernels, 0)]))
       if !isKept { _ = loan.handle(.written, at: .zero) }
@@ -86,12 +86,12 @@ struct LoanTests {
     }
   }
 
-  @Test("What another program changed meanwhile stays, when it is lent again and when it is given back")
+  @Test("Changes of other programs stay, at writing and at restoring")
   func foreignChange() {
     var loan = Self.lent()
     _ = loan.handle(.controller(nil), at: .zero)
     _ = loan.handle(.controller(0), at: .zero)
-    // bluetoothd starts with a longest interval and a latency of its own.
+    // bluetoothd starts with a maximum interval and a latency of its own.
     let theirs = Self.configuration(9, 80, latency: 4)
     let again = Self.configuration(9, 12, latency: 4)
     #expect(loan.handle(.found(theirs), at: .zero) == [.write(again, over: theirs, 0)])
@@ -102,7 +102,7 @@ struct LoanTests {
     #expect(loan.handle(.found(changed), at: .zero) == [.write(returned, over: changed, 0)])
   }
 
-  @Test("It is given back while the controller is not in use, too, and forgotten where the controller was taken out")
+  @Test("A setting is restored while its controller is unused, and forgotten if it was removed")
   func withoutController() {
     for isRemoved in [true, false] {
       var loan = Self.lent()
@@ -116,7 +116,7 @@ struct LoanTests {
     }
   }
 
-  @Test("Another controller: the first one gets back what it had before the second is written")
+  @Test("With another controller the first is restored before the second is written")
   func otherController() {
     var loan = Self.lent()
     #expect(loan.handle(.controller(1), at: .zero) == [.read(0)])
@@ -127,14 +127,14 @@ struct LoanTests {
     #expect(loan.handle(.found(others), at: .zero) == [.write(wished, over: others, 1)])
   }
 
-  @Test("Another wish starts from what was there before us, not from the wish before")
+  @Test("A new wish starts from the original setting")
   func otherWish() {
     var loan = Self.lent()
     #expect(loan.handle(.wish(12...12), at: .zero) == [.read(0)])
     let wished = Self.configuration(12, 12)
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(wished, over: Self.ours, 0)])
     _ = loan.handle(.written, at: .zero)
-    // A wish of long intervals had a long timeout, which nobody needs any more.
+    // A request for long intervals had a long timeout, which is no longer needed.
     let long = Self.configuration(24, 3200, timeout: 1201)
     _ = loan.handle(.wish(24...3200), at: .zero)
     #expect(loan.handle(.found(wished), at: .zero) == [.write(long, over: wished, 0)])
@@ -146,7 +146,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
   }
 
-  @Test("What changes while a command is under way is done after its answer, once")
+  @Test("A change during a command is handled after its answer, once")
   func changesMeanwhile() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -155,11 +155,11 @@ struct LoanTests {
     #expect(loan.handle(.controller(0), at: .zero).isEmpty)
     #expect(loan.handle(.found(Self.kernels), at: .zero) == [.read(0)])
     _ = loan.handle(.found(Self.kernels), at: .zero)
-    // Nobody wishes it any more while it is being written.
+    // The request ends while it is being written.
     #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
     #expect(loan.handle(.written, at: .zero) == [.read(0)])
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
-    // It is wished again while it is being given back.
+    // The request returns while the previous value is being restored.
     #expect(loan.handle(.wish(9...12), at: .zero).isEmpty)
     #expect(loan.handle(.written, at: .zero) == [.read(0)])
     #expect(loan.handle(.found(Self.kernels), at: .zero) == [.write(Self.ours, over: Self.kernels, 0)])
@@ -168,7 +168,7 @@ struct LoanTests {
   // MARK: Refusals
 
   @Test(
-    "What may pass is tried four times, after half a second, one and two, and no more until the controller comes back")
+    "A passing failure is repeated 4 times, and then only with the next controller")
   func passing() {
     for refusal in [Intervals.Refusal.passing("Busy"), .off("Rejected")] {
       var (loan, now) = (Intervals(), Instant.zero)
@@ -188,13 +188,13 @@ struct LoanTests {
       #expect(loan.handle(.timer, at: now.advanced(by: .seconds(1000))).isEmpty)
       #expect(loan.handle(.controller(0), at: now) == [.read(0)])
       #expect(loan.problem == nil)
-      // The four are counted anew.
+      // The four attempts are counted from the beginning.
       #expect(loan.handle(.failed(refusal), at: now).isEmpty)
       #expect(loan.deadline == now.advanced(by: .milliseconds(500)))
     }
   }
 
-  @Test("What will last is not tried again until the wish is another one")
+  @Test("A lasting failure is repeated only with another wish")
   func lasting() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -205,7 +205,7 @@ struct LoanTests {
     #expect(loan.problem == nil)
   }
 
-  @Test("A kernel without the setting is not written to, and said")
+  @Test("A missing setting is not written, and reported")
   func noSetting() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -214,7 +214,7 @@ struct LoanTests {
     #expect(loan.problem == LinkIntervals.unknown)
   }
 
-  @Test("A write without an answer may have been carried out, and is given back")
+  @Test("A write without an answer is restored")
   func unanswered() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -225,7 +225,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
   }
 
-  @Test("A refused write owes nothing")
+  @Test("A refused write is not restored")
   func refusedWrite() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -237,7 +237,7 @@ struct LoanTests {
   }
 
   @Test(
-    "A controller that is gone or off has nothing to get back; one that will not answer is given up after four attempts"
+    "A missing or powered-off controller is not restored; a silent one is tried 4 times"
   )
   func failedReturn() {
     for refusal in [Intervals.Refusal.gone, .off("Rejected"), .lasting("Failed")] {
@@ -257,7 +257,7 @@ struct LoanTests {
     #expect(loan.isSettled && loan.problem == nil && loan.deadline == nil)
   }
 
-  @Test("A controller that is gone when it is read is waited for in silence")
+  @Test("A controller missing at the read is awaited without a report")
   func goneAtOnce() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -267,7 +267,7 @@ struct LoanTests {
     #expect(loan.handle(.controller(0), at: .zero) == [.read(0)])
   }
 
-  @Test("Answers to nothing change nothing")
+  @Test("Unexpected answers change nothing")
   func unasked() {
     var loan = Intervals()
     #expect(loan.handle(.found(Self.kernels), at: .zero).isEmpty)
@@ -280,7 +280,7 @@ struct LoanTests {
   // MARK: What is wished
 
   @Test(
-    "Intervals as wished, and a longer timeout where they would not be possible with the one that is there",
+    "Intervals are as wished, with a longer timeout if needed",
     arguments: [
       (9, 12, 0, 42, [9, 12, 0, 42]), (9, 12, 4, 42, [9, 12, 4, 42]), (24, 40, 3, 40, [24, 40, 3, 61]),
       (24, 40, 3, 41, [24, 40, 3, 41]), (24, 3200, 0, 800, [24, 3200, 0, 1201]),
@@ -294,7 +294,7 @@ struct LoanTests {
     #expect(values == wished.map { $0 })
   }
 
-  @Test("Intervals are counted in 1.25 ms")
+  @Test("Intervals are converted to units of 1.25 ms")
   func units() {
     let table: [(Duration, UInt16)] = [
       (.microseconds(7_500), 6), (.microseconds(11_250), 9), (.milliseconds(15), 12), (.seconds(4), 3200),
@@ -309,7 +309,7 @@ struct LoanTests {
       selected: PHYs(rawValue: selected))
   }
 
-  @Test("LE 2M is added to what is selected, and taken out again: no other layer is touched")
+  @Test("LE 2M is added to the selected PHYs and removed again, without other changes")
   func twoM() {
     var loan = Layers()
     _ = loan.handle(.controller(0), at: .zero)
@@ -338,7 +338,7 @@ struct LoanTests {
   }
 
   @Test(
-    "A controller that has LE 2M selected, or has none of it, is left alone", arguments: [0x7FFF, 0x07FF] as [UInt32])
+    "A controller with LE 2M selected or unsupported is not changed", arguments: [0x7FFF, 0x07FF] as [UInt32])
   func no2M(supported: UInt32) {
     var loan = Layers()
     _ = loan.handle(.controller(0), at: .zero)

@@ -7,14 +7,14 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("With the management socket the kernel advertises, byte by byte")
+@Suite("Advertising through the management socket")
 struct ManagementTests {
   init() { EventLoop.shared.runInBackground() }
 
   static let data: [UInt8] = [2, 1, 2, 3, 3, 0x29, 0xAB, 23, 0x16, 0x29, 0xAB] + (0..<20)
   static let scanResponse: [UInt8] = [30, 0x16, 0x2A, 0xAB] + (0..<27)
 
-  @Test("Data and scan response are exactly what was given, flags first, at its interval, in the highest instance")
+  @Test("Data and scan response are advertised unchanged, at their interval, in the highest instance")
   @LoopActor
   func exact() async throws {
     let rig = try await Rig.managed()
@@ -34,7 +34,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.instances[0]?.isEmpty != false }
   }
 
-  @Test("Two advertisements are two instances, counted down, and a number that is free again is taken again")
+  @Test("Two advertisements use instances counted down, and a free number is reused")
   @LoopActor
   func two() async throws {
     let rig = try await Rig.managed()
@@ -51,7 +51,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
-  @Test("That an application is served is told, and no advertisement waits for it here")
+  @Test("Serving is reported, and advertisements do not wait for it")
   @LoopActor
   func servedIsTold() async throws {
     let rig = try await Rig.managed()
@@ -72,14 +72,14 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
     rig.fake.power("hci0", true)
     _ = try await rig.radio.told.first { $0 == .served(server.number, true) }
-    // Its end is nothing that the driver would have to tell.
+    // The end of this link is not reported by the driver.
     server.close()
     try await rig.settle()
     #expect(rig.radio.told.all.count { if case .served = $0 { true } else { false } } == 3)
     registration.cancel()
   }
 
-  @Test("Other data takes the place of what is on the air in one command, without a gap and from the same address")
+  @Test("New data replaces the old in one command without a gap or a new address")
   @LoopActor
   func exchanged() async throws {
     let rig = try await Rig.managed()
@@ -95,10 +95,10 @@ struct ManagementTests {
     }
     try await rig.kernel.until { rig.kernel.onAir()[3]?.data.last == 3 }
     try await rig.settle()
-    // What came while the first exchange was under way is one more.
+    // Requests that arrived during the first exchange cause one more exchange.
     #expect(rig.kernel.commands.all.dropFirst(commands) == ["0x55 0", "0x55 0"])
     #expect(rig.kernel.made[3] == made)
-    // The controller ends the instance: then its data alone is not enough.
+    // The controller ends the instance, so setting its data is not enough.
     rig.kernel.silence()
     rig.fake.addDevice()
     try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
@@ -107,7 +107,7 @@ struct ManagementTests {
   }
 
   @Test(
-    "Of an advertisement with another scan response the response goes first: nobody gets the new one with the old response"
+    "A new scan response is set before the new data"
   )
   @LoopActor
   func responseFirst() async throws {
@@ -135,7 +135,7 @@ struct ManagementTests {
   }
 
   @Test(
-    "Another interval, another connectability, a scan response that is new or gone: the instance is made anew",
+    "A change of interval, connectability or presence of a scan response makes a new instance",
     arguments: 0..<3)
   @LoopActor
   func otherParameters(change: Int) async throws {
@@ -160,7 +160,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An exchange that the kernel refuses is made good: the instance is made anew at once")
+  @Test("If the kernel refuses new data, the instance is made anew at once")
   @LoopActor
   func refusedExchange() async throws {
     let rig = try await Rig.managed()
@@ -177,7 +177,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A number that bluetoothd takes is left to it, and the advertisement moves to a free one")
+  @Test("An instance number taken by bluetoothd is given up for a free one")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.managed()
@@ -187,7 +187,7 @@ struct ManagementTests {
     registrations[0].cancel()
     try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2] }
     try await rig.settle()
-    // bluetoothd has 1 and 2 now; what it has there is not touched any more.
+    // bluetoothd now owns instances 1 and 2, which are not changed any more.
     rig.kernel.take(2)
     rig.fake.setActiveInstances(2)
     try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2, 3] }
@@ -198,7 +198,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().keys.sorted() == [2] }
   }
 
-  @Test("A number that another program adds is left to it, and given back when it is removed")
+  @Test("An instance number added by another program is given up, and reused when removed")
   @LoopActor
   func addedByAnother() async throws {
     let rig = try await Rig.managed()
@@ -217,7 +217,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("Where the controller has one set, which the kernel would share out, there is one slot")
+  @Test("A controller with one set has one slot")
   @LoopActor
   func oneSet() async throws {
     let kernel = FakeKernel()
@@ -235,7 +235,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An old kernel without intervals is given all at once")
+  @Test("An old kernel without intervals gets the advertisement in one command")
   @LoopActor
   func oldKernel() async throws {
     let rig = try await Rig.managed()
@@ -249,7 +249,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("When a peer connects or leaves, it is put on the air again")
+  @Test("When a peer connects or leaves, the instance is enabled again")
   @LoopActor
   func afterConnecting() async throws {
     let rig = try await Rig.managed()
@@ -268,7 +268,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("When a peer connects before the kernel has the data, which ends the instance, it is made anew")
+  @Test("An instance ended by a connection before its data is made anew")
   @LoopActor
   func connectingMeanwhile() async throws {
     let rig = try await Rig.managed()
@@ -283,7 +283,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A bluetoothd that starts removes it, and it comes back")
+  @Test("After a start of bluetoothd the removed instance is added again")
   @LoopActor
   func restart() async throws {
     let rig = try await Rig.managed()
@@ -293,12 +293,12 @@ struct ManagementTests {
     try await rig.settle()
     rig.fake.vanish()
     try await rig.reach(.waiting)
-    // Without bluetoothd nobody could be served.
+    // Without bluetoothd no client could be served.
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
     try await rig.fake.start()
     try await rig.reach(.ready)
     try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
-    // It may get to that only now.
+    // bluetoothd may clear the instances only now.
     rig.kernel.clear()
     try await rig.settle()
     rig.time.advance(by: .milliseconds(500))
@@ -306,12 +306,12 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("One whose adding the kernel does not answer is said, and added once more")
+  @Test("An unanswered command is reported and repeated once")
   @LoopActor
   func unanswered() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
-    // What the controller is and what room it has are asked first.
+    // The controller's features and capacity are read first.
     _ = try await rig.radio.told.first { $0 == .slots(3) }
     #expect(rig.kernel.commands.all == ["0x4 0", "0x3d 0"])
     rig.kernel.isSilent = true
@@ -326,7 +326,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An adapter that was switched off and on, or taken out and put back, gets it again")
+  @Test("After power-off or removal of the adapter the advertisement is added again")
   @LoopActor
   func adapterReturns() async throws {
     let rig = try await Rig.managed()
@@ -348,7 +348,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An instance that bluetoothd may have is not taken: there is no room, and it is said")
+  @Test("Instance numbers that bluetoothd may use are not taken, and the lack is reported")
   @LoopActor
   func noRoom() async throws {
     let rig = try await Rig.managed()
@@ -369,7 +369,7 @@ struct ManagementTests {
     second.cancel()
   }
 
-  @Test("A controller that has no set left is said to have no room, and is asked again")
+  @Test("A controller without free sets is reported and asked again")
   @LoopActor
   func noSetLeft() async throws {
     let rig = try await Rig.managed()
@@ -383,7 +383,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A kernel that refuses is quoted and tried again, ever more seldom; one that is busy is not worth a word")
+  @Test("A kernel's error is quoted and the command repeated; a busy kernel is not reported")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.managed()
@@ -405,7 +405,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A socket that broke is said, with what to do")
+  @Test("A broken socket is reported with advice")
   @LoopActor
   func brokenSocket() async throws {
     let rig = try await Rig.managed()
@@ -418,7 +418,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("Without the socket an old bluetoothd leaves the radio degraded, and the reason names every way out")
+  @Test("Without the socket an old bluetoothd leaves the radio degraded with all remedies")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(
@@ -434,7 +434,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A name stays where it was put, whatever else there is")
+  @Test("A name stays at its position in the data")
   @LoopActor
   func name() async throws {
     let rig = try await Rig.managed()

@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("What patterns match the kernel listens for")
+@Suite("Pattern monitors of the kernel")
 struct MonitorTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -24,7 +24,7 @@ struct MonitorTests {
     return rig
   }
 
-  @Test("Patterns are a monitor of the kernel's, without a discovery, which goes when they go")
+  @Test("Patterns become a kernel monitor without discovery, and it is removed with them")
   @LoopActor
   func monitor() async throws {
     let rig = try await Self.listening()
@@ -39,7 +39,7 @@ struct MonitorTests {
     #expect(rig.radio.status.state == .ready)
   }
 
-  @Test("What matches is heard, packet by packet, beside a discovery and without one; what does not is not")
+  @Test("Matching packets are delivered with and without discovery, others are not")
   @LoopActor
   func packets() async throws {
     let rig = try await Self.listening()
@@ -59,7 +59,7 @@ struct MonitorTests {
     #expect(heard.last?.kind == .unknown && heard.last?.rssi == nil)
   }
 
-  @Test("Sightings and patterns at one time are a discovery and a monitor")
+  @Test("Scan and patterns together use a discovery and a monitor")
   @LoopActor
   func both() async throws {
     let rig = try await Self.listening()
@@ -72,7 +72,7 @@ struct MonitorTests {
     #expect(rig.kernel.monitors[0]?.count == 1)
   }
 
-  @Test("A monitor that another program removes is added again, and another's is no concern of ours")
+  @Test("A monitor removed by another program is added again, and other monitors are ignored")
   @LoopActor
   func removed() async throws {
     let rig = try await Self.listening()
@@ -85,7 +85,7 @@ struct MonitorTests {
     try await rig.kernel.until { rig.kernel.monitors[0]?.count == 1 }
   }
 
-  @Test("After a power cycle there is one monitor again, and not two")
+  @Test("After a power cycle there is one monitor")
   @LoopActor
   func powerCycle() async throws {
     let rig = try await Self.listening()
@@ -97,7 +97,7 @@ struct MonitorTests {
   }
 
   @Test(
-    "A monitor that the kernel does not take away when the power goes is taken away before there is another one",
+    "A monitor that outlives a power cycle is removed before a new one is added",
     arguments: [ManagementStatus.busy, .failed, .notPowered])
   @LoopActor
   func notRemoved(status: ManagementStatus) async throws {
@@ -112,7 +112,7 @@ struct MonitorTests {
     try await rig.kernel.until { rig.kernel.monitors[0]?.keys.sorted() == [2] }
   }
 
-  @Test("A monitor that the kernel goes on keeping is said to be there, and taken away when the kernel lets it go")
+  @Test("A monitor that the kernel refuses to remove is reported and removed later")
   @LoopActor
   func keptByKernel() async throws {
     let rig = try await Self.listening()
@@ -135,7 +135,7 @@ struct MonitorTests {
   }
 
   @Test(
-    "A kernel that cannot listen is said to be so, with what to do",
+    "A kernel without monitors is reported with advice",
     arguments: [
       (ManagementStatus.unknownCommand, "from 5.10 on"), (.noResources, "systemctl restart bluetooth"),
       (.invalidParameters, "Invalid Parameters"),
@@ -154,7 +154,7 @@ struct MonitorTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A monitor that nobody wants any more when the kernel answers for it is taken away")
+  @Test("A monitor confirmed after it is no longer needed is removed")
   @LoopActor
   func tooLate() async throws {
     let rig = try await Rig.managed()
@@ -172,7 +172,7 @@ struct MonitorTests {
     #expect(rig.kernel.monitors[0]?.isEmpty == true)
   }
 
-  @Test("At the end of the program no monitor is left behind")
+  @Test("At exit no monitor remains")
   @LoopActor
   func rest() async throws {
     let rig = try await Self.listening()
@@ -185,7 +185,7 @@ struct MonitorTests {
     #expect(isDone)
   }
 
-  @Test("At the end of the program a kernel that is busy is asked again, for as long as may be")
+  @Test("At exit a busy kernel is asked again within the limit")
   @LoopActor
   func restOfBusy() async throws {
     for times in [3, 100] {

@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Which end made a link is said as far as the kernel says it")
+@Suite("The end that made a link")
 struct OriginTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -21,7 +21,7 @@ struct OriginTests {
     return link
   }
 
-  @Test("By the kernel's list of links, where raw HCI is open", arguments: [true, false])
+  @Test("With raw HCI the kernel's link list gives the role", arguments: [true, false])
   @LoopActor
   func list(isCentral: Bool) async throws {
     let raw = FakeRawHCI()
@@ -40,7 +40,7 @@ struct OriginTests {
     #expect(rig.driver.origin(of: LinkID(.max)) == .unknown)
   }
 
-  @Test("Not of a peer that may have come to what another program serves on the adapter")
+  @Test("A peer that may use another program's service has an unknown origin")
   @LoopActor
   func others() async throws {
     let raw = FakeRawHCI()
@@ -70,7 +70,7 @@ struct OriginTests {
     }
   }
 
-  @Test("By the events of the management socket, those of the adapter in use")
+  @Test("The management socket's events for the adapter give the role")
   @LoopActor
   func events() async throws {
     let rig = try await Rig.managed()
@@ -90,7 +90,7 @@ struct OriginTests {
     #expect(rig.driver.origin(of: link) == .here)
   }
 
-  @Test("A link's time is that at which bluetoothd said that its peer is connected, however late the peer uses us")
+  @Test("A link's time is that of the `Connected` signal, however late the peer uses it")
   @LoopActor
   func since() async throws {
     let rig = try await Rig.ready()

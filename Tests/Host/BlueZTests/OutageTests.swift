@@ -11,8 +11,8 @@ import Tuvali
 @testable import BlueZ
 @testable import Verifier
 
-/// What a kiosk stands on may go and come back at any step of a visit.
-@Suite("The kiosk outlives everything below it, on BlueZ", .serialized)
+/// Outages of the components below a kiosk, at any step of a transfer.
+@Suite("Outages of a kiosk's stack on BlueZ", .serialized)
 struct OutageTests {
   enum Outage: String, CaseIterable, Sendable {
     case bluetoothd, adapter, power, bus
@@ -66,7 +66,7 @@ struct OutageTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "bluetoothd, adapter, power or bus may go after or in any step of a visit; once back, the next wallet is served",
+    "After an outage of daemon, adapter or bus at any step, the next wallet is served",
     arguments: Outage.allCases, Seeds.usual.prefix(2))
   @LoopActor
   func anyStep(outage: Outage, seed: UInt64) async throws {
@@ -74,7 +74,7 @@ struct OutageTests {
     defer { rig.close() }
     let verifier = rig.verifier(seed: seed)
     defer { verifier.stop() }
-    // A client fetches what comes; what nobody does would be kept.
+    // The client fetches received credentials; otherwise they would stay stored.
     verifier.observe(changed: {}, received: { [weak verifier] in verifier?.taken($0) })
     _ = verifier.start()
     var invitations: Set<String> = []
@@ -122,7 +122,7 @@ struct OutageTests {
     #expect(verifier.transfers.transfers.count <= 16 && verifier.vault.kept == (0, 0))
   }
 
-  /// An ordinary visit.
+  /// Runs an ordinary transfer.
   @LoopActor
   private func serve(_ rig: Rig, _ verifier: VerifierService, _ fault: Comment) async throws {
     let phone = try FakePhone(rig.fake, invitation: verifier.connectionURI, credential: Array("next".utf8), seed: 9)
@@ -137,7 +137,7 @@ struct OutageTests {
 }
 
 extension Rig {
-  /// Waits until everything is registered and on the air, in as many attempts as that takes.
+  /// Waits until everything is registered and advertised, however many attempts that takes.
   func untilOnAir() async throws {
     for _ in 0..<40 {
       for _ in 0..<3 { try await settle() }

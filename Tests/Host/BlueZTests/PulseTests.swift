@@ -10,13 +10,13 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("A bluetoothd that does not answer is noticed, and no link or registration is ended")
+@Suite("Detection of an unresponsive bluetoothd")
 struct PulseTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let pace = DaemonPulse.Pace()
 
-  /// A rig whose driver pings bluetoothd, and registers an application, so that bluetoothd is watched.
+  /// A rig whose driver pings bluetoothd, with an application that makes it do so.
   @LoopActor
   private static func serving() async throws -> (rig: Rig, service: Service, server: DriverRig.Server) {
     let rig = try await Rig(pace: pace)
@@ -25,7 +25,7 @@ struct PulseTests {
     return (rig, service, try await rig.serve(service))
   }
 
-  @Test("While bluetoothd does not answer for a few seconds the radio waits, with one journal line, and links stay up")
+  @Test("While bluetoothd does not answer the radio waits, with one journal line, and links stay")
   @LoopActor
   func standsStill() async throws {
     let (rig, service, server) = try await Self.serving()
@@ -49,7 +49,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("The code of a kiosk is hidden while bluetoothd does not answer, and the same code is shown again afterwards")
+  @Test("The code is hidden while bluetoothd does not answer, and shown again unchanged")
   @LoopActor
   func kiosk() async throws {
     let rig = try await Rig(pace: Self.pace)
@@ -71,7 +71,7 @@ struct PulseTests {
     #expect(verifier.connectionURI == code)
   }
 
-  @Test("A bluetoothd that answers is pinged every 4 seconds at most, and the radio stays ready")
+  @Test("A bluetoothd that answers is pinged at most every 4 s, and the radio stays ready")
   @LoopActor
   func answers() async throws {
     let (rig, _, server) = try await Self.serving()
@@ -114,12 +114,12 @@ struct PulseTests {
     #expect(rig.radio.status.state == .ready)
   }
 
-  @Test("An answer that arrived in time counts, although this program reads it late")
+  @Test("An answer that arrived in time counts although it is read late")
   @LoopActor
   func late() async throws {
     let (rig, _, server) = try await Self.serving()
     defer { rig.close() }
-    // Its answer cannot be read before this function waits for something.
+    // The answer cannot be read before this function suspends.
     rig.time.advance(by: Self.pace.rest)
     rig.time.advance(by: Self.pace.patience)
     try await rig.settle()
@@ -130,7 +130,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("If bluetoothd is restarted while it does not answer, the radio is ready at once")
+  @Test("If an unresponsive bluetoothd is restarted, the radio is ready at once")
   @LoopActor
   func restarted() async throws {
     let (rig, _, server) = try await Self.serving()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("What a peer serves is read from the objects that bluetoothd shows")
+@Suite("Reading a peer's services from bluetoothd's objects")
 struct RemoteDatabaseTests {
   private static let device: ObjectPath = "/org/bluez/hci0/dev_00_AA_03_00_00_01"
 
@@ -35,7 +35,7 @@ struct RemoteDatabaseTests {
 
   private static let fe = (1...4).map { BluetoothUUID(short: 0xFE00 + $0).description }
 
-  @Test("Services and characteristics in the order of their handles, with their properties, places and MTU")
+  @Test("Services and characteristics are in handle order, with properties, paths and MTU")
   func whole() {
     let database = Self.database([
       "service0020": Self.service(Self.fe[1]),
@@ -65,13 +65,13 @@ struct RemoteDatabaseTests {
     #expect(database.malformed == 0)
   }
 
-  @Test("Another peer's objects are not its own, though its path begins alike")
+  @Test("Objects of another device with a similar path are ignored")
   func others() {
     let objects = ["\(Self.device.string)0/service0010": Self.service(Self.fe[0])]
     #expect(RemoteDatabase(objects, of: Self.device).services.isEmpty)
   }
 
-  @Test("Of two characteristics of one name the first is meant")
+  @Test("Of two characteristics with one ID the first is used")
   func double() {
     let database = Self.database([
       "service0010": Self.service(Self.fe[0]), "service0020": Self.service(Self.fe[0]),
@@ -82,7 +82,7 @@ struct RemoteDatabaseTests {
     #expect(database.paths.values.map(\.lastElement) == ["char0011"])
   }
 
-  @Test("What is malformed is counted and left out")
+  @Test("Malformed objects are counted and left out")
   func malformed() {
     let database = Self.database([
       "service0010": Self.service(Self.fe[0]), "service0020": Self.service("not a UUID"),
@@ -98,7 +98,7 @@ struct RemoteDatabaseTests {
     #expect(database.mtu == nil)
   }
 
-  @Test("A peer without end is read to the limits")
+  @Test("An excessive number of objects is read up to the limits")
   func bounded() {
     var objects: [String: DBusValue] = [:]
     for number in 0..<200 { objects["service\(1000 + number)"] = Self.service(Self.fe[0]) }
@@ -133,7 +133,7 @@ struct RemoteDatabaseTests {
     Answer(name: "org.freedesktop.DBus.Error.UnknownObject", message: "", error: .unlikely),
   ]
 
-  @Test("What bluetoothd answers a write with is the peer's refusal", arguments: answers)
+  @Test("bluetoothd's error for a write is mapped to an ATT error", arguments: answers)
   func refusals(answer: Answer) {
     #expect(ATTError(answeredWith: DBusError(name: answer.name, message: answer.message)) == answer.error)
   }

@@ -6,16 +6,16 @@ import Radio
 import Sharing
 import TestSupport
 
-/// Services on the rig's radio. Their waits are short, and the rig's time passes with the loop's from then on: the phones
-/// that visit them do their part over a real bus.
+/// Services on the rig's radio. Their timeouts are short, and the rig's time follows the loop's from then on: the
+/// phones that connect to them use a real bus.
 extension Rig {
-  /// The radio as one of several services sees it.
+  /// The radio as seen by one of several services.
   func tenant(_ name: String, needs: Int = 1, may: Int = 8) -> Tenant {
     let radio = shared ?? share()
     return radio.tenant(name, share: LinkShare(needs: needs, may: may, priority: needs))
   }
 
-  /// The services hear what the driver has told: they are told at the end of the present instant.
+  /// Delivers the driver's events to the services, at the end of the present instant.
   func tellServices() { time.advance(by: .zero) }
 
   private func share() -> SharedRadio {
@@ -27,7 +27,7 @@ extension Rig {
   }
 }
 
-/// Lets virtual time pass as the loop's does.
+/// Lets virtual time follow the loop's time.
 @LoopActor
 final class Passing {
   private static let step = Duration.milliseconds(1)

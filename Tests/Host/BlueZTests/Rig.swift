@@ -9,8 +9,8 @@ import Sharing
 import TestSupport
 import Testing
 
-/// A radio and the bluetoothd it works with, on a bus of their own. The radio's time is virtual: nothing is tried again
-/// and nothing takes too long unless the test lets time pass.
+/// A radio and its bluetoothd on a private bus. The radio's time is virtual: retries and timeouts
+/// happen only when the test advances time.
 @LoopActor
 final class Rig {
   let bus: PrivateBus
@@ -18,21 +18,21 @@ final class Rig {
   let time: VirtualTime
   let connection: BusConnection
   let driver: BlueZRadio
-  /// What a test asks of the driver and hears of it.
+  /// The test's access to the driver.
   let radio: DriverRig
-  /// What is behind the management socket, where the radio has one.
+  /// The kernel behind the management socket, where the radio has one.
   let kernel: FakeKernel
   let statuses = Mailbox<RadioStatus>()
-  /// What the radio entered in the journal.
+  /// The radio's journal entries.
   let entries = Entries()
   var watch: Registration?
-  /// What its services share, once there is one.
+  /// The radio that the services share, once there is one.
   var shared: SharedRadio?
   var passing: Passing?
 
   /// - Parameters:
-  ///   - pace: when a silent bluetoothd is pinged; nil: never, so that time may pass in large steps.
-  ///   - prepare: what bluetoothd has when it starts; nil for no bluetoothd at all.
+  ///   - pace: intervals of the pings to bluetoothd; nil for none, so that time may advance in large steps.
+  ///   - prepare: sets up bluetoothd before it starts; nil for no bluetoothd.
   init(
     adapter: String? = nil, version: BlueZVersion? = nil,
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
@@ -76,7 +76,7 @@ final class Rig {
   static func managed(
     version: BlueZVersion? = nil, links: LinkPreferences = .kernel, kernel: FakeKernel = FakeKernel()
   ) async throws -> Rig {
-    // Its time is the radio's; nothing is asked before there is one.
+    // The radio's time; no query is sent before the radio exists.
     let time = VirtualTime()
     let doors = KernelDoors(management: .open(ManagementSocket(kernel.socket, scheduler: time)))
     let rig = try await Rig(version: version, doors: doors, links: links, kernel: kernel, time: time)
@@ -84,7 +84,7 @@ final class Rig {
     return rig
   }
 
-  /// Ends what `init` started. No test has a value that every program on the bus can read.
+  /// Ends the processes that `init` started. No test has a value that is visible to every program on the bus.
   func close() {
     #expect(fake.broadcasts.isEmpty)
     (watch, passing, shared) = (nil, nil, nil)
@@ -94,13 +94,13 @@ final class Rig {
     bus.stop()
   }
 
-  /// Waits for a status, from the last one that was waited for on.
+  /// Waits for a status after the last one that was waited for.
   @discardableResult
   func reach(_ state: RadioStatus.State, _ words: String = "") async throws -> RadioStatus {
     try await statuses.first { $0.state == state && (words.isEmpty || $0.reason.contains(words)) }
   }
 
-  /// Everything that bluetoothd sent so far has been handled: an answer of the radio's process came after it.
+  /// Waits until all messages of bluetoothd so far were handled, by an answer that follows them.
   func settle() async throws {
     guard let name = connection.uniqueName else { return }
     let other = BusConnection(address: .address(bus.address))
@@ -122,7 +122,7 @@ final class Rig {
     return server
   }
 
-  /// Advertises, and waits until it is on the air.
+  /// Advertises, and waits until the advertisement is on the air.
   func advertise(_ advertisement: Advertisement = .sample) async throws -> Registration {
     let count = fake.advertisements.count
     let registration = try radio.advertise(advertisement)
@@ -133,6 +133,6 @@ final class Rig {
     return registration
   }
 
-  /// The answer of bluetoothd has arrived.
+  /// Waits until the answer of bluetoothd has arrived.
   private func registered(_: String) async throws { try await settle() }
 }

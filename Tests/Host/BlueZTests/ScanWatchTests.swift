@@ -3,11 +3,11 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("When scanning is restarted")
+@Suite("Timing of scan restarts")
 struct ScanWatchTests {
   private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
-  /// The watch of a scan that had a result at second 0.
+  /// The watch of a scan with a result at second 0.
   private static func watch() -> ScanWatch {
     var watch = ScanWatch()
     watch.scan(true, at: .zero)
@@ -15,7 +15,7 @@ struct ScanWatchTests {
     return watch
   }
 
-  @Test("No restart is timed before anything was received, or while there is no scan")
+  @Test("Without a result or without a scan no restart is due")
   func quiet() {
     var watch = ScanWatch()
     #expect(watch.deadline == nil)
@@ -28,7 +28,7 @@ struct ScanWatchTests {
     #expect(watch.deadline == nil, "a report without a scan is not a result")
   }
 
-  @Test("The first restart is due 30 s after the last result, the next after 60 s, and then one each 120 s")
+  @Test("Restarts are due 30 s after the last result, then after 60 s, then every 120 s")
   func pauses() {
     var watch = Self.watch()
     watch.heard(at: Self.second(7))
@@ -44,7 +44,7 @@ struct ScanWatchTests {
     #expect(watch.deadline == Self.second(due + 30))
   }
 
-  @Test("A scan that begins again after others had results has 30 s for its first one")
+  @Test("A scan that begins again has 30 s for its first result")
   func beginsAgain() {
     var watch = Self.watch()
     _ = watch.restart(at: Self.second(30))
@@ -56,7 +56,7 @@ struct ScanWatchTests {
     #expect(watch.deadline == Self.second(130), "it goes on")
   }
 
-  @Test("One restart is reported, and the next when a result within 10 s has shown that scanning had stopped")
+  @Test("A restart is reported once, and again after a result proved that scanning had stopped")
   func reports() {
     var watch = Self.watch()
     var now = 0.0
@@ -75,7 +75,7 @@ struct ScanWatchTests {
     #expect(isReported())
   }
 
-  @Test("A postponed restart is due five seconds later")
+  @Test("A postponed restart is due 5 s later")
   func postponed() {
     var watch = Self.watch()
     watch.postpone(at: Self.second(30))

@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Advertisers are sighted through bluetoothd")
+@Suite("Scanning through bluetoothd")
 struct ScanningTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -15,7 +15,7 @@ struct ScanningTests {
   static let uuid = service.description
   static let rest = BluetoothUUID(short: 2).description
 
-  @Test("A scan is a discovery of everything on Bluetooth Low Energy, with all that each report holds")
+  @Test("A scan is an LE discovery of everything, and a result has all fields")
   @LoopActor
   func discovery() async throws {
     let rig = try await Rig.ready()
@@ -37,7 +37,7 @@ struct ScanningTests {
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0"])
   }
 
-  @Test("The two parts of an advertisement are put together, however they come, and told each time")
+  @Test("Advertisement and scan response are merged and reported each time")
   @LoopActor
   func twoParts() async throws {
     let rig = try await Rig.ready()
@@ -60,7 +60,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("One whom bluetoothd knows is reported when it is heard again, and others' services are not")
+  @Test("A known device is reported when received again, one without the service is not")
   @LoopActor
   func knownBefore() async throws {
     let rig = try await Rig.ready { fake in
@@ -79,7 +79,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("That bluetoothd has forgotten a peer is told, of the adapter in use")
+  @Test("A device forgotten by bluetoothd is reported for the adapter in use")
   @LoopActor
   func forgotten() async throws {
     let rig = try await Rig.ready { fake in
@@ -100,7 +100,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("What is listened for may change while the discovery goes on, and an advertiser is told when it is heard again")
+  @Test("The filter may change during a discovery, and known advertisers are reported again")
   @LoopActor
   func widened() async throws {
     let rig = try await Rig.ready()
@@ -124,7 +124,7 @@ struct ScanningTests {
     #expect(rig.fake.calls.all == ["StartDiscovery hci0", "StopDiscovery hci0"])
   }
 
-  @Test("Manufacturer data is told with the rest, and outlives a report without it")
+  @Test("Manufacturer data is reported and survives reports without it")
   @LoopActor
   func manufacturerData() async throws {
     let rig = try await Rig.ready()
@@ -143,7 +143,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("Packets come from the management socket, one by one, while they are wanted, for the adapter in use")
+  @Test("Packets come from the management socket for the adapter in use, while wanted")
   @LoopActor
   func packets() async throws {
     let rig = try await Rig.managed()
@@ -188,7 +188,7 @@ struct ScanningTests {
     #expect(!blind.driver.seesPackets)
   }
 
-  @Test("A scan may be ended from within its own report")
+  @Test("A scan may be cancelled in its own handler")
   @LoopActor
   func endedWithin() async throws {
     let rig = try await Rig.ready()
@@ -207,7 +207,7 @@ struct ScanningTests {
     #expect(scan == nil)
   }
 
-  @Test("A scan begun early, and one that outlives bluetoothd and the adapter, discovers when it can")
+  @Test("A scan survives a late start and outages of daemon and adapter")
   @LoopActor
   func kept() async throws {
     let rig = try await Rig(prepare: nil)
@@ -241,7 +241,7 @@ struct ScanningTests {
   }
 
   @Test(
-    "A refused discovery shows in the status, and is tried again each two seconds at most, and after 13.5 s each half a minute at most"
+    "A refused discovery is reported and repeated after up to 2 s, later up to 30 s"
   )
   @LoopActor
   func refused() async throws {
@@ -257,7 +257,7 @@ struct ScanningTests {
       #expect(rig.fake.calls.all.count == index + 1 && !rig.fake.isDiscovering())
       rig.time.advance(by: .milliseconds(1))
       while rig.fake.calls.all.count < index + 2 { _ = try await rig.fake.calls.next() }
-      // Its answer, too, has been handled.
+      // The answer has been handled, too.
       try await rig.settle()
     }
     try await rig.fake.until { rig.fake.isDiscovering() }
@@ -265,7 +265,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("A refused discovery that is no longer wanted leaves the radio ready")
+  @Test("The radio is ready again when a refused discovery is no longer needed")
   @LoopActor
   func refusedAndEnded() async throws {
     let rig = try await Rig.ready()
@@ -277,7 +277,7 @@ struct ScanningTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A discovery that bluetoothd has from before is stopped and begun anew")
+  @Test("A discovery left from before is stopped and started anew")
   @LoopActor
   func inProgress() async throws {
     let rig = try await Rig.ready()
@@ -290,7 +290,7 @@ struct ScanningTests {
   }
 
   @Test(
-    "While the kernel goes on with another discovery, ours is stopped and begun again at once, after a second, and each two seconds"
+    "During a foreign discovery ours is restarted at once, after 1 s, then every 2 s"
   )
   @LoopActor
   func formerDiscovery() async throws {
@@ -315,7 +315,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("Reports that make no sense are counted, and the rest of them is told")
+  @Test("Malformed properties are counted, and the rest is reported")
   @LoopActor
   func malformed() async throws {
     let rig = try await Rig.ready()

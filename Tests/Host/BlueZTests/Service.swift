@@ -4,7 +4,7 @@ import Loop
 import Radio
 import TestSupport
 
-/// A service that writes down what it is told, and answers writes as it is told to.
+/// A service that records its events, and answers writes as the test decides.
 @LoopActor
 final class Service: GATTServerDelegate {
   enum Event: Hashable, Sendable {
@@ -26,8 +26,8 @@ final class Service: GATTServerDelegate {
   nonisolated static let application = application(reach: .subscribers)
 
   /// - Parameters:
-  ///   - reach: of the two characteristics that notify.
-  ///   - takesAllWrites: of the one that can be written.
+  ///   - reach: of the two characteristics with notifications.
+  ///   - takesAllWrites: of the writable characteristic.
   nonisolated static func application(
     reach: GATTCharacteristic.Reach, takesAllWrites: Bool = false
   ) -> GATTApplication {
@@ -45,7 +45,7 @@ final class Service: GATTServerDelegate {
   }
 
   let events = Mailbox<Event>()
-  /// What writes are refused with.
+  /// The error with which writes are refused.
   var refusal: ATTError?
   /// Called with each value that is written.
   var onWritten: (@LoopActor ([UInt8]) -> Void)?

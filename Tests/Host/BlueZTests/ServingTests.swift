@@ -6,11 +6,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("A GATT application is served through bluetoothd")
+@Suite("Serving GATT applications through bluetoothd")
 struct ServingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("It is registered with its services, flags and handles, and offers no Acquire")
+  @Test("An application is registered with services, flags and handles, without Acquire properties")
   @LoopActor
   func registration() async throws {
     let rig = try await Rig.ready()
@@ -22,7 +22,7 @@ struct ServingTests {
     #expect(application[Service.put]?.flags == ["write-without-response", "write"])
     #expect(application[Service.hear]?.flags == ["notify", "indicate"])
     #expect(application[Service.read]?.flags == ["read", "notify"])
-    // What bluetoothd wrote back is there to be read.
+    // The handle that bluetoothd assigned can be read.
     let handle = try #require(application[Service.hear]?.handle)
     try await rig.settle()
     let path = try #require(application[Service.hear]?.path)
@@ -31,7 +31,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("Closing the server, and dropping it, unregisters")
+  @Test("Closing or dropping a server unregisters it")
   @LoopActor
   func handles() async throws {
     let rig = try await Rig.ready()
@@ -41,7 +41,7 @@ struct ServingTests {
     server.close()
     try await rig.fake.until { rig.fake.applications.isEmpty }
     _ = try await rig.serve(service)
-    // Nobody holds the second one.
+    // The second registration is not retained.
     try await rig.fake.until { rig.fake.applications.isEmpty }
     #expect(
       rig.fake.calls.all == [
@@ -50,7 +50,7 @@ struct ServingTests {
       ])
   }
 
-  @Test("A client that connects is a link, and what it writes arrives with its MTU before it")
+  @Test("A connecting client is a link, and its MTU is reported before its writes")
   @LoopActor
   func writes() async throws {
     let rig = try await Rig.ready()
@@ -74,7 +74,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("The first write of a peer that was never announced opens its link before it arrives")
+  @Test("The first write of an unannounced device opens its link")
   @LoopActor
   func unannounced() async throws {
     let rig = try await Rig.ready()
@@ -86,7 +86,7 @@ struct ServingTests {
     let link = try await service.link()
     #expect(
       service.events.all == [.opened(link, "00:AA:02:00:00:09"), .written(link, Service.id(0xFE02), [1])])
-    // Its announcement opens no second one.
+    // Its announcement does not open a second link.
     rig.fake.addDevice("00:AA:02:00:00:09")
     try await rig.settle()
     rig.fake.setConnected(device, false)
@@ -95,7 +95,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A link that is never announced is closed after a while")
+  @Test("A link that is never announced is closed after a timeout")
   @LoopActor
   func ghost() async throws {
     let rig = try await Rig.ready()
@@ -109,7 +109,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A device that connects again is another link")
+  @Test("A device that reconnects is a new link")
   @LoopActor
   func again() async throws {
     let rig = try await Rig.ready()
@@ -120,7 +120,7 @@ struct ServingTests {
     let first = try await service.link()
     rig.fake.setConnected(device, false)
     rig.fake.setConnected(device, true)
-    // Both in one turn are no change at all; each alone is one.
+    // Two opposite changes in one loop iteration cancel out; each alone is a change.
     try await rig.settle()
     rig.fake.setConnected(device, false)
     _ = try await service.events.first { $0 == .closed(first) }
@@ -132,7 +132,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A paired device is no client until it writes, and one that was there before is none either")
+  @Test("A paired or earlier connected device is a client only once it writes")
   @LoopActor
   func paired() async throws {
     let rig = try await Rig.ready {
@@ -153,7 +153,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("Every answer of the service reaches bluetoothd as an error that it knows how to pass on")
+  @Test("Each error of the service becomes a BlueZ error")
   @LoopActor
   func refusals() async throws {
     let rig = try await Rig.ready()
@@ -175,7 +175,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("What cannot be written is refused before the service hears of it")
+  @Test("An invalid write is refused before the service")
   @LoopActor
   func impossibleWrites() async throws {
     let rig = try await Rig.ready()
@@ -203,7 +203,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("Two hundred writes of two clients arrive each client's in its order, and all are answered")
+  @Test("200 writes of two clients arrive in each client's order and are answered")
   @LoopActor
   func order() async throws {
     let rig = try await Rig.ready()
@@ -217,7 +217,7 @@ struct ServingTests {
       for device in devices {
         rig.fake.write([number], to: Service.put, from: device) { error in answers.put(error == nil ? number : 255) }
       }
-      // A bus lets a program wait for 128 answers at a time.
+      // A bus permits 128 pending replies per program.
       if number == 49 { _ = try await answers.first { _ in answers.all.count == 100 } }
     }
     _ = try await answers.first { _ in answers.all.count == 200 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("What several reports say of an advertiser is put together")
+@Suite("Merging reports of an advertiser")
 struct SightingsTests {
   private typealias Data = AdvertisingData.ServiceData
 
@@ -48,12 +48,12 @@ struct SightingsTests {
       report: data((0xAB29, [3]), (0xAB2A, [4])), together: data((1, [1]), (2, [2]), (0xAB29, [3]), (0xAB2A, [4]))),
   ]
 
-  @Test("Service data: what is not in a report stays, unless another advertisement has come", arguments: merges)
+  @Test("Service data absent from a report stays, unless the advertisement changed", arguments: merges)
   func together(merge: Merge) {
     #expect(Sightings.together(merge.known, merge.report) == merge.together)
   }
 
-  @Test("Of service data without end, the first 512 bytes and 16 entries are kept")
+  @Test("Of excessive service data the first 512 bytes and 16 entries are stored")
   func bounded() {
     let much = (0..<100).map { Data(service: BluetoothUUID(short: UInt16($0)), bytes: [0]) }
     #expect(Sightings.together([], much).count == 16)
@@ -62,7 +62,7 @@ struct SightingsTests {
     #expect(Sightings.together(Array(large.prefix(2)), Array(large.suffix(2))).count == 2)
   }
 
-  @Test("What a report does not say is as the reports before it said")
+  @Test("Fields absent from a report keep their values")
   func kept() {
     var sightings = Sightings()
     let device = Self.device()
@@ -74,7 +74,7 @@ struct SightingsTests {
     #expect(more.rssi == -70)
   }
 
-  @Test("An advertiser that is not heard for 30 seconds is forgotten, with all that was known")
+  @Test("An advertiser not received for 30 s is forgotten")
   func age() {
     var sightings = Sightings()
     let device = Self.device()
@@ -86,7 +86,7 @@ struct SightingsTests {
     #expect(again.serviceData == Self.data((2, [2])))
   }
 
-  @Test("Of more advertisers than are remembered, the one not heard for longest is forgotten")
+  @Test("Beyond the limit the advertiser not received for longest is forgotten")
   func crowd() {
     var sightings = Sightings()
     for number in 0..<1000 {
@@ -157,7 +157,7 @@ struct SightingsTests {
       report: .init(serviceData: []), malformed: 1),
   ]
 
-  @Test("A report is read from what changed; what is malformed is counted and left out", arguments: reports)
+  @Test("A report is read from changed properties; malformed ones are counted", arguments: reports)
   func report(heard: Heard) {
     var malformed: UInt64 = 0
     #expect(DeviceReport(heard.properties, malformed: &malformed) == heard.report)
@@ -166,7 +166,7 @@ struct SightingsTests {
 }
 
 extension Device {
-  /// For a path that is known to be one.
+  /// Makes a path from a valid string.
   fileprivate init(path: ObjectPath) {
     guard let device = Device(path) else { preconditionFailure("no path of a device: \(path)") }
     self = device

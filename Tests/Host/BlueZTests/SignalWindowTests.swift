@@ -3,7 +3,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("No more signals wait for bluetoothd than it is known to have room for")
+@Suite("The window of signals to bluetoothd")
 struct SignalWindowTests {
   private static func full() -> SignalWindow {
     var window = SignalWindow()
@@ -11,7 +11,7 @@ struct SignalWindowTests {
     return window
   }
 
-  @Test("Sixteen signals are sent, and the next ones when bluetoothd has answered for them")
+  @Test("16 signals are sent, and more after an answer")
   func limit() {
     var window = Self.full()
     #expect(window.unhandled == 16)
@@ -22,7 +22,7 @@ struct SignalWindowTests {
     #expect(window.ask() == false)
   }
 
-  @Test("What is sent after the question is not answered for by it")
+  @Test("Signals sent after a ping are not covered by its answer")
   func late() {
     var window = SignalWindow()
     window.send()
@@ -36,7 +36,7 @@ struct SignalWindowTests {
     #expect(window.unhandled == 0)
   }
 
-  @Test("Links that found no room are told once, in their order; those that are gone are not")
+  @Test("Refused links are notified once in order, except ended ones")
   func waiting() {
     var window = Self.full()
     window.refuse([LinkID(2), LinkID(1)])
@@ -49,7 +49,7 @@ struct SignalWindowTests {
     #expect(window.answered() == [])
   }
 
-  @Test("A question without an answer makes no room, and is asked again")
+  @Test("An unanswered ping frees nothing and is repeated")
   func silent() {
     var window = Self.full()
     #expect(window.ask() == true)

@@ -10,7 +10,7 @@ import Testing
 struct StartingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("It is asked for after five seconds, ever more seldom up to five minutes, and no more once it runs")
+  @Test("A start is requested after 5 s, then at growing intervals up to 300 s, until it runs")
   @LoopActor
   func backoff() {
     let clock = HandClock()
@@ -27,7 +27,7 @@ struct StartingTests {
     starter.end()
     clock.advance(by: .seconds(3600))
     #expect(asked == 8)
-    // One that runs and dies again without an answer is no success.
+    // A program that starts and exits without an answer does not count as success.
     starter.begin()
     clock.advance(by: .seconds(299))
     #expect(asked == 8)
@@ -38,7 +38,7 @@ struct StartingTests {
     #expect(asked == 9)
   }
 
-  @Test("The bus starts a bluetoothd that died, and none where the configuration does not want it")
+  @Test("The bus starts a dead bluetoothd, unless the configuration forbids it")
   @LoopActor
   func activation() async throws {
     let rig = try await Rig.ready()
@@ -61,7 +61,7 @@ struct StartingTests {
   }
 
   @Test(
-    "Whoever makes up addresses keeps no peer out that comes later, and pushes out none that is connected or paired")
+    "Invented addresses do not exclude later peers, nor evict connected or paired ones")
   @LoopActor
   func manyAddresses() async throws {
     let rig = try await Rig.ready()
@@ -80,7 +80,7 @@ struct StartingTests {
   }
 }
 
-/// Hears what the bus starts as org.bluez: a program that says on the bus that it was started, and ends.
+/// Records the starts of org.bluez by the bus: the started program reports on the bus, and exits.
 @LoopActor
 private final class Starts {
   private let folder: URL

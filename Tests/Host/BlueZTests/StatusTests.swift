@@ -9,11 +9,11 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("The radio says how it stands and what to do")
+@Suite("The status of the radio")
 struct StatusTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("With an adapter that is on, it is ready")
+  @Test("With a powered adapter the radio is ready")
   @LoopActor
   func ready() async throws {
     let rig = try await Rig()
@@ -23,7 +23,7 @@ struct StatusTests {
     #expect(rig.radio.status == status)
   }
 
-  @Test("Without bluetoothd it waits, and is ready when bluetoothd comes")
+  @Test("Without bluetoothd the radio waits, and is ready when it starts")
   @LoopActor
   func noDaemon() async throws {
     let rig = try await Rig(prepare: nil)
@@ -36,7 +36,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "systemctl start bluetooth")
   }
 
-  @Test("Without an adapter it waits, and is ready when one comes; when it goes it waits again")
+  @Test("Without an adapter the radio waits, and is ready when one appears")
   @LoopActor
   func noAdapter() async throws {
     let rig = try await Rig(prepare: { _ in })
@@ -48,7 +48,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "There is no Bluetooth adapter")
   }
 
-  @Test("An adapter that is off is named with the command that switches it on")
+  @Test("A powered-off adapter is named with the command to switch it on")
   @LoopActor
   func switchedOff() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(isPowered: false) })
@@ -60,7 +60,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "switched off")
   }
 
-  @Test("A named adapter is waited for though there is another")
+  @Test("A configured adapter is awaited although there is another")
   @LoopActor
   func namedAdapter() async throws {
     let rig = try await Rig(adapter: "hci1")
@@ -70,7 +70,7 @@ struct StatusTests {
     #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
   }
 
-  @Test("An adapter can be named by its address")
+  @Test("An adapter may be configured by its address")
   @LoopActor
   func addressedAdapter() async throws {
     let rig = try await Rig(
@@ -83,7 +83,7 @@ struct StatusTests {
     #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
   }
 
-  @Test("Of several adapters the first usable one is taken, and kept when a better one comes")
+  @Test("The first usable adapter is used and not exchanged for a better one")
   @LoopActor
   func severalAdapters() async throws {
     let rig = try await Rig(prepare: {
@@ -100,7 +100,7 @@ struct StatusTests {
     _ = try await rig.statuses.first { $0.adapters.first == "hci0" && $0.state == .ready }
   }
 
-  @Test("An adapter that cannot be a peripheral is not usable")
+  @Test("An adapter without the peripheral role is not usable")
   @LoopActor
   func unfit() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(roles: ["central"]) })
@@ -108,7 +108,7 @@ struct StatusTests {
     try await rig.reach(.degraded, "The adapter hci0 can neither advertise nor serve")
   }
 
-  @Test("An adapter that comes bit by bit is given 3 seconds before anything is said against it")
+  @Test("An adapter that appears in parts has 3 s before it is reported")
   @LoopActor
   func bitByBit() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(isComplete: false) })
@@ -129,7 +129,7 @@ struct StatusTests {
     try await rig.reach(.degraded, "can neither advertise nor serve")
   }
 
-  @Test("A bluetoothd that does not say what it has is asked again, ever more seldom")
+  @Test("A bluetoothd that does not list its objects is asked again at growing intervals")
   @LoopActor
   func silent() async throws {
     let rig = try await Rig(prepare: {
@@ -150,7 +150,7 @@ struct StatusTests {
   }
 
   @Test(
-    "What the version of bluetoothd costs is told, less what the management socket makes good",
+    "Limits of bluetoothd's version are reported, less those the management socket removes",
     arguments: [("5.66", 5, 3), ("5.69", 4, 2), ("5.75", 3, 2), ("5.80", 1, 1), ("5.82", 0, 0), ("", 0, 0)])
   @LoopActor
   func limits(text: String, withoutSocket: Int, withSocket: Int) async throws {
@@ -164,7 +164,7 @@ struct StatusTests {
     }
   }
 
-  @Test("What raw HCI costs on a kernel without the repair is told where raw HCI is open")
+  @Test("Limits of raw HCI on an unrepaired kernel are reported if raw HCI is open")
   @LoopActor
   func repair() async throws {
     let missing = KernelRepair.missing(KernelVersion(6, 1, 100), repaired: KernelVersion(6, 1, 150))
@@ -178,7 +178,7 @@ struct StatusTests {
     }
   }
 
-  @Test("Whatever bluetoothd says that makes no sense is counted and passed over")
+  @Test("Malformed messages of bluetoothd are counted and ignored")
   @LoopActor
   func nonsense() async throws {
     let rig = try await Rig.ready()
@@ -217,7 +217,7 @@ struct StatusTests {
     server.close()
   }
 
-  @Test("Nobody but the owner of org.bluez is listened to")
+  @Test("Signals of programs other than the owner of org.bluez are ignored")
   @LoopActor
   func impostor() async throws {
     let rig = try await Rig.ready()

@@ -8,14 +8,14 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Scanning that stopped in the controller is restarted")
+@Suite("Restarts of a stopped scan")
 struct StoppedScanTests {
   init() { EventLoop.shared.runInBackground() }
 
   @LoopActor private static let first = FakePeer("00:AA:03:00:00:01")
   @LoopActor private static let second = FakePeer("00:AA:03:00:00:02")
 
-  /// A rig that scans, and has sighted the first peer.
+  /// A rig that scans, and has reported the first peer.
   @LoopActor
   private static func scanning(
     _ rig: Rig, to sightings: Mailbox<Sighting>, for services: [BluetoothUUID] = []
@@ -28,7 +28,7 @@ struct StoppedScanTests {
     return scan
   }
 
-  /// Advances the time, a second at a time, and handles what follows from each second.
+  /// Advances time second by second, handling the events of each second.
   @LoopActor
   private static func pass(_ rig: Rig, seconds: Int) async throws {
     for _ in 0..<seconds {
@@ -44,7 +44,7 @@ struct StoppedScanTests {
   private static func entries(_ rig: Rig) -> [LogRecord] { rig.entries.all.filter { $0.id == .scanRestarted } }
 
   @Test(
-    "After 30 s without a report the discovery is stopped and started, counted and reported, and a new peer is sighted")
+    "After 30 s without a report the discovery is restarted, counted and logged")
   @LoopActor
   func found() async throws {
     let rig = try await Rig.ready()
@@ -66,7 +66,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("If no device advertises any more, scanning is restarted after one, then every two minutes, and reported once")
+  @Test("If no device advertises any more, the scan is restarted at growing intervals and logged once")
   @LoopActor
   func nobodyLeft() async throws {
     let rig = try await Rig.ready()
@@ -85,7 +85,7 @@ struct StoppedScanTests {
     #expect(rig.radio.counters.scanRestarts == 4)
   }
 
-  @Test("If no device has ever advertised, scanning is not restarted")
+  @Test("If no device ever advertised, the scan is not restarted")
   @LoopActor
   func neverAnybody() async throws {
     let rig = try await Rig.ready()
@@ -99,7 +99,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("Reports of advertisers that no service looks for are results as well")
+  @Test("Reports that no service wanted are results as well")
   @LoopActor
   func others() async throws {
     let rig = try await Rig.ready()
@@ -118,7 +118,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("A restart that is due while the radio connects is tried again five seconds later")
+  @Test("A restart due during a connection attempt is repeated 5 s later")
   @LoopActor
   func connecting() async throws {
     let rig = try await Rig.ready()
@@ -141,7 +141,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("While another program discovers, the second restart ends the kernel's discovery through the management socket")
+  @Test("With a foreign discovery the second restart ends it through the management socket")
   @LoopActor
   func beside() async throws {
     let rig = try await Rig.managed()
@@ -171,7 +171,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("A pattern monitor is removed and added again, whichever packets the controller reported before")
+  @Test("A pattern monitor is removed and added again at a restart")
   @LoopActor
   func patterns() async throws {
     let rig = try await Rig.managed()
@@ -190,7 +190,7 @@ struct StoppedScanTests {
     #expect(rig.radio.counters.scanRestarts == 1 && Self.entries(rig).count == 1)
   }
 
-  @Test("A report of another controller does not count as a result")
+  @Test("A report of another controller is not a result")
   @LoopActor
   func otherController() async throws {
     let rig = try await Rig.managed()

@@ -7,24 +7,24 @@ import TestSupport
 import Testing
 
 /// Facts: bluez.md section 12.
-@Suite("A client whose socket bluetoothd closes with another client's hears all the same")
+@Suite("Clients whose socket bluetoothd closed with another's")
 struct StrandedTests {
   init() { EventLoop.shared.runInBackground() }
 
   private typealias Two = ExactnessTests.Two
   private static let hear = ExactnessTests.hear
   private static let version = BlueZVersion(5, 82)
-  /// Longer than a packet of the controller.
+  /// A value longer than a packet of the controller.
   private static let long = [UInt8](repeating: 7, count: 300)
 
-  /// Two clients, of which the one that came later has left.
+  /// Two clients, of which the later one has disconnected.
   @LoopActor
   private func stranded(_ reach: GATTCharacteristic.Reach) async throws -> Two {
     let two = try await Two(Self.version, reach)
     two.rig.fake.setConnected(two.devices[1], false)
     _ = try await two.rig.radio.told.first { $0 == .down(two.links[1]) }
     try await two.rig.settle()
-    // Until it shows why its socket was closed.
+    // The reason for which its socket was closed is not known yet.
     let delivery = two.server.notify([0], of: Self.hear, to: two.links[0])
     #expect(delivery == Delivery(full: [two.links[0]]))
     two.rig.time.advance(by: .seconds(1))
@@ -40,7 +40,7 @@ struct StrandedTests {
     two.rig.radio.told.all.count { $0 == .used(two.server.number, two.links[0], .unsubscribed(Self.hear)) }
   }
 
-  @Test("What all may hear goes by a signal, and past bluetoothd where it is short and others would hear it as well")
+  @Test("A non-exact value goes by signal, or past bluetoothd if short and overheard by others")
   @LoopActor
   func subscribers() async throws {
     let two = try await stranded(.subscribers)
@@ -56,7 +56,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("What no other may hear goes past bluetoothd")
+  @Test("An exact value goes past bluetoothd")
   @LoopActor
   func exact() async throws {
     let two = try await stranded(.exact)
@@ -74,7 +74,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("It has a socket again when it subscribes again, which is told once")
+  @Test("After a new subscription the client has a socket again, reported once")
   @LoopActor
   func again() async throws {
     let two = try await stranded(.subscribers)
@@ -90,7 +90,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("A client that no longer wants values while another one stays is told so a second later, and room with it")
+  @Test("An unsubscription beside another client is reported 1 s later, with capacity")
   @LoopActor
   func unwanted() async throws {
     let two = try await Two(Self.version, .subscribers)

@@ -6,12 +6,12 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Writes in a stream go by a socket of their own where that is whole")
+@Suite("Streams of writes through sockets")
 struct StreamTests {
   init() { EventLoop.shared.runInBackground() }
 
   @LoopActor private static let put = Visitor.id(Visitor.put)
-  /// A configuration with so many ATT channels.
+  /// A configuration with this number of ATT channels.
   private static func channels(_ count: Int) -> DaemonConfiguration {
     DaemonConfiguration("[GATT]\nChannels = \(count)\n")
   }
@@ -23,7 +23,7 @@ struct StreamTests {
     return rig
   }
 
-  /// The first two values of a link go by requests; what was seen of them is forgotten.
+  /// Writes the first two values of a link, which are sent as requests, and clears their records.
   @LoopActor
   private func write(first visitor: Visitor, to peer: FakePeer) async throws {
     for value in [[0xF0], [0xF1]] as [[UInt8]] { visitor.link?.write(value, to: Self.put, as: .stream) }
@@ -36,13 +36,13 @@ struct StreamTests {
     visitor.events.empty()
   }
 
-  /// What is in bluetoothd's file.
+  /// The content of bluetoothd's configuration file.
   @LoopActor
   private final class File {
     var channels = 3
   }
 
-  @Test("Another configuration of bluetoothd counts from bluetoothd's next start on")
+  @Test("A changed bluetoothd configuration applies from its next start")
   @LoopActor
   func configured() async throws {
     let file = File()
@@ -64,7 +64,7 @@ struct StreamTests {
     #expect(try await peer.writes.first { $0.value == [1] }.type == "socket")
   }
 
-  @Test("The first two wait for their answers one after the other, and only then is a socket asked for")
+  @Test("The first two writes are requests, and then a socket is acquired")
   @LoopActor
   func firstTwo() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -84,7 +84,7 @@ struct StreamTests {
     #expect(peer.writes.all.map(\.type) == ["request", "request", "socket", "socket"])
   }
 
-  @Test("Where the peer takes no requests, all go by the socket")
+  @Test("If the characteristic takes no requests, all writes use the socket")
   @LoopActor
   func noRequests() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -100,7 +100,7 @@ struct StreamTests {
     #expect(peer.writes.all.map(\.type) == ["socket", "socket"])
   }
 
-  @Test("All go by one socket, in order, each told as written")
+  @Test("All writes use one socket in order, and each is confirmed")
   @LoopActor
   func socket() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -119,7 +119,7 @@ struct StreamTests {
   }
 
   @Test(
-    "A full socket is no room: nothing more is told as written until bluetoothd has taken some, and nothing is lost")
+    "A full socket confirms no write until bluetoothd has read some, and loses none")
   @LoopActor
   func full() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -142,7 +142,7 @@ struct StreamTests {
     while visitor.events.all.count(where: { $0 == written }) < 60 { _ = try await visitor.events.next() }
   }
 
-  @Test("What the socket takes at once goes in the order of all that was asked for, and nothing more is told of it")
+  @Test("`streamNow` keeps the order with queued writes and causes no events")
   @LoopActor
   func atOnce() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -177,7 +177,7 @@ struct StreamTests {
     #expect(!take([0]), "there is no socket any more")
   }
 
-  @Test("A full socket takes nothing at once before it has room again, and what it took arrives")
+  @Test("A full socket refuses `streamNow` until it has capacity")
   @LoopActor
   func fullAtOnce() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -206,7 +206,7 @@ struct StreamTests {
     #expect(peer.writes.all.compactMap(\.value.first) == Array(0...taken + 2))
   }
 
-  @Test("A socket holds eight times as much where more may wait, whether that is said before or after it is there")
+  @Test("With a long backlog a socket holds eight times as much")
   @LoopActor
   func backlog() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -233,7 +233,7 @@ struct StreamTests {
     #expect(try await room(before: .long, after: .short) == short)
   }
 
-  @Test("Where bluetoothd gives no socket, they are commands by calls")
+  @Test("If bluetoothd gives no socket, writes are commands by calls")
   @LoopActor
   func refused() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -248,7 +248,7 @@ struct StreamTests {
     #expect(rig.fake.calls.all.count { $0.hasPrefix("AcquireWrite") } == 1)
   }
 
-  @Test("When bluetoothd ends the socket, what follows goes by calls")
+  @Test("After bluetoothd closes the socket, writes go by calls")
   @LoopActor
   func ended() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -263,7 +263,7 @@ struct StreamTests {
     #expect(try await peer.writes.first { $0.value == [2] }.type == "command")
   }
 
-  @Test("When bluetoothd ends a full socket, what waited for room goes by calls")
+  @Test("After bluetoothd closes a full socket, waiting writes go by calls")
   @LoopActor
   func endedFull() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -284,7 +284,7 @@ struct StreamTests {
   }
 
   @Test(
-    "With several channels at both ends they wait for answers; with one at either end they do not",
+    "With several EATT channels at both ends writes are requests, otherwise a stream",
     arguments: [
       (5, 66, 3, true, "request"), (5, 66, 3, false, "socket"), (5, 66, 1, true, "socket"), (5, 82, 1, true, "socket"),
     ])
@@ -309,7 +309,7 @@ struct StreamTests {
   }
 
   @Test(
-    "Own writes have 509 bytes at most where the own bluetoothd, or the peer's, loses longer ones",
+    "Own writes are limited to 509 bytes if either bluetoothd loses longer ones",
     arguments: [(5, 66, 1, false, 509), (5, 69, 1, false, 512), (5, 82, 1, true, 509), (5, 82, 1, false, 512)])
   @LoopActor
   func lengths(major: Int, minor: Int, channels: Int, takesChannels: Bool, limit: Int) async throws {
@@ -319,7 +319,7 @@ struct StreamTests {
     #expect(visitor.link?.writeLimit == limit)
   }
 
-  @Test("A link that ends takes its socket along, and the next one has its own")
+  @Test("A socket ends with its link, and the next link has a new one")
   @LoopActor
   func again() async throws {
     let rig = try await rig(BlueZVersion(5, 82), channels: 1)
@@ -341,10 +341,10 @@ struct StreamTests {
   // MARK: Those who write to us
 }
 
-@Suite("bluetoothd's own configuration file is read as far as it matters")
+@Suite("Reading bluetoothd's configuration file")
 struct DaemonConfigurationTests {
   @Test(
-    "Channels and Privacy are found in their sections, and nowhere else",
+    "Channels and Privacy are read in their sections only",
     arguments: [
       ("", nil, false), ("[GATT]\nChannels=1", 1, false), ("[GATT]\n# Channels = 5\n  Channels = 3 \n", 3, false),
       ("[General]\nChannels=1\nPrivacy = device", nil, true),

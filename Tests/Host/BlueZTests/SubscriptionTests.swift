@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Facts: bluez.md section 14.
-@Suite("What a client gets follows its last write of the CCCD")
+@Suite("Client configurations of subscribers")
 struct SubscriptionTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -16,7 +16,7 @@ struct SubscriptionTests {
   private static let hear = ExactnessTests.hear
   private static let (old, new) = (BlueZVersion(5, 66), BlueZVersion(5, 82))
 
-  /// A radio with clients that are connected, and that bluetoothd and the kernel see writing.
+  /// A radio with connected clients, whose writes reach bluetoothd and the kernel.
   @LoopActor
   private final class Bench {
     let rig: Rig
@@ -37,7 +37,7 @@ struct SubscriptionTests {
       for _ in devices { links.append(try await service.link()) }
     }
 
-    /// A client writes its CCCD, and nobody waits for what comes of it.
+    /// Starts a client's write of its CCCD, without waiting for the result.
     func begin(_ configuration: ClientConfiguration, by client: Int = 0) {
       guard let handle = rig.fake.applications.last?[Service.hear]?.handle else { return }
       raw.write(configuration, to: handle + 1, by: raw.links[client].address)
@@ -46,7 +46,7 @@ struct SubscriptionTests {
       ) { _ in }
     }
 
-    /// A client writes its CCCD, once for each value, and each write takes effect before the next.
+    /// Lets a client write its CCCD once per value, each after the previous write has taken effect.
     func write(_ configurations: ClientConfiguration..., by client: Int = 0) async throws {
       for configuration in configurations {
         begin(configuration, by: client)
@@ -60,8 +60,8 @@ struct SubscriptionTests {
       server.notify([value], of: hear, to: links[client])
     }
 
-    /// What bluetoothd sent to a client: `n` before a notification's value, `i` before an indication's. By raw HCI:
-    /// `r`.
+    /// The values that bluetoothd sent to a client: `n` before a notification's value, `i` before an indication's,
+    /// and `r` for a value by raw HCI.
     func heard(_ client: Int = 0) -> [String] {
       rig.fake.notified.all.filter { $0.client == devices[client] }.map {
         ($0.isIndication ? "i" : "n") + "\($0.value[0])"
@@ -69,7 +69,7 @@ struct SubscriptionTests {
         + raw.controller.received.all.filter { $0.peer == raw.links[client].address }.map { "r\($0.payload.last ?? 0)" }
     }
 
-    /// What was on its way has arrived.
+    /// Waits until all packets have arrived.
     func settle() async throws {
       for _ in 0..<4 { try await rig.settle() }
     }
@@ -81,7 +81,7 @@ struct SubscriptionTests {
   }
 
   @Test(
-    "A client that went from notifications to indications and then unsubscribed gets its value past bluetoothd 5.66")
+    "On 5.66 a client that changed to indications and unsubscribed gets values past bluetoothd")
   @LoopActor
   func unsubscribedAfterChange() async throws {
     let bench = try await Bench(Self.old)
@@ -92,7 +92,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["r1"])
   }
 
-  @Test("On 5.66 a client that wants indications gets them, whatever clients before it have left behind")
+  @Test("On 5.66 a client that wants indications gets them, whatever earlier clients left")
   @LoopActor
   func indicatedAfterLeak() async throws {
     let bench = try await Bench(Self.old)
@@ -108,7 +108,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["i0", "n1", "i3", "r2"])
   }
 
-  @Test("On 5.66 a client that wants indications gets them beside others, unless these are subscribed as well")
+  @Test("On 5.66 a client gets indications beside others, unless those subscribe too")
   @LoopActor
   func indicatedBesideOthers() async throws {
     let bench = try await Bench(Self.old, clients: 2)
@@ -129,13 +129,13 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["i1", "i5", "r3"] && bench.heard(1) == ["r2", "r4"])
   }
 
-  @Test("On 5.66 a client that unsubscribes while its value is on the way to bluetoothd gets it once")
+  @Test("On 5.66 a client that unsubscribes while a value is sent gets it once")
   @LoopActor
   func unsubscribesMeanwhile() async throws {
     let bench = try await Bench(Self.old)
     defer { bench.close() }
     try await bench.write(.notifications)
-    // bluetoothd has taken the write, and its StopNotify has not been read when the value is sent.
+    // bluetoothd has accepted the write, and its StopNotify is still unread when the value is sent.
     bench.rig.fake.subscribe(Service.hear, false) { _ in }
     #expect(bench.notify(1) == Delivery(accepted: [bench.links[0]]))
     try await bench.settle()
@@ -146,7 +146,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["r1", "r2"])
   }
 
-  @Test("A client that unsubscribes before AcquireNotify is answered gets its value past bluetoothd 5.82")
+  @Test("On 5.82 a client that unsubscribes before AcquireNotify is answered gets values past bluetoothd")
   @LoopActor
   func forgottenSocket() async throws {
     let bench = try await Bench(Self.new)
@@ -163,7 +163,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["n2", "r1"])
   }
 
-  @Test("A client that subscribes, unsubscribes and subscribes before AcquireNotify is answered hears 5.82")
+  @Test("On 5.82 a client that subscribes again before AcquireNotify is answered gets values")
   @LoopActor
   func twoCallsAtOnce() async throws {
     let bench = try await Bench(Self.new, .subscribers)
@@ -175,7 +175,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["n1"])
   }
 
-  @Test("A subscription that 5.82 does not end is taken for ended after a second", arguments: [true, false])
+  @Test("On 5.82 a subscription without an end signal ends after 1 s", arguments: [true, false])
   @LoopActor
   func forgottenSubscription(isExact: Bool) async throws {
     let bench = try await Bench(Self.new, isExact ? .exact : .subscribers)
@@ -189,7 +189,7 @@ struct SubscriptionTests {
     bench.rig.time.advance(by: .seconds(1))
     #expect(ends() == 1)
     #expect((bench.notify(1).unreachable == bench.links) == !isExact)
-    // One that has subscribed again in that time stays subscribed.
+    // A client that subscribes again meanwhile stays subscribed.
     try await bench.write(.notifications)
     bench.begin(.nothing)
     try await bench.write(.notifications)
@@ -200,7 +200,7 @@ struct SubscriptionTests {
     #expect(bench.heard().contains("n2"))
   }
 
-  @Test("A value that 5.82 leaves in the socket of a client that unsubscribes reaches the client past bluetoothd")
+  @Test("On 5.82 a value left in the socket of an unsubscribed client is sent past bluetoothd")
   @LoopActor
   func unread() async throws {
     let bench = try await Bench(Self.new)
@@ -221,7 +221,7 @@ struct SubscriptionTests {
   }
 
   @Test(
-    "After 200 writes in any order a client gets each value once, in the form that it wrote last",
+    "After 200 random writes a client gets each value once, in the last configured form",
     arguments: [old, new])
   @LoopActor
   func any(version: BlueZVersion) async throws {

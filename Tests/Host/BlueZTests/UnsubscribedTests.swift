@@ -8,14 +8,14 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("A client that never subscribed hears what is meant for it, by raw HCI and once")
+@Suite("Values for unsubscribed clients by raw HCI")
 struct UnsubscribedTests {
   init() { EventLoop.shared.runInBackground() }
 
   static let first = "00:AA:02:00:00:01"
   static let second = "00:AA:02:00:00:02"
 
-  /// A radio with raw HCI, which serves the sample application with values that reach no other client.
+  /// A radio with raw HCI that serves the sample application, whose values reach no other client.
   @LoopActor
   private func rig(_ raw: FakeRawHCI, _ service: Service) async throws -> (Rig, DriverRig.Server) {
     let rig = try await Rig(doors: KernelDoors(raw: .open(raw)))
@@ -35,8 +35,8 @@ struct UnsubscribedTests {
     return [UInt8(truncatingIfNeeded: handle), UInt8(truncatingIfNeeded: handle >> 8)]
   }
 
-  /// Waits until bluetoothd has handled the only value that was signalled, and the radio knows it: a change of the
-  /// subscription before that has the value sent again.
+  /// Waits until bluetoothd has handled the only signalled value, and the radio knows it: a change of the
+  /// subscription before that would make the radio send the value again.
   @LoopActor
   private func isHandled(_ value: [UInt8], _ rig: Rig) async throws {
     _ = try await rig.fake.notified.first { $0.value == value }
@@ -44,7 +44,7 @@ struct UnsubscribedTests {
     try await rig.settle()
   }
 
-  @Test("It goes on that client's link, from the handle that bluetoothd gave the value, cut to the link's MTU")
+  @Test("A value goes to the client's link with bluetoothd's handle, cut to the MTU")
   @LoopActor
   func unsubscribed() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -62,7 +62,7 @@ struct UnsubscribedTests {
     _ = try await raw.sent.first { $0.count == 109 }
     #expect(raw.sent.all.map(\.count) == [14, 109])
     #expect(rig.radio.counters.forcedNotifications == 2 && rig.radio.counters.cutNotifications == 1)
-    // What does not notify does not do so by force either.
+    // A characteristic without the notify property is not notified by raw HCI either.
     server.notify([1], of: Service.id(0xFE02), to: link)
     #expect(raw.sent.all.count == 2 && rig.radio.counters.droppedNotifications == 1)
     try await rig.settle()
@@ -70,7 +70,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A client that subscribed while it was alone gets the ordinary value, and no other")
+  @Test("A single client that subscribed gets the value through bluetoothd only")
   @LoopActor
   func subscribed() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -90,7 +90,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("As soon as a second client is connected, the first one's values go on its own link")
+  @Test("With a second client the first one's values go to its own link")
   @LoopActor
   func two() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -107,14 +107,14 @@ struct UnsubscribedTests {
     server.notify([2], of: Service.id(0xFE03), to: subscribed)
     _ = try await raw.sent.first { $0.last == 2 }
     #expect(raw.sent.all.map { $0[1] } == [0x41, 0x40])
-    // The second one is gone, and the first is alone again.
+    // The second client has disconnected, and the first is alone again.
     raw.links.removeLast()
     rig.fake.setConnected(rig.fake.devicePath(Self.second), false)
     _ = try await service.events.first { $0 == .closed(other) }
     server.notify([3], of: Service.id(0xFE03), to: subscribed)
     try await isHandled([3], rig)
     #expect(rig.fake.notified.all.count == 1 && raw.sent.all.count == 2)
-    // A client that comes again has to subscribe again.
+    // A client that reconnects has to subscribe again.
     rig.fake.setConnected(device, false)
     _ = try await service.events.first { $0 == .closed(subscribed) }
     rig.fake.setConnected(device, true)
@@ -128,7 +128,7 @@ struct UnsubscribedTests {
 
   private static let identity = "C0:AA:02:00:00:09"
 
-  /// The client pairs, and kernel and bluetoothd know it by its identity address from now on.
+  /// Pairs the client; kernel and bluetoothd know it by its identity address from now on.
   @LoopActor
   private func pair(_ device: ObjectPath, _ rig: Rig, _ raw: FakeRawHCI) async throws {
     raw.links = [Self.link(0x40, Self.identity)]
@@ -137,7 +137,7 @@ struct UnsubscribedTests {
   }
 
   @Test(
-    "A client that pairs, before it uses an application or after, is the one that then subscribes",
+    "A client that pairs is still the one that subscribes",
     arguments: [true, false])
   @LoopActor
   func paired(isKnown: Bool) async throws {
@@ -159,7 +159,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A client that pairs while its values wait hears of room, and its values leave nothing behind")
+  @Test("A client that pairs while values wait is notified of capacity")
   @LoopActor
   func pairedWhileWaiting() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -177,12 +177,12 @@ struct UnsubscribedTests {
     try await pair(device, rig, raw)
     raw.controller.complete(0x40)
     _ = try await rig.radio.told.first { $0 == .room(link) }
-    // The next ones wait under its new address, and hear of room as well.
+    // The next values wait under the new address, and free buffers are reported as well.
     #expect(fill() > 0)
     raw.controller.complete(0x40)
     _ = try await rig.radio.told.first { $0 == .room(link) }
     #expect(fill() > 0)
-    // What waits goes with the link, also where the kernel has the next one already.
+    // Waiting values are dropped with the link, even if the kernel has the next link already.
     try await rig.settle()
     let sent = raw.sent.all.count
     rig.fake.setConnected(device, false)
@@ -194,7 +194,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Values for all subscribers, and values that others may hear, never go by raw HCI")
+  @Test("Values for all subscribers and non-exact values never use raw HCI")
   @LoopActor
   func neverRaw() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -215,7 +215,7 @@ struct UnsubscribedTests {
   }
 
   @Test(
-    "A value that others may hear goes past bluetoothd where it is for one of several clients, is short, and the kernel bears it",
+    "A short non-exact value goes past bluetoothd if the kernel is repaired",
     arguments: [true, false])
   @LoopActor
   func short(isRepaired: Bool) async throws {
@@ -231,19 +231,19 @@ struct UnsubscribedTests {
     let link = try await service.link()
     await rig.fake.write([1], to: Service.put, from: device, mtu: 517)
     try await rig.fake.subscribe(Service.hear)
-    // Alone, it is the only one that hears it anyway.
+    // With one client, a signalled value reaches it alone.
     server.notify([1], of: hear, to: link)
     _ = try await rig.fake.notified.first { $0.value == [1] }
     raw.links.append(Self.link(0x41, Self.second))
     rig.fake.addDevice(Self.second)
     let other = try await service.link()
-    // A controller of this test takes 251 bytes a packet, seven of which are not the value's.
+    // The controller of this test accepts packets of 251 bytes, of which seven are headers.
     let (short, long) = ([UInt8](repeating: 2, count: 244), [UInt8](repeating: 3, count: 245))
     #expect(
       server.notify(short, of: hear, to: link) == Delivery(accepted: [link], overheard: isRepaired ? [] : [other]))
     #expect(server.notify(long, of: hear, to: link) == Delivery(accepted: [link], overheard: [other]))
     _ = try await rig.fake.notified.first { $0.value == long }
-    // The other one has not said what it takes: twenty bytes.
+    // The other client has not negotiated an MTU, so its limit is 20 bytes.
     #expect(
       server.notify([UInt8](repeating: 4, count: 21), of: hear, to: other)
         == Delivery(accepted: [other], overheard: [link]))
@@ -253,7 +253,7 @@ struct UnsubscribedTests {
     #expect(raw.sent.all.map { $0[1] } == (isRepaired ? [0x40] : []))
     #expect(rig.fake.notified.all.count == (isRepaired ? 4 : 5))
     #expect(raw.controller.violations.isEmpty)
-    // A link that the kernel does not have, and a raw HCI that fails, leave the ordinary way.
+    // Where the kernel does not have the link, or raw HCI fails, the value is sent by bluetoothd.
     raw.links.removeLast()
     raw.links.append(Self.link(0x42, "00:AA:02:00:00:07"))
     server.notify([6], of: hear, to: other)
@@ -261,7 +261,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Where it is not certain who subscribed, the value goes to the client it is for, by raw HCI")
+  @Test("If the subscriber is unclear, the value goes to its client by raw HCI")
   @LoopActor
   func uncertain() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -277,7 +277,7 @@ struct UnsubscribedTests {
     #expect(raw.sent.all.map { $0[1] } == [0x40, 0x41])
     try await rig.settle()
     #expect(rig.fake.notified.all.isEmpty)
-    // A keyboard that we connected to is no client, and makes nothing uncertain.
+    // A keyboard that Earshot connected to is not a client, and does not make recipients uncertain.
     try await rig.fake.subscribe(Service.hear, false)
     raw.links = [
       Self.link(0x40, Self.first), HCILink(handle: 0x42, address: BluetoothAddress(9), isCentral: true),
@@ -288,7 +288,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A link that the kernel does not have gets the ordinary value if somebody subscribed, else none")
+  @Test("Without a kernel link the value goes to subscribers, otherwise nowhere")
   @LoopActor
   func noLink() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -305,7 +305,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Without the privilege the radio is degraded while something could be said, with one entry and what to do")
+  @Test("Without CAP_NET_RAW the radio is degraded while it matters, with one entry")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))
@@ -324,7 +324,7 @@ struct UnsubscribedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("Of two things that are missing each is an entry of its own, short enough to be read to its end")
+  @Test("Two missing capabilities give two journal entries of readable length")
   @LoopActor
   func bothShut() async throws {
     let doors = KernelDoors(management: .shut("CAP_NET_ADMIN is missing"), raw: .shut("CAP_NET_RAW is missing"))
@@ -344,7 +344,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A kernel that refuses is quoted, and is asked again when the adapter has been away")
+  @Test("A kernel's refusal is quoted, and raw HCI used again after an adapter restart")
   @LoopActor
   func denied() async throws {
     let time = VirtualTime()
@@ -354,7 +354,7 @@ struct UnsubscribedTests {
     raw.links = [Self.link(0x40, Self.first)]
     rig.fake.addDevice(Self.first)
     let link = try await service.link()
-    // What passes by itself is no reason to call the radio degraded, also where it has cost a value.
+    // A passing failure does not make the radio degraded, even if a value was lost.
     raw.failure = .busy("send: Resource temporarily unavailable")
     server.notify([1], of: Service.id(0xFE03), to: link)
     time.advance(by: .seconds(2))

@@ -6,14 +6,14 @@ import Radio
 import TestSupport
 import Testing
 
-/// Links that bluetoothd uses like any other, of which it signals only what the peer serves and the end.
-@Suite("Links of which bluetoothd does not signal that they are up")
+/// Links that bluetoothd uses, but signals only by the peer's services and the disconnection.
+@Suite("Links whose start bluetoothd does not signal")
 struct UntoldTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A driver that is connected to such a peer.
+  /// A driver connected to such a peer.
   ///
-  /// - Parameter isRead: whether bluetoothd has read what the peer serves.
+  /// - Parameter isRead: whether bluetoothd has discovered the peer's services.
   @LoopActor
   private static func connected(isRead: Bool = true) async throws -> (Rig, FakePeer, Visitor) {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -25,14 +25,14 @@ struct UntoldTests {
     return (rig, peer, visitor)
   }
 
-  /// bluetoothd tells something else of the peer.
+  /// Makes bluetoothd signal another property of the peer.
   @LoopActor
   private static func tellMore(_ rig: Rig, of device: ObjectPath) async throws {
     rig.fake.signal(["RSSI": .int16(-50)], of: device)
     try await rig.settle()
   }
 
-  @Test("One works until its end is signalled, also where what the peer serves is known before Connect is answered")
+  @Test("A link works until its end is signalled, also if services were known before Connect returned")
   @LoopActor
   func works() async throws {
     let (rig, peer, visitor) = try await Self.connected()
@@ -52,7 +52,7 @@ struct UntoldTests {
     #expect(rig.radio.links.isEmpty)
   }
 
-  @Test("Two connections over one are both told of its end, and either goes on without the other")
+  @Test("Two connections over one link both end with it, and either may end alone")
   @LoopActor
   func twoConnections() async throws {
     let (rig, peer, first) = try await Self.connected()
@@ -73,7 +73,7 @@ struct UntoldTests {
     #expect(!rig.fake.calls.all.contains { $0.hasPrefix("Disconnect") })
   }
 
-  @Test("A peer that used us and whose end is not signalled either is taken away once bluetoothd says that it has gone")
+  @Test("A peer whose end is not signalled is removed when bluetoothd reports it gone")
   @LoopActor
   func untoldEnd() async throws {
     let (rig, peer, visitor) = try await Self.connected(isRead: false)
@@ -93,7 +93,7 @@ struct UntoldTests {
     server.close()
   }
 
-  @Test("A peer that uses us is not taken away while it is there, and is when it has gone", arguments: [true, false])
+  @Test("A peer that uses a served application is not removed until it has gone", arguments: [true, false])
   @LoopActor
   func takenAway(isRead: Bool) async throws {
     let (rig, peer, visitor) = try await Self.connected(isRead: isRead)
@@ -111,7 +111,7 @@ struct UntoldTests {
   }
 
   @Test(
-    "One that the peer made is told of once what it serves is known; advertisements are renewed at its beginning and at its end"
+    "A peer's link is reported once its services are known, and advertisements are renewed"
   )
   @LoopActor
   func incoming() async throws {
@@ -125,7 +125,7 @@ struct UntoldTests {
     let told = try await rig.radio.told.first { if case .up(_, peer.address, _) = $0 { true } else { false } }
     guard case .up(let link, _, _) = told else { throw CancellationError() }
     try await rig.fake.until { rig.fake.advertisements.last?.isOnAir == true }
-    // Who connects to it uses the link that is there, and does not end it.
+    // A connection attempt uses the present link, and does not end it.
     let visitor = Visitor()
     try visitor.connect(with: rig.radio, to: peer)
     #expect(try await visitor.events.next() == .connected)

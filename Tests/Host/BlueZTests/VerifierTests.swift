@@ -9,11 +9,11 @@ import Transfers
 import Tuvali
 import Verifier
 
-@Suite("A verifier works on BlueZ from end to end")
+@Suite("A verifier on BlueZ")
 struct VerifierTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A wallet that subscribes, as the iOS one does, brings its credential and hears that it is accepted")
+  @Test("A subscribing wallet sends its credential and gets the acceptance")
   @LoopActor
   func credential() async throws {
     let rig = try await Rig.ready()
@@ -31,7 +31,7 @@ struct VerifierTests {
     #expect(transfer.state == .accepted)
     #expect(transfer.figures.mtu == 517)
     #expect(transfer.peer?.description == "00:AA:02:00:00:01")
-    // The next wallet meets another key.
+    // The next wallet gets another key.
     try await rig.fake.until { rig.fake.advertisements.first?.isOnAir == true }
     let next = try FakePhone(rig.fake, invitation: verifier.connectionURI, credential: credential)
     try await next.meet()
@@ -39,7 +39,7 @@ struct VerifierTests {
     try await rig.fake.until { rig.fake.advertisements.isEmpty && rig.fake.applications.isEmpty }
   }
 
-  @Test("Two dialects are on the air together, exactly, and each wallet is served in the one it writes to")
+  @Test("Two dialects are advertised together, and each wallet uses its own")
   @LoopActor
   func twoDialects() async throws {
     let rig = try await Rig.managed()
@@ -54,7 +54,7 @@ struct VerifierTests {
       let phone = try FakePhone(
         rig.fake, invitation: verifier.connectionURI, credential: credential, kernel: rig.kernel, dialect: dialect)
       try await phone.meet()
-      // A connection ends advertisements: they are made anew.
+      // A connection ends advertisements, so they are added again.
       try await rig.kernel.until { rig.kernel.onAir().count == 2 }
       let instances = rig.kernel.onAir()
       #expect(instances.keys.sorted() == [2, 3])
@@ -71,7 +71,7 @@ struct VerifierTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
-  @Test("A bluetoothd that dies in the middle of a transfer fails it, and the next wallet is served")
+  @Test("If bluetoothd dies during a transfer, it fails, and the next wallet is served")
   @LoopActor
   func daemonDies() async throws {
     let rig = try await Rig.ready()
@@ -97,7 +97,7 @@ struct VerifierTests {
     verifier.stop()
   }
 
-  @Test("A second application whose peer writes each second for ten minutes loses no link, and disturbs no visit")
+  @Test("A second application with a write a second for 10 min loses no link and disturbs no transfer")
   @LoopActor
   func secondApplication() async throws {
     let rig = try await Rig.ready()

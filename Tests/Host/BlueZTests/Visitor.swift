@@ -5,7 +5,7 @@ import Radio
 import TestSupport
 import Testing
 
-/// A service that connects to a peer and writes down what it is told.
+/// A service that connects to a peer and records its events.
 @LoopActor
 final class Visitor {
   static let service = BluetoothUUID(short: 0xFE20)
@@ -28,7 +28,7 @@ final class Visitor {
 
   func drop() { link = nil }
 
-  /// Waits for the end and returns its reason.
+  /// Waits for the end of the link and returns its reason.
   func end() async throws -> String {
     let event = try await events.first { if case .disconnected = $0 { true } else { false } }
     guard case .disconnected(let reason) = event else { return "" }
@@ -37,9 +37,9 @@ final class Visitor {
 }
 
 extension FakePeer {
-  /// One that serves what `Visitor` uses.
+  /// A peer with the services that `Visitor` uses.
   ///
-  /// - Parameter takesChannels: whether it says that it takes several ATT channels.
+  /// - Parameter takesChannels: whether it claims support of several ATT channels.
   static func sample(_ address: String = "00:AA:03:00:00:01", takesChannels: Bool = false) -> FakePeer {
     let features = Characteristic(BluetoothUUID(short: 0x2B3A).description, ["read"])
     let attributes = Service(BluetoothUUID(short: 0x1801).description, [features])
@@ -57,7 +57,7 @@ extension FakePeer {
 }
 
 extension Rig {
-  /// A peer that was sighted, by a scan that is over.
+  /// Discovers a peer by a scan, and ends the scan.
   func sighted(_ peer: FakePeer = .sample()) async throws -> FakePeer {
     fake.add(peer)
     let sightings = Mailbox<Sighting>()
@@ -70,7 +70,7 @@ extension Rig {
     return peer
   }
 
-  /// A visitor whose link to a sighted peer is up, and knows what the peer serves.
+  /// A visitor with a link to a discovered peer whose services it has discovered.
   func visit(_ peer: FakePeer) async throws -> Visitor {
     let visitor = Visitor()
     try visitor.connect(with: radio, to: peer)

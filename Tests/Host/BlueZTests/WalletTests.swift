@@ -14,7 +14,7 @@ import Verifier
 
 @testable import Wallet
 
-@Suite("A wallet works on BlueZ from end to end", .serialized)
+@Suite("A wallet on BlueZ", .serialized)
 struct WalletTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -41,7 +41,8 @@ struct WalletTests {
       kioskBus = BusConnection(address: .address(rig.bus.address))
       let driver = BlueZRadio(bus: kioskBus, adapter: "hci0", scheduler: rig.time)
       kiosk = SharedRadio(driver: driver, scheduler: rig.time)
-      // Of the two dialects the wallet takes the one that it hears first; the air carries no characteristic that both services have.
+      // The wallet uses the dialect that it receives first; the simulated channel carries no characteristic that both
+      // services have.
       verifier = VerifierService(
         radio: kiosk.tenant("verifier", share: LinkShare(needs: 1, may: 8, priority: 1)), scheduler: rig.time,
         settings: .init(engine: .init(name: "OVPMOSIP"), dialects: [.v05], decision: .accept),
@@ -66,7 +67,7 @@ struct WalletTests {
     /// Starts the kiosk, and waits until its advertisement is on the air.
     func open() async throws -> String {
       _ = verifier.start()
-      // While the radio is not ready nobody is invited.
+      // While the radio is not ready no invitation is shown.
       try await rig.fake.until { [self] in
         rig.fake.advertisements.first?.isOnAir == true && rig.fake.applications.first?.characteristics.isEmpty == false
           && !verifier.connectionURI.isEmpty
@@ -74,7 +75,7 @@ struct WalletTests {
       return verifier.connectionURI
     }
 
-    /// Sends a credential, and has the wallet hear the kiosk until it connects.
+    /// Sends a credential, and delivers the kiosk's advertisements until the wallet connects.
     func send(_ credential: [UInt8], _ invitation: String) async throws -> Transfer {
       let connects = self.connects
       let transfer = try wallet.send(invitation, credential)
@@ -94,20 +95,20 @@ struct WalletTests {
     }
   }
 
-  @Test("A credential goes from wallet to kiosk, in chunks that fit the MTU, and the verdict comes back")
+  @Test("A credential goes to the kiosk in chunks that fit the MTU, and the verdict returns")
   @LoopActor
   func credential() async throws {
     let pair = try await Pair()
     defer { pair.close() }
     var dice = SeededRandom(seed: 3)
-    // Not to be compressed away: some forty chunks.
+    // Incompressible text of some forty chunks.
     let credential = Array("\"\(Base64URL.encode(dice.bytes(15_000)))\"".utf8)
     let transfer = try await pair.send(credential, try await pair.open())
     #expect(try await pair.received.next().credential == credential)
     try await pair.end(of: transfer)
     #expect(transfer.state == .accepted)
     #expect(transfer.figures.mtu == 517)
-    // Nothing is left of it, and the next one finds the kiosk's new key.
+    // No state is left, and the next wallet finds the kiosk's new key.
     try await pair.rig.fake.until {
       !pair.rig.fake.isDiscovering("hci1") && pair.rig.fake.devices.keys.allSatisfy { $0.isWithin("/org/bluez/hci0") }
         && pair.rig.fake.advertisements.first?.isOnAir == true
@@ -118,7 +119,7 @@ struct WalletTests {
     #expect(next.state == .accepted)
   }
 
-  @Test("A bluetoothd that restarts while the wallet looks for the kiosk costs nothing but time")
+  @Test("A restart of bluetoothd during the scan only delays the transfer")
   @LoopActor
   func restartWhileScanning() async throws {
     let pair = try await Pair()
@@ -138,11 +139,11 @@ struct WalletTests {
     #expect(transfer.state == .accepted)
   }
 
-  /// Where a transfer stands when the fault strikes.
+  /// Stage of a transfer at which the fault happens.
   enum Step: String, CaseIterable, Sendable {
     case connecting, connected, identify, responseSize, submitResponse, transferReportRequest
 
-    /// The write that is not carried out any more.
+    /// The write that is not carried out.
     var write: String? {
       Characteristic.allCases.first { "\($0)" == rawValue }.map { Dialect.v05.uuid(of: $0).description }
     }
@@ -151,10 +152,10 @@ struct WalletTests {
   enum Fault: CaseIterable, Sendable { case daemonGone, adapterGone, peerLost, peerForgotten, writeRefused }
 
   static let allFaults = Step.allCases.flatMap { step in Fault.allCases.map { (step, $0) } }
-    // There is nothing to refuse yet, and a chunk is no request: it is only missing.
+    // While connecting there is no write to refuse, and a refused chunk is only missing, because it is not a request.
     .filter { $0.1 != .writeRefused || $0.0.write != nil && $0.0 != .submitResponse }
 
-  @Test("Whatever fails at whatever step, the transfer ends in words, and the next one succeeds", arguments: allFaults)
+  @Test("After any fault at any step the transfer ends with a sentence, and the next succeeds", arguments: allFaults)
   @LoopActor
   func faults(step: Step, fault: Fault) async throws {
     let pair = try await Pair()

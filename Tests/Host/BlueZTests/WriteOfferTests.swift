@@ -7,7 +7,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("Writes of clients by sockets")
+@Suite("Write sockets for clients")
 struct WriteOfferTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -27,9 +27,9 @@ struct WriteOfferTests {
     rig.close()
   }
 
-  /// A client that has connected, with its link.
+  /// A connected client, with its link.
   ///
-  /// - Parameter server: what says that the client will stream; nil for a phone.
+  /// - Parameter server: the service by which the client shows that it will stream; nil for a phone.
   @LoopActor
   private static func client(
     _ number: Int, _ rig: Rig, _ service: Service, streamsTo server: DriverRig.Server?
@@ -42,7 +42,7 @@ struct WriteOfferTests {
     return (device, link)
   }
 
-  /// A client that has a socket: it has written 0 by a call, and 1 by the socket.
+  /// A client with a socket: it has written 0 by a call, and 1 through the socket.
   @LoopActor
   private static func writer(
     _ rig: Rig, _ service: Service, _ server: DriverRig.Server
@@ -71,7 +71,7 @@ struct WriteOfferTests {
     if !service.events.all.contains(last) { _ = try await service.events.first { $0 == last } }
   }
 
-  @Test("Clients that come together and write at the same moment are not taken for each other")
+  @Test("Clients that write simultaneously are not confused")
   @LoopActor
   func together() async throws {
     let (rig, service, server) = try await Self.served()
@@ -87,7 +87,7 @@ struct WriteOfferTests {
     }
   }
 
-  @Test("Once all have written each has a socket, and each write is that client's")
+  @Test("After their first writes each client has a socket of its own")
   @LoopActor
   func sockets() async throws {
     let (rig, service, server) = try await Self.served()
@@ -112,7 +112,7 @@ struct WriteOfferTests {
     }
   }
 
-  @Test("Writes by a socket that come close behind several others wait for a connection interval, and none is lost")
+  @Test("Writes close behind several others wait one connection interval, and none is lost")
   @LoopActor
   func gathered() async throws {
     let (rig, service, server) = try await Self.served()
@@ -132,7 +132,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 4)
   }
 
-  @Test("A client that comes later is known by its first write before it has a socket; those of others stay")
+  @Test("A later client is known by its first write; sockets of others stay")
   @LoopActor
   func later() async throws {
     let (rig, service, server) = try await Self.served()
@@ -156,7 +156,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "A burst of a phone is whole, with a client beside it that streams; that one keeps its socket, and a later one gets one"
+    "A phone's burst is complete beside a streaming client, whose socket stays"
   )
   @LoopActor
   func burst() async throws {
@@ -188,7 +188,7 @@ struct WriteOfferTests {
     #expect(Self.written(service, on: third.1) == [[1], [2], [3], [4]])
   }
 
-  @Test("That a client will stream may be said when it has written")
+  @Test("A client may announce its stream after it has written")
   @LoopActor
   func saidLater() async throws {
     let (rig, service, server) = try await Self.served()
@@ -205,7 +205,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 1)
   }
 
-  @Test("A client that has a socket before the offer was withdrawn for it keeps no other one waiting")
+  @Test("A client with a socket does not delay another's")
   @LoopActor
   func early() async throws {
     let (rig, service, server) = try await Self.served()
@@ -213,7 +213,7 @@ struct WriteOfferTests {
     let first = try await Self.client(1, rig, service, streamsTo: server)
     #expect(await rig.fake.write([1], to: Service.put, from: first.0) == nil)
     try await rig.fake.until { Self.isOffered(rig) }
-    // bluetoothd hands on the first write before it has heard of the withdrawal.
+    // bluetoothd delivers the first write before it has handled the withdrawal.
     let second = rig.fake.addDevice("00:AA:02:00:00:02")
     rig.fake.write([2], to: Service.put, from: second) { _ in }
     try await rig.fake.until { rig.fake.writesBySocket == 1 }
@@ -222,7 +222,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("A peer that never writes keeps sockets from others for half a minute, and one that goes no longer")
+  @Test("A peer that never writes delays sockets of others for 30 s at most")
   @LoopActor
   func silent() async throws {
     let (rig, service, server) = try await Self.served()
@@ -242,7 +242,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("Peers that were connected before this program, or are paired, keep sockets from others for half a minute, too")
+  @Test("Earlier connected or paired peers delay sockets for 30 s at most")
   @LoopActor
   func strangers() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82)) { fake in
@@ -270,7 +270,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("The next bluetoothd is offered none before a client has written to it")
+  @Test("A restarted bluetoothd gets no offer before a client has written")
   @LoopActor
   func restart() async throws {
     let (rig, service, server) = try await Self.served()
@@ -290,7 +290,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 0)
   }
 
-  @Test("A value that is too long for a write is refused and counted, and takes none along that came with it")
+  @Test("A value too long for a write is refused and counted, and others arrive")
   @LoopActor
   func tooLong() async throws {
     let (rig, service, server) = try await Self.served()
@@ -306,13 +306,13 @@ struct WriteOfferTests {
     #expect(rig.radio.counters.refusedWrites == 1)
   }
 
-  @Test("What a client wrote by its socket before it went arrives")
+  @Test("Values in a socket arrive after the client has gone")
   @LoopActor
   func lastWords() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
     let (device, link) = try await Self.writer(rig, service, server)
-    // More than a turn of the loop takes.
+    // More than one loop iteration reads.
     for number in 2..<100 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
     rig.fake.setConnected(device, false)
     _ = try await service.events.first { $0 == .closed(link) }
@@ -320,14 +320,14 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "Values that wait in a client's socket arrive before the end of its link, even if Connected=false precedes the hang-up"
+    "Values in a socket arrive before the link's end, even if Connected=false comes first"
   )
   @LoopActor
   func lastWordsUnread() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
     let (device, link) = try await Self.writer(rig, service, server)
-    // In one turn of the loop, so that nothing of the socket is read in between; bluetoothd keeps its end open.
+    // In one loop iteration, so that nothing is read from the socket in between; bluetoothd keeps its end open.
     for number in 2..<40 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
     var gone = try #require(rig.driver.daemon.devices[device])
     gone.isConnected = false
@@ -337,13 +337,13 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "What a client wrote by a socket of which another one takes the place arrives, before all that comes by the other")
+    "Values in a replaced socket arrive before those of the new one")
   @LoopActor
   func replaced() async throws {
     let (rig, service, server) = try await Self.served()
     defer { Self.close(rig, server) }
     let (device, link) = try await Self.writer(rig, service, server)
-    // More than a turn of the loop takes.
+    // More than one loop iteration reads.
     for number in 2..<100 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
     rig.fake.renewWriteSocket(of: device, at: Service.put)
     #expect(await rig.fake.write([100], to: Service.put, from: device) == nil)
@@ -353,7 +353,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "A service that may refuse a write, and a bluetoothd before 5.76, get no sockets",
+    "A service that may refuse writes, or a bluetoothd before 5.76, gets no sockets",
     arguments: [(66, true), (82, false)])
   @LoopActor
   func noWriters(minor: Int, takesAllWrites: Bool) async throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BlueZ
 
-@Suite("What is asked of a link goes out in order, and so many commands at a time as it bears")
+@Suite("The order of operations on a link")
 struct WriteWindowTests {
   private static let id = CharacteristicID(service: BluetoothUUID(short: 1), characteristic: BluetoothUUID(short: 2))
 
@@ -21,7 +21,7 @@ struct WriteWindowTests {
     return window
   }
 
-  @Test("Eight commands are out at once; each that is answered makes room for the next")
+  @Test("Eight commands are pending at a time, and each answer frees one")
   func commands() {
     var window = Self.window((0..<20).map(Self.command))
     var out: [UInt64] = []
@@ -32,7 +32,7 @@ struct WriteWindowTests {
     #expect(window.next() == nil)
   }
 
-  @Test("A request waits until every command before it is answered, and all behind it wait for its answer")
+  @Test("A request waits for all earlier commands, and later operations wait for it")
   func request() {
     var window = Self.window([Self.command(0), Self.command(1), Self.request, Self.command(2), .discover])
     let (first, second) = (window.next(), window.next())
@@ -48,7 +48,7 @@ struct WriteWindowTests {
     #expect(window.next() == nil)
   }
 
-  @Test("Answers that overtake each other are told in the order of the writes")
+  @Test("Answers out of order are reported in the order of the writes")
   func order() {
     var window = Self.window((0..<3).map(Self.command))
     let numbers = (0..<3).compactMap { _ in window.next()?.number }
@@ -56,11 +56,11 @@ struct WriteWindowTests {
     #expect(window.finish(numbers[2], refused) == [])
     #expect(window.finish(numbers[1], Self.written) == [])
     #expect(window.finish(numbers[0], Self.written) == [Self.written, Self.written, refused])
-    // Once is enough.
+    // A second report of the end has no effect.
     #expect(window.finish(numbers[0], Self.written) == [])
   }
 
-  @Test("No more than 1024 wait, and none after it was emptied")
+  @Test("At most 1,024 operations wait, and none after `removeAll`")
   func bounded() {
     var window = Self.window((0..<WriteWindow.waitingLimit).map(Self.command))
     let isTooMuch = !window.add(Self.request)

@@ -2,7 +2,7 @@ import Calendar
 import Glibc
 import Testing
 
-@Suite("Times in the zone of this machine", .serialized)
+@Suite("Local time", .serialized)
 struct LocalTimeTests {
   private static let noon: UInt64 = 1_787_313_600_000
 
@@ -13,14 +13,14 @@ struct LocalTimeTests {
     body()
   }
 
-  @Test("A program that runs while the time zone changes shows the new zone's time")
+  @Test("A change of the time zone at run time is followed")
   func change() {
     Self.inZone("UTC0") { #expect(LocalTime.text(Self.noon) == "2026-08-21 12:00:00") }
     Self.inZone("IST-5:30") { #expect(LocalTime.text(Self.noon) == "2026-08-21 17:30:00") }
     Self.inZone("EST5") { #expect(LocalTime.clock(Self.noon) == "07:00:00") }
   }
 
-  @Test("A time before 1970 and a year that tm cannot hold are written without a crash")
+  @Test("Times before 1970 and years beyond `tm` are written without a crash")
   func extremes() {
     Self.inZone("UTC0") {
       #expect(LocalTime.parts(-1).map { LocalTime.clock($0) } == "23:59:59")

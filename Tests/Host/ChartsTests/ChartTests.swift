@@ -2,13 +2,13 @@ import Testing
 
 @testable import Charts
 
-@Suite("Charts are files in the format SVG")
+@Suite("SVG charts")
 struct ChartTests {
   private let chart = LineChart(
     title: "a < b & \"c\"", across: "x", up: "y", top: 1, isLogarithmic: true,
     series: [LineChart.Series("one & two", [(x: 1, y: 0), (x: 10, y: 0.5), (x: 100, y: 1)])])
 
-  @Test("every element that is opened is closed, and texts are escaped")
+  @Test("Every element is closed and texts are escaped")
   func isWellFormed() {
     #expect(faults(in: chart.svg) == [])
     #expect(chart.svg.contains("a &lt; b &amp; &quot;c&quot;"))
@@ -16,14 +16,14 @@ struct ChartTests {
     #expect(faults(in: bars.svg) == [])
   }
 
-  @Test("control characters are not written")
+  @Test("Control characters are not written")
   func cleansText() {
     let chart = LineChart(title: "a\u{0}b\u{1B}[1m", across: "", up: "", series: [])
     #expect(!chart.svg.unicodeScalars.contains { $0.value < 0x20 && $0 != "\n" })
     #expect(faults(in: chart.svg) == [])
   }
 
-  @Test("on a logarithmic axis a tenfold value is the same step wherever it begins")
+  @Test("On a logarithmic axis a factor of 10 is the same distance everywhere")
   func isLogarithmic() throws {
     let line = try #require(chart.svg.split(separator: "\n").first { $0.hasPrefix("<polyline") })
     let points = try #require(line.split(separator: "\"").dropFirst().first).split(separator: " ")
@@ -33,7 +33,7 @@ struct ChartTests {
     #expect(x[2] > x[1])
   }
 
-  @Test("numbers have at most two decimals and no idle zeros")
+  @Test("Numbers have at most two decimals and no trailing zeros")
   func numbers() {
     let cases: [(Double, String)] = [
       (0, "0"), (1, "1"), (1.5, "1.5"), (0.05, "0.05"), (2.345, "2.35"), (-1.25, "-1.25"), (.infinity, "0"),
@@ -41,14 +41,14 @@ struct ChartTests {
     for (value, text) in cases { #expect(SVG.number(value) == text) }
   }
 
-  @Test("the logarithm is that of e")
+  @Test("`logarithm` is the natural logarithm")
   func logarithm() {
     #expect(abs(Ruler.logarithm(2.718281828459045) - 1) < 1e-12)
     #expect(abs(Ruler.logarithm(1000) - 6.907755278982137) < 1e-9)
     #expect(Ruler.logarithm(1) == 0)
   }
 
-  /// What is wrong with the brackets, quotes and entities of an XML text.
+  /// Unbalanced brackets, quotes and entities in an XML text.
   private func faults(in text: String) -> [String] {
     var faults: [String] = []
     var open: [Substring] = []

@@ -5,7 +5,7 @@ import Testing
 @testable import CommandLine
 
 @Suite struct CompletionTests {
-  /// What bash offers for the words, of which the last one is being typed; `…` is an empty one.
+  /// The completions of bash for the last of these words; `…` stands for an empty word.
   private static func bash(_ words: [String]) throws -> [String] {
     let quoted = words.map { Shell.bash.quoted($0 == "…" ? "" : $0) }.joined(separator: " ")
     let script =
@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(
-    "bash offers what fits at the place that the words lead to",
+    "bash completes the words that fit the position",
     arguments: [
       ("earshot st", ["status"]),
       ("earshot --json verifier st", ["start", "stop"]),
@@ -51,7 +51,7 @@ import Testing
     #expect(try Self.bash(words) == expected)
   }
 
-  @Test("Every shell's file names every verb and every option", arguments: Shell.allCases)
+  @Test("Each shell's file names every verb and option", arguments: Shell.allCases)
   func complete(shell: Shell) {
     let file = example.completion(for: shell)
     for (path, command, _) in example.places {
@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test("A quoted text is read by a shell as it was")
+  @Test("A quoted text is read unchanged by a shell")
   func quoting() {
     #expect(Shell.bash.quoted("it's $HOME") == "'it'\\''s $HOME'")
     #expect(Shell.zsh.quoted("") == "''")

@@ -4,7 +4,7 @@ import Testing
 @testable import CommandLine
 
 @Suite struct HelpTests {
-  @Test("No help is wider than 80 columns")
+  @Test("Help fits 80 columns")
   func width() {
     for (path, command, options) in example.places {
       let lines = command.help(path: path, options: options).split(separator: "\n")
@@ -61,7 +61,7 @@ import Testing
       try example.parse(["present", "-h"]).help.hasPrefix("Usage: earshot present [OPTION...] URI [CREDENTIAL...]\n"))
   }
 
-  @Test("A heading that is too long stands on a line of its own")
+  @Test("A heading that is too long has a line of its own")
   func longHeading() {
     let command = Command("x", "X.", options: [Option("an-option-with-a-long-name", value: .text("VALUE"), "Does it.")])
     let lines = command.help(path: ["x"], options: command.options).split(separator: "\n").suffix(2)

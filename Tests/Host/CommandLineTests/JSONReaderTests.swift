@@ -1,7 +1,7 @@
 import CommandLine
 import Testing
 
-@Suite("JSON is read strictly")
+@Suite("The JSON reader")
 struct JSONReaderTests {
   private static func read(_ text: String) -> Result<JSONValue, JSONReader.Problem> {
     do throws(JSONReader.Problem) { return .success(try JSONReader.read(Array(text.utf8))) } catch {
@@ -10,7 +10,7 @@ struct JSONReaderTests {
   }
 
   @Test(
-    "What is read is written again",
+    "A read value is written unchanged",
     arguments: [
       "null", "true", "false", "0", "-0", "12", "1.50", "-1e10", "1E-7", "123456789012345678901234567890", "\"\"", "[]",
       "{}",
@@ -21,13 +21,13 @@ struct JSONReaderTests {
     #expect(JSONWriter.write(value) == text)
   }
 
-  @Test("Escapes stand for their characters, surrogate pairs too")
+  @Test("Escapes are decoded, surrogate pairs too")
   func escapes() {
     #expect(Self.read(#""\u0041\/\b\f\ud83d\ude00""#) == .success(.string("A/\u{8}\u{C}😀")))
   }
 
   @Test(
-    "What is not JSON is refused",
+    "Malformed JSON is refused",
     arguments: [
       "", " ", "nul", "nulL", "01", "+1", ".5", "1.", "1e", "-", "NaN", "Infinity", "'a'", "\"a", "\"\n\"", #""\x41""#,
       #""\u12g4""#,
@@ -39,13 +39,13 @@ struct JSONReaderTests {
     guard case .failure(.malformed) = Self.read(text) else { return #expect(Bool(false), "\(text)") }
   }
 
-  @Test("Two members of one name are refused, however they are written")
+  @Test("Two members with equal names are refused, in any spelling")
   func duplicates() {
     #expect(Self.read(#"{"a":1,"b":2,"\u0061":3}"#) == .failure(.duplicate))
     #expect(Self.read(#"[{"a":1},{"a":1}]"#) != .failure(.duplicate))
   }
 
-  @Test("128 levels are read, and not 200,000; bytes that are not UTF-8 are refused")
+  @Test("128 levels are read, 200,000 are refused, as are bytes that are not UTF-8")
   func limits() {
     func nested(_ depth: Int) -> String { String(repeating: "[", count: depth) + String(repeating: "]", count: depth) }
     guard case .success = Self.read(nested(128)) else { return #expect(Bool(false), "128 levels") }
@@ -54,7 +54,7 @@ struct JSONReaderTests {
     #expect(throws: JSONReader.Problem.notUTF8) { try JSONReader.read([0x22, 0xC0, 0x80, 0x22]) }
   }
 
-  @Test("Noncharacters are escaped, so that a D-Bus string can hold what is written")
+  @Test("Noncharacters are written as escapes")
   func noncharacters() {
     let text = #""\ufffe\ufdd0\ud83f\udfff""#
     guard case .success(let value) = Self.read(text) else { return #expect(Bool(false), "they are not read") }

@@ -7,7 +7,7 @@ import Testing
   private static func words(_ line: String) -> [String] { line.split(separator: " ").map(String.init) }
 
   @Test(
-    "Options are understood in every spelling, in any order with verbs and arguments",
+    "Options are parsed in every spelling and in any order",
     arguments: [
       ("", "status | |"),
       ("--json", "status | json= |"),
@@ -36,7 +36,7 @@ import Testing
   }
 
   @Test(
-    "What makes no sense is named, with a guess at what was meant and the help to read",
+    "A usage error names the word, a suggestion and the help",
     arguments: [
       ("stauts", "There is no command stauts. Did you mean status?", "earshot"),
       ("kiosk", "There is no command kiosk.", "earshot"),
@@ -66,7 +66,7 @@ import Testing
     }
   }
 
-  @Test("Help can be asked for at every level, whatever else is missing")
+  @Test("`--help` is accepted at every level, whatever is missing")
   func help() throws {
     for (path, command, options) in example.places {
       for flag in ["--help", "-h"] {
@@ -79,7 +79,7 @@ import Testing
     #expect(try example.parse(["--help", "verifier", "start"]).path == ["verifier", "start"])
   }
 
-  @Test("Values are handed out with their types, and what was not given is nil")
+  @Test("Values are returned with their types, and absent ones are nil")
   func accessors() throws {
     let parsed = try example.parse(["verifier", "start", "-j", "--count=3", "-t", "1.25", "-t", "2", "Kiosk"])
     #expect(parsed.flag("json") && !parsed.flag("help"))
@@ -91,7 +91,7 @@ import Testing
   }
 
   @Test(
-    "A time in seconds may have a fraction, and nothing else",
+    "A time in seconds may have a fraction",
     arguments: [
       ("0", .zero), ("2", .seconds(2)), ("0.5", .milliseconds(500)), ("1.000000001", .seconds(1) + .nanoseconds(1)),
       ("1000000", .seconds(1_000_000)), ("1000001", nil), ("1.0000000001", nil), ("-1", nil), ("", nil), (".5", nil),
@@ -101,13 +101,13 @@ import Testing
     #expect(ValueShape.seconds(text) == expected)
   }
 
-  @Test("Exit codes are those that the manual documents")
+  @Test("Exit codes equal the documented ones")
   func exitCodes() {
     #expect(ExitCode.allCases.map(\.rawValue) == [0, 1, 2, 3, 4, 5, 6, 7, 8])
     #expect(ExitCode.ok.rawValue == 0 && ExitCode.usage.rawValue == 2 && ExitCode.timeout.rawValue == 5)
   }
 
-  @Test("Swift's own CommandLine can still be named beside the room of that name")
+  @Test("Swift's CommandLine is accessible beside the module of that name")
   func name() {
     #expect(!CommandLine.arguments.isEmpty)
   }

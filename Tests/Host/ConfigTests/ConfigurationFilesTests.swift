@@ -4,7 +4,7 @@ import Testing
 @testable import Config
 
 @Suite struct ConfigurationFilesTests {
-  /// A tree of directories that is gone after the test.
+  /// A tree of directories that is deleted after the test.
   private final class Tree {
     let root = FileManager.default.temporaryDirectory.appendingPathComponent("earshot-config-\(UUID().uuidString)").path
 
@@ -26,14 +26,14 @@ import Testing
     }
   }
 
-  @Test("Nothing to read is the defaults, and in order")
+  @Test("Without files the defaults apply without complaints")
   func nothing() throws {
     let loaded = Samples.defaults.load(from: try Tree().files)
     #expect(loaded.configuration.isSame(as: Samples.defaults))
     #expect(loaded.complaints == [] && loaded.files == [])
   }
 
-  @Test("The main file comes first, drop-ins follow by file name, and /etc stands over /run over /usr/lib")
+  @Test("The main file is first, drop-ins follow by name, and /etc overrides /run and /usr/lib")
   func order() throws {
     let tree = try Tree()
     try tree.write("usr/e.conf", "[Shop]\nName=vendor\n")
@@ -55,7 +55,7 @@ import Testing
     #expect(loaded.complaints == [])
   }
 
-  @Test("A key that one file sets more than once is reported with its lines and the value in force")
+  @Test("A key set repeatedly in a file is reported with its lines and the value in force")
   func repeated() throws {
     let tree = try Tree()
     let text =
@@ -88,7 +88,7 @@ import Testing
   }
 
   @Test(
-    "A file that is too large, a pipe, a directory or missing although asked for is complained about, never waited for")
+    "A file that is too large, a pipe, a directory or missing is reported and not waited for")
   func unreadable() throws {
     let tree = try Tree()
     let limit = TextFile.limit

@@ -6,7 +6,7 @@ import Testing
   private typealias Shop = Samples.Shop
   private typealias Sign = Samples.Sign
 
-  @Test("Each key is set in its own section, and an empty value sets the default")
+  @Test("Each key is set in its section, and an empty value sets the default")
   func keys() {
     let text = """
       [Shop]
@@ -33,14 +33,14 @@ import Testing
   }
 
   @Test(
-    "Where the files are read again, what cannot be used stays as it is in force, and everything while a file cannot be read"
+    "At a reload an unusable value, or an unreadable file, keeps the values in force"
   )
   func again() {
     let inForce = Samples.read("[Shop]\nKept=3\nName=door\n").configuration
     var read = Samples.defaults
     let complaints = read.apply(INI(Array("[Shop]\nKept=many\nSize=1K\n".utf8), file: "f"), inForce: inForce)
     #expect(complaints.map(\.sentence).first?.hasSuffix("It stays 3.") == true && complaints.count == 1)
-    // What the file no longer says is the default again.
+    // A setting that was removed from the file has its default again.
     #expect(read[Shop.self].kept == 3 && read[Shop.self].size == 1024 && read[Shop.self].name == "corner")
     let missing = Samples.defaults.load(from: ConfigurationFiles(only: "/nowhere/shop.conf"), inForce: inForce)
     #expect(missing.configuration.changes(to: inForce).isEmpty && missing.complaints.count == 2)
@@ -54,7 +54,7 @@ import Testing
     #expect(first.complaints.count == 2)
   }
 
-  @Test("A section that the configuration does not have is its defaults")
+  @Test("A section absent from the configuration has its defaults")
   func missing() {
     var shop = Configuration(of: "a shop", [Shop.self])
     #expect(shop[Sign.self].colour == .red)
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(
-    "What cannot be used is named with its place, and what is in force instead",
+    "An unusable line is reported with its place and the value in force",
     arguments: [
       ("[Shop]\nName=a name too long", "f:2: Name=a name too long is not a text of at most 14 bytes. It stays corner."),
       (
@@ -94,7 +94,7 @@ import Testing
     #expect(Samples.read(text).complaints == [expected])
   }
 
-  @Test("Quotation marks around a value are not part of it, for every type of key")
+  @Test("Quotation marks around a value are removed for every type")
   func quoted() {
     let (read, complaints) = Samples.read(
       "[Shop]\nName=\"Gate 1\"\nKept='3'\nFruits=\"fig apple\"\n[Sign]\nSocket=\"\"\n")
@@ -103,7 +103,7 @@ import Testing
     #expect(shop.name == "Gate 1" && shop.kept == 3 && shop.fruits == [.fig, .apple])
   }
 
-  @Test("A reload reports a key as in force only where it needs no restart")
+  @Test("A reload reports a key as in force only if it needs no restart")
   func report() {
     func report(_ text: String) -> String {
       SettingChange.report(Samples.defaults.changes(to: Samples.read(text).configuration))
@@ -115,12 +115,12 @@ import Testing
       report("[Shop]\nName=door\nKept=3\n") == "In force now: Shop.Kept. Needs a restart: Shop.Name.")
   }
 
-  @Test("Sections and keys that begin with X- are somebody else's")
+  @Test("Sections and keys that begin with X- are ignored")
   func foreign() {
     #expect(Samples.read("[X-Shop]\nk=v\n[Sign]\nX-Note=v\n").complaints == [])
   }
 
-  @Test("A reload takes up what it can, and names what needs a restart")
+  @Test("A reload applies what it can and names what needs a restart")
   func reload() {
     let old = Samples.defaults
     let new = Samples.read("[Shop]\nName=door\nKept=3\n[Sign]\nSocket=/run/sign\n").configuration
@@ -133,11 +133,11 @@ import Testing
     let inForce = new.keepingRestartSettings(of: old)
     #expect(inForce[Shop.self].name == "corner" && inForce[Shop.self].kept == 3)
     #expect(inForce[Sign.self].socket == nil)
-    // Back to the socket that was asked for: an empty value is not the same as leaving it out.
+    // The socket in force stays where the other configuration has none.
     #expect(old.keepingRestartSettings(of: new)[Sign.self].socket == "/run/sign")
   }
 
-  @Test("The default file says the defaults, whatever the configuration holds, and is valid with every key switched on")
+  @Test("The default file shows the defaults and is valid with every key enabled")
   func defaultFile() {
     let text = Samples.read("[Shop]\nName=door\n").configuration.defaultFile
     #expect(text == Samples.defaults.defaultFile)

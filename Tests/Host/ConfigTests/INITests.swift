@@ -3,13 +3,13 @@ import Testing
 @testable import Config
 
 @Suite struct INITests {
-  /// `section.key=value@line` for each entry.
+  /// The entries as `section.key=value@line`.
   private static func entries(_ text: String) -> [String] {
     INI(Array(text.utf8), file: "f").entries.map { "\($0.section).\($0.key)=\($0.value)@\($0.line)" }
   }
 
   @Test(
-    "A file is read with systemd's rules",
+    "Files are read with systemd's rules",
     arguments: [
       ("", []),
       ("[A]\nk=v\n", ["A.k=v@2"]),
@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(
-    "A line that cannot be used is complained about with its number, and the rest is read",
+    "An unusable line is reported with its number, and the rest is read",
     arguments: [
       ("k=v\n[A]\nl=w", "f:1: This setting stands before the first [Section] and is ignored.", ["A.l=w@3"]),
       ("[A]\nword\nl=w", "f:2: A setting is written Key=Value; this line is ignored.", ["A.l=w@3"]),
@@ -52,14 +52,14 @@ import Testing
   }
 
   @Test(
-    "A value that begins with a quotation mark but does not end with a matching one is marked, and keeps its marks",
+    "A value with an unmatched opening quotation mark is flagged and kept unchanged",
     arguments: ["\"", "\"a", "\"a\" b", "\"a\" \"b\""])
   func unclosed(value: String) {
     let entries = INI(Array("[A]\nk=\(value)\nl=\"w\"".utf8), file: "f").entries
     #expect(entries.map(\.value) == [value, "w"] && entries.map(\.isUnclosed) == [true, false])
   }
 
-  @Test("Bytes that are not UTF-8 cost their line only")
+  @Test("Bytes that are not UTF-8 invalidate only their line")
   func notText() {
     let ini = INI(Array("[A]\nk=".utf8) + [0xFF, 0xFE, 0x0A] + Array("l=w".utf8), file: "f")
     #expect(ini.complaints.map(\.line) == [2])
@@ -68,7 +68,7 @@ import Testing
     #expect(early.complaints.map(\.line) == [1, 2])
   }
 
-  @Test("No arrangement of the special characters traps")
+  @Test("No combination of up to 5 special characters traps")
   func allShortFiles() {
     let alphabet: [UInt8] = [0x0A, 0x20, 0x23, 0x3D, 0x5B, 0x5C, 0x5D, 0x61, 0xC3]
     var count = 0
@@ -86,7 +86,7 @@ import Testing
         if place == length { break }
       } while true
     }
-    // A setting needs a section of four characters and two more for itself: five are too few.
+    // A section needs four characters and a setting two more: five are too few.
     #expect(count == 0)
   }
 }

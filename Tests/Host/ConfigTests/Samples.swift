@@ -1,6 +1,6 @@
 @testable import Config
 
-/// Two sections that no program has.
+/// Two sections for tests alone.
 enum Samples {
   struct Shop: SettingsSection {
     enum Fruit: String, Sendable, CaseIterable { case apple, pear, fig }
@@ -43,7 +43,7 @@ enum Samples {
 
   static let defaults = Configuration(of: "a shop", [Shop.self, Sign.self])
 
-  /// The defaults with what a file says on top of them, and what is wrong with the file.
+  /// The configuration from a file's text over the defaults, and the complaints about the text.
   static func read(_ text: String) -> (configuration: Configuration, complaints: [String]) {
     var configuration = defaults
     let complaints = configuration.apply(INI(Array(text.utf8), file: "f"))

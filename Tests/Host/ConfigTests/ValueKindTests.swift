@@ -5,7 +5,7 @@ import Testing
 @Suite struct ValueKindTests {
   private enum Fruit: String, CaseIterable, Sendable { case apple, pear, fig }
 
-  /// Checks that each text is read as its value (nil: refused), and that what `show` writes is read back.
+  /// Checks that each text is read as its value (nil: refused), and that the output of `show` is read back.
   private func check<Value>(_ kind: ValueKind<Value>, _ cases: [(String, Value?)]) {
     for (text, expected) in cases {
       let value = try? kind.parse(text).get()
@@ -15,7 +15,7 @@ import Testing
     }
   }
 
-  @Test("Truth is said in systemd's words")
+  @Test("Booleans accept systemd's words")
   func bool() {
     check(
       .bool,
@@ -26,7 +26,7 @@ import Testing
     #expect(ValueKind.bool.show(true) == "yes" && ValueKind.bool.show(false) == "no")
   }
 
-  @Test("A number is whole and in its range")
+  @Test("A number is an integer in its range")
   func number() {
     check(
       .number(1...16),
@@ -37,7 +37,7 @@ import Testing
     #expect(ValueKind.number(1...16).form == "a number from 1 to 16")
   }
 
-  @Test("A size counts in powers of 1024 and is in its range")
+  @Test("A size uses powers of 1024 and is in its range")
   func size() {
     check(
       .size(1024...(64 << 20)),
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test("Words of a form of their own have spaces or commas between them; of words for one thing the last counts")
+  @Test("Words are separated by blanks or commas, and the last for a key applies")
   func ownWords() {
     let kind = ValueKind<[Int]>.words(
       "one or more numbers", upTo: 3, key: { $0 % 10 }, show: { "\($0)" }, parse: { Int($0) })
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test("One time or two have decimals, are multiples of a step, and stand in their order; a word stands for none")
+  @Test("One or two times are multiples of the step in ascending order, or a word")
   func steps() {
     let kind = ValueKind.steps(.microseconds(7_500) ... .seconds(4), step: .microseconds(1_250))
     check(
@@ -100,7 +100,7 @@ import Testing
         ("7.5ms,4s", .microseconds(7_500) ... .seconds(4)),
         ("7.50ms 0.01s", .microseconds(7_500) ... .milliseconds(10)),
         ("0.011250s 1s", .microseconds(11_250) ... .seconds(1)), ("15ms 15ms", .milliseconds(15) ... .milliseconds(15)),
-        // Out of the range, no multiples, in the wrong order, too many.
+        // Out of range, not a multiple, in the wrong order, or too many.
         ("6.25ms", nil), ("4.00125s", nil), ("11ms", nil), ("11.251ms", nil), ("15ms 11.25ms", nil),
         ("10ms 15ms 20ms", nil), ("", nil), ("15", nil), ("15 ms", nil), ("15ms-20ms", nil), ("-15ms", nil),
         ("15.ms", nil), (".5s", nil), ("1.2.5s", nil), ("11.2500ms", nil), ("1x.5ms", nil), ("٣٠ms", nil),
@@ -120,7 +120,7 @@ import Testing
     #expect(either.form == "\(kind.form), or kernel")
   }
 
-  @Test("A text is limited in bytes, not characters, and has no control characters")
+  @Test("A text is limited in bytes and has no control characters")
   func text() {
     check(
       .text(upTo: 14),
@@ -130,7 +130,7 @@ import Testing
       ])
   }
 
-  @Test("A path is absolute, and a socket's fits into its address")
+  @Test("A path is absolute, and a socket path fits its address")
   func path() {
     let long = "/" + String(repeating: "x", count: 106)
     check(.path(isSocket: true), [("/run/air", "/run/air"), ("air", nil), (long, long), (long + "x", nil)])

@@ -6,7 +6,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("Who may call")
+@Suite("Access control of callers")
 struct AccessTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -21,7 +21,7 @@ struct AccessTests {
     return table
   }
 
-  @Test("Who is not allowed is turned away by name, and may still look")
+  @Test("A caller that is not allowed gets `Denied`, and may still introspect")
   @LoopActor
   func denied() async throws {
     let table = try await table { $0.uid != getuid() }
@@ -33,7 +33,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("A call's files are its user's, whichever program calls")
+  @Test("A call's file owner is the caller's user")
   @LoopActor
   func owner() async throws {
     let table = try await table { $0.uid == getuid() }
@@ -55,7 +55,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("The calls of one caller stay in their order while it is found out who it is")
+  @Test("Calls of one caller stay in order while its user is looked up")
   @LoopActor
   func order() async throws {
     let table = try await table { $0.uid == getuid() }
@@ -82,7 +82,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  /// A call as the bus would bring it, and what it is answered with in this very turn.
+  /// Handles a call as if the bus had delivered it, and returns the reply of the same loop iteration.
   @LoopActor
   private func arrive(_ sender: String, at table: Table) throws -> Bool {
     var call = Message.call(Table.name, Table.path, Table.interface, "Echo", [.string("x")])
@@ -92,7 +92,7 @@ struct AccessTests {
     return answer.isGiven
   }
 
-  @Test("Calls that wait until it is known who calls: the limit waits, one more is refused and counted")
+  @Test("Calls waiting for the look-up: the limit waits, one more is refused and counted")
   @LoopActor
   func waitingCalls() async throws {
     var limits = BusLimits()
@@ -105,7 +105,7 @@ struct AccessTests {
     #expect(try !arrive(":1.9001", at: table), "another caller is held up by the first")
   }
 
-  @Test("Callers of whom it is asked who they are: the limit waits, the call of one more is refused and counted")
+  @Test("Callers being looked up: the limit waits, one more is refused and counted")
   @LoopActor
   func waitingCallers() async throws {
     var limits = BusLimits()
@@ -116,13 +116,14 @@ struct AccessTests {
     let object = table.export(Interface(Table.interface, methods: [echo("Echo", "s")]))
     for number in 1...4 { #expect(try arrive(":1.900\(number)", at: table) == (number == 4), "caller \(number)") }
     #expect(table.refusals == [Tally("DeniedCalls", 0), Tally("RefusedCalls", 1)])
-    // The bus has answered about all of them before it brings this one; nobody is behind their names.
+    // The bus has answered the queries about all senders before it delivers this call; none of the names has an
+    // owner.
     #expect(await table.error("Echo", [.string("x")]) == nil)
     #expect(table.refusals == [Tally("DeniedCalls", 3), Tally("RefusedCalls", 1)])
     object.cancel()
   }
 
-  @Test("Another user's program is told apart from ours", .enabled(if: getuid() == 0, "only root can be two users"))
+  @Test("Another user's program is distinguished from ours", .enabled(if: getuid() == 0, "only root can be two users"))
   @LoopActor
   func twoUsers() async throws {
     let table = try await table { $0.uid == 0 }

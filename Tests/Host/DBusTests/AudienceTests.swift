@@ -6,7 +6,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("What is for the group")
+@Suite("Properties, objects and signals for the group")
 struct AudienceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -16,7 +16,7 @@ struct AudienceTests {
   private static let refusal = "Only friends may do this."
   private static let secret = "secret-4711"
 
-  /// A service with a public object, one that is for the group, and one with an interface of each kind.
+  /// A service with a public object, a restricted one, and one with an interface of each kind.
   @LoopActor
   private final class House {
     let table: Table
@@ -25,7 +25,7 @@ struct AudienceTests {
     var hidden: ExportedObject?
     let mixed: ExportedObject
 
-    /// - Parameter isOfGroup: whether programs of this test's user are of the group.
+    /// - Parameter isOfGroup: whether this test's user counts as a member of the group.
     init(isOfGroup: Bool) async throws {
       let values = values
       table = try await Table(configuration: "<policy context=\"default\"><allow user=\"*\"/></policy>")
@@ -51,7 +51,7 @@ struct AudienceTests {
         ], manager: Table.path)
     }
 
-    /// An object that is for the group, below the public one.
+    /// Exports a restricted object below the public one.
     func hide() {
       let values = values
       hidden = table.service.objects.export(
@@ -76,8 +76,7 @@ struct AudienceTests {
     }
   }
 
-  /// Properties for everybody and one for the group.
-  /// What the properties say now.
+  /// Public properties and one restricted to the group, and their current values.
   @LoopActor
   private final class Values {
     var level: UInt32 = 7
@@ -92,7 +91,7 @@ struct AudienceTests {
     }
   }
 
-  @Test("A property that does not say for whom it is, is for the group, and so is an interface")
+  @Test("Properties and interfaces are for the group by default")
   @LoopActor
   func defaults() {
     #expect(Property("P", "u", get: { .uint32(1) }).audience == .group)
@@ -121,7 +120,7 @@ struct AudienceTests {
     #expect(try await house.introspect("/org/example/hidden/peer1").contains("a.Peer"))
   }
 
-  @Test("A stranger is refused a property of the group by name and with a sentence, and it is counted")
+  @Test("A stranger is refused a group property with `AccessDenied`, which is counted")
   @LoopActor
   func get() async throws {
     let house = try await House(isOfGroup: false)
@@ -140,7 +139,7 @@ struct AudienceTests {
     #expect(house.table.refusals == [Tally("DeniedCalls", 4), Tally("RefusedCalls", 0)])
   }
 
-  @Test("A caller of whom the bus says nothing is a stranger")
+  @Test("A caller unknown to the bus is a stranger")
   @LoopActor
   func unknownCaller() async throws {
     let house = try await House(isOfGroup: true)
@@ -151,13 +150,13 @@ struct AudienceTests {
     let answer = Answer(to: call, over: try #require(house.table.service.transport), of: house.table.service)
     house.table.service.objects.receive(call, answer)
     #expect(!answer.isGiven)
-    // The bus has answered about :1.9000 before it brings this.
+    // The bus has answered the query about :1.9000 before it delivers this call.
     #expect(await house.table.error("Ping", on: "org.freedesktop.DBus.Peer") == nil)
     #expect(answer.isGiven)
     #expect(house.table.refusals == [Tally("DeniedCalls", 1), Tally("RefusedCalls", 0)])
   }
 
-  @Test("What a stranger lists leaves out the properties, interfaces and objects of the group")
+  @Test("Listings for a stranger leave out the group's properties, interfaces and objects")
   @LoopActor
   func lists() async throws {
     let house = try await House(isOfGroup: false)
@@ -178,7 +177,7 @@ struct AudienceTests {
     #expect(try await !house.introspect("/org/example/mixed").contains("a.Hidden"))
   }
 
-  @Test("To a stranger an object of the group is as one that does not exist, and an interface likewise")
+  @Test("For a stranger an object or interface of the group does not exist")
   @LoopActor
   func indistinguishable() async throws {
     let house = try await House(isOfGroup: false)
@@ -217,7 +216,7 @@ struct AudienceTests {
     #expect(hidden.contains { $0.contains("has no interface a.Hidden") })
   }
 
-  @Test("No broadcast tells of an object of the group, or carries the value of a property of the group")
+  @Test("No broadcast signal reveals an object or property of the group")
   @LoopActor
   func signals() async throws {
     let house = try await House(isOfGroup: true)
@@ -264,7 +263,7 @@ struct AudienceTests {
     #expect(!"\(heard.all)".contains(Self.secret) && !"\(heard.all)".contains("hidden"))
   }
 
-  @Test("A signal of the group goes to the one connection that it is addressed to")
+  @Test("A signal of the group goes only to the addressed connection")
   @LoopActor
   func addressed() async throws {
     let house = try await House(isOfGroup: true)
@@ -314,11 +313,11 @@ struct AudienceTests {
     #expect(description.contains("mixed") && !description.contains("hidden"), "\(description)")
     let hidden = try await look("/org/example/hidden/peer1", "\(Self.introspectable).Introspect")
     #expect(hidden.contains("UnknownObject"), "\(hidden)")
-    // The same question from this test's own user, for comparison.
+    // The query by this test's own user, for comparison.
     #expect(try await house.introspect("/org/example/hidden/peer1").contains("a.Peer"))
   }
 
-  @Test("A manager lists the objects below it, not the one at its own path, nor one elsewhere")
+  @Test("An object manager lists objects below its path only")
   @LoopActor
   func children() async throws {
     let house = try await House(isOfGroup: true)

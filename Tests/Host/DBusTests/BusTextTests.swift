@@ -4,7 +4,7 @@ import Testing
 
 @testable import DBus
 
-@Suite("The characters that a D-Bus string may contain")
+@Suite("Characters of D-Bus strings")
 struct BusTextTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,7 @@ struct BusTextTests {
     String(String.UnicodeScalarView(["a", scalar, "b"]))
   }
 
-  @Test("U+0000 and each of the 66 noncharacters is found and named, and no adjacent code point is")
+  @Test("U+0000 and the 66 noncharacters are found and named, and no adjacent code point")
   func found() {
     #expect(Self.noncharacters.count == 66 && Self.noncharacters.allSatisfy(\.properties.isNoncharacterCodePoint))
     for scalar in Self.noncharacters + ["\0"] {
@@ -34,7 +34,7 @@ struct BusTextTests {
     #expect(names == ["U+0000", "U+FDD0", "U+FDEF", "U+FFFE", "U+1FFFF", "U+10FFFE"])
   }
 
-  @Test("No two adjacent characters are taken for a noncharacter because of the bytes where they meet")
+  @Test("No two adjacent characters are mistaken for a noncharacter")
   func borders() {
     let scalars: [Unicode.Scalar] = [
       "\u{7F}", "\u{BF}", "\u{7FF}", "\u{FFD}", "\u{1FFF}", "\u{FFBF}", "\u{FFFD}", "\u{1FFFD}", "\u{3FFBF}",
@@ -48,7 +48,7 @@ struct BusTextTests {
     }
   }
 
-  @Test("Each string of an answer, property, signal or error has U+FFFD for what a D-Bus string cannot hold")
+  @Test("In answers, properties, signals and errors such characters become U+FFFD")
   @LoopActor
   func gate() async throws {
     let table = try await Table()

@@ -5,14 +5,14 @@ import Testing
 
 @testable import DBus
 
-@Suite("What each program may ask for")
+@Suite("Call budgets of programs")
 struct CallBudgetTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
   @Test(
-    "A quiet program has five seconds' points, they come back with time and never more of them, and each has its own")
+    "Each program has a budget of 5 s of points, which refill with time")
   func points() {
     let budget = Purse(perSecond: 10)
     for _ in 0..<50 { #expect(budget.take(1, of: ":1.1", at: Self.at(0))) }
@@ -26,7 +26,7 @@ struct CallBudgetTests {
   }
 
   @Test(
-    "What a program has got already is charged to it alone, and is worked off within five seconds however much it was")
+    "Later charges count for their program only and are paid off within 5 s")
   func charged() {
     let budget = Purse(perSecond: 10)
     #expect(budget.take(1, of: ":1.1", at: Self.at(0)))
@@ -37,7 +37,7 @@ struct CallBudgetTests {
     #expect(!budget.take(1, of: ":1.1", at: Self.at(0)) && budget.take(50, of: ":1.1", at: Self.at(5000)))
   }
 
-  @Test("Programs beyond the table share one budget, and have their own when others were quiet")
+  @Test("Programs beyond the table share one budget, or reuse idle entries")
   func table() {
     let budget = Purse(perSecond: 10)
     for number in 0..<CallBudget.capacity { #expect(budget.take(50, of: ":1.\(number)", at: Self.at(0))) }
@@ -47,14 +47,14 @@ struct CallBudgetTests {
   }
 
   @Test(
-    "A program that asks for too much is told so and counted, another one is served, and bluetoothd's calls cost nothing"
+    "A program over budget is refused and counted; others and bluetoothd are served"
   )
   @LoopActor
   func throttled() async throws {
     let bus = try PrivateBus()
     var limits = BusLimits()
     limits.callsPerSecond = 10
-    // Its time stands still.
+    // A clock that does not advance.
     let service = BusConnection(address: .address(bus.address), scheduler: HandClock(), limits: limits)
     service.objects.access = AccessRule(
       refusal: "No.", isOpen: { $0.interface == "org.example.Open1" }, allows: { _ in true })
@@ -66,7 +66,7 @@ struct CallBudgetTests {
           "org.example.Thing1",
           methods: [
             Method("Do", returning: { _ in [] }),
-            // Its answer costs twelve points beside that of the call.
+            // The reply costs twelve points in addition to the call.
             Method(
               "Tell", out: [Argument("bytes", "ay")], returning: { _ in [.bytes([UInt8](repeating: 7, count: 50_000))] }
             ),
@@ -107,7 +107,7 @@ struct CallBudgetTests {
     for _ in 0..<60 { #expect(await error(greedy, "org.example.Open1", "Write") == nil) }
   }
 
-  @Test("Calls that take long share the loop: its other work has its turn after each")
+  @Test("After each long call the loop runs its other work")
   @LoopActor
   func turns() async throws {
     let bus = try PrivateBus()
@@ -146,12 +146,13 @@ struct CallBudgetTests {
       client.call(Table.name, "/org/example", "org.example.Thing1", "Do") { _ in answers.put(true) }
     }
     for _ in 0..<20 { _ = try await answers.next() }
-    // A turn hands messages on when the socket is read and once more at its end: two calls, where the limit alone allows 64.
+    // Messages are dispatched when the socket is read and once more at the end of the loop iteration: two calls,
+    // where the limit alone permits 64.
     let together = lines.split(separator: "other").map(\.count).max() ?? 0
     #expect(lines.filter { $0 == "call" }.count == 20 && (1...2).contains(together))
   }
 
-  @Test("A call that wants no answer, of a method that does nothing but answer, is not carried out; any other one is")
+  @Test("A call without reply to a property getter is not executed; other calls are")
   @LoopActor
   func unwanted() async throws {
     let table = try await Table()
@@ -201,7 +202,7 @@ struct CallBudgetTests {
   }
 }
 
-/// A budget that an expectation can take from.
+/// A budget held by a class, so that an expectation can take from it.
 private final class Purse {
   private var budget: CallBudget
 

@@ -5,11 +5,11 @@ import Testing
 
 @testable import DBus
 
-/// Calls: answered, refused, late, lost.
+/// Method calls with replies, refusals, late replies and lost replies.
 struct CallTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A call of what is not there gets the error that D-Bus has for it")
+  @Test("Calls of unknown objects, interfaces, methods and properties get the D-Bus errors")
   @LoopActor
   func unknown() async throws {
     let table = try await Table()
@@ -32,7 +32,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("Arguments of the wrong types are refused before the handler, with a sentence that says what is taken")
+  @Test("Arguments of wrong types are refused before the handler with a sentence")
   @LoopActor
   func wrongArguments() async throws {
     let table = try await Table()
@@ -63,7 +63,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A method may answer after others that came later")
+  @Test("A method may answer after later calls")
   @LoopActor
   func laterReply() async throws {
     let table = try await Table()
@@ -90,7 +90,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A call that is dropped without an answer gets an error, from whichever thread it is dropped")
+  @Test("A call dropped without an answer gets an error, on any thread")
   @LoopActor
   func dropped() async throws {
     let table = try await Table()
@@ -107,7 +107,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A call that is not answered in time fails with Timeout, and its late answer is ignored")
+  @Test("An unanswered call fails with `Timeout`, and a late answer is ignored")
   @LoopActor
   func timeout() async throws {
     let table = try await Table()
@@ -128,7 +128,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("The calls of a callee that goes away fail at once")
+  @Test("Calls to a vanished callee fail at once")
   @LoopActor
   func calleeVanishes() async throws {
     let table = try await Table()
@@ -146,7 +146,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("Calls of one client are handled in the order in which they were made, and so are its answers")
+  @Test("Calls of one client are handled and answered in order")
   @LoopActor
   func order() async throws {
     let table = try await Table()
@@ -182,7 +182,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A connection has a limit of pending calls, and says so when it is reached")
+  @Test("Beyond its limit of pending calls a connection refuses calls")
   @LoopActor
   func pendingLimit() async throws {
     let table = try await Table()
@@ -203,7 +203,7 @@ struct CallTests {
     client.close()
   }
 
-  @Test("A caller's user is ours, as the bus says, and an unknown caller is an error")
+  @Test("A caller's credentials come from the bus, and an unknown caller is an error")
   @LoopActor
   func credentials() async throws {
     let table = try await Table()
@@ -216,7 +216,7 @@ struct CallTests {
     #expect(try await results.next().get() == first)
     table.service.credentials(of: sender) { results.put($0) }
     #expect(try await results.next().get() == first)
-    // What was learned goes with the name.
+    // The cached answer is dropped with the name's owner.
     let watched = Mailbox<String?>()
     let watch = table.service.watchName(sender) { watched.put($0) }
     #expect(try await watched.next() == sender)
@@ -228,7 +228,7 @@ struct CallTests {
     watch.cancel()
   }
 
-  @Test("A caller that wants no answer gets none")
+  @Test("A caller that wants no reply gets none")
   @LoopActor
   func noReply() async throws {
     let table = try await Table()
@@ -251,7 +251,7 @@ struct CallTests {
     object.cancel()
   }
 
-  /// An object whose one method hands its text over, and counts how often the bus took one.
+  /// An object whose method returns a text as a file, and counts how often the bus accepted one.
   @LoopActor
   final class Giver {
     var text = ""
@@ -282,7 +282,7 @@ struct CallTests {
     }
   }
 
-  @Test("What is handed over is taken once, when the bus has it: a short text and one of several megabytes")
+  @Test("A handed-over text is taken once the bus has it, short or of 8 MiB")
   @LoopActor
   func handedOver() async throws {
     let table = try await Table()
@@ -297,7 +297,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("What a call wants no answer to, what is too long for a message, and what the bus is gone for is not taken")
+  @Test("A text is not taken if no reply is wanted, it is too long, or the bus is gone")
   @LoopActor
   func notHandedOver() async throws {
     var limits = BusLimits()
@@ -312,7 +312,7 @@ struct CallTests {
     _ = try table.client.transport?.send(message)
     #expect(try await giver.came.next())
     giver.text = String(repeating: "x", count: 1000)
-    // The answer is the method's own: the call was still open.
+    // The method answers itself, because the call was still open.
     #expect(await table.error("Give") == .busy("It stays here."))
     #expect(giver.refusal?.is(.limitExceeded) == true)
     #expect(try await giver.came.next())
@@ -320,7 +320,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("What is handed to a caller who has left the bus is not taken")
+  @Test("A text for a caller that has left is not taken")
   @LoopActor
   func handedToNobody() async throws {
     let table = try await Table()
@@ -339,7 +339,7 @@ struct CallTests {
     #expect(try await left.next())
     giver.give(call)
     #expect(try await giver.came.next())
-    // The bus answers in order: what it says about this call comes after what it says about the caller.
+    // The bus answers in order: its reply to this call follows its reply about the caller.
     let service = table.service
     let values = try await service.call(Bus.name, Bus.path, Bus.interface, "NameHasOwner", [.string(Table.name)])
     #expect(values == [.bool(true)])
@@ -348,7 +348,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("What the bus does not let the caller have is not taken")
+  @Test("A text that the bus policy withholds is not taken")
   @LoopActor
   func handedToWhoMayNotHaveIt() async throws {
     let table = try await Table(
@@ -369,13 +369,13 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("What the bus has not taken when the connection ends is not taken", arguments: [true, false])
+  @Test("A text not yet taken by the bus when the connection ends is not taken", arguments: [true, false])
   @LoopActor
   func handedOverTooLate(isClosedBefore: Bool) async throws {
     let table = try await Table()
     defer { table.close() }
     let giver = Giver()
-    // More than a socket takes at once: the bus itself stands still.
+    // More than a socket buffer holds, so the bus blocks.
     giver.text = String(repeating: "x", count: 16 << 20)
     var kept: MethodCall?
     let asked = Mailbox<Bool>()
@@ -403,7 +403,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("A person calls a method of strings with dbus-send, and reads the answer")
+  @Test("A method with strings is called with dbus-send")
   @LoopActor
   func byHand() async throws {
     let table = try await Table()
@@ -419,7 +419,7 @@ struct CallTests {
     object.cancel()
   }
 
-  @Test("What authorize says against a call is answered, and its handler is not called")
+  @Test("If `authorize` refuses a call, its error is returned and no handler runs")
   @LoopActor
   func authorize() async throws {
     let table = try await Table()

@@ -3,11 +3,11 @@ import Loop
 import TestSupport
 import Testing
 
-/// Connections that come, go and come back.
+/// Connections that open, close and reconnect.
 struct ConnectionTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A bus that dies and comes back at its address finds everything in place again")
+  @Test("After a restart of the bus a connection has its name, objects and subscriptions again")
   @LoopActor
   func restart() async throws {
     let table = try await Table()
@@ -40,7 +40,7 @@ struct ConnectionTests {
     try table.bus.start()
     _ = try await states.first { if case .connected = $0 { true } else { false } }
     #expect(try await owners.next() == table.service.uniqueName)
-    // The answer to a call of the bus before this one goes nowhere.
+    // The reply to a call of the previous bus is dropped.
     kept.removeFirst().reply()
     #expect(try await table.call("Echo", [.string("c")]) == [.string("c")])
     table.service.emit("/", "i.I", "M", [.uint32(1)])
@@ -49,7 +49,7 @@ struct ConnectionTests {
     object.cancel()
   }
 
-  @Test("Who wants to hear each bus hears from the next one, too, that nobody has the name, and others do not")
+  @Test("With `hearsEachBus` a name watcher is notified on each new bus that the name has no owner")
   @LoopActor
   func nobodyAgain() async throws {
     let bus = try PrivateBus()
@@ -71,7 +71,7 @@ struct ConnectionTests {
     for watch in watches { watch.cancel() }
   }
 
-  @Test("A bus that is not there is found when it comes")
+  @Test("A missing bus is connected when it appears")
   @LoopActor
   func lateBus() async throws {
     let bus = try PrivateBus()
@@ -91,7 +91,7 @@ struct ConnectionTests {
     registration.cancel()
   }
 
-  @Test("A name that is taken is a state of its own, and is taken over when it is free")
+  @Test("A taken name is reported as busy and acquired when free")
   @LoopActor
   func takenName() async throws {
     let table = try await Table()
@@ -105,7 +105,7 @@ struct ConnectionTests {
     }
     #expect(error.is(.busy))
     await #expect(throws: error) { try await second.ready() }
-    // It can call although it cannot be called by name.
+    // The second connection can make calls although it does not own the name.
     #expect(try await second.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
     table.service.close()
     #expect(try await states.next() == .connected(uniqueName: try #require(second.uniqueName)))
@@ -115,7 +115,7 @@ struct ConnectionTests {
 
   private static let denial = "<policy context=\"mandatory\"><deny own=\"org.example.Service\"/></policy>"
 
-  @Test("A name that the bus's policy denies is asked for again, and had when the policy allows it")
+  @Test("A name denied by the bus policy is requested again and acquired when allowed")
   @LoopActor
   func allowedName() async throws {
     let bus = try PrivateBus(configuration: Self.denial)
@@ -132,7 +132,7 @@ struct ConnectionTests {
     registration.cancel()
   }
 
-  @Test("A name that the bus's policy denies is told with the bus's error, and not asked for in a circle")
+  @Test("A denied or invalid name is reported once with the bus's error")
   @LoopActor
   func deniedName() async throws {
     let bus = try PrivateBus(configuration: Self.denial)
@@ -153,7 +153,7 @@ struct ConnectionTests {
     }
   }
 
-  @Test("Closing fails what is pending, and a closed connection can be opened again")
+  @Test("Closing fails pending calls, and a closed connection can be opened again")
   @LoopActor
   func closing() async throws {
     let table = try await Table()
@@ -171,7 +171,7 @@ struct ConnectionTests {
     #expect(try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
   }
 
-  @Test("A connection that is dropped leaves the bus")
+  @Test("A dropped connection leaves the bus")
   @LoopActor
   func dropping() async throws {
     let table = try await Table()
@@ -188,7 +188,7 @@ struct ConnectionTests {
   }
 
   @Test(
-    "An address that is none is an error, not the end", arguments: ["", "unix:path=/nowhere/bus", "x\0y", "nonsense"])
+    "An invalid address is an error of the connection", arguments: ["", "unix:path=/nowhere/bus", "x\0y", "nonsense"])
   @LoopActor
   func badAddress(_ address: String) async throws {
     let connection = BusConnection(address: .address(address))
@@ -197,14 +197,14 @@ struct ConnectionTests {
     connection.close()
   }
 
-  @Test("A bus that does not read is not fed without end")
+  @Test("Messages to a bus that does not read are refused above the limit")
   @LoopActor
   func outgoingLimit() async throws {
     var limits = BusLimits()
     limits.outgoing = 1 << 20
     let table = try await Table(limits: limits)
     defer { table.close() }
-    // All in one turn: more than the socket takes, and then more than the limit.
+    // In one loop iteration, more than the socket accepts, and then more than the limit.
     let bytes = DBusValue.bytes([UInt8](repeating: 1, count: 1 << 20))
     let results = Mailbox<DBusError?>()
     for _ in 0..<8 {

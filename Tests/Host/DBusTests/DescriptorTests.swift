@@ -8,7 +8,7 @@ import Testing
 struct DescriptorTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A memory file passes to the service and back, and its bytes can be read and not be changed")
+  @Test("A sealed memory file passes to the service and back, readable and unchangeable")
   @LoopActor
   func passing() async throws {
     let table = try await Table()
@@ -37,7 +37,7 @@ struct DescriptorTests {
     object.cancel()
   }
 
-  @Test("A closed descriptor, and more descriptors than a message carries, are refused with a named error")
+  @Test("A closed descriptor, and too many descriptors in a message, are refused by name")
   @LoopActor
   func refusals() async throws {
     let table = try await Table()
@@ -50,7 +50,7 @@ struct DescriptorTests {
     #expect(try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping").isEmpty)
   }
 
-  @Test("A memory file that is opened once more is read from its beginning, and cannot be written")
+  @Test("A reopened memory file is read from its beginning and cannot be written")
   func reopening() throws {
     let file = try FileDescriptor.sealed(Array("a text".utf8), name: "file")
     #expect(try file.readAll(limit: 100) == Array("a text".utf8))
@@ -67,7 +67,7 @@ struct DescriptorTests {
     #expect(throws: DBusError.self) { try file.contents() }
   }
 
-  @Test("A descriptor belongs to one owner at a time, and is closed with the last reference")
+  @Test("A descriptor has one owner and is closed with the last reference")
   func ownership() throws {
     var file: FileDescriptor? = try FileDescriptor.sealed([1], name: "file")
     let copy = try #require(try file?.duplicate())
@@ -82,7 +82,7 @@ struct DescriptorTests {
     #expect(try FileDescriptor(owning: taken).readAll(limit: 1) == [1])
   }
 
-  @Test("Reading stops at the limit, and does not wait for a writer that says nothing")
+  @Test("Reading stops at the limit and does not wait for a silent writer")
   func reading() throws {
     let file = try FileDescriptor.sealed([UInt8](repeating: 7, count: 200_000), name: "file")
     #expect(throws: DBusError.limitExceeded("The descriptor has more than 199999 bytes.")) {
@@ -92,7 +92,7 @@ struct DescriptorTests {
       try FileDescriptor.sealed([UInt8](repeating: 7, count: 200_000), name: "file").readAll(limit: 200_000).count
         == 200_000)
     var ends: [Int32] = [-1, -1]
-    // Closed on exec from the beginning: a program that another test starts meanwhile would be one more writer.
+    // Close-on-exec from the beginning: otherwise a child process of another test would be a further writer.
     try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
     let (reader, writer) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
     #expect(throws: DBusError.self) { try reader.readAll(limit: 10) }
@@ -101,7 +101,7 @@ struct DescriptorTests {
     #expect(try reader.readAll(limit: 10) == Array("abc".utf8))
   }
 
-  @Test("A memory file's name has no NUL and is not too long")
+  @Test("A memory file's name with a NUL or above the limit is refused")
   func names() {
     for name in ["a\0b", String(repeating: "a", count: 250)] {
       #expect(throws: DBusError.self) { try FileDescriptor.sealed([], name: name) }

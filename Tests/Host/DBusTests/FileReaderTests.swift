@@ -8,11 +8,11 @@ import func CMemFD.memfd_create
 
 @testable import DBus
 
-@Suite("Files of callers")
+@Suite("Reading files of callers")
 struct FileReaderTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Files that never answer keep their workers, and every other caller gets an answer in its time")
+  @Test("Files that never answer block their workers only, and each caller gets an answer in time")
   @LoopActor
   func hanging() throws {
     let desk = Desk()
@@ -32,13 +32,13 @@ struct FileReaderTests {
     #expect((0..<3).allSatisfy { results[$0]?.error?.is(.timeout) == true })
     #expect(reader.refused == 1 && reader.late == 3)
 
-    // Both workers still hang: what comes now waits for its time and no longer, and is not read afterwards.
+    // Both workers still hang: a new request waits for its timeout and no longer, and is not read afterwards.
     reader.read(try FileDescriptor.sealed([4], name: "file"), of: .user(1), limit: 10) { results[4] = $0 }
     desk.clock.advance(by: .seconds(10))
     #expect(results[4]?.error?.is(.timeout) == true)
     #expect(desk.workers.map(\.held.count) == [1, 1])
 
-    // One file answers, long after its caller was told: its worker reads the next file.
+    // One file's read returns long after its caller was answered: the worker reads the next file.
     desk.workers[0].release()
     reader.read(try FileDescriptor.sealed([5], name: "file"), of: .user(1), limit: 10) { results[5] = $0 }
     desk.workers[0].release()
@@ -47,7 +47,7 @@ struct FileReaderTests {
   }
 
   @Test(
-    "A user whose files never answer has half of the places, and half of those that wait; the others' files are read")
+    "A user with blocking files gets half of the workers and queue; others' files are read")
   @LoopActor
   func shares() throws {
     let desk = Desk()
@@ -57,7 +57,7 @@ struct FileReaderTests {
       let file = try FileDescriptor.sealed(Array(name.utf8), name: "file")
       reader.read(file, of: owner, limit: 10) { results[name] = $0 }
     }
-    // One is read, two wait, one is too many, whichever of the user's programs asks.
+    // One is read, two wait, and one more is refused, whichever of the user's programs asks.
     for number in 0..<4 { try read("slow \(number)", of: .user(1)) }
     desk.clock.run()
     #expect(results.keys.sorted() == ["slow 3"] && reader.refused == 1)
@@ -66,13 +66,13 @@ struct FileReaderTests {
     for _ in 0..<3 { if !desk.workers[1].held.isEmpty { desk.workers[1].release() } }
     #expect(try results["user(2)"]?.get() == Array("user(2)".utf8))
     #expect(results.count == 3 && desk.workers.map(\.held.count) == [1, 0])
-    // When the first answers it is the next one's turn, and no more than one at a time.
+    // When the first read returns the next one begins, one at a time.
     desk.workers[0].release()
     #expect(try results["slow 0"]?.get() == Array("slow 0".utf8))
     #expect(desk.workers.map(\.held.count).reduce(0, +) == 1)
   }
 
-  @Test("Files are read in their order, and a worker is used again")
+  @Test("Files are read in order, and a worker is reused")
   @LoopActor
   func order() throws {
     let desk = Desk()
@@ -89,7 +89,7 @@ struct FileReaderTests {
     #expect(reader.late == 0 && reader.refused == 0, "a file that was read is not late")
   }
 
-  @Test("Only regular files and sealed memory files are read, and none beyond its limit")
+  @Test("Only regular and sealed memory files are read, up to the limit")
   func kinds() throws {
     #expect(try FileDescriptor.sealed([1, 2], name: "file").readFile(limit: 2) == [1, 2])
     #expect(throws: DBusError.limitExceeded("The file has more than 1 bytes.")) {
@@ -118,20 +118,20 @@ struct FileReaderTests {
   }
 
   @Test(
-    "A file of procfs or sysfs, of which the reader sees its own state, is refused without reading it",
+    "A file of procfs or sysfs is refused without reading it",
     arguments: [
       "/proc/self/maps", "/proc/self/environ", "/proc/sys/kernel/random/uuid", "/proc/version", "/proc/kallsyms",
       "/sys/kernel/notes", "/sys/kernel/uevent_seqnum", "/sys/fs/cgroup/cgroup.controllers",
     ])
   func kernelFiles(path: String) throws {
     let file = FileDescriptor(owning: open(path, O_RDONLY | O_CLOEXEC))
-    // Not each machine has each of them.
+    // Not every machine has each of these files.
     guard file.raw >= 0 else { return }
     #expect(Self.error(file)?.is(.invalidArgs) == true)
     #expect(lseek(file.raw, 0, SEEK_CUR) == 0)
   }
 
-  @Test("Files of a disk, of a tmpfs and of memory are not taken for the kernel's own")
+  @Test("Files on disk, in tmpfs and in memory are not taken for kernel files")
   func ordinaryFiles() throws {
     for path in [#filePath, "/etc/passwd"] {
       let file = FileDescriptor(owning: open(path, O_RDONLY | O_CLOEXEC))
@@ -153,7 +153,7 @@ struct FileReaderTests {
     }
   }
 
-  @Test("A call has its file read, and an error of the file answers it")
+  @Test("A call's file is read, and a file error is the call's error")
   @LoopActor
   func call() async throws {
     let table = try await Table()
@@ -190,13 +190,14 @@ extension Result where Failure == DBusError {
   }
 }
 
-/// A reader with a clock that is moved by hand and workers that do their work when they are told to.
+/// A reader with a manual clock, and workers that the test releases.
 @LoopActor
 private final class Desk {
   let clock = HandClock()
   private(set) var workers: [HeldWorker] = []
 
-  /// - Parameter ofUser: how many are read of one user at one time; half of those that wait are one user's. Nil: as many as there are.
+  /// - Parameter ofUser: maximum number of simultaneous reads per user; a user may have half of the waiting ones.
+  ///   Nil: no limit per user.
   func reader(atOnce: Int, waiting: Int, ofUser: Int? = nil) -> FileReader {
     var limits = BusLimits()
     limits.filesAtOnce = atOnce

@@ -3,11 +3,11 @@ import Loop
 import TestSupport
 import Testing
 
-/// What any program on the bus may send.
+/// Messages that any program on the bus may send.
 struct HostileTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Random values of random types come back as they were, and none of them ends anything", arguments: [1, 2, 3])
+  @Test("Random values of random types are echoed unchanged", arguments: [1, 2, 3])
   @LoopActor
   func randomValues(_ seed: UInt64) async throws {
     let table = try await Table()
@@ -21,7 +21,7 @@ struct HostileTests {
     object.cancel()
   }
 
-  @Test("A message of more values than are taken is refused, and the next one is served")
+  @Test("A message with too many values is refused, and the next one is served")
   @LoopActor
   func tooManyValues() async throws {
     var limits = BusLimits()
@@ -42,7 +42,7 @@ struct HostileTests {
     object.cancel()
   }
 
-  @Test("The tree's own methods take any argument without harm")
+  @Test("Standard methods refuse any wrong argument with an error")
   @LoopActor
   func standardMethods() async throws {
     let table = try await Table()
@@ -71,7 +71,7 @@ struct HostileTests {
   }
 }
 
-/// Values by chance, the same for the same seed.
+/// Random values that a seed determines.
 private struct RandomValues {
   private var state: UInt64
 

@@ -3,7 +3,7 @@ import Testing
 
 struct ObjectPathTests {
   @Test(
-    "Only what D-Bus takes for a path becomes one",
+    "Only valid D-Bus paths are accepted",
     arguments: [
       ("/", true), ("/a", true), ("/a/B_9", true), ("", false), ("a", false), ("/a/", false), ("//", false),
       ("/a b", false), ("/a-b", false), ("/ä", false), ("/a\0", false),
@@ -12,7 +12,7 @@ struct ObjectPathTests {
     #expect((ObjectPath(text) != nil) == isPath)
   }
 
-  @Test("A path knows what is above and below it")
+  @Test("A path gives its parent, children and descendants")
   func family() {
     let path: ObjectPath = "/a/b"
     #expect(path.parent == "/a" && path.parent?.parent == .root && ObjectPath.root.parent == nil)
@@ -24,7 +24,7 @@ struct ObjectPathTests {
   }
 
   @Test(
-    "Any name becomes an element of a path, and comes back",
+    "Any name is escaped to a path element and restored",
     arguments: [
       ("abc", "abc"), ("", "_"), ("9a", "_39a"), ("a9", "a9"), ("a_b", "a_5fb"), ("ä", "_c3_a4"), ("\0", "_00"),
       ("/", "_2f"),
@@ -36,7 +36,7 @@ struct ObjectPathTests {
   }
 
   @Test(
-    "An element that escaping does not make is not taken back",
+    "An element that escaping cannot produce is refused",
     arguments: ["a_", "_4", "_zz", "9", "_61", "_ff", "a__"])
   func unescapeRefuses(_ element: String) {
     #expect(ObjectPath.unescape(element) == nil)

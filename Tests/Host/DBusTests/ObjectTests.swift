@@ -9,14 +9,14 @@ import Testing
   import FoundationXML
 #endif
 
-/// Exported objects as others see them.
+/// Exported objects as clients see them.
 struct ObjectTests {
   init() { EventLoop.shared.runInBackground() }
 
   static let properties = "org.freedesktop.DBus.Properties"
   static let manager = "org.freedesktop.DBus.ObjectManager"
 
-  /// An object's state, and the interface over it.
+  /// An object's state, and its interface.
   @LoopActor
   final class Lamp {
     var level: UInt32 = 1
@@ -42,7 +42,7 @@ struct ObjectTests {
     }
   }
 
-  @Test("Properties are read one by one and all at once, and one of the wrong type is left out")
+  @Test("Properties are read singly and together, and one of a wrong type is left out")
   @LoopActor
   func reading() async throws {
     let table = try await Table()
@@ -61,7 +61,7 @@ struct ObjectTests {
     object.cancel()
   }
 
-  @Test("A property is set with a value of its type only, its setter may refuse, and the change is told")
+  @Test("Setting a property checks type, access and setter, and signals the change")
   @LoopActor
   func setting() async throws {
     let table = try await Table()
@@ -88,17 +88,17 @@ struct ObjectTests {
     object.cancel()
   }
 
-  /// What the client hears of the service from now on.
+  /// Records the signals that the client receives from the service from now on.
   @LoopActor
   private static func signals(at table: Table) async throws -> (Mailbox<Message>, Registration) {
     let signals = Mailbox<Message>()
     let subscription = table.client.subscribe(SignalMatch(sender: Table.name)) { signals.put($0) }
-    // The bus has the match rule when it brings the answer.
+    // The bus has the match rule when it delivers this answer.
     _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
     return (signals, subscription)
   }
 
-  @Test("A change is signalled once; what was named as changed and has its old value is not signalled")
+  @Test("A change is signalled once, and not if the value is the old one")
   @LoopActor
   func unchanged() async throws {
     let table = try await Table()
@@ -107,7 +107,7 @@ struct ObjectTests {
     let object = table.export(lamp.interface)
     let (signals, subscription) = try await Self.signals(at: table)
     let name = DBusValue.string(Table.interface)
-    // Neither has another value than at first; then one has, and is named again and again.
+    // Neither property has changed its value; then one changes, and is signalled again and again.
     object.changed("Level", "Name")
     _ = try await table.call("Get", [name, .string("Level")], on: Self.properties)
     for _ in 0..<2 {
@@ -122,7 +122,7 @@ struct ObjectTests {
     object.cancel()
   }
 
-  @Test("A value that is read was signalled before, also where it changes back in the same turn", arguments: [0, 1, 2])
+  @Test("A value that was read was signalled before, also if it changes back at once", arguments: [0, 1, 2])
   @LoopActor
   func readAmidChanges(way: Int) async throws {
     let table = try await Table()
@@ -137,7 +137,7 @@ struct ObjectTests {
     _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
     lamp.level = 2
     object.changed("Level")
-    // In the same turn, before the change would be signalled.
+    // In one loop iteration, before the change would be signalled.
     let calls: [(ObjectPath, String, String, [DBusValue])] = [
       (Table.path, Self.properties, "Get", [.string(Table.interface), .string("Level")]),
       (Table.path, Self.properties, "GetAll", [.string(Table.interface)]),
@@ -157,7 +157,7 @@ struct ObjectTests {
     object.cancel()
   }
 
-  @Test("Changes of one turn are told in one signal, with the last values, and before a signal that follows them")
+  @Test("Changes in one loop iteration are one signal with the last values, before later signals")
   @LoopActor
   func batching() async throws {
     let table = try await Table()
@@ -196,7 +196,7 @@ struct ObjectTests {
     #expect(try await signals.next().arguments == [name, .options(["Level": .uint32(8)]), .strings([])])
     #expect(try await signals.next().arguments == [.uint32(2)])
     #expect(try await signals.next().arguments == [name, .options(["Level": .uint32(9)]), .strings([])])
-    // Nothing is told of an object that is gone.
+    // No signal is sent for an object that was removed.
     lamp.level = 10
     object.changed("Level")
     object.cancel()
@@ -208,7 +208,7 @@ struct ObjectTests {
     subscription.cancel()
   }
 
-  @Test("The object manager lists its objects and no others, and tells of their coming and going")
+  @Test("The object manager lists its objects and signals their addition and removal")
   @LoopActor
   func manager() async throws {
     let table = try await Table()
@@ -256,7 +256,7 @@ struct ObjectTests {
     hidden.cancel()
   }
 
-  @Test("Two exports at one path are one object, and the interface exported last answers")
+  @Test("Two exports at one path are one object, and the last exported interface answers")
   @LoopActor
   func sharedPath() async throws {
     let table = try await Table()
@@ -279,7 +279,7 @@ struct ObjectTests {
     #expect(await table.error("Number", on: "a.A")?.is(.unknownObject) == true)
   }
 
-  @Test("Every path on the way to an object can be introspected and names its children")
+  @Test("Every ancestor of an object can be introspected and names its children")
   @LoopActor
   func introspection() async throws {
     let table = try await Table()
@@ -310,7 +310,7 @@ struct ObjectTests {
     for object in [lamp, below, beside] { object.cancel() }
   }
 
-  @Test("Any path answers a ping, and tells the machine's id")
+  @Test("Any path answers Ping and GetMachineId")
   @LoopActor
   func peer() async throws {
     let table = try await Table()
@@ -321,14 +321,14 @@ struct ObjectTests {
     do throws(DBusError) {
       answer = try await table.client.call(Table.name, "/nowhere", peer, "GetMachineId").first?.asString
     } catch {
-      // A machine without an id says so.
+      // A machine without a machine ID reports an error.
       #expect(error.is(.failed))
       return
     }
     #expect(answer?.count == 32)
   }
 
-  @Test("An interface is written as XML as the tools expect it")
+  @Test("An interface is rendered as introspection XML")
   @LoopActor
   func xml() {
     let expected = """
@@ -373,7 +373,7 @@ struct ObjectTests {
   }
 }
 
-/// What an introspection says, read by an XML parser.
+/// The content of an introspection document, read by an XML parser.
 private final class Introspected: NSObject, XMLParserDelegate {
   private(set) var nodes: [String] = []
   private(set) var interfaces: [String] = []

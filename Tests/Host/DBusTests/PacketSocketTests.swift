@@ -5,18 +5,18 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("Packets beside the bus")
+@Suite("Packet sockets")
 struct PacketSocketTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Both ends in this process.
+  /// Both ends of a pair in this process.
   @LoopActor
   private func pair(buffer: Int? = nil) throws -> (PacketSocket, PacketSocket) {
     let (socket, other) = try PacketSocket.pair(buffer: buffer)
     return (socket, try PacketSocket(owning: other))
   }
 
-  @Test("Packets arrive whole and in order, one of no bytes, too, and nothing comes when there is none")
+  @Test("Packets arrive complete and in order, also empty ones")
   @LoopActor
   func packets() throws {
     let (near, far) = try pair()
@@ -30,7 +30,7 @@ struct PacketSocketTests {
     #expect(near.isOpen && far.isOpen)
   }
 
-  @Test("A packet of the limit is taken, one over it is thrown away whole, and the next one is taken")
+  @Test("A packet at the limit is received, a longer one dropped, and the next received")
   @LoopActor
   func limit() throws {
     let (near, far) = try pair()
@@ -43,7 +43,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "Of what waits so many are taken as are asked for, in order; one over the limit takes none along, and the end comes last"
+    "Up to the requested number of packets is received in order, and the end comes last"
   )
   @LoopActor
   func several() throws {
@@ -64,7 +64,7 @@ struct PacketSocketTests {
     #expect(far.receive(limit: 4, upTo: 32) == [.closed])
   }
 
-  @Test("A packet that waits is announced in each turn until it is taken, and one that comes before is announced, too")
+  @Test("A waiting packet is reported in each iteration until it is received")
   @LoopActor
   func reading() async throws {
     let (near, far) = try pair()
@@ -95,9 +95,9 @@ struct PacketSocketTests {
     for byte in bytes { #expect(near.send([byte]) == .sent) }
   }
 
-  /// What `far` receives, up to four packets a turn, with the moments of its turns.
+  /// The packets that `far` receives, up to four per loop iteration, with the iterations' moments.
   ///
-  /// - Parameter body: called in each turn.
+  /// - Parameter body: called in each iteration.
   @LoopActor
   private func turns(
     of far: PacketSocket, _ body: @escaping @LoopActor ([UInt8]) -> Void = { _ in }
@@ -113,13 +113,13 @@ struct PacketSocketTests {
     return turns
   }
 
-  @Test("A closed socket that is let go later does not make another one deaf that has its descriptor's number by then")
+  @Test("Releasing a closed socket does not affect a new one with its descriptor number")
   @LoopActor
   func numbers() async throws {
     var old: PacketSocket? = try pair().0
     old?.onReadable = {}
     old?.close()
-    // The kernel gives the lowest number that is free.
+    // The kernel assigns the lowest free descriptor.
     let (near, far) = try pair()
     let turns = turns(of: near)
     old = nil
@@ -128,13 +128,13 @@ struct PacketSocketTests {
     #expect(old == nil)
   }
 
-  @Test("After several at once the next ones wait for each other, for the gathering time; one alone waits for none")
+  @Test("After several packets at once the next wait the gathering time; a single one does not")
   @LoopActor
   func gathering() async throws {
     let (near, far) = try pair()
     let time = Duration.milliseconds(20)
     far.gatheringTime = time
-    // The loop would hand over 4 alone, were it not for the two before.
+    // Without the two earlier packets, 4 alone would be delivered.
     let turns = turns(of: far) { if $0 == [2, 3] { EventLoop.shared.soon { send(4, from: near) } } }
     send(1, from: near)
     #expect(try await turns.next().packets == [1])
@@ -149,7 +149,7 @@ struct PacketSocketTests {
     far.close()
   }
 
-  @Test("Where several came again after the gathering time, the next ones wait again, until none comes")
+  @Test("While several packets arrive per gathering time, each next batch waits")
   @LoopActor
   func gatheringAgain() async throws {
     let (near, far) = try pair()
@@ -170,7 +170,7 @@ struct PacketSocketTests {
     far.close()
   }
 
-  @Test("What is more than was asked for waits for no other, nor does what comes one by one, nor the end")
+  @Test("Packets beyond the requested number, single packets and the end do not wait")
   @LoopActor
   func gatheringForLong() async throws {
     let (near, far) = try pair()
@@ -197,7 +197,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "Once an end is dropped or hung up nothing is called for packets that waited for each other",
+    "After an end is dropped or hung up no gathered packet is reported",
     arguments: End.allCases)
   @LoopActor
   func gatheringEnded(by end: End) async throws {
@@ -227,7 +227,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("Who takes nothing is told again in the next turn, whatever was taken before")
+  @Test("A handler that receives nothing is called again in the next iteration")
   @LoopActor
   func gatheringNothing() async throws {
     let (near, far) = try pair()
@@ -245,7 +245,7 @@ struct PacketSocketTests {
     far.close()
   }
 
-  @Test("A full buffer says so, loses nothing, and tells once when there is room again")
+  @Test("A full buffer refuses packets, loses none, and reports capacity once")
   @LoopActor
   func room() async throws {
     let (near, far) = try pair(buffer: 8192)
@@ -274,7 +274,7 @@ struct PacketSocketTests {
     drain()
     #expect(received == sent)
     #expect(try await room.next() == sent)
-    // The loop tells of what can be read and of room at once.
+    // The loop reports readability and writability together.
     let read = Mailbox<PacketSocket.Arrival>()
     near.onReadable = { read.put(near.receive(limit: 1)) }
     #expect(far.send([5]) == .sent)
@@ -285,7 +285,7 @@ struct PacketSocketTests {
   }
 
   @Test(
-    "A larger buffer has room at once and says so; a smaller one takes nothing until little enough waits, and loses nothing"
+    "A larger buffer has capacity at once; a smaller one refuses until it has drained"
   )
   @LoopActor
   func anotherBuffer() async throws {
@@ -310,7 +310,7 @@ struct PacketSocketTests {
     fill()
     #expect(sent > few * 4)
     near.limit(to: 8192)
-    // With what the small buffer holds left, it is as full as it was.
+    // With only the small buffer's content left, the socket counts as full.
     drain(sent - few)
     #expect(near.send([]) == .full)
     drain(few)
@@ -323,7 +323,7 @@ struct PacketSocketTests {
     near.limit(to: 65536)
   }
 
-  @Test("When the other end goes, what it sent is received first, then the end is told, once")
+  @Test("After the peer closes, its packets are received first, then the end once")
   @LoopActor
   func hangUp() async throws {
     let (near, far) = try pair()
@@ -342,13 +342,13 @@ struct PacketSocketTests {
     #expect(near.receive(limit: 9) == .packet([]))
     #expect(near.receive(limit: 9) == .closed)
     #expect(near.send([2]) == .closed)
-    // A loop that told it again would do so before this.
+    // A second report by the loop would happen before this.
     await withCheckedContinuation { done in EventLoop.shared.soon { EventLoop.shared.soon { done.resume() } } }
     #expect(ends.all == ["hung up"])
     near.close()
   }
 
-  @Test("Packets that wait when the other end goes are announced before its end")
+  @Test("Waiting packets are reported before the end")
   @LoopActor
   func lastWords() async throws {
     let (near, far) = try pair()
@@ -364,7 +364,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("A full end whose other end goes is told of the end, not of room")
+  @Test("A full end whose peer closes gets the end and no capacity")
   @LoopActor
   func fullHangUp() async throws {
     let (near, far) = try pair(buffer: 4608)
@@ -378,7 +378,7 @@ struct PacketSocketTests {
     near.close()
   }
 
-  @Test("After it was closed, and after it was dropped, an end calls nothing, and the other end is told")
+  @Test("A closed or dropped end calls no handler, and the peer gets the end")
   @LoopActor
   func closing() async throws {
     for isDropped in [false, true] {
@@ -397,12 +397,12 @@ struct PacketSocketTests {
     }
   }
 
-  @Test("A descriptor that the other end sends along with a packet is not opened here")
+  @Test("A descriptor sent with a packet is not opened")
   @LoopActor
   func descriptors() throws {
     let (near, other) = try PacketSocket.pair()
     var ends: [Int32] = [-1, -1]
-    // Closed on exec from the beginning: a program that another test starts meanwhile would hold it open.
+    // Close-on-exec from the beginning: otherwise a child process of another test would hold it open.
     let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
     try #require(socketpair(AF_UNIX, kind, 0, &ends) == 0)
     let (reader, writer) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
@@ -414,7 +414,7 @@ struct PacketSocketTests {
     #expect(read(reader.raw, &byte, 1) == 0, "there is no writer any more")
   }
 
-  /// Sends a packet with a descriptor beside it.
+  /// Sends a packet with a descriptor attached.
   private func send(_ descriptor: FileDescriptor, along packet: [UInt8], over socket: FileDescriptor) -> Int {
     var packet = packet
     // struct cmsghdr: the length of 16 bytes and a descriptor, SOL_SOCKET, SCM_RIGHTS; padded to 24 bytes.
@@ -435,7 +435,7 @@ struct PacketSocketTests {
     }
   }
 
-  @Test("A descriptor that is no socket is refused with a sentence")
+  @Test("A descriptor other than a socket is refused with a sentence")
   @LoopActor
   func noSocket() throws {
     let file = try FileDescriptor.sealed([], name: "file")
@@ -443,7 +443,7 @@ struct PacketSocketTests {
     #expect(error?.message.contains("not a socket") == true)
   }
 
-  @Test("An end that a method answers with exchanges packets with the caller, and hangs up with its last copy")
+  @Test("An end returned by a method exchanges packets and hangs up with its last copy")
   @LoopActor
   func overTheBus() async throws {
     let table = try await Table()

@@ -7,7 +7,7 @@ import Testing
 struct PendingCallsTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Who may answer a call to whom.
+  /// Destinations of calls, senders of replies, and whether the reply is accepted.
   static let answers: [(destination: String, sender: String, isTaken: Bool)] = [
     (":1.5", ":1.5", true),
     (":1.5", ":1.6", false),
@@ -17,7 +17,7 @@ struct PendingCallsTests {
     ("org.freedesktop.DBus", "org.freedesktop.DBus", true),
   ]
 
-  @Test("An answer is taken from the callee and from the bus, and from nobody else", arguments: answers)
+  @Test("An answer is accepted from the callee and the bus only", arguments: answers)
   @LoopActor
   func forgedAnswers(_ destination: String, _ sender: String, _ isTaken: Bool) {
     let pending = PendingCalls(EventLoop.shared)

@@ -3,17 +3,17 @@ import Loop
 import TestSupport
 import Testing
 
-/// Signals, and who may be believed to have sent them.
+/// Signals, and the check of their senders.
 struct SignalTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Makes sure that the bus has all match rules of a connection.
+  /// Waits until the bus has all match rules of a connection.
   @LoopActor
   private func settle(_ connection: BusConnection) async throws {
     _ = try await connection.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetId")
   }
 
-  @Test("A subscription gets the signals that match it in every part, and no others")
+  @Test("A subscription gets exactly the signals that match in every part")
   @LoopActor
   func matching() async throws {
     let table = try await Table()
@@ -51,7 +51,7 @@ struct SignalTests {
     for registration in registrations { registration.cancel() }
   }
 
-  @Test("A subscription that is cancelled gets nothing more, while its twin goes on")
+  @Test("A cancelled subscription gets no signals, and an equal one continues")
   @LoopActor
   func cancelling() async throws {
     let table = try await Table()
@@ -76,7 +76,7 @@ struct SignalTests {
     third.cancel()
   }
 
-  @Test("A subscription to what is below one path outlives one to what is below another")
+  @Test("A subscription to one path namespace survives the end of another")
   @LoopActor
   func namespaces() async throws {
     let table = try await Table()
@@ -98,7 +98,7 @@ struct SignalTests {
     for registration in others { registration.cancel() }
   }
 
-  @Test("A signal that somebody else sends under the name's path and interface does not get through")
+  @Test("A signal from a connection that does not own the name is ignored")
   @LoopActor
   func forgery() async throws {
     let table = try await Table()
@@ -119,7 +119,7 @@ struct SignalTests {
     forger.close()
   }
 
-  @Test("A subscription follows the name from one owner to the next")
+  @Test("A subscription follows the name to its next owner")
   @LoopActor
   func following() async throws {
     let table = try await Table()
@@ -142,7 +142,7 @@ struct SignalTests {
     heir.close()
   }
 
-  @Test("A signal of the process itself does not come back to it")
+  @Test("A process does not receive its own signals")
   @LoopActor
   func ownSignals() async throws {
     let table = try await Table()
@@ -157,7 +157,7 @@ struct SignalTests {
     subscription.cancel()
   }
 
-  @Test("A signal to one connection reaches it and no other one, whatever the others asked the bus for")
+  @Test("A unicast signal reaches only its destination")
   @LoopActor
   func addressed() async throws {
     let table = try await Table()
@@ -174,7 +174,7 @@ struct SignalTests {
     ] {
       subscriptions.append(
         stranger.subscribe(match) {
-          // The bus itself tells everybody who comes and goes.
+          // The bus itself announces to all connections which names appear and vanish.
           if $0.sender != "org.freedesktop.DBus" { overheard.put($0.arguments) }
         })
     }
@@ -186,13 +186,13 @@ struct SignalTests {
     table.service.emit(Table.path, Table.interface, "M", [.string("public")])
     #expect(try await meant.next() == secret)
     #expect(try await meant.next() == [.string("public")])
-    // The bus brings messages in order: had it brought the first one, it would stand before the last one.
+    // The bus keeps the order: a delivered first message would precede the last one.
     for _ in 0..<5 { #expect(try await overheard.next() == [.string("public")]) }
     #expect(overheard.all.count == 5)
     for subscription in subscriptions { subscription.cancel() }
   }
 
-  @Test("A burst of signals is handled whole and in order, and others get their turn in between")
+  @Test("A burst of signals is handled completely and in order, and other work in between")
   @LoopActor
   func burst() async throws {
     let table = try await Table()

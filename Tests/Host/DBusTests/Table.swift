@@ -24,7 +24,7 @@ struct Table {
     try await client.ready()
   }
 
-  /// Ends what `init` started.
+  /// Ends the processes that `init` started.
   func close() {
     service.close()
     client.close()
@@ -38,7 +38,7 @@ struct Table {
     try await client.call(Self.name, Self.path, interface, method, arguments)
   }
 
-  /// The error that a call of the service's object ends with; nil if it does not.
+  /// The error of a call to the service's object; nil on success.
   func error(
     _ method: String, _ arguments: [DBusValue] = [], on interface: String = interface, at path: ObjectPath = path
   ) async -> DBusError? {
@@ -50,10 +50,10 @@ struct Table {
     }
   }
 
-  /// How often calls of the service were refused because of who called.
+  /// Numbers of calls that were refused because of their caller.
   var refusals: [Tally] { Array(service.objects.tallies.prefix(2)) }
 
-  /// Puts an interface on the service's object.
+  /// Exports an interface on the service's object.
   func export(_ interface: Interface) -> ExportedObject {
     service.objects.export(Self.path, interfaces: [interface])
   }

@@ -4,11 +4,11 @@ import Loop
 import TestSupport
 import Testing
 
-/// Values through the bus and back, and values that must not get near it.
+/// Values over the bus and back, and values that must not reach it.
 struct ValueTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Each value with its signature.
+  /// Values with their signatures.
   static let values: [(DBusValue, String)] = [
     (.byte(255), "y"),
     (.bool(true), "b"),
@@ -49,7 +49,7 @@ struct ValueTests {
     (.variant(.variant(.array(of: "u", [.uint32(7)]))), "v"),
   ]
 
-  @Test("A value of every type has the signature it should have and comes back from the bus as it was", arguments: [0])
+  @Test("A value of every type has the right signature and is echoed unchanged", arguments: [0])
   @LoopActor
   func roundTrip(_: Int) async throws {
     let table = try await Table()
@@ -64,7 +64,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("Values of every type pass as arguments of one call in their order")
+  @Test("Values of every type are arguments of one call, in order")
   @LoopActor
   func manyArguments() async throws {
     let table = try await Table()
@@ -77,7 +77,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("A string and an array of bytes of 4 MiB come back whole")
+  @Test("A string and a byte array of 4 MiB are echoed unchanged")
   @LoopActor
   func large() async throws {
     let table = try await Table()
@@ -90,7 +90,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("An array of a hundred thousand numbers comes back whole")
+  @Test("An array of 100,000 numbers is echoed unchanged")
   @LoopActor
   func manyValues() async throws {
     let table = try await Table()
@@ -101,7 +101,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  /// Values that libdbus would end the process for, or the bus the connection.
+  /// Values for which libdbus would abort the process, or the bus would disconnect.
   static let refused: [(DBusValue, DBusError.Name)] = [
     (.string("a\0b"), .invalidArgs),
     (.string("\0"), .invalidArgs),
@@ -141,7 +141,7 @@ struct ValueTests {
     (0..<count).reduce(.uint16(1)) { value, _ in wrap(value) }
   }
 
-  @Test("A value that D-Bus does not allow is refused with a named error, and the connection lives on")
+  @Test("A value that D-Bus forbids is refused by name, and the connection stays open")
   @LoopActor
   func refusals() async throws {
     let table = try await Table()
@@ -155,7 +155,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("Values nested as deep as D-Bus allows come back")
+  @Test("Values at the maximum nesting depth are echoed")
   @LoopActor
   func deepest() async throws {
     let table = try await Table()
@@ -170,7 +170,7 @@ struct ValueTests {
     object.cancel()
   }
 
-  @Test("A name that D-Bus does not allow is refused with a named error, and the connection lives on")
+  @Test("A name that D-Bus forbids is refused by name, and the connection stays open")
   @LoopActor
   func badNames() async throws {
     let table = try await Table()

@@ -12,7 +12,7 @@ struct WatchTests {
 
   private static let peer: ObjectPath = "/org/example/peer1"
 
-  /// A service with `Watch` and `Unwatch`, and an object for the group whose value can be set.
+  /// A service with `Watch` and `Unwatch`, and a restricted object whose value can be set.
   @LoopActor
   private final class House {
     let table: Table
@@ -22,7 +22,7 @@ struct WatchTests {
     let heard = Mailbox<Message>()
     private var registrations: [Registration] = []
 
-    /// - Parameter isOfGroup: whether programs of this test's user are of the group.
+    /// - Parameter isOfGroup: whether this test's user counts as a member of the group.
     init(isOfGroup: Bool = true, limits: BusLimits = BusLimits()) async throws {
       let table = try await Table(limits: limits)
       self.table = table
@@ -85,7 +85,7 @@ struct WatchTests {
 
     /// The signals that were received before a broadcast signal that marks the end.
     func all() async throws -> [String] {
-      // Changes are signalled at the end of the loop's turn: the answer to a later call follows them.
+      // Changes are signalled at the end of the loop iteration: the answer to a later call follows them.
       _ = try await table.client.call(Table.name, "/", "org.freedesktop.DBus.Peer", "Ping")
       table.service.emit("/", "i.I", "End")
       _ = try await heard.first { $0.member == "End" }
@@ -101,7 +101,7 @@ struct WatchTests {
     }
   }
 
-  @Test("Only a watcher receives the addition, changes, signals and removal of an object for the group")
+  @Test("Only a watcher receives additions, changes, signals and removals of group objects")
   @LoopActor
   func watched() async throws {
     let house = try await House()
@@ -137,7 +137,7 @@ struct WatchTests {
     #expect(try await overheard.next().member == "End")
   }
 
-  @Test("A change without a watcher is not signalled later, and a change after Watch is")
+  @Test("A change without a watcher is not signalled later")
   @LoopActor
   func unwatched() async throws {
     let house = try await House()
@@ -149,7 +149,7 @@ struct WatchTests {
     house.set(3)
     house.set(2)
     #expect(try await house.all() == [])
-    // The value differs from the one at the export, and is the one that the watcher reads.
+    // The value differs from the one at the export, and is the one that the watcher receives.
     house.set(1)
     #expect(try await house.all() == ["PropertiesChanged \(Self.peer.string)"])
     _ = try await house.table.call("Unwatch")
@@ -158,7 +158,7 @@ struct WatchTests {
     #expect(try await house.all() == ["PropertiesChanged \(Self.peer.string)"])
   }
 
-  @Test("A user outside the group may not watch, and the end of a connection frees capacity for another")
+  @Test("A stranger may not watch, and a closed connection frees a watcher slot")
   @LoopActor
   func bounds() async throws {
     let strangers = try await House(isOfGroup: false)
@@ -191,7 +191,7 @@ struct WatchTests {
     }
   }
 
-  @Test("The XML annotates a property as invalidated only if the signal names it without its value")
+  @Test("The XML marks a property as invalidated only if its signal has no value")
   @LoopActor
   func annotations() {
     func xml(_ interface: Audience, _ property: Audience, _ emits: Property.Emits) -> String {

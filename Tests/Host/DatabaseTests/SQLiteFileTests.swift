@@ -4,7 +4,7 @@ import Testing
 
 @testable import Database
 
-@Suite("A database of SQLite")
+@Suite("SQLite files")
 struct SQLiteFileTests {
   let folder: ScratchFolder
   var path: String { folder.path("kept.db") }
@@ -31,7 +31,7 @@ struct SQLiteFileTests {
   }
 
   @Test(
-    "What durability and secrecy depend on is in force",
+    "The pragmas for durability and secrecy are in force",
     arguments: [
       ("journal_mode", SQLiteValue.text("wal")), ("synchronous", .integer(2)), ("secure_delete", .integer(1)),
       ("locking_mode", .text("exclusive")), ("foreign_keys", .integer(0)), ("trusted_schema", .integer(0)),
@@ -42,7 +42,7 @@ struct SQLiteFileTests {
     #expect(try file.pragma(name) == value)
   }
 
-  @Test("Values of all types come back, and are told apart")
+  @Test("Values of all types are restored and distinguished")
   func values() throws {
     let file = try open()
     try file.run("CREATE TABLE every (number, text, bytes, none, empty)")
@@ -60,7 +60,7 @@ struct SQLiteFileTests {
     #expect(rows == 1)
   }
 
-  @Test("A transaction that fails has done nothing, and the next one works")
+  @Test("A failed transaction changes nothing, and the next one succeeds")
   func rollback() throws {
     let file = try filled("before")
     let error = caught(SQLiteError.self) {
@@ -76,7 +76,7 @@ struct SQLiteFileTests {
     #expect(try lines(file) == ["before", "after"])
   }
 
-  @Test("Where there is no room nothing is changed, and all goes on when there is")
+  @Test("A transaction without disk space changes nothing, and succeeds when there is space")
   func full() throws {
     let file = try filled("small")
     let large = SQLiteValue.text(String(repeating: "x", count: 50_000))
@@ -92,7 +92,7 @@ struct SQLiteFileTests {
     #expect(try lines(file).count == 2)
   }
 
-  @Test("A value over the limit is refused")
+  @Test("A value above the limit is refused")
   func longValue() throws {
     var options = SQLiteFile.Options()
     options.valueLimit = 1000
@@ -104,7 +104,7 @@ struct SQLiteFileTests {
     #expect(error?.reason == .refused)
   }
 
-  @Test("What is no database, what is not there, and what another has open is told apart")
+  @Test("A file that is not a database, is missing or is locked gives its own error")
   func refusals() throws {
     try folder.write([UInt8](repeating: 7, count: 5000), to: "other.db")
     #expect(caught(SQLiteError.self) { try SQLiteFile(path: folder.path("other.db")) }?.reason == .notADatabase)
@@ -116,7 +116,7 @@ struct SQLiteFileTests {
     #expect(error?.reason == .failed)
   }
 
-  @Test("A page that is not as it was written is damage; the rows before it were handed out")
+  @Test("A changed page is damage, and the rows before it are returned")
   func damage() throws {
     let file = try filled()
     for number in 0..<200 {
@@ -133,7 +133,7 @@ struct SQLiteFileTests {
     #expect(count > 0 && count < 200)
   }
 
-  @Test("The log is closed to others as the file is; there is no other file, and after the end there is none")
+  @Test("The log has mode 600 and is the only other file, and closing removes it")
   func files() throws {
     let file = try filled("one")
     #expect(try Set(folder.files().keys) == ["kept.db", "kept.db-wal"])
@@ -145,19 +145,19 @@ struct SQLiteFileTests {
     #expect(try folder.read("kept.db-wal").count > 0)
   }
 
-  @Test("What was committed is there after the process is killed, and what was not is not")
+  @Test("After a kill committed rows are there and others are not")
   func killed() throws {
     let file = try filled("one", "two")
     try file.run("BEGIN")
     try file.run("INSERT INTO line (text) VALUES ('three')")
-    // As a kill leaves them: the files as they are at this moment.
+    // Copies the files at this moment, as a killed process leaves them.
     let copy = try ScratchFolder()
     for (name, bytes) in try folder.files() { try copy.write(bytes, to: name) }
     let found = try SQLiteFile(path: copy.path("kept.db"))
     #expect(try lines(found) == ["one", "two"])
   }
 
-  @Test("What was deleted is in no file any more when the log is emptied")
+  @Test("Deleted rows are in no file once the log is emptied")
   func deleted() throws {
     let file = try filled("a secret line", "another line")
     try file.run("DELETE FROM line WHERE id = 1")
@@ -168,7 +168,7 @@ struct SQLiteFileTests {
     #expect(files.values.contains { contains($0, Array("another line".utf8)) })
   }
 
-  @Test("Each result code has the reason that it has for the operator, in a sentence that is fit to be shown")
+  @Test("Each result code has its reason and a printable sentence")
   func codes() {
     let table: [(number: Int32, system: Int32, reason: SQLiteError.Reason)] = [
       (13, 0, .full), (11, 0, .damaged), (267, 0, .damaged), (26, 0, .notADatabase), (5, 0, .locked), (517, 0, .locked),

@@ -5,8 +5,8 @@ import Testing
 
 @testable import Database
 
-/// The disk of these tests has nothing but what was synced, and what was not yet.
-@Suite("What SQLite hands to the disk")
+/// The simulated disk separates synced data from unsynced data.
+@Suite("Synchronisation of SQLite files")
 struct SQLiteSyncTests {
   private typealias Image = [String: [UInt8]]
 
@@ -14,7 +14,7 @@ struct SQLiteSyncTests {
 
   init() throws { stand = try SQLiteFileTests() }
 
-  /// How many rows a database has whose files were left like this.
+  /// Number of rows in a database with these files.
   private static func rows(_ image: Image) throws -> Int {
     let other = try SQLiteFileTests()
     for (name, bytes) in image { try other.folder.write(bytes, to: name) }
@@ -24,7 +24,7 @@ struct SQLiteSyncTests {
     return count
   }
 
-  /// What a loss of power may leave: all, nothing, or one file of what was not synced yet.
+  /// Files that a power loss may leave: with all unsynced data, with none, or with those of one file.
   private static func images(_ synced: Image, _ written: Image) -> [Image] {
     var images = [synced, written]
     for name in ["kept.db", "kept.db-wal"] {
@@ -35,10 +35,10 @@ struct SQLiteSyncTests {
     return images
   }
 
-  @Test("A transaction that has returned survives a loss of power, whatever was not synced, at every sync later on")
+  @Test("A returned transaction survives a power loss at every later sync")
   func committed() throws {
     var options = SQLiteFile.Options()
-    // So that the log goes into the file again and again.
+    // A small limit, so that the log is often written back to the file.
     options.logPages = 4
     let disk = SyncedFiles(stand.folder.path)
     let committed = Locked(0)
@@ -73,7 +73,7 @@ struct SQLiteSyncTests {
     #expect(try Self.rows(disk.content) == 24)
   }
 
-  @Test("A commit whose sync the disk refuses is no commit")
+  @Test("A commit whose sync fails is not committed")
   func refused() throws {
     let file = try stand.filled("before")
     var error: SQLiteError?
@@ -90,7 +90,7 @@ struct SQLiteSyncTests {
     #expect(try stand.lines(file) == ["before", "after"])
   }
 
-  @Test("The log goes into the file when it is synced, and is emptied when the file is synced")
+  @Test("The log is synced before the checkpoint and emptied after the file is synced")
   func emptying() throws {
     let file = try stand.filled("one", "two")
     let before = try stand.folder.read("kept.db")

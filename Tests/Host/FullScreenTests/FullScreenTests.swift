@@ -6,8 +6,8 @@ import Testing
 
 @testable import FullScreen
 
-/// ncurses has one screen for the process: one test after the other.
-@Suite("A terminal that is drawn on", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
+/// ncurses has one screen per process, so the tests are serialized.
+@Suite("Full-screen terminal output", .serialized, .enabled(if: access("/dev/ptmx", R_OK | W_OK) == 0))
 struct FullScreenTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,7 @@ struct FullScreenTests {
   }
 
   @Test(
-    "Text stands in its columns, on terminals that measure characters one way and the other",
+    "Text is drawn in its columns under both width rules of terminals",
     arguments: TerminalGrid.Measure.allCases)
   @LoopActor
   func columns(measure: TerminalGrid.Measure) async throws {
@@ -40,7 +40,7 @@ struct FullScreenTests {
       #expect(terminal.grid.text[row].hasPrefix(text), "\(terminal.grid.text[row])")
       #expect(terminal.grid.column(of: "|", row: row) == 20, "\(text)")
     }
-    // Drawn over: only what changes is sent.
+    // On the second drawing only changes are sent.
     screen.draw(Frame(rows: rows.reversed().map { [Frame.Run("受")] + $0 }))
     try await terminal.await { shown in
       !shown.grid.isCursorShown && texts.indices.allSatisfy { shown.grid.column(of: "|", row: $0) == 22 }
@@ -50,7 +50,7 @@ struct FullScreenTests {
     try await terminal.await { !$0.grid.isTaken }
   }
 
-  @Test("The terminal is given back as it was")
+  @Test("Closing restores the terminal")
   @LoopActor
   func restored() async throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)
@@ -70,7 +70,7 @@ struct FullScreenTests {
     #expect(terminal.isCooked && terminal.error == nil)
   }
 
-  @Test("Keys come as they are typed: characters, arrows, pages, alt, and a paste as a whole")
+  @Test("Keys are decoded as characters, arrows, pages, alt and whole pastes")
   @LoopActor
   func keys() async throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)
@@ -92,7 +92,7 @@ struct FullScreenTests {
     }
   }
 
-  @Test("Another size is told, and drawn in")
+  @Test("A new size is reported and drawn")
   @LoopActor
   func resized() async throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)
@@ -104,7 +104,7 @@ struct FullScreenTests {
     screen.draw(Frame(rows: [[Frame.Run("small")]]))
     try await terminal.await { $0.words == "small" }
     terminal.resize(columns: 40, rows: 10)
-    // To this thread: the others of this process do not block it.
+    // Sent to this thread, because other threads of the process do not block the signal.
     pthread_kill(pthread_self(), SIGWINCH)
     let event = try await events.next()
     #expect(event == .resized && (screen.columns, screen.rows) == (40, 10))
@@ -113,7 +113,7 @@ struct FullScreenTests {
     #expect(terminal.error == nil)
   }
 
-  @Test("A terminal of which nothing is known is refused")
+  @Test("A terminal of unknown type is refused")
   @LoopActor
   func unknown() throws {
     let terminal = try PseudoTerminal(columns: 20, rows: 5)

@@ -8,14 +8,14 @@ import Testing
 
 @testable import HCI
 
-@Suite("What clients write to their CCCDs is read off a raw socket, and nothing else of what they send")
+@Suite("CCCD writes read from a raw socket")
 struct ConfigurationTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let anna = BluetoothAddress(0xA)
   private static let bert = BluetoothAddress(0xB)
 
-  /// A packet of data, as the controller hands it to the kernel.
+  /// An ACL data packet, as the controller sends it to the kernel.
   private static func packet(
     link: UInt16 = 0x40, flags: UInt8 = 0x20, channel: UInt16 = 4, opcode: UInt8 = 0x12, attribute: UInt16 = 0x26,
     _ value: [UInt8]
@@ -32,7 +32,7 @@ struct ConfigurationTests {
     return writer.bytes
   }
 
-  /// Packets that are no writes of one or two bytes by a peer.
+  /// Packets other than writes of one or two bytes by a peer.
   private static let others = [
     packet([]), packet([1, 0, 0]), packet([UInt8](repeating: 1, count: 244)), packet(flags: 0x00, [1, 0]),
     packet(flags: 0x10, [1, 0]), packet(channel: 5, [1, 0]), packet(channel: 0x0400, [1, 0]),
@@ -40,7 +40,7 @@ struct ConfigurationTests {
     packet(opcode: 0x16, [1, 0]), [2], [], [1, 2, 0x20, 0], [2, 0x40, 0x20],
   ]
 
-  @Test("The kernel's packet filter admits short writes of peers and events, and drops everything else")
+  @Test("The packet filter admits short writes of peers and events only")
   func program() throws {
     var ends: [Int32] = [-1, -1]
     try #require(socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue), 0, &ends) == 0)
@@ -54,7 +54,7 @@ struct ConfigurationTests {
     #expect(far.receive(limit: 258) == .nothing)
   }
 
-  @Test("A write is read whole, and packets of any other form are none")
+  @Test("A complete write is parsed, and other packets are ignored")
   func reading() throws {
     for opcode in [0x12, 0x52] as [UInt8] {
       let write = try ConfigurationWrite(reading: Self.packet(link: 0x0EAB, opcode: opcode, attribute: 0x1234, [2, 0]))
@@ -67,7 +67,7 @@ struct ConfigurationTests {
     for count in whole.indices { #expect((try? ConfigurationWrite(reading: Array(whole.prefix(count)))) ?? nil == nil) }
   }
 
-  /// A socket on which a test says what arrives.
+  /// A socket whose incoming packets the test makes.
   @LoopActor
   private final class Listener: ConfigurationSocket {
     var arrivals: [HCISocket.Arrival] = []
@@ -112,7 +112,7 @@ struct ConfigurationTests {
     }
   }
 
-  @Test("The last value that a client wrote to each CCCD is known, until its link ends")
+  @Test("The last value a client wrote to each CCCD is known until its link ends")
   @LoopActor
   func last() async throws {
     let bench = try Bench()
@@ -122,10 +122,10 @@ struct ConfigurationTests {
     bench.listener.arrive(Self.packet([1, 0]))
     let first = bench.hci.configuration(of: 0x26, by: Self.anna, on: 3)
     #expect(first?.configuration == .notifications)
-    // The same value is a write of its own.
+    // A repeated value counts as a further write.
     bench.listener.arrive(Self.packet([1, 0]))
     #expect(bench.hci.configuration(of: 0x26, by: Self.anna, on: 3)?.number != first?.number)
-    // What waits in the kernel counts.
+    // Packets that wait in the kernel count, too.
     bench.listener.arrivals.append(.packet(Self.packet([0, 0])))
     #expect(bench.last(Self.anna) == .nothing)
     bench.listener.arrive(Self.packet(link: 0x41, attribute: 0x29, [2]))
@@ -142,7 +142,7 @@ struct ConfigurationTests {
     #expect(bench.last(Self.bert, 0x29) == nil)
   }
 
-  @Test("A client that writes every attribute, and links without end, take no more memory than their limits")
+  @Test("Stored values are limited per client and in links")
   @LoopActor
   func limits() throws {
     let bench = try Bench()
@@ -156,7 +156,7 @@ struct ConfigurationTests {
     #expect(bench.last(Self.bert) == nil)
   }
 
-  @Test("Where writes cannot be seen, values are sent all the same")
+  @Test("If writes cannot be seen, values are still sent")
   @LoopActor
   func blind() throws {
     let controller = FakeController()
@@ -168,7 +168,7 @@ struct ConfigurationTests {
     try hci.open(0)
     #expect(hci.configuration(of: 0x26, by: Self.anna, on: 0) == nil)
     #expect(hci.send(ATTNotification(handle: 0x25, value: [1]), to: Self.anna, on: 0) { _ in } == .accepted)
-    // The same after the socket broke.
+    // The check is repeated after the socket broke.
     let bench = try Bench()
     bench.listener.arrive(Self.packet([1, 0]))
     bench.listener.arrivals.append(.broken(.noController))

@@ -1,9 +1,9 @@
 import HCI
 import Testing
 
-@Suite("A kernel's number says whether it counts packets that it did not send")
+@Suite("Kernel versions and the repair of packet counts")
 struct KernelVersionTests {
-  @Test("The number is that of the release, on Debian that of the package")
+  @Test("The version is that of the release, on Debian that of the package")
   func reading() {
     let debian = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-07-13)"
     #expect(KernelVersion(release: "6.1.0-56-amd64", version: debian) == KernelVersion(6, 1, 192))
@@ -26,7 +26,7 @@ struct KernelVersionTests {
     #expect(KernelVersion(5, 15, 191) < KernelVersion(6, 1, 0) && KernelVersion(6, 1, 9) < KernelVersion(6, 1, 10))
   }
 
-  @Test("Each stable branch has its first release with the repair, and 6.17 is the first with it")
+  @Test("Each stable branch has a first repaired release, and all from 6.17 are repaired")
   func branches() {
     for (major, minor, patch) in [
       (5, 4, 298), (5, 10, 242), (5, 15, 191), (6, 1, 150), (6, 6, 104), (6, 12, 45), (6, 16, 5),
@@ -53,7 +53,7 @@ struct KernelVersionTests {
     #expect(KernelRepair.known(nil) == .unknown(nil))
   }
 
-  @Test("What it costs is a sentence that the journal does not cut, and nothing where it costs nothing")
+  @Test("A missing repair has a sentence of at most 200 characters, a present one none")
   func sentences() {
     #expect(KernelRepair.present.limit == nil)
     let missing = KernelRepair.known(KernelVersion(6, 1, 149)).limit ?? ""

@@ -6,13 +6,13 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("The management socket asks one thing at a time and hears what happens meanwhile")
+@Suite("The management socket")
 struct ManagementSocketTests {
   init() { EventLoop.shared.runInBackground() }
 
   typealias Answer = Result<UInt8, ManagementSocket.Failure>
 
-  @Test("A report that is not wanted is dropped, in either form; one that is not as long as it says is malformed")
+  @Test("Unwanted reports are dropped, and reports of wrong length are malformed")
   @LoopActor
   func unwanted() async throws {
     let kernel = FakeKernel()
@@ -46,7 +46,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("Commands are carried out in their order, each with its own answer")
+  @Test("Commands are executed in order, each with its own answer")
   @LoopActor
   func order() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -64,7 +64,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("What belongs to an answer goes before all others that wait")
+  @Test("Follow-up commands of an answer precede other waiting commands")
   @LoopActor
   func next() async throws {
     let (kernel, done) = (FakeKernel(), Mailbox<String>())
@@ -84,7 +84,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("The data of an instance on the air is exchanged alone: interval, flags and address stay")
+  @Test("New data of an instance changes neither interval, flags nor address")
   @LoopActor
   func exchange() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -104,7 +104,7 @@ struct ManagementSocketTests {
     let second = try #require(kernel.onAir()[2])
     #expect(first.data == [1] && second.data == [2] && kernel.made == [2: 1])
     #expect(first.interval == 0xA0 && second.interval == 0xA0 && second.flags == .intervals)
-    // A scan response that was not asked for, and an instance that is not there.
+    // A scan response that was not requested, and an instance that does not exist.
     put([3], [3])
     put([3], [], of: 1)
     _ = try await answers.first { _ in answers.all.count == 4 }
@@ -114,7 +114,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("A kernel lists instances up to their count, and others are unknown")
+  @Test("Listed instances are used, and others are unknown")
   @LoopActor
   func features() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -132,7 +132,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("A kernel that does not answer is given 10 seconds, and the next command goes on")
+  @Test("An unanswered command ends after 10 s, and the next is sent")
   @LoopActor
   func silence() async throws {
     let (kernel, time, answers) = (FakeKernel(), VirtualTime(), Mailbox<Answer>())
@@ -147,7 +147,7 @@ struct ManagementSocketTests {
     time.advance(by: .milliseconds(1))
     #expect(answers.all == [.failure(.timedOut)])
     _ = try await answers.first { $0 == .success(1) }
-    // What comes too late answers nothing.
+    // A late answer matches no command.
     kernel.tell(.commandComplete(opcode: RemoveAdvertising.opcode, .success, [1]))
     management.call(AddAdvertising(instance: 2, flags: [], data: [], scanResponse: []), on: 0) { answers.put($0) }
     _ = try await answers.first { $0 == .success(2) }
@@ -156,7 +156,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("At most 64 commands wait; one more fails, and so do all when it is closed")
+  @Test("At most 64 commands wait; more fail, and closing fails all")
   @LoopActor
   func bounded() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -172,7 +172,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("Events come in their order with their controller, whatever is being asked, and nonsense is counted")
+  @Test("Events arrive in order with their controller, and malformed ones are counted")
   @LoopActor
   func events() async throws {
     struct Heard: Hashable, Sendable {
@@ -204,7 +204,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("An answer that makes no sense is an error")
+  @Test("A malformed answer is an error")
   @LoopActor
   func malformedAnswer() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())
@@ -218,7 +218,7 @@ struct ManagementSocketTests {
     kernel.close()
   }
 
-  @Test("A socket that breaks fails what waits")
+  @Test("A broken socket fails waiting commands")
   @LoopActor
   func broken() async throws {
     let (kernel, answers) = (FakeKernel(), Mailbox<Answer>())

@@ -4,7 +4,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Management packets are written and read as the kernel has them")
+@Suite("Management packets")
 struct ManagementWireTests {
   static func hex(_ text: String) throws -> [UInt8] {
     try Hex.decode(text.filter { $0 != " " })
@@ -21,7 +21,7 @@ struct ManagementWireTests {
     return try Command.reply(reading: &reader)
   }
 
-  @Test("Each command is these bytes")
+  @Test("Each command is encoded to the kernel's bytes")
   func commands() throws {
     #expect(Self.bytes(ReadAdvertisingFeatures()) == "")
     #expect(Self.bytes(RemoveAdvertising(instance: 3)) == "03")
@@ -34,7 +34,7 @@ struct ManagementWireTests {
         AddExtendedAdvertisingParameters(
           instance: 3, flags: [.connectable, .intervals, .scanResponse], interval: 160))
         == "03" + "01400100" + "0000" + "0000" + "a0000000" + "a0000000" + "7f")
-    // Connectable or not, with a scan response or without: the flags alone differ.
+    // Connectable or not, with or without a scan response: only the flags differ.
     for (isConnectable, hasScanResponse, flags) in [
       (true, true, "01400100"), (true, false, "01400000"), (false, true, "00400100"), (false, false, "00400000"),
     ] {
@@ -69,7 +69,7 @@ struct ManagementWireTests {
       ManagementPacket(code: 0x003F, index: 1, parameters: [3]).bytes == [0x3F, 0, 1, 0, 1, 0, 3])
   }
 
-  @Test("Each answer is read from these bytes")
+  @Test("Each answer is decoded from the kernel's bytes")
   func replies() throws {
     #expect(try Self.reply(RemoveAdvertising.self, "03") == 3)
     #expect(
@@ -80,7 +80,7 @@ struct ManagementWireTests {
     #expect(
       try Self.reply(AddExtendedAdvertisingParameters.self, "03 f4 1f 1f")
         == .init(instance: 3, power: -12, dataLimit: 31, scanResponseLimit: 31))
-    // Parameters that have no name here, of one byte and of two, are passed over.
+    // Unknown parameters, of one byte and of two, are skipped.
     #expect(
       try Self.reply(ReadDefaultSystemConfiguration.self, "0000020000 1700021800 1800022800 1f000101 1a00022a00")
         == DefaultSystemConfiguration([.minimumInterval: 24, .maximumInterval: 40, .supervisionTimeout: 42]))
@@ -142,7 +142,7 @@ struct ManagementWireTests {
     ),
   ]
 
-  @Test("Each event and its bytes are the same in both directions", arguments: 0..<14)
+  @Test("Each event is decoded and encoded", arguments: 0..<14)
   func bothDirections(_ row: Int) throws {
     let (event, text) = Self.events[row]
     let packet = try ManagementPacket(reading: Self.hex(text))
@@ -152,24 +152,24 @@ struct ManagementWireTests {
     #expect(event.packet(of: 0).bytes == bytes)
   }
 
-  @Test("An event that nobody here knows is passed on by its number")
+  @Test("An unknown event keeps its number")
   func unknown() throws {
     #expect(try ManagementEvent(reading: ManagementPacket(code: 0x99, index: 0, parameters: [1])) == .other(code: 0x99))
   }
 
   @Test(
-    "What is cut, too long, or has too much is refused",
+    "A truncated or too long packet is refused",
     arguments: [
       "", "0100 0000", "0100 0000 0500 3d00", "0100 0000 0200 3d00", "0200 0000 0200 3d00", "0200 0000 0400 3d00 0000",
       "0600 0000 0300 010000", "1300 0000 0100 06", "2400 0000 0200 0202",
-      // A report that says more than it has, and one of a kind of address that there is not.
+      // A report whose length exceeds its data, and one with an unknown address type.
       "2f00 0000 1000 0200 0100 0000 0000 02 7f 00000000 0100", "2c00 0000 0100 03", "2c00 0000 0300 030000",
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 0100", "1200 0000 0e00 0100 0000 0000 03 7f 00000000 0000",
-      // The same of a link that came up; one that ended without a reason, and with two.
+      // Such reports of a new link; a link that ended without a reason, and with two.
       "0b00 0000 0d00 0100 0101 aa00 01 00000000 0100", "0b00 0000 0d00 0100 0101 aa00 03 00000000 0000",
       "0b00 0000 0d00 0100 0101 aa00 01 00000000 7306", "0c00 0000 0700 0100 0101 aa00 02",
       "0c00 0000 0900 0100 0101 aa00 02 0303", "0c00 0000 0800 0100 0101 aa00 03 03",
-      // A report longer than extended advertising can carry, and a packet longer than any.
+      // A report longer than extended advertising permits, and a packet longer than the maximum.
       "1200 0000 0e00 0100 0000 0000 02 7f 00000000 7306", "1200 0000 ffff 00",
     ])
   func hostile(_ text: String) throws {
@@ -178,7 +178,7 @@ struct ManagementWireTests {
     #expect(error != nil)
   }
 
-  @Test("A link that came up tells whether it was made here by bit 3 alone")
+  @Test("Bit 3 alone of a link's flags means that it was made here")
   func direction() {
     for (flags, isInitiatedHere) in [(0, false), (8, true), (0xF7, false), (0xFF, true)] as [(UInt32, Bool)] {
       let link = DeviceConnected(address: BluetoothAddress(1), kind: .publicAddress, flags: flags, data: [])
@@ -186,7 +186,7 @@ struct ManagementWireTests {
     }
   }
 
-  @Test("A list of instances has at most 240")
+  @Test("A list of more than 240 instances is refused")
   func longLists() throws {
     func instances(_ count: Int) throws -> [UInt8] {
       var reader = ByteReader([0, 0, 0, 0, 31, 31, 240, UInt8(count)] + [UInt8](repeating: 1, count: count))
@@ -196,7 +196,7 @@ struct ManagementWireTests {
     #expect(caught(WireError.self) { try instances(241) } == .tooLong(field: "instances", limit: 240))
   }
 
-  @Test("An instance that is not in the list is free only below the list's length")
+  @Test("An unlisted instance is free only below the list's length")
   func instanceStates() {
     func states(_ instances: [UInt8]) -> [AdvertisingFeatures.InstanceState] {
       let features = AdvertisingFeatures(
@@ -210,13 +210,13 @@ struct ManagementWireTests {
     #expect(states([2, 3]) == [.free, .used, .used])
   }
 
-  @Test("An answer that is cut or has too much is refused")
+  @Test("A truncated or too long answer is refused")
   func hostileReplies() {
     for text in ["ff7f0100 1f 1f 03 02 01", "ff7f0100 1f 1f 03 00 01", ""] {
       #expect(caught(WireError.self) { try Self.reply(ReadAdvertisingFeatures.self, text) } != nil)
     }
     #expect(caught(WireError.self) { try Self.reply(RemoveAdvertising.self, "0303") } != nil)
-    // A parameter that is cut, one of one byte and of three where there are two, and one that comes twice.
+    // A truncated parameter, one of one byte and of three where there are two, and one that occurs twice.
     for text in ["17", "1700", "170002", "17000218", "17000118", "170003180000", "1700021800 1700021800", "ffff01"] {
       #expect(caught(WireError.self) { try Self.reply(ReadDefaultSystemConfiguration.self, text) } != nil, "\(text)")
     }

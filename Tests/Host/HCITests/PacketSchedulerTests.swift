@@ -4,13 +4,13 @@ import Testing
 
 @testable import HCI
 
-@Suite("Raw HCI decides which packet goes when, on which link, and what becomes of each value")
+@Suite("Scheduling of raw HCI packets")
 struct PacketSchedulerTests {
   static let anna = BluetoothAddress(0xA)
   static let bert = BluetoothAddress(0xB)
   static let patience = PacketScheduler.patience
 
-  /// A scheduler with a kernel that answers at once, and what came of it.
+  /// A scheduler with a kernel that answers at once, and a record of the results.
   struct Bench {
     var packets = PacketScheduler()
     var now = Instant.zero
@@ -22,7 +22,7 @@ struct PacketSchedulerTests {
     var rooms: [BluetoothAddress] = []
     var isListening = false
     var wake: Instant?
-    /// What the next sends fail with, one after the other.
+    /// The errors of the next sends, in order.
     var failures: [HCIError] = []
     private var lastID: UInt64 = 0
 
@@ -57,7 +57,7 @@ struct PacketSchedulerTests {
       }
     }
 
-    /// Offers a value of so many bytes; the first byte says which one it is.
+    /// Offers a value of this number of bytes, whose first byte is its number.
     @discardableResult
     mutating func offer(_ address: BluetoothAddress, _ size: Int = 1) -> UInt64 {
       lastID += 1
@@ -75,7 +75,7 @@ struct PacketSchedulerTests {
       while let wake, wake <= end {
         now = wake
         handle(.woken)
-        // A wake for a time that has come would be followed by another, without end.
+        // A wake-up at a past time would repeat for ever.
         guard self.wake.map({ $0 > now }) ?? true else {
           Issue.record("at \(now) it is to be woken for what has passed")
           break
@@ -84,11 +84,11 @@ struct PacketSchedulerTests {
       now = end
     }
 
-    /// The links of the packets that were sent, in their order.
+    /// The handles of the sent packets, in order.
     var handles: [UInt8] { sent.map { $0[1] } }
   }
 
-  @Test("A value goes at once; its packet counts until it is reported, and then nothing is listened to")
+  @Test("A value is sent at once, and its packet counts until it is reported")
   func one() {
     var bench = Bench(2)
     let id = bench.offer(Self.anna)
@@ -98,7 +98,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
-  @Test("Ten values one by one fill two buffers and no third, though nothing waits in between")
+  @Test("Ten values fill two buffers and never a third")
   func countSurvivesAnEmptyQueue() {
     var bench = Bench(2)
     for _ in 0..<10 { bench.offer(Self.anna) }
@@ -110,15 +110,15 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes.values.allSatisfy { $0 == .sent } && bench.outcomes.count == 10)
   }
 
-  @Test("A packet that waited is looked up anew, and is thrown away when its peer has another link by then")
+  @Test("A waiting packet is looked up again and dropped if its peer has a new link")
   func lookedUpAgain() {
     var bench = Bench(1)
     let ids = [bench.offer(Self.anna), bench.offer(Self.anna), bench.offer(Self.anna, 60)]
-    // Each value was looked up when it came, for the link that it is meant for.
+    // Each value was looked up on its arrival, for the link of its recipient.
     #expect(bench.lookUps == 2)
     bench.complete(0x40)
     #expect(bench.lookUps == 3 && bench.handles == [0x40, 0x40])
-    // Nothing was heard of an end; the peer is there on a handle of its own, and the old one is another peer's.
+    // No disconnection was reported; the peer has a new handle, and the old handle belongs to another peer.
     bench.links = [HCILink(handle: 0x42, address: Self.anna), HCILink(handle: 0x40, address: Self.bert)]
     bench.complete(0x40)
     #expect(bench.sent.count == 2 && bench.outcomes[ids[2]] == .linkGone)
@@ -126,7 +126,7 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x40, 0x40, 0x42])
   }
 
-  @Test("What waits for a link goes with it, amid a value too, and frees what the controller had of it")
+  @Test("When a link ends its waiting packets end and its buffers are free")
   func ended() {
     var bench = Bench(1)
     let first = bench.offer(Self.anna, 60)
@@ -134,7 +134,7 @@ struct PacketSchedulerTests {
     let other = bench.offer(Self.bert)
     bench.complete(0x40)
     #expect(bench.handles == [0x40, 0x40])
-    // The handle is given to another peer at once.
+    // The handle is reassigned to another peer at once.
     bench.links[0].address = BluetoothAddress(0xC)
     bench.handle(.disconnected(handle: 0x40))
     #expect(bench.outcomes == [first: .linkGone, second: .linkGone, other: .sent])
@@ -144,20 +144,20 @@ struct PacketSchedulerTests {
   }
 
   @Test(
-    "A value that waits for a buffer is meant for the link that there was when it came, though none of its packets went"
+    "A value waiting for a buffer belongs to the link at its arrival"
   )
   func endedBefore() {
     var bench = Bench(1)
     bench.offer(Self.bert)
     let id = bench.offer(Self.anna)
-    // The same peer comes again, on the same handle or another one.
+    // The peer reconnects, with the former handle or another one.
     bench.handle(.disconnected(handle: 0x40))
     #expect(bench.outcomes[id] == .linkGone)
     bench.complete(0x41)
     #expect(bench.handles == [0x41])
   }
 
-  @Test("The end of a link that the program has heard of counts as well")
+  @Test("A link's end known to the program ends its packets too")
   func forgotten() {
     var bench = Bench(1)
     bench.offer(Self.bert)
@@ -166,7 +166,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[id] == .linkGone)
     bench.complete(0x41)
     #expect(bench.handles == [0x41])
-    // What the controller had of it counts no more.
+    // Its packets in the controller no longer count.
     bench.offer(Self.anna)
     bench.offer(Self.anna)
     bench.handle(.forgotten(Self.anna))
@@ -174,7 +174,7 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x41, 0x40, 0x41])
   }
 
-  @Test("A link that ends while the kernel makes its list is asked for again")
+  @Test("A link that ends during a look-up is looked up again")
   func endedMeanwhile() {
     var packets = PacketScheduler()
     let value = ATTNotification(handle: 1, value: [1])
@@ -184,7 +184,7 @@ struct PacketSchedulerTests {
     #expect(packets.handle(.found([]), at: .zero) == [.decided(1, .linkGone), .listen(false)])
   }
 
-  @Test("A peer without a connected LE link gets nothing, nor does one of two with the same address")
+  @Test("A peer without a connected LE link, or with two, gets no value")
   func noLink() {
     let links: [[HCILink]] = [
       [], [HCILink(handle: 1, address: Self.bert)], [HCILink(handle: 1, address: Self.anna, isLE: false)],
@@ -199,7 +199,7 @@ struct PacketSchedulerTests {
     }
   }
 
-  @Test("A report frees no more than is on its way on that link, whoever sent the other packets")
+  @Test("A report frees at most the packets in flight on its link")
   func foreignReports() {
     var bench = Bench(2)
     bench.offer(Self.anna)
@@ -211,12 +211,12 @@ struct PacketSchedulerTests {
     #expect(bench.sent.count == 3 && bench.packets.inFlight == 2)
     bench.handle(.completed([.init(handle: 0x41, count: 0)]))
     #expect(bench.sent.count == 3)
-    // One report tells of several packets.
+    // One report completes several packets.
     bench.complete(0x41, 2)
     #expect(bench.sent.count == 5 && bench.packets.inFlight == 2)
   }
 
-  @Test("A link without reports is waited for 200 ms since its last sign, others by their own")
+  @Test("A link without reports is freed 200 ms after its last event")
   func patience() {
     var bench = Bench(2)
     for _ in 0..<2 { bench.offer(Self.anna) }
@@ -234,7 +234,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
-  @Test("The 200 ms of a link begin anew with each packet that it is given")
+  @Test("Each packet restarts the 200 ms of its link")
   func patienceSinceLastPacket() {
     var bench = Bench(2)
     bench.offer(Self.anna)
@@ -246,7 +246,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0)
   }
 
-  @Test("Two links share the buffers, and a silent one does not keep the other from its half")
+  @Test("Two links share the buffers, and a silent one keeps at most half")
   func shared() {
     var bench = Bench(2)
     for _ in 0..<4 { bench.offer(Self.anna) }
@@ -258,18 +258,18 @@ struct PacketSchedulerTests {
     #expect(bench.handles == [0x40, 0x40, 0x41, 0x41, 0x41, 0x41])
   }
 
-  @Test("The packets of a value stay together, and a value that fits is sent when all of it has room")
+  @Test("Packets of a value stay together and wait until all of them fit")
   func whole() {
     var bench = Bench(3)
     bench.offer(Self.anna)
     bench.offer(Self.bert)
-    // Two packets, and room for one; a value of one packet does not pass it.
+    // Two packets, and buffer space for one; a value of one packet does not overtake it.
     bench.offer(Self.anna, 40)
     bench.offer(Self.anna)
     #expect(bench.sent.count == 2)
     bench.complete(0x41)
     #expect(bench.handles == [0x40, 0x41, 0x40, 0x40])
-    // Longer than all buffers: as it comes.
+    // A value longer than all buffers is sent in parts as space permits.
     bench.handle(.disconnected(handle: 0x40))
     bench.offer(Self.bert, 200)
     #expect(bench.handles.suffix(3) == [0x41, 0x41, 0x41] && bench.packets.inFlight == 3)
@@ -282,7 +282,7 @@ struct PacketSchedulerTests {
   }
 
   @Test(
-    "A kernel without room is asked again every 50 ms, twenty times; then the value has failed, and the next has its turn"
+    "A busy kernel is asked every 50 ms, 20 times, and then the value fails"
   )
   func busy() {
     var bench = Bench(1)
@@ -302,7 +302,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[second] == .failed(.busy("y")) && bench.outcomes[third] == .sent)
   }
 
-  @Test("A refusal ends the value it met, a lost controller ends all")
+  @Test("A refusal fails its value, and a lost controller fails all")
   func failures() {
     var bench = Bench(1)
     bench.failures = [.denied("no")]
@@ -320,7 +320,7 @@ struct PacketSchedulerTests {
     #expect(bench.outcomes[last] == .failed(.noController) && bench.packets.inFlight == 0)
   }
 
-  @Test("What a lost controller had counts no more, and nothing is waited for")
+  @Test("After the controller is lost no packets are in flight")
   func lostWithPackets() {
     var bench = Bench(2)
     bench.offer(Self.anna)
@@ -330,7 +330,7 @@ struct PacketSchedulerTests {
     #expect(bench.packets.inFlight == 0 && !bench.isListening && bench.wake == nil)
   }
 
-  @Test("A value that fails amid its packets leaves no packet behind: the next one begins with its own")
+  @Test("A value that fails between its packets leaves none behind")
   func failsAmid() {
     var bench = Bench(1)
     let ids = [bench.offer(Self.anna, 60), bench.offer(Self.anna)]
@@ -340,7 +340,7 @@ struct PacketSchedulerTests {
     #expect(bench.sent.map { $0[2] } == [0, 0] && bench.sent.last?.last == 2)
   }
 
-  @Test("A look-up that fails for good fails what waits, one that may pass is made again")
+  @Test("A lasting look-up error fails waiting values, a passing one is repeated")
   func lookUpFails() {
     var packets = PacketScheduler()
     let value = ATTNotification(handle: 1, value: [1])
@@ -352,7 +352,7 @@ struct PacketSchedulerTests {
       packets.handle(.notFound(.denied("x")), at: later) == [.decided(1, .failed(.denied("x"))), .listen(false)])
   }
 
-  @Test("At most 16 values wait for a peer and 64 for all; one that is refused hears of room once")
+  @Test("At most 16 values wait per peer and 64 in all; capacity is reported once")
   func limits() {
     var bench = Bench(1)
     for _ in 0..<17 { bench.offer(Self.anna) }
@@ -377,7 +377,7 @@ struct PacketSchedulerTests {
   }
 
   @Test(
-    "Until a controller has said what it takes it gets one packet of 27 bytes at a time, and none gets less than that")
+    "Until its buffers are known a controller gets one packet of 27 bytes at a time")
   func leastBuffers() {
     var bench = Bench(0, length: 3)
     bench.offer(Self.anna, 60)

@@ -4,18 +4,18 @@ import Testing
 
 @testable import HCI
 
-@Suite("Whatever links, controllers and kernels do, values stay on their links and each has one outcome")
+@Suite("Random events in the packet scheduler")
 struct RandomPacketTests {
-  /// What a run is made of.
+  /// Conditions of a run.
   struct Conditions: Sendable {
     var buffers: Int
-    /// Whether the kernel has packets of its own on the same links, which are reported likewise.
+    /// Whether the kernel sends packets of its own on the links, which are reported in the same events.
     var hasForeignReports = false
-    /// Of ten packets so many are never reported.
+    /// Tenths of the packets that are never reported.
     var unreported = 0
-    /// Of ten sends so many meet a kernel without room.
+    /// Tenths of the sends for which the kernel has no buffer space.
     var busy = 0
-    /// Whether the raw socket misses the end of a link now and then.
+    /// Whether the raw socket sometimes misses a disconnection.
     var missesEnds = false
   }
 
@@ -27,7 +27,7 @@ struct RandomPacketTests {
   ]
 
   @Test(
-    "Whatever 300 random events do to the links and the controller's buffers, its bookkeeping stays right, 100 times",
+    "After 300 random events, 100 times, each value has one outcome on its own link",
     arguments: conditions.indices)
   func runs(_ number: Int) {
     for seed in 0..<100 as Range<UInt64> {
@@ -41,7 +41,7 @@ struct RandomPacketTests {
     }
   }
 
-  /// Steele, Lea and Flood's generator (2014): the same numbers for the same seed.
+  /// Steele, Lea and Flood's generator (2014): deterministic numbers from a seed.
   struct SeededNumbers: RandomNumberGenerator {
     private var state: UInt64
 
@@ -56,16 +56,16 @@ struct RandomPacketTests {
     }
   }
 
-  /// Some peers, whose links come and go on few handles, a controller, and a kernel.
+  /// Peers whose links open and close on few handles, a controller, and a kernel.
   struct World {
     private struct Link {
       var handle: UInt16
       var generation: Int
-      /// Of a frame that came in part: its value, and how many bytes are still to come.
+      /// A partly received frame: its value, and the number of missing bytes.
       var open: (value: UInt64, missing: Int)?
     }
 
-    /// A value without an outcome, and the link that there was when it was offered.
+    /// A value without an outcome, and the link at the time of its offer.
     private struct Value {
       var address: BluetoothAddress
       var generation: Int?
@@ -79,9 +79,10 @@ struct RandomPacketTests {
     private var now = Instant.zero
     private var links: [BluetoothAddress: Link] = [:]
     private var generation = 0
-    /// The handles of a peer on which an end was missed: the peer does not come back on those, which would look like no end.
+    /// Handles of a peer on which a disconnection was missed. The peer does not reuse them, because a reuse would be
+    /// invisible.
     private var missed: [BluetoothAddress: Set<UInt16>] = [:]
-    /// Packets in the controller, by handle; those that are never reported are not among them.
+    /// Packets in the controller, by handle, without those that are never reported.
     private var held: [UInt16] = []
     private var isListening = false
     private var wake: Instant?
@@ -104,19 +105,19 @@ struct RandomPacketTests {
       case 5...7: report()
       case 8: if links[address] == nil { connect(address) } else { disconnect(address) }
       case 9 where links[address] != nil && below(3) == 0:
-        // The same peer or another one has the handle at once.
+        // The peer itself or another one gets the handle at once.
         disconnect(address)
         connect(BluetoothAddress(UInt64(1 + below(4))))
       case 10: pass(.milliseconds(below(120)))
       case 11 where below(4) == 0:
-        // The program hears of an end, before the raw socket or after it.
+        // The program gets the disconnection before or after the raw socket.
         if below(2) == 0 { disconnect(address) }
         if links[address] == nil { handle(.forgotten(address)) }
       default: if conditions.hasForeignReports { foreign() }
       }
     }
 
-    /// Lets all that waits come to its end.
+    /// Lets all waiting packets end.
     mutating func finish() {
       for _ in 0..<500 { pass(.milliseconds(100)) }
       if let id = values.keys.min() { faults.append("value \(id) has no outcome") }
@@ -162,7 +163,7 @@ struct RandomPacketTests {
       if isListening { handle(.disconnected(handle: link.handle)) }
     }
 
-    /// Lets time pass, in which the controller reports what it is ever going to report.
+    /// Advances time, and lets the controller report everything that it will report.
     private mutating func pass(_ duration: Duration) {
       while !held.isEmpty { report() }
       let end = now.advanced(by: duration)
@@ -229,7 +230,7 @@ struct RandomPacketTests {
     private mutating func begin(_ id: UInt64, on link: Link, of address: BluetoothAddress) {
       guard let value = values[id] else { return faults.append("a value that has its outcome") }
       if value.address != address { faults.append("a value for another peer") }
-      // A kernel that gives no list when the value is offered leaves open for which of a peer's links it is.
+      // Without a list from the kernel at the time of the offer, the recipient may be any of the peer's links.
       if conditions.busy == 0, value.generation != link.generation { faults.append("a value for an earlier link") }
       if let last = lastSent[address], last >= id { faults.append("a value that overtook another") }
       lastSent[address] = id

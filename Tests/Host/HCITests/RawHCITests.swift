@@ -8,21 +8,21 @@ import Testing
 
 @testable import HCI
 
-@Suite("A value for one client goes through the kernel's raw socket, packet by packet as the controller takes them")
+@Suite("Values through the raw HCI socket")
 struct RawHCITests {
   init() { EventLoop.shared.runInBackground() }
 
   static let anna = BluetoothAddress(0xA)
   static let bert = BluetoothAddress(0xB)
 
-  /// Raw HCI on a strict controller, and what it said.
+  /// Raw HCI on a strict controller, and its events.
   @LoopActor
   final class Bench {
     let controller = FakeController()
     let time = VirtualTime()
     let outcomes = Mailbox<RawOutcome>()
     let hci: KernelHCI
-    /// The controllers for which a socket was made.
+    /// The controllers for which a socket was opened.
     let opened = Mailbox<UInt16>()
 
     init(buffers: LEBuffers = LEBuffers(length: 27, count: 2)) {
@@ -37,7 +37,7 @@ struct RawHCITests {
         }, privilege: controller.privilege)
     }
 
-    /// Waits until the controller has said what it takes.
+    /// Waits until the controller has reported its buffers.
     func open() async throws {
       try hci.open(0)
       try await until { self.hci.buffers(of: 0) == self.controller.buffers }
@@ -48,7 +48,7 @@ struct RawHCITests {
       hci.send(ATTNotification(handle: 0x3F, value: value), to: address, on: 0) { [outcomes] in outcomes.put($0) }
     }
 
-    /// Waits, turn by turn of the loop.
+    /// Waits for a condition, checked in each loop iteration.
     func until(_ condition: () -> Bool) async throws {
       let deadline = EventLoop.shared.now.advanced(by: .seconds(60))
       while !condition() {
@@ -57,13 +57,13 @@ struct RawHCITests {
       }
     }
 
-    /// Lets pass what is on the loop already.
+    /// Waits until the loop has run its pending calls.
     func turn() async {
       await withCheckedContinuation { continuation in EventLoop.shared.soon { continuation.resume() } }
     }
   }
 
-  @Test("A controller is asked once for its buffers; until it has answered, the least is assumed")
+  @Test("A controller's buffers are read once, and the least is assumed until then")
   @LoopActor
   func asking() async throws {
     let bench = Bench(buffers: LEBuffers(length: 251, count: 8))
@@ -72,11 +72,11 @@ struct RawHCITests {
     #expect(bench.opened.all == [1])
     #expect(bench.hci.buffers(of: 1) == .least && bench.hci.buffers(of: 0) == .least)
     #expect(bench.controller.filter == HCIFilter(events: [0x0E], opcode: 0x2002))
-    // An answer to another program's command is none.
+    // An answer to another program's command is ignored.
     bench.controller.say([0x0E, 7, 1, 0x05, 0x10, 0, 0x1B, 0, 9])
     try await bench.until { bench.hci.buffers(of: 1) != .least }
     #expect(bench.hci.buffers(of: 1) == LEBuffers(length: 251, count: 8))
-    // Nothing more is listened to.
+    // The socket's filter accepts nothing any more.
     #expect(bench.controller.filter == .nothing)
     bench.controller.say([0x0E, 7, 1, 0x02, 0x20, 0, 0x1B, 0, 1])
     await bench.turn()
@@ -84,7 +84,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("A controller that never says what it takes gets one small packet at a time")
+  @Test("A controller that never reports its buffers gets one small packet at a time")
   @LoopActor
   func silent() async throws {
     let bench = Bench()
@@ -95,7 +95,7 @@ struct RawHCITests {
     #expect(bench.controller.filter == HCIFilter(events: [0x0E, 0x13, 0x05], opcode: 0x2002))
     bench.time.advance(by: .milliseconds(199))
     #expect(bench.controller.sent.all.count == 1)
-    // What it does not report counts as done after a while; only the stand-in still has it.
+    // A packet without a report counts as done after a timeout; only the stand-in still holds it.
     bench.controller.complete(0x41, areOurs: false)
     bench.controller.complete(0x40)
     try await bench.until { bench.controller.sent.all.count == 2 }
@@ -108,7 +108,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("Ten values in a row never put a third packet into two buffers, and each arrives whole")
+  @Test("Ten values never put a third packet into two buffers, and arrive complete")
   @LoopActor
   func twoBuffers() async throws {
     let bench = Bench()
@@ -127,12 +127,12 @@ struct RawHCITests {
       let meant = values.indices.filter { ($0 % 3 == 0) == (peer == Self.bert) }.map { [0x1B, 0x3F, 0] + values[$0] }
       #expect(got == meant)
     }
-    // Nothing is on its way: nothing is listened to.
+    // With no packet under way the filter accepts nothing.
     await bench.turn()
     #expect(bench.controller.filter == .nothing)
   }
 
-  @Test("A value in three packets ends with its link, though another peer has the handle at once")
+  @Test("A value in three packets ends with its link although the handle is reused")
   @LoopActor
   func endedAmid() async throws {
     let bench = Bench()
@@ -149,7 +149,7 @@ struct RawHCITests {
     #expect(bench.controller.violations.isEmpty)
   }
 
-  @Test("A link that ends while the kernel is asked for it gets nothing, and neither does its successor")
+  @Test("A link that ends during the look-up gets nothing, nor does its successor")
   @LoopActor
   func endedMeanwhile() async throws {
     let bench = Bench()
@@ -163,7 +163,7 @@ struct RawHCITests {
     #expect(bench.controller.sent.all.isEmpty && bench.controller.violations.isEmpty)
   }
 
-  @Test("A caller that knows of a link's end drops what waits for it")
+  @Test("`forget` drops what waits for a link")
   @LoopActor
   func forgotten() async throws {
     let bench = Bench()
@@ -175,7 +175,7 @@ struct RawHCITests {
     #expect(bench.outcomes.all == [.sent, .sent, .linkGone])
   }
 
-  @Test("Who finds no room is called when there is some")
+  @Test("A refused value's peer is reported when there is capacity")
   @LoopActor
   func room() async throws {
     let (bench, rooms) = (Bench(), Mailbox<BluetoothAddress>())
@@ -188,7 +188,7 @@ struct RawHCITests {
     bench.controller.complete(0x40)
     #expect(try await rooms.next() == Self.anna)
     #expect(bench.send(Self.anna, [20]) == .accepted)
-    // The value that found no room has no outcome.
+    // The value without buffer space has no outcome.
     bench.controller.completesAlone = true
     bench.controller.complete(0x40, 2)
     try await bench.until { bench.outcomes.all.count == 19 && bench.controller.held.isEmpty }
@@ -197,7 +197,7 @@ struct RawHCITests {
     watch.cancel()
   }
 
-  @Test("CAP_NET_RAW is in effect for each packet and each filter, and for nothing else")
+  @Test("CAP_NET_RAW is effective only while a packet is sent or a filter set")
   @LoopActor
   func privilege() async throws {
     let bench = Bench()
@@ -209,7 +209,7 @@ struct RawHCITests {
     bench.controller.complete(0x40)
     try await bench.until { bench.outcomes.all.count == 3 }
     #expect(bench.outcomes.all.allSatisfy { $0 == .sent })
-    // The same with none: what is sent is refused.
+    // Without the capability, the value is refused.
     let outcomes = Mailbox<RawOutcome>()
     let weak = KernelHCI(
       scheduler: bench.time, makeSocket: { _ in FakeController() },
@@ -220,11 +220,11 @@ struct RawHCITests {
   }
 
   @Test(
-    "In a program the privilege is the thread's CAP_NET_RAW, put away again",
+    "In a program CAP_NET_RAW is raised for the thread and dropped again",
     .enabled(if: Capabilities.permitted.contains(.netRaw)))
   @LoopActor
   func capability() throws {
-    // The loop's thread has it put aside from now on, as the service has.
+    // From now on the loop's thread keeps the capability aside, as the service does.
     _ = Capabilities.give(up: [], keepingAside: .netRaw)
     #expect(!Capabilities.effective.contains(.netRaw))
     let probe = CapabilityProbe()
@@ -234,7 +234,7 @@ struct RawHCITests {
     #expect(!Capabilities.effective.contains(.netRaw))
   }
 
-  /// A socket that notes whether CAP_NET_RAW is in effect.
+  /// A socket that records whether CAP_NET_RAW is in effect.
   @LoopActor
   private final class CapabilityProbe: RawSocket {
     var seen: [Bool] = []
@@ -247,7 +247,7 @@ struct RawHCITests {
     func sharedBuffers(of index: UInt16) -> LEBuffers? { nil }
   }
 
-  @Test("A controller that is taken out fails what waits; one that comes in its place is opened anew")
+  @Test("A removed controller fails waiting values, and its successor is opened anew")
   @LoopActor
   func takenOut() async throws {
     let bench = Bench()
@@ -261,7 +261,7 @@ struct RawHCITests {
     #expect(bench.opened.all == [0, 0])
     bench.send(Self.anna, [2])
     #expect(try await bench.outcomes.first { _ in bench.outcomes.all.count == 5 } == .sent)
-    // The same where a send finds it out.
+    // The controller's absence is detected by a send.
     bench.controller.failure = .noController
     bench.send(Self.anna, [3])
     #expect(try await bench.outcomes.first { _ in bench.outcomes.all.count == 6 } == .failed(.noController))
@@ -270,7 +270,7 @@ struct RawHCITests {
     #expect(bench.opened.all == [0, 0, 0])
   }
 
-  @Test("What waits when all is closed has failed, and nothing is called twice")
+  @Test("Closing fails waiting values, and each callback runs once")
   @LoopActor
   func closed() async throws {
     let bench = Bench()
@@ -282,7 +282,7 @@ struct RawHCITests {
     #expect(bench.outcomes.all == [.sent, .sent, .failed(.noController)])
   }
 
-  @Test("Nonsense of a controller is passed over")
+  @Test("Malformed events of a controller are ignored")
   @LoopActor
   func nonsense() async throws {
     let bench = Bench()
@@ -300,7 +300,7 @@ struct RawHCITests {
     #expect(bench.outcomes.all.allSatisfy { $0 == .sent })
   }
 
-  @Test("A kernel that opens nothing says why, and which of its answers last")
+  @Test("A kernel error gives its reason and whether it is passing")
   @LoopActor
   func refused() async throws {
     let hci = KernelHCI(makeSocket: { (_) throws(HCIError) in throw HCIError(EPERM, in: "bind") })

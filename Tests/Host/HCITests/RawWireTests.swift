@@ -7,11 +7,11 @@ import Testing
 
 @testable import HCI
 
-@Suite("What goes over a raw socket is written and read as controllers and kernels have it")
+@Suite("Bytes of raw HCI sockets")
 struct RawWireTests {
   private static func hex(_ text: String) throws -> [UInt8] { try ManagementWireTests.hex(text) }
 
-  @Test("A short value is one packet, and a long one is cut as the controller takes it")
+  @Test("A short value is one packet, a long one is cut to the controller's length")
   func packets() {
     let short: [UInt8] = [0x02, 0x40, 0x00, 0x0A, 0x00, 0x06, 0x00, 0x04, 0x00, 0x1B, 0x3F, 0x00, 1, 0, 0]
     #expect(ATTNotification(handle: 0x003F, value: [1, 0, 0]).packets(on: 0x0040, buffers: .least) == [short])
@@ -21,7 +21,7 @@ struct RawWireTests {
       let packets = notification.packets(on: 0xF001, buffers: LEBuffers(length: length, count: 64))
       #expect(packets.count == (516 + length - 1) / length)
       #expect(notification.packetCount(LEBuffers(length: length, count: 64)) == packets.count)
-      // Bits above the handle are the packet's own.
+      // The bits above the handle are the packet's flags.
       #expect(packets.first?[2] == 0x00)
       #expect(packets.dropFirst().allSatisfy { $0[2] == 0x10 })
       for packet in packets {
@@ -35,7 +35,7 @@ struct RawWireTests {
     }
   }
 
-  @Test("A value is no longer than the link and an attribute allow")
+  @Test("A value is limited by MTU and attribute length")
   func limits() {
     #expect(ATTNotification.limit(mtu: ATT.firstMTU) == 20)
     #expect(ATTNotification.limit(mtu: 514) == 511 && ATTNotification.limit(mtu: 515) == 512)
@@ -44,7 +44,7 @@ struct RawWireTests {
     #expect(ATTNotification.limit(mtu: 0) == 0)
   }
 
-  @Test("The kernel's list of links is read, and which of them are clients")
+  @Test("The kernel's list of links is decoded with its clients")
   func links() throws {
     let header = "0000 0500"
     let client = "4000 0100 0002 aa00 80 00 0100 00000000"
@@ -61,14 +61,14 @@ struct RawWireTests {
     for text in ["", "0000 0100", "0000 ffff"] {
       #expect(caught(WireError.self) { try HCILink.list(reading: Self.hex(text)) } != nil)
     }
-    // As many as asked for, and one more.
+    // The requested number of links, and one more.
     let many = [UInt8](repeating: 0, count: 65 * 16)
     #expect(try HCILink.list(reading: [0, 0, 64, 0] + many).count == 64)
     #expect(
       caught(WireError.self) { try HCILink.list(reading: [0, 0, 65, 0] + many) } == .tooLong(field: "links", limit: 64))
   }
 
-  @Test("What a controller says of its buffers is believed within reason")
+  @Test("A controller's buffer sizes are accepted within limits")
   func buffers() throws {
     func answer(_ text: String) throws -> ControllerEvent? {
       try ControllerEvent(reading: Self.hex("040e07 01 0220 " + text))
@@ -87,7 +87,7 @@ struct RawWireTests {
     #expect(caught(WireError.self) { try LEBuffers.shared(reading: [1, 2]) } != nil)
   }
 
-  @Test("Completed packets and ended links are read; other events, other answers and failures are none of them")
+  @Test("Completed packets and ended links are decoded, and other events ignored")
   func events() throws {
     let two = try ControllerEvent(reading: Self.hex("041309 02 4000 0200 4130 0300"))
     #expect(two == .completed([.init(handle: 0x40, count: 2), .init(handle: 0x41, count: 3)]))
@@ -105,7 +105,7 @@ struct RawWireTests {
     }
   }
 
-  @Test("A filter is the kernel's structure: type, events, opcode")
+  @Test("A filter has the kernel's layout: type, events, opcode")
   func filter() throws {
     #expect(try HCIFilter(events: [0x0E], opcode: 0x2002).bytes == Self.hex("10000000 00400000 00000000 0220 0000"))
     #expect(try HCIFilter(events: [0x05, 0x13]).bytes == Self.hex("10000000 20000800 00000000 0000 0000"))
@@ -113,7 +113,7 @@ struct RawWireTests {
     #expect(HCIFilter.nothing.bytes == [UInt8](repeating: 0, count: 16))
   }
 
-  @Test("A packet that is longer than the limit is not taken for a whole one")
+  @Test("A packet longer than the limit is reported as too long")
   func truncated() throws {
     var ends: [Int32] = [-1, -1]
     socketpair(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
@@ -124,11 +124,11 @@ struct RawWireTests {
     #expect(near.receive(limit: 8) == .tooLong)
     #expect(near.receive(limit: 8) == .packet([UInt8](0..<8)))
     #expect(near.receive(limit: 8) == .nothing)
-    // What is no socket of the kernel's Bluetooth takes no filter and has no list of links.
+    // A socket outside the kernel's Bluetooth has no filter and no list of links.
     #expect(caught(HCIError.self) { try near.listen(to: .nothing) } != nil)
   }
 
-  @Test("What is no socket of the kernel's Bluetooth has no list of links and no buffers")
+  @Test("A socket that is not Bluetooth has no list of links and no buffers")
   @LoopActor
   func noBluetooth() {
     var ends: [Int32] = [-1, -1]

@@ -6,16 +6,16 @@ import Journal
 import Loop
 import Radio
 
-/// What the probes of a test were asked to do, in order. A test begins with a new one and does not suspend.
+/// The calls to the probes of a test, in order. A test begins with a new record and does not suspend.
 @LoopActor
 final class Record {
   static var current = Record()
 
   var lines: [String] = []
-  /// Calls that ends each probe's rest, by its name; a probe that is not in `tired` rests at once.
+  /// Callbacks that end each probe's `rest`, by its name; a probe that is not in `tired` ends at once.
   var resting: [String: @LoopActor () -> Void] = [:]
   var tired: Set<String> = []
-  /// The same for the end of restoring: a probe that is not in `forgetful` has restored at once.
+  /// Callbacks that end each probe's `restore`; a probe that is not in `forgetful` ends at once.
   var restoring: [String: @LoopActor () -> Void] = [:]
   var forgetful: Set<String> = []
   var isOff: Set<String> = []
@@ -31,7 +31,7 @@ enum First: ProbeName { static let name = "First" }
 enum Second: ProbeName { static let name = "Second" }
 enum Third: ProbeName { static let name = "Third" }
 
-/// A service that records what it is asked to do.
+/// A service that records its calls.
 final class Probe<Name: ProbeName>: Service {
   nonisolated static var name: String { Name.name }
   nonisolated static var sections: [any SettingsSection.Type] { [] }

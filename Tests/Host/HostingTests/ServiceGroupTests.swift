@@ -9,7 +9,7 @@ import Testing
 
 @testable import Hosting
 
-@Suite("Services live and end together", .serialized)
+@Suite("Groups of services", .serialized)
 struct ServiceGroupTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -43,7 +43,7 @@ struct ServiceGroupTests {
     var lines: [String] { Record.current.lines }
   }
 
-  @Test("Services begin in the order of the list and stop in the opposite one, and rest only after all have stopped")
+  @Test("Services begin in order, stop in reverse order, and rest after all have stopped")
   func order() async {
     await LoopActor.run {
       let stage = Stage()
@@ -62,7 +62,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("The start waits until all services show what they kept, and no longer than its limit for one whose disk hangs")
+  @Test("The start waits until all services are restored, within a limit")
   func restoring() async {
     await LoopActor.run {
       let stage = Stage()
@@ -87,7 +87,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("A service that its settings turn off is not there, and the others are")
+  @Test("A service turned off in the settings is absent, others are present")
   func turnedOff() async {
     await LoopActor.run {
       let stage = Stage { $0.isOff = ["Second"] }
@@ -98,7 +98,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("Each service has the radio and the call for its status that were made for it")
+  @Test("Each service has its own radio and status callback")
   func contexts() async {
     await LoopActor.run {
       let stage = Stage()
@@ -111,7 +111,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("What the services have to say is one line, in their order, without those that have nothing to say")
+  @Test("The status line joins the lines of the services in order")
   func statusLine() async {
     await LoopActor.run {
       let stage = Stage { $0.statusLines = ["Third": "Three.", "First": "One."] }
@@ -121,7 +121,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("The end comes when the last service is at rest, whichever it is, and once", arguments: ["First", "Third"])
+  @Test("The group rests once when its last service rests", arguments: ["First", "Third"])
   func lastToRest(last: String) async {
     await LoopActor.run {
       let stage = Stage { $0.tired = ["First", "Third"] }
@@ -132,14 +132,14 @@ struct ServiceGroupTests {
         Record.current.resting[name]?()
       }
       #expect(stage.ends == 1)
-      // One that says it twice, and the time that is over, change nothing.
+      // A second report by a service, and the timeout, change nothing.
       Record.current.resting[last]?()
       stage.time.advance(by: .seconds(60))
       #expect(stage.ends == 1)
     }
   }
 
-  @Test("A service that never comes to rest is waited for no longer than its limit and the grace")
+  @Test("A service that never rests is awaited up to its limit and the grace")
   func neverAtRest() async {
     await LoopActor.run {
       let stage = Stage { $0.tired = ["Second"] }
@@ -154,7 +154,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("Where no service is on the end comes at once")
+  @Test("Without services the group rests at once")
   func nothingToStop() async {
     await LoopActor.run {
       let stage = Stage { $0.isOff = ["First", "Second", "Third"] }

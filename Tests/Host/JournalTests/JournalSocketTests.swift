@@ -5,9 +5,9 @@ import Testing
 
 @testable import Journal
 
-@Suite("The way to the journal")
+@Suite("The socket to the journal")
 struct JournalSocketTests {
-  @Test("A line reaches the journal with all its fields, one with a line break by its length")
+  @Test("A record reaches the journal with all fields, multi-line ones with their length")
   func line() throws {
     let journal = try FakeJournal()
     let log = Log(destination: .journal(identifier: "test", JournalSocket(path: journal.path)), level: .info)
@@ -21,11 +21,11 @@ struct JournalSocketTests {
       entry.bytes.starts(with: Array("MESSAGE\n".utf8) + [3, 0, 0, 0, 0, 0, 0, 0] + Array("a\nb\nPRIORITY".utf8)))
   }
 
-  @Test("A journal that does not read holds nobody up; what was left out is told, with its number, when it reads again")
+  @Test("A journal that does not read blocks no caller; lost records are counted and reported later")
   func deaf() throws {
     let journal = try FakeJournal()
     let socket = JournalSocket(path: journal.path)
-    // The kernel's queue holds some; the test would not come to its end if one of these waited.
+    // The kernel queues some messages; a send that waits would block the test.
     var sent = 0
     while socket.lost == 0 {
       sent += 1
@@ -48,7 +48,7 @@ struct JournalSocketTests {
     #expect(journal.next() == nil, "it is told once")
   }
 
-  @Test("Without another line it is told when asked; a journal that comes back at its path is used again")
+  @Test("Lost records are reported on request, and a restarted journal is used again")
   func restarted() throws {
     let path = FileManager.default.temporaryDirectory.appendingPathComponent("journal-\(UUID().uuidString)").path
     let socket = JournalSocket(path: path)
@@ -66,7 +66,7 @@ struct JournalSocketTests {
     }
   }
 
-  @Test("A line that is too large for a datagram comes as a memory file with all seals")
+  @Test("A record too large for a datagram is a memory file with all seals")
   func large() throws {
     let journal = try FakeJournal()
     let socket = JournalSocket(path: journal.path)
@@ -82,7 +82,7 @@ struct JournalSocketTests {
   }
 }
 
-/// A journal that reads when it is told to.
+/// A journal that reads when the test lets it.
 private final class FakeJournal {
   let path: String
   private let descriptor: Int32
@@ -115,7 +115,7 @@ private final class FakeJournal {
     unlink(path)
   }
 
-  /// The next entry, from the datagram or the memory file that came with it; nil where none waits.
+  /// The next entry, from a datagram or its memory file; nil where none waits.
   func next() -> String? {
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
     var control = [UInt8](repeating: 0, count: 24)

@@ -32,7 +32,7 @@ import Testing
     #expect(Self.name(destination) == expected)
   }
 
-  @Test("The journal gets the sentence, priority, id, place and every field")
+  @Test("The journal gets text, priority, ID, place and all fields")
   func entry() {
     let entry = JournalEntry(Self.record, identifier: "earshotd")
     #expect(
@@ -50,7 +50,7 @@ import Testing
         """)
   }
 
-  @Test("A terminal line has time, level, sentence and fields, and no escape codes unless asked")
+  @Test("A terminal line has time, level, text and fields, and colours only on request")
   func plainLine() {
     let line = TerminalLine(Self.record, time: timespec(tv_sec: 0, tv_nsec: 7_000_000), colour: false).text
     #expect(line.hasSuffix(".007 error    The radio is gone.  adapter=hci0 error=gone\n"))
@@ -58,7 +58,7 @@ import Testing
     #expect(line.firstIndex(of: ".") == line.index(line.startIndex, offsetBy: 8))
   }
 
-  @Test("A coloured line ends each colour it begins, and dims the fields")
+  @Test("A coloured line ends each colour it begins")
   func colouredLine() {
     for level in LogLevel.allCases {
       let record = LogRecord(
@@ -70,7 +70,7 @@ import Testing
     }
   }
 
-  @Test("A line is written whole to the file descriptor")
+  @Test("A line is written completely to the file descriptor")
   func writing() throws {
     var ends: [Int32] = [-1, -1]
     try #require(pipe(&ends) == 0)

@@ -6,7 +6,7 @@ import Testing
 @testable import Journal
 
 @Suite struct LogTests {
-  /// Collects what a log writes.
+  /// Collects the lines of a log.
   private final class Collector: Sendable {
     private let records = Locked<[LogRecord]>([])
     var all: [LogRecord] { records.withLock { $0 } }
@@ -16,7 +16,7 @@ import Testing
     }
   }
 
-  @Test("A line carries its level, sentence, id, fields and place")
+  @Test("A record has level, text, ID, fields and place")
   func record() throws {
     let collector = Collector()
     let log = collector.log(level: .info)
@@ -30,7 +30,7 @@ import Testing
           file: "JournalTests/LogTests.swift", function: "record()", line: line))
   }
 
-  @Test("Each method writes its level")
+  @Test("Each method logs at its level")
   func methods() {
     let collector = Collector()
     let log = collector.log(level: .debug)
@@ -43,7 +43,7 @@ import Testing
     #expect(collector.all.map(\.text) == ["e", "w", "n", "i", "d"])
   }
 
-  @Test("Below the level nothing is written and the text is not built; the level can change at any time")
+  @Test("Below the level nothing is logged or formatted; the level can be changed")
   func levels() {
     let collector = Collector()
     let log = collector.log(level: .info)
@@ -65,7 +65,7 @@ import Testing
     #expect(log.level == .error)
   }
 
-  @Test("A capture closure may log itself")
+  @Test("A capture closure may log")
   func reentrance() {
     let log = Locked<Log?>(nil)
     let lines = Atomic(0)
@@ -79,7 +79,7 @@ import Testing
     #expect(lines.load(ordering: .relaxed) == 2)
   }
 
-  @Test("Lines from many threads all arrive")
+  @Test("200 records from many threads all arrive")
   func threads() async {
     let collector = Collector()
     let log = collector.log(level: .info)
@@ -89,7 +89,7 @@ import Testing
     #expect(Set(collector.all.map(\.text)).count == 200)
   }
 
-  @Test("Level names work both ways, in any case of letters, and order by importance")
+  @Test("Level names are converted both ways, in any case, and ordered by importance")
   func levelNames() {
     for level in LogLevel.allCases {
       #expect(LogLevel(name: level.name) == level)
@@ -99,7 +99,7 @@ import Testing
     #expect(LogLevel.debug < .info && LogLevel.warning < .error)
   }
 
-  @Test("A field's value is cleaned like any foreign text, and an error shows its code")
+  @Test("A field value is cleaned like any foreign text, and an error shows its code")
   func fields() {
     struct Gone: CodedError {
       let code = "gone"

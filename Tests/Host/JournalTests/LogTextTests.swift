@@ -14,7 +14,7 @@ import Testing
 
   private final class Arbitrary {}
 
-  @Test("Numbers, truth values, durations, errors and loggable values read as a person expects")
+  @Test("Numbers, booleans, durations, errors and loggable values are formatted readably")
   func interpolations() {
     let cases: [(LogText, String)] = [
       ("Nothing to add.", "Nothing to add."),
@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(
-    "A duration is shown in the unit a person would choose",
+    "A duration is shown in a readable unit",
     arguments: [
       (Duration.zero, "0 ns"), (.nanoseconds(999), "999 ns"), (.microseconds(250), "250 µs"),
       (.milliseconds(40), "40 ms"), (.milliseconds(1_500), "1.5 s"), (.seconds(119), "119 s"),
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(
-    "A string from a peer cannot move the cursor, turn the reading direction or hide",
+    "A foreign string cannot move the cursor, reverse reading or be invisible",
     arguments: [
       ("plain, äöü 中文 👩‍👩‍👧", "plain, äöü 中文 👩‍👩‍👧"),
       ("two\nlines\r\n", "two\u{FFFD}lines\u{FFFD}"),
@@ -55,7 +55,7 @@ import Testing
     #expect(line.text == expected)
   }
 
-  @Test("A foreign string is cut at 200 scalars, even if they are one character")
+  @Test("A foreign string is cut at 200 scalars, also within a character")
   func cut() {
     let exact = String(repeating: "x", count: 200)
     #expect(PrintableText.clean(exact) == exact)
@@ -66,10 +66,10 @@ import Testing
     #expect(PrintableText.clean("abc", limit: 0) == "…")
   }
 
-  @Test("Bytes, objects, fractions, dictionaries and errors without a code find no interpolation of Journal's")
+  @Test("Bytes, objects, fractions, dictionaries and uncoded errors cannot be interpolated")
   func refusals() {
     struct Plain: Error {}
-    // The last resort below is taken only where Journal offers nothing: elsewhere these lines would not compile.
+    // The overload below is chosen only where Journal has none: in other code these lines would not compile.
     let refused: [LogText] = [
       "\([UInt8(1)])", "\([UInt8(1)][...])", "\(Arbitrary())", "\(Plain())", "\(1.5)", "\(["a": 1])",
     ]
@@ -80,7 +80,7 @@ import Testing
 }
 
 extension LogText.StringInterpolation {
-  /// Stands for the compiler's error.
+  /// Takes the place of the compiler's error.
   @_disfavoredOverload
   fileprivate mutating func appendInterpolation<T>(_ value: T) {
     appendLiteral("refused")

@@ -5,7 +5,7 @@ import Testing
 @Suite struct RateLimiterTests {
   private static func second(_ number: Int64) -> Instant { .zero.advanced(by: .seconds(number)) }
 
-  @Test("A key gets its lines in each minute and no more, and the refused ones are counted")
+  @Test("A key gets its lines per minute, and refused ones are counted")
   func window() {
     var limiter = RateLimiter<String>(perMinute: 2)
     let steps: [(String, Int64, Bool)] = [
@@ -22,7 +22,7 @@ import Testing
     #expect(limiter.suppressed == 0)
   }
 
-  @Test("A peer that changes its key with every attempt gains no more than the bounded table holds")
+  @Test("10,000 different keys get at most the lines of the bounded table")
   func changingKeys() {
     var limiter = RateLimiter<Int>(perMinute: 3, capacity: 10)
     let allowed = (0..<10_000).filter { limiter.allow($0, at: .zero) }.count
@@ -30,12 +30,12 @@ import Testing
     #expect(limiter.suppressed == 10_000 - 13)
   }
 
-  @Test("To ask whether a line would be allowed says what becomes of it, and counts nothing")
+  @Test("`wouldAllow` predicts the result of `allow` and counts nothing")
   func asking() {
     var (limiter, unasked) = (RateLimiter<Int>(perMinute: 2, capacity: 3), RateLimiter<Int>(perMinute: 2, capacity: 3))
     var answers: Set<Bool> = []
     for step in 0..<2000 as Range<Int64> {
-      // Five keys for three places, at a rate at which minutes end.
+      // Five keys for three entries, at a rate at which the minutes expire.
       let (key, now) = (Int(step % 5), Self.second(step * 7))
       let (asked, again) = (limiter.wouldAllow(key, at: now), limiter.wouldAllow(key, at: now))
       let (allowed, expected) = (limiter.allow(key, at: now), unasked.allow(key, at: now))
@@ -45,7 +45,7 @@ import Testing
     #expect(answers == [true, false] && limiter.total == unasked.total)
   }
 
-  @Test("A known key keeps its allowance while strangers fill the table")
+  @Test("A known key keeps its allowance while new keys fill the table")
   func knownKey() {
     var limiter = RateLimiter<Int>(perMinute: 2, capacity: 1)
     let first = limiter.allow(0, at: .zero)
@@ -54,7 +54,7 @@ import Testing
     #expect(first && second)
   }
 
-  @Test("When their minute is over, keys leave a full table and new ones enter")
+  @Test("After a minute old keys leave a full table and new ones enter")
   func expiry() {
     var limiter = RateLimiter<Int>(perMinute: 1, capacity: 2)
     let first = (0..<5).filter { limiter.allow($0, at: .zero) }

@@ -54,7 +54,7 @@ private final class Listener: Sendable {
   }
 }
 
-@Suite("A connection to a program on this machine", .serialized)
+@Suite("Connections to local sockets", .serialized)
 struct SocketConnectorTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -73,14 +73,14 @@ struct SocketConnectorTests {
     }
   }
 
-  @Test("A request of 5 MB arrives whole, then the end of it; a reply of 3 MB comes back whole, then its end")
+  @Test("A request of 5 MB and a reply of 3 MB arrive completely with their ends")
   @LoopActor
   func whole() async throws {
     let listener = try Listener()
     defer { listener.close() }
     let request = (0..<5_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     listener.serve { connection in
-      // It answers when it has heard the end of the request.
+      // The listener answers after the end of the request.
       let bytes = Listener.readAll(connection)
       let reply = Array(bytes.prefix(3_000_000))
       var sent = 0
@@ -92,7 +92,7 @@ struct SocketConnectorTests {
     #expect(reply == Array(request.prefix(3_000_000)) && end == .ended)
   }
 
-  @Test("A program that answers without reading the request is heard to the end")
+  @Test("A program that answers without reading the request is read to its end")
   @LoopActor
   func unread() async throws {
     let listener = try Listener()
@@ -105,7 +105,7 @@ struct SocketConnectorTests {
     #expect(reply == Array("no".utf8) && end == .ended)
   }
 
-  @Test("A path where nothing listens, that is no socket, or that is too long, is missing")
+  @Test("A path without a listener, other than a socket, or too long is missing")
   @LoopActor
   func missing() async throws {
     let listener = try Listener()

@@ -3,9 +3,9 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("A canary through a worker", .timeLimit(.minutes(10)))
+@Suite("Canaries of workers", .timeLimit(.minutes(10)))
 struct CanaryTests {
-  @Test("A worker works as long as its canaries come back within the limit; one that hangs does not, until it goes on")
+  @Test("A worker is healthy while its canaries return within 10 s, and again after a hang")
   func hanging() async {
     await onLoop {
       let worker = HeldWorker()

@@ -2,9 +2,10 @@ import Foundation
 import Loop
 import Testing
 
-@Suite("Capabilities are given up and put aside")
+@Suite("Capabilities")
 struct CapabilitiesTests {
-  /// They are a thread's own, so that the test needs one of its own, too: what it gives up is missed by nobody.
+  /// Runs `body` on a thread of its own: capabilities belong to a thread, and no other thread needs those that are
+  /// dropped here.
   private func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
     await withCheckedContinuation { continuation in
       Thread.detachNewThread { continuation.resume(returning: body()) }
@@ -12,7 +13,7 @@ struct CapabilitiesTests {
   }
 
   @Test(
-    "What is given up is gone, what is put aside is there when it is used and not after",
+    "A dropped capability is gone, and one kept aside is effective only during its use",
     .enabled(if: Capabilities.permitted.isSuperset(of: [.netAdmin, .netRaw]), "this user has no capabilities"))
   func give() async {
     let before = Capabilities.permitted
@@ -31,7 +32,7 @@ struct CapabilitiesTests {
     #expect(Capabilities.permitted == before)
   }
 
-  @Test("Who has none gives them up without asking")
+  @Test("Dropping absent capabilities succeeds")
   func none() async {
     let seen = await onOwnThread {
       _ = Capabilities.give(up: [.netAdmin, .netRaw])

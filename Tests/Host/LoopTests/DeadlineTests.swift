@@ -5,7 +5,7 @@ import Testing
 @Suite struct DeadlineTests {
   private func second(_ number: Int) -> Instant { Instant.zero.advanced(by: .seconds(number)) }
 
-  @Test("A deadline calls once when its time has come")
+  @Test("A deadline fires once at its time")
   func once() async {
     await onLoop {
       let time = HandTime()
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test("Pushing it back a thousand times sets two timers, and it calls at the last time that was set")
+  @Test("Postponing a deadline 1,000 times sets two timers and fires at the last time")
   func pushing() async {
     await onLoop {
       let time = HandTime()
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test("Drawn nearer it calls earlier; taken away it does not call; set again it does")
+  @Test("A deadline may be advanced, cancelled and set again")
   func moving() async {
     await onLoop {
       let time = HandTime()
@@ -55,7 +55,7 @@ import Testing
     }
   }
 
-  @Test("It can be set anew from within its own call")
+  @Test("A deadline may be set within its own call")
   func within() async {
     await onLoop {
       let time = HandTime()
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("A deadline that was taken away leaves no timer")
+  @Test("A cancelled deadline leaves no timer")
   func takingAway() async {
     await onLoop {
       let time = HandTime()
@@ -84,7 +84,7 @@ import Testing
     }
   }
 
-  @Test("A deadline that was dropped does not call, and leaves no timer")
+  @Test("A dropped deadline does not fire and leaves no timer")
   func dropping() async {
     await onLoop {
       let time = HandTime()

@@ -4,7 +4,7 @@ import Loop
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct EventLoopTests {
-  @Test("What is entered from one thread runs in that order, closures and jobs alike, on the loop's thread")
+  @Test("Closures and jobs of one thread run in order on the loop's thread")
   func order() async {
     await onLoop {}
     let notes = Notes()
@@ -20,7 +20,7 @@ import Testing
     #expect(lines == (0..<1000).map { "\($0)" } && !EventLoop.shared.isCurrent)
   }
 
-  @Test("What is entered from the loop itself runs later, not within the call")
+  @Test("A closure entered on the loop runs after the current call")
   func soon() async {
     await onLoop {
       let notes = Notes()
@@ -35,7 +35,7 @@ import Testing
     }
   }
 
-  @Test("Within one run nothing else happens on the loop, however many threads want to")
+  @Test("A run on the loop actor is not interrupted by other threads")
   func atomicity() async {
     await onLoop {}
     let counter = Counter()
@@ -56,7 +56,7 @@ import Testing
     #expect(value == 1000)
   }
 
-  @Test("No call for the loop is slept through, at whatever moment it comes")
+  @Test("80,000 wake-ups from four tasks are all noticed")
   func wakeups() async {
     await onLoop {}
     await withTaskGroup(of: Void.self) { group in
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test("What a run throws comes back, and so does what it returns")
+  @Test("`run` rethrows errors and returns values")
   func results() async {
     struct Refusal: Error {}
     await onLoop {}
@@ -80,7 +80,7 @@ import Testing
     await #expect(throws: Refusal.self) { try await LoopActor.run { throw Refusal() } }
   }
 
-  @Test("Timers ring once each and none too early; one whose time is past rings as soon as may be")
+  @Test("Timers fire once and not early; a past one fires as soon as possible")
   func timers() async {
     await onLoop {
       let loop = EventLoop.shared
@@ -103,7 +103,7 @@ import Testing
     }
   }
 
-  @Test("A timer that was cancelled or dropped does not ring")
+  @Test("A cancelled or dropped timer does not fire")
   func cancelledTimers() async {
     await onLoop {
       let loop = EventLoop.shared
@@ -118,7 +118,7 @@ import Testing
     }
   }
 
-  @Test("Time does not go back")
+  @Test("The clock never decreases")
   func monotony() async {
     await onLoop {
       var last = EventLoop.shared.now
@@ -130,7 +130,7 @@ import Testing
     }
   }
 
-  @Test("Work is offloaded to another thread, and its result handed over on the loop")
+  @Test("Offloaded work runs on another thread, and its result arrives on the loop")
   func offloading() async {
     await onLoop {
       let notes = Notes()
@@ -145,11 +145,11 @@ import Testing
     }
   }
 
-  @Test("A descriptor is watched for what was asked, for as long as the registration lives")
+  @Test("A descriptor is watched for the requested events during its registration")
   func watching() async throws {
     try await onLoop {
       var ends: [Int32] = [0, 0]
-      // Closed in the programs that other tests start: else the end that is closed below stays open in them.
+      // Close-on-exec: otherwise the end that is closed below stays open in child processes of other tests.
       try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0)
       let (reading, writing) = (ends[0], ends[1])
       let notes = Notes()
@@ -187,7 +187,7 @@ import Testing
     }
   }
 
-  @Test("A signal becomes a call on the loop, each time it comes")
+  @Test("Each signal is a call on the loop")
   func signals() async {
     await onLoop {
       let notes = Notes()

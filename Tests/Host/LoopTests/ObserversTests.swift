@@ -8,7 +8,7 @@ import Testing
     var registrations: [Registration] = []
   }
 
-  @Test("Every observer is called, in the order in which they were added, until its registration goes")
+  @Test("Observers are called in the order of their addition until they are removed")
   func order() async {
     await onLoop {
       let (observers, notes) = (Observers<Int>(), Notes())
@@ -29,7 +29,7 @@ import Testing
     }
   }
 
-  @Test("An observer that goes away during a call is not called any more, whichever of them took it away")
+  @Test("An observer removed during a call is not called any more")
   func leaving() async {
     await onLoop {
       let (observers, notes) = (Observers<Void>(), Notes())
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test("An observer that is added during a call is called from the next one on")
+  @Test("An observer added during a call is called from the next call on")
   func joining() async {
     await onLoop {
       let (observers, notes) = (Observers<Int>(), Notes())
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test("A value that is out of date, for an observer brought about the next, reaches no further observer")
+  @Test("An outdated value does not reach further observers")
   func outdated() async {
     await onLoop {
       let (observers, notes) = (Observers<Int>(), Notes())
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test("What an observer holds is let go with its registration, and with all of them")
+  @Test("An observer's closure is released with its registration")
   func letting() async {
     await onLoop {
       let observers = Observers<Void>()

@@ -3,14 +3,14 @@ import Loop
 import TestSupport
 import Testing
 
-@Suite("The memory of this process")
+@Suite("Memory of the process")
 struct ProcessMemoryTests {
   @Test("Freed memory is overwritten, unless a sanitizer has its own allocator")
   func wiping() {
     #expect(ProcessMemory.wipesWhatIsFreed == !Sanitizer.isOn)
   }
 
-  @Test("What is allocated anew keeps its bytes, whether it grows or shrinks, and the rest of its room tells nothing")
+  @Test("`realloc` keeps the bytes when growing or shrinking")
   func reallocation() throws {
     let sizes = [1, 24, 25, 1000, 1032, 1033, 70_000, 200_000, 5_000_000]
     for (from, to) in sizes.flatMap({ from in sizes.map { (from, $0) } }) {
@@ -27,9 +27,9 @@ struct ProcessMemoryTests {
     free(nil)
   }
 
-  @Test("Code that is given back is mapped no more, and runs all the same when it is called")
+  @Test("Code pages that were given back are unmapped and load again when called")
   func code() throws {
-    // Resident pages that are a file's, the third number.
+    // Number of resident file pages, the third number.
     func filePages() throws -> Int {
       let text = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8)
       return try #require(text.split(separator: " ").dropFirst(2).first.flatMap { Int($0) })
@@ -40,7 +40,7 @@ struct ProcessMemoryTests {
     #expect(given > 1 << 20 && after < before * 3 / 4, "\(before) pages, then \(after)")
   }
 
-  @Test("A thread's stack can be overwritten below the caller, whose own values stay")
+  @Test("`wipeStack` overwrites the stack below the caller and not the caller's values")
   func stack() {
     var own = [UInt64](repeating: 7, count: 3)
     withUnsafeMutablePointer(to: &own) { _ in ProcessMemory.wipeStack() }

@@ -3,7 +3,7 @@ import Loop
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct RegistrationTests {
-  @Test("Cancelling takes down at once, and only the first time; dropping does nothing after it")
+  @Test("Cancelling runs the handler once, and dropping afterwards does nothing")
   func cancelling() async {
     await onLoop {
       let notes = Notes()
@@ -17,7 +17,7 @@ import Testing
     }
   }
 
-  @Test("Dropping the last reference takes down, on the loop at once")
+  @Test("Dropping the last reference on the loop runs the handler at once")
   func dropping() async {
     await onLoop {
       let notes = Notes()
@@ -31,7 +31,7 @@ import Testing
     }
   }
 
-  @Test("Dropped on another thread, it takes down on the loop")
+  @Test("A registration dropped on another thread runs its handler on the loop")
   func droppingElsewhere() async {
     await onLoop {}
     let notes = Notes()
@@ -40,7 +40,7 @@ import Testing
     #expect(lines == ["true"])
   }
 
-  @Test("Cancelling from within what takes down does not call it again")
+  @Test("Cancelling within the handler does not run it again")
   func recursion() async {
     await onLoop {
       let notes = Notes()

@@ -3,9 +3,9 @@ import Glibc
 import Loop
 import Testing
 
-@Suite("A thread for work that may hang", .timeLimit(.minutes(10)))
+@Suite("Serial workers", .timeLimit(.minutes(10)))
 struct SerialWorkerTests {
-  @Test("Work is done in its order, away from the loop, on one thread; results come on the loop")
+  @Test("Work is done in order on one thread, and results arrive on the loop")
   func order() async {
     await onLoop {
       let notes = Notes()
@@ -31,13 +31,13 @@ struct SerialWorkerTests {
     }
   }
 
-  @Test("While it hangs, however many of them, the loop goes on and other work is done")
+  @Test("While workers hang the loop and other work continue")
   func hanging() async {
     await onLoop {
       var ends: [Int32] = [0, 0]
       socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
       let (reading, writing) = (ends[0], ends[1])
-      // More than there are threads in Swift's pool.
+      // More workers than threads in Swift's pool.
       let workers = (0..<sysconf(Int32(_SC_NPROCESSORS_ONLN)) + 2).map { _ in SerialWorker() }
       var left = workers.count
       await called { done in
@@ -60,7 +60,7 @@ struct SerialWorkerTests {
     }
   }
 
-  @Test("When its owner goes, what was given is still done")
+  @Test("Work given to a released worker is still done")
   func ownerGoes() async {
     await onLoop {
       let notes = Notes()

@@ -3,10 +3,10 @@ import Glibc
 import Loop
 import Testing
 
-/// These change the environment of the process, which is why they are one test, and in one turn of the loop: a dbus-daemon
-/// that another test starts meanwhile would wait until somebody hears that it is ready.
+/// These checks change the environment of the process. They are therefore one test in one loop iteration: a
+/// dbus-daemon that another test starts meanwhile would wait for its readiness to be read.
 @Suite struct ServiceManagerTests {
-  @Test("The service manager hears of readiness, status and health in the words of sd_notify")
+  @Test("Readiness, status and watchdog are sent with sd_notify")
   func conversation() async throws {
     var template = Array("/tmp/earshot-loop.XXXXXX".utf8CString)
     let folder = try #require(mkdtemp(&template).map { String(cString: $0) })

@@ -7,7 +7,7 @@ func onLoop<Value: Sendable>(_ body: @LoopActor @Sendable () async throws -> Val
   return try await body()
 }
 
-/// Resumes when `start` has called what it was given.
+/// Resumes when `start` has called its argument.
 @LoopActor
 func called(_ start: (@escaping @LoopActor () -> Void) -> Void) async {
   await withCheckedContinuation { continuation in
@@ -22,7 +22,7 @@ final class Notes {
   var lines: [String] = []
 }
 
-/// A scheduler whose time is set by hand, and which counts the timers that were asked for.
+/// A scheduler with a manual clock that counts the requested timers.
 @LoopActor
 final class HandTime: Scheduler {
   private(set) var now = Instant.zero
@@ -39,7 +39,7 @@ final class HandTime: Scheduler {
     return Registration { [weak self] in self?.timers.removeAll { $0.id == id } }
   }
 
-  /// Runs `body` when the time is set next.
+  /// Runs `body` at the next change of the time.
   func soon(_ body: @escaping @LoopActor () -> Void) {
     enter(at: now, body)
   }

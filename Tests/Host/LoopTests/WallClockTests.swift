@@ -3,11 +3,11 @@ import Glibc
 import Loop
 import Testing
 
-/// Setting the machine's clock needs root and disturbs everybody, so what happens then is tested with a stand-in, by those
-/// who follow the clock.
-@Suite("The clock on the wall")
+/// Setting the machine's clock needs root and disturbs other programs, so the users of the clock test its effects
+/// with a stand-in.
+@Suite("The wall clock")
 struct WallClockTests {
-  @Test("The wall clock tells the date, and does not say that it was set while nobody sets it")
+  @Test("The wall clock gives the date and reports no change while it is not set")
   func date() async {
     await onLoop {
       let clock = SystemWallClock()

@@ -1,13 +1,13 @@
 import Radio
 import Testing
 
-@Suite("Patterns of packets")
+@Suite("Advertising patterns")
 struct AdvertisingPatternTests {
   private static let tilde = AdvertisingPattern(type: 0x09, bytes: [0x7E])
   private static let digit = AdvertisingPattern(type: 0x09, offset: 1, bytes: [0x30, 0x31])
 
   @Test(
-    "A pattern matches an AD structure of its type that holds its bytes at its offset, wherever the structure stands",
+    "A pattern matches an AD structure of its type with its bytes at its offset, anywhere in the data",
     arguments: [
       ([], false, false),
       ([2, 9, 0x7E], true, false),
@@ -15,11 +15,11 @@ struct AdvertisingPatternTests {
       ([3, 9, 0x20, 0x7E], false, false),
       ([2, 1, 6, 4, 9, 0x7E, 0x30, 0x31], true, true),
       ([4, 9, 0x20, 0x30, 0x31], false, true),
-      // The second structure of the type.
+      // The second structure of this type.
       ([2, 9, 0x20, 2, 9, 0x7E], true, false),
-      // The bytes go on behind the end of the structure.
+      // The pattern extends beyond the end of the structure.
       ([3, 9, 0x7E, 0x30, 2, 0x31, 0], true, false),
-      // A structure that is cut off, one without a type, and what is behind them.
+      // A truncated structure, one without a type, and the bytes after them.
       ([4, 9, 0x7E, 0x30], false, false),
       ([1, 9, 2, 9, 0x7E], true, false),
       ([0, 2, 9, 0x7E], false, false),
@@ -32,7 +32,7 @@ struct AdvertisingPatternTests {
     #expect(Self.tilde.matches(padded[3...]) == isTilde, "a slice is read from where it begins")
   }
 
-  @Test("A pattern has a byte at least, and ends within 31 bytes")
+  @Test("A pattern has at least one byte and ends within 31 bytes")
   func validity() {
     let valid = [(0, 1), (0, 31), (30, 1)].map { AdvertisingPattern.isValid(offset: $0.0, count: $0.1) }
     let invalid = [(0, 0), (0, 32), (31, 1), (255, 255)].map { AdvertisingPattern.isValid(offset: $0.0, count: $0.1) }
@@ -40,7 +40,7 @@ struct AdvertisingPatternTests {
   }
 
   @Test(
-    "A driver without patterns wants every packet, one with patterns what any of them matches, one that wants none none"
+    "With an empty pattern list every packet is wanted, with patterns only matching ones"
   )
   func listening() {
     #expect(Listening(patterns: []).wants([][...]))

@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct BluetoothUUIDTests {
   @Test(
-    "A UUID, its text and its bytes on the air stand for each other",
+    "A UUID is converted to and from text and advertised bytes",
     arguments: [
       ("00000001-0000-1000-8000-00805f9b34fb", 0x0001, [0x01, 0x00]),
       ("0000ab29-0000-1000-8000-00805f9b34fb", 0xAB29, [0x29, 0xAB]),
@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(
-    "Whatever is neither is no UUID",
+    "Any other text is refused as a UUID",
     arguments: [
       "", "AB2", "AB299", "+B29", "-B29", "GB29", "0000AB29", "00000006-5026-444a-9e0e-d6f2450f3a7",
       "00000006-5026-444a-9e0e-d6f2450f3a777", "00000006-5026-444a-9e0ed6f2450f3a77",

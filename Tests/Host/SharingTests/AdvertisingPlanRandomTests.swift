@@ -5,26 +5,26 @@ import Testing
 
 @testable import Sharing
 
-/// The arbiter alone: random requests, and what must hold at each step.
+/// The arbiter alone under random requests, and its invariants after each step.
 @Suite("The plan of advertisements under random requests")
 struct AdvertisingPlanRandomTests {
-  /// What an observer knows of one request.
+  /// An observer's record of one request.
   private struct Life {
     let priority: AdvertisingPriority
-    /// Of what it says now.
+    /// The least time of the current data.
     var least: Duration
     let isSet: Bool
     var isReady = true
     var waitsSince: Instant?
     var shownSince: Instant?
     var slot: Int?
-    /// A set that is on the air with nothing to say.
+    /// A set that is on the air without data.
     var isResting = false
-    /// When the driver will have what a set says on the air; nil where it does, or is not to.
+    /// The moment when the driver will have the set's data on the air; nil where it has, or is not to.
     var confirmedAt: Instant?
-    /// Since when the set waited before it was given its place.
+    /// The moment from which the set waited for its slot.
     var askedAt: Instant?
-    /// When it lost its place before the driver had it on the air.
+    /// The moment when it lost its slot before the driver had it on the air.
     var displacedAt: Instant?
     var wait: Duration
 
@@ -39,7 +39,7 @@ struct AdvertisingPlanRandomTests {
     var isServing = false
     var lives: [AdvertisingPlan.ID: Life] = [:]
     var now = Instant.zero
-    /// Since when each priority has had somebody waiting and nobody on the air.
+    /// For each priority, the moment since which a request has waited and none was on the air.
     var classWaits: [AdvertisingPriority: Instant] = [:]
     var broadcastTurns: [Instant] = []
     var counts: [String: Int] = [:]
@@ -59,7 +59,7 @@ struct AdvertisingPlanRandomTests {
 
     // MARK: What the plan does
 
-    /// - Parameter owner: the request whose owner did something to it, which may leave the air for it.
+    /// - Parameter owner: the request whose owner changed it, which may therefore leave the air.
     mutating func handle(_ event: AdvertisingPlan.Event, owner: AdvertisingPlan.ID? = nil) {
       for action in plan.handle(event, at: now) {
         switch action {
@@ -74,7 +74,7 @@ struct AdvertisingPlanRandomTests {
     private mutating func leave(_ slot: Int, isOwners: Bool) {
       guard let id = lives.first(where: { $0.value.slot == slot })?.key, let life = lives[id] else { return }
       if !isOwners, !life.isResting, let until = life.until, until > now { fault("cut in its uninterrupted time") }
-      // What the driver did not have on the air yet waits on, as long as it has waited.
+      // A request that was not on the air yet keeps its waiting time.
       if life.confirmedAt != nil {
         count("displaced unseen")
         lives[id]?.waitsSince = life.askedAt
@@ -120,7 +120,7 @@ struct AdvertisingPlanRandomTests {
     private mutating func refuse(_ id: AdvertisingPlan.ID) {
       guard let life = lives[id], let since = life.waitsSince, life.isSet else { return fault("refused for nothing") }
       count("refusals")
-      // What loses its place before the driver has it on the air may have waited for longer than its longest wait by then.
+      // A request that loses its slot before it is on the air may have exceeded its longest wait by then.
       let wait = since.duration(to: now)
       if wait < life.wait || wait > life.wait && life.displacedAt != now { fault("refused too early or too late") }
       if life.slot == nil { lives[id] = nil } else { lives[id]?.waitsSince = nil }
@@ -146,7 +146,7 @@ struct AdvertisingPlanRandomTests {
       checkClasses()
     }
 
-    /// No priority down to broadcast waits over 30 s for one of its own to be on the air.
+    /// Checks that no priority down to broadcast waits over 30 s for a request of its own to be on the air.
     private mutating func checkClasses() {
       for priority in AdvertisingPriority.allCases where priority >= .broadcast {
         let members = lives.values.filter { $0.priority == priority && $0.isReady }
@@ -158,7 +158,8 @@ struct AdvertisingPlanRandomTests {
         }
         let since = classWaits[priority] ?? max(waits, now)
         classWaits[priority] = since
-        // Where one broadcast in 30 s is the rule, what is on the air may have its uninterrupted time before the next one.
+        // Where one broadcast in 30 s is the rule, the current request may use its uninterrupted time before the next
+        // one.
         let next = slots == 1 && priority == .broadcast ? broadcastTurns.last?.advanced(by: .seconds(34)) : nil
         if since.duration(to: now) > .seconds(30), now > next ?? .zero {
           fault("priority \(priority) waits over 30 s with \(slots) slots")
@@ -182,7 +183,7 @@ struct AdvertisingPlanRandomTests {
       now = end
     }
 
-    /// The driver has it on the air: its time begins.
+    /// Confirms that the driver has it on the air: its time begins.
     private mutating func confirm(_ id: AdvertisingPlan.ID) {
       lives[id]?.confirmedAt = nil
       lives[id]?.shownSince = now
@@ -258,7 +259,7 @@ struct AdvertisingPlanRandomTests {
   }
 
   @Test(
-    "25,000 random requests from a seed: no more than the slots, no cut in an uninterrupted time, no wait beyond the rule",
+    "In 25,000 random requests slots, minimum times and maximum waits are respected",
     arguments: [1, 2, 3, 4] as [UInt64])
   func random(seed: UInt64) {
     var world = World(seed)

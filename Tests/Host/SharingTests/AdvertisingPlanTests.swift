@@ -5,14 +5,14 @@ import Testing
 
 @testable import Sharing
 
-@Suite("The plan of advertisements")
+@Suite("The advertising plan")
 struct AdvertisingPlanTests {
-  /// A plan with a clock, and what it did, in words.
+  /// A plan with a clock, and its actions as text.
   struct Stand {
     var plan: AdvertisingPlan
     private(set) var now = Instant.zero
     private(set) var shown: [String] = []
-    /// Whether the driver has on the air at once what it is told to show.
+    /// Whether the driver has each advertisement on the air at once.
     var isDriverQuick = true
 
     init(slots: Int) { plan = AdvertisingPlan(slots: slots) }
@@ -54,7 +54,7 @@ struct AdvertisingPlanTests {
 
     mutating func remove(_ number: Int) { handle(.remove(AdvertisingPlanTests.id(number))) }
 
-    /// Lets time pass, with the timer as the plan asks for it.
+    /// Advances time, with timer events as the plan requests them.
     mutating func pass(_ milliseconds: Int) {
       let end = now.advanced(by: .milliseconds(milliseconds))
       while let next = plan.deadline(after: now), next <= end {
@@ -67,7 +67,7 @@ struct AdvertisingPlanTests {
 
   static func id(_ number: Int) -> AdvertisingPlan.ID { AdvertisingPlan.ID(number: number) }
 
-  @Test("A request takes a free slot at once, and leaves it free for the next")
+  @Test("A request gets a free slot at once, and a cancelled one frees its slot")
   func freeSlots() {
     var stand = Stand(slots: 2)
     for number in 1...3 { stand.add(number, .presence) }
@@ -79,7 +79,7 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.deadline(after: stand.now) == nil)
   }
 
-  @Test("An advertisement waits until its own application is served, and goes when it no longer is")
+  @Test("An advertisement is shown only while its own application is served")
   func readiness() {
     var stand = Stand(slots: 1)
     stand.add(1, .presence, isReady: false)
@@ -91,7 +91,7 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.onAir == [:] && stand.plan.waiting == [])
   }
 
-  @Test("A higher priority displaces the lowest at once, which comes back when the higher one goes")
+  @Test("A higher priority preempts the lowest at once, which returns later")
   func displacing() {
     var stand = Stand(slots: 2)
     stand.add(1, .presence)
@@ -104,7 +104,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["0 clear at 1000", "1 in 0 at 1000"])
   }
 
-  @Test("Out of an uninterrupted time nothing displaces, however high, and none is longer than four seconds")
+  @Test("An uninterruptible time of up to 4 s is not preempted by any priority")
   func uninterrupted() {
     var stand = Stand(slots: 1)
     stand.say(1)
@@ -122,7 +122,7 @@ struct AdvertisingPlanTests {
     #expect(greedy.takeShown() == ["1 in 0 at 0", "2 in 0 at 4000"])
   }
 
-  @Test("Two of the same priority take turns, and of three the one that has waited longest is next")
+  @Test("Requests of one priority take turns, the longest waiting first")
   func turns() {
     var stand = Stand(slots: 1)
     for number in 1...3 {
@@ -133,7 +133,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 2000", "3 in 0 at 4000", "1 in 0 at 6000"])
   }
 
-  @Test("A lower priority has a turn after eight seconds, of two seconds, and another one eight seconds after it")
+  @Test("A lower priority gets a time slice of 2 s after 8 s, and again 8 s later")
   func patience() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -143,7 +143,7 @@ struct AdvertisingPlanTests {
       stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "2 in 0 at 18000", "1 in 0 at 20000"])
   }
 
-  @Test("One priority has a turn at a time, the verifier comes back between two of them, and notify has none")
+  @Test("One priority gets a slice at a time, the verifier in between, and `notify` none")
   func oneAtATime() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -155,7 +155,7 @@ struct AdvertisingPlanTests {
       stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "3 in 0 at 12000", "1 in 0 at 14000"])
   }
 
-  @Test("A turn that nobody ends is a turn no longer: the next priority has its own")
+  @Test("An unended slice expires, and the next priority gets its own")
   func unendedTurn() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -168,7 +168,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["3 in 0 at 12000", "2 in 0 at 16000"])
   }
 
-  @Test("Where the verifier has the only slot a message has four seconds, once in thirty")
+  @Test("If the verifier has the only slot, a message gets 4 s once in 30 s")
   func oneSlot() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -178,7 +178,7 @@ struct AdvertisingPlanTests {
     stand.say(2)
     stand.pass(30_000)
     #expect(stand.takeShown() == ["2 in 0 at 38000", "1 in 0 at 42000"])
-    // With two slots it need not wait so long.
+    // With two slots its wait is shorter.
     var wide = Stand(slots: 2)
     wide.add(1, .person)
     wide.add(2, .person)
@@ -189,7 +189,7 @@ struct AdvertisingPlanTests {
     #expect(wide.takeShown().filter { $0.hasPrefix("3") } == ["3 in 0 at 8000", "3 in 1 at 20000"])
   }
 
-  @Test("What a set says is refused after its longest wait, and a later request is not")
+  @Test("A message is refused after its longest wait, a plain request is not")
   func refusal() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -200,7 +200,7 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.waiting == [Self.id(3)])
   }
 
-  @Test("A set that rests keeps its slot until a request wants it, and says its next message in it")
+  @Test("A resting set keeps its slot until a request needs it, and reuses it")
   func resting() {
     var stand = Stand(slots: 1)
     stand.say(1)
@@ -220,7 +220,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["0 clear at 6000"])
   }
 
-  @Test("While somebody is served nothing below the mesh begins; what is on the air stays, and the mesh begins")
+  @Test("During a radio inhibit nothing below the mesh priority starts, but running ones stay")
   func serving() {
     var stand = Stand(slots: 3)
     stand.say(1)
@@ -239,12 +239,12 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["4 refused at 5000"])
     stand.handle(.serving(false))
     #expect(stand.takeShown() == ["2 in 0 at 20000"])
-    // The messages have a turn in place of the lowest of those who go before them, the longest waiting first.
+    // The messages get the slot of the lowest-priority request ahead of them, the longest waiting first.
     stand.pass(9000)
     #expect(stand.takeShown() == ["3 in 0 at 28000"])
   }
 
-  @Test("With fewer slots what is beyond them leaves the air, and comes back with more; a message does not")
+  @Test("With fewer slots excess advertisements end and return later, except messages")
   func fewerSlots() {
     var stand = Stand(slots: 3)
     stand.add(1, .presence)
@@ -259,7 +259,7 @@ struct AdvertisingPlanTests {
   }
 
   @Test(
-    "A message that the driver did not have on the air yet waits on when its place is gone, as long as it has waited")
+    "A message not yet on the air continues to wait when its slot is taken")
   func displacedUnseen() {
     var stand = Stand(slots: 1)
     stand.isDriverQuick = false
@@ -270,11 +270,11 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 1000", "1 in 0 at 9000"])
     stand.handle(.slots(1))
     stand.pass(4000)
-    // It had a turn of two seconds, in which its wait was over.
+    // Request 1 had a time slice of two seconds, in which its wait expired.
     #expect(stand.takeShown() == ["2 in 0 at 11000", "1 refused at 11000"])
   }
 
-  @Test("What nobody waits for needs no timer")
+  @Test("Without a waiting request there is no deadline")
   func noTimer() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)

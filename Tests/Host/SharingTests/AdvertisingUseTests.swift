@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sharing
 
-@Suite("Who has the places for advertisements")
+@Suite("Use of advertising slots")
 struct AdvertisingUseTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -15,7 +15,7 @@ struct AdvertisingUseTests {
     Advertisement(data: AdvertisingData(localName: name))
   }
 
-  @Test("Services are on the air once the driver says so, others wait, and other programs' places are counted")
+  @Test("Services are on the air once the driver confirms, others wait, foreign slots are counted")
   @LoopActor
   func use() async throws {
     let house = SharedRadioTests.House()
@@ -36,7 +36,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((low, high)) {}
   }
 
-  @Test("A service hears once that it shares its place, and once, half a minute later, that it has it to itself")
+  @Test("A service is notified once when it shares its slot, and once 30 s after it no longer does")
   @LoopActor
   func sharing() async throws {
     let house = SharedRadioTests.House()
@@ -57,7 +57,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((watch, low)) {}
   }
 
-  @Test("While a service serves somebody a message waits for it, and is said when it is done")
+  @Test("A message waits during a radio inhibit and is sent afterwards")
   @LoopActor
   func serving() async throws {
     let house = SharedRadioTests.House()
@@ -76,14 +76,14 @@ struct AdvertisingUseTests {
   }
 
   @Test(
-    "A message whose place is taken when its time is over was said, and one whose place is taken before was cut short",
+    "A message whose slot is taken at its end is complete, one taken earlier is cut short",
     arguments: [(Duration.seconds(4), false), (.milliseconds(3999), true)])
   @LoopActor
   func placeTaken(after time: Duration, isCutShort: Bool) async throws {
     let house = SharedRadioTests.House()
     let set = try house.chat.advertisingSet(AdvertisingTerms(.broadcast), every: .milliseconds(100), resting: nil)
     let begin = house.time.now
-    // Before the timer of the message, whose moment is the same.
+    // This runs before the timer of the message at the same moment.
     let taking = house.time.schedule(at: begin.advanced(by: time)) { house.driver.delegate?.onAir(nil, in: 0) }
     var events: [AiringEvent] = []
     let airing = try set.air(Self.advertisement("hello").data, for: .seconds(4)) { events.append($0) }
@@ -95,7 +95,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((taking, airing)) {}
   }
 
-  @Test("A message that is taken back while it waits is never shown, and tells nothing more")
+  @Test("A message cancelled while waiting is never shown and reports nothing")
   @LoopActor
   func takenBack() async throws {
     let house = SharedRadioTests.House()
@@ -103,7 +103,7 @@ struct AdvertisingUseTests {
     let set = try house.chat.advertisingSet(AdvertisingTerms(.broadcast), every: .milliseconds(100), resting: nil)
     var events: [AiringEvent] = []
     let first = try set.air(Self.advertisement("one").data, for: .seconds(4)) { events.append($0) }
-    // The second takes the place of the first, which is told at the end of this turn.
+    // The second replaces the first, which is notified at the end of this loop iteration.
     let second = try set.air(Self.advertisement("two").data, for: .seconds(4)) { events.append($0) }
     first.cancel()
     house.turn()
@@ -115,7 +115,7 @@ struct AdvertisingUseTests {
     #expect(events == [])
   }
 
-  @Test("A message has its whole time from the moment at which the driver has it on the air, however late that is")
+  @Test("A message has its whole time from the driver's confirmation")
   @LoopActor
   func lateDriver() async throws {
     let house = SharedRadioTests.House()
@@ -128,7 +128,7 @@ struct AdvertisingUseTests {
     house.time.advance(by: .milliseconds(4900))
     first.cancel()
     house.time.advance(by: .seconds(2))
-    // It has its place, so its longest wait is over without a refusal.
+    // The message has its slot, so its longest wait expires without a refusal.
     #expect(events == [])
     house.driver.tellOnAir()
     let begin = house.time.now
@@ -141,7 +141,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, second)) {}
   }
 
-  @Test("A message whose place is taken before the driver has it on the air is said when there is a place again")
+  @Test("A message whose slot is taken before the confirmation is shown later")
   @LoopActor
   func displacedUnseen() async throws {
     let house = SharedRadioTests.House()
@@ -164,7 +164,7 @@ struct AdvertisingUseTests {
   }
 
   @Test(
-    "A message that the driver never had on the air is refused when its longest wait is over, counted from the beginning"
+    "A message never confirmed is refused after its longest wait"
   )
   @LoopActor
   func displacedUnseenForGood() async throws {
@@ -185,7 +185,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, high)) {}
   }
 
-  @Test("A message that is refused while its set rests leaves the set on the air, at rest")
+  @Test("A message refused while its set rests leaves the set resting")
   @LoopActor
   func refusedAtRest() async throws {
     let house = SharedRadioTests.House()

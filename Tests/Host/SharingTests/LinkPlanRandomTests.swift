@@ -7,12 +7,12 @@ import Testing
 
 @testable import Sharing
 
-@Suite("The budget of links in a random world")
+@Suite("Random requests for links")
 struct LinkPlanRandomTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "25,000 random requests from a seed: a visitor always gets a link, and the plan and the world agree on each link",
+    "In 25,000 random requests a wallet always gets a link, and plan and links agree",
     arguments: [1, 2, 3, 4] as [UInt64])
   @LoopActor
   func world(seed: UInt64) async {
@@ -26,7 +26,7 @@ struct LinkPlanRandomTests {
   }
 }
 
-/// A controller with eight places, peers that come and go, services that connect, and a plan that keeps order.
+/// A controller with eight links, peers that come and go, services that connect, and the plan that shares the links.
 @LoopActor
 private final class World {
   static let kiosk = LinkPlan.TenantID(number: 1)
@@ -35,7 +35,7 @@ private final class World {
   static let kioskServer = ApplicationID(10)
   static let chatServer = ApplicationID(20)
   static let places = 8
-  /// How long a visitor may wait for a place: the arrival time of a stranger who was there first, and cutting.
+  /// Maximum time that a client waits for a link: the arrival time of an earlier stranger, and the disconnection.
   static let longestWait = Duration.seconds(5)
 
   var plan: LinkPlan
@@ -44,15 +44,15 @@ private final class World {
   private(set) var spared = 0
   private let time = VirtualTime()
   private var dice: Dice
-  /// What the controller has.
+  /// The links of the controller.
   private var links: [LinkID: Users] = [:]
   private var lastLink: UInt64 = 0
   private var lastConnection = 0
   /// Attempts that the plan has begun.
   private var trying: [LinkPlan.ConnectionID: BluetoothAddress] = [:]
-  /// Connections that have a link, and have not heard of its end.
+  /// Connections with a link whose end was not reported yet.
   private var linked: [LinkPlan.ConnectionID: LinkID] = [:]
-  /// The link that another program may have made, as long as it is there: the plan has to live with one.
+  /// A link that another program may have made, which the plan must tolerate while it exists.
   private var foreign: LinkID?
   private var visitorSince: Instant?
   private lazy var timer = Deadline(time) { [weak self] in self?.tell(.timer) }
@@ -92,7 +92,7 @@ private final class World {
     case 5: release()
     case 6, 7: connect(dice.below(3) == 0 ? Self.wallet : Self.chat)
     case 8:
-      // A peer of one service uses another one's application, too.
+      // A peer of one service also uses another service's application.
       if let link = someLink { use(link, Self.chatServer) }
     default: tell(.linkChanged(someLink ?? LinkID(0), mtu: 23 + dice.below(500)))
     }
@@ -100,10 +100,10 @@ private final class World {
 
   // MARK: Peers
 
-  /// A peer connects if the controller has a place, and uses an application some milliseconds later, or none ever.
+  /// Connects a peer if the controller has a free link; it uses an application some milliseconds later, or never.
   private func arrive(as application: ApplicationID?, after delay: Int) -> Bool {
     guard links.count + trying.count < Self.places else { return false }
-    // Whoever wants in as a visitor is first.
+    // A waiting client is served before other peers.
     guard visitorSince == nil || application == Self.kioskServer else { return false }
     let link = makeLink(BluetoothAddress(0xC000_0000_0000 | UInt64(dice.below(100_000))))
     guard let application else { return true }
@@ -134,7 +134,7 @@ private final class World {
     tellEnd(of: link)
   }
 
-  /// The driver tells of the link, and then those whose connection it was.
+  /// Reports the end of a link, and then the end of its connections.
   private func tellEnd(of link: LinkID) {
     tell(.linkDown(link))
     for (id, own) in linked.sorted(by: { $0.key.number < $1.key.number }) where own == link {
@@ -148,7 +148,7 @@ private final class World {
     tell(.released(link, .application(application)))
   }
 
-  /// A visitor who finds no place tries again, and must find one in time.
+  /// Lets a refused client retry, and checks that it gets a link in time.
   private func checkVisitor() {
     guard let since = visitorSince else { return }
     if arrive(as: Self.kioskServer, after: 200) {
@@ -169,7 +169,7 @@ private final class World {
   private func connect(_ tenant: LinkPlan.TenantID) {
     lastConnection += 1
     let id = LinkPlan.ConnectionID(number: lastConnection)
-    // Never one that has a link: another one with the same peer would not be tried one at a time.
+    // Never a linked peer: a second connection to a peer would not wait for its turn.
     tell(.connect(id, tenant, BluetoothAddress(0xD000_0000_0000 | UInt64(lastConnection))))
   }
 
@@ -179,7 +179,7 @@ private final class World {
     after(dice.below(1500)) {
       guard self.trying.removeValue(forKey: id) != nil else { return }
       guard self.dice.below(3) > 0, self.links.count < Self.places else { return self.tell(.ended(id)) }
-      // The service may have to give it up as soon as it is there.
+      // The service may have to give up the link as soon as it exists.
       self.linked[id] = LinkID(self.lastLink + 1)
       let link = self.makeLink(address)
       self.tell(.connected(id, link))
@@ -203,7 +203,7 @@ private final class World {
     case .change(let application, let link, _):
       if links[link]?.applications.contains(application) != true { violations.append("\(link) is told to a stranger") }
     case .close(.application(let application), let link):
-      // The link may be gone.
+      // The link may have ended.
       if let users = links[link], !users.applications.contains(application) {
         violations.append("\(link) closed for a stranger")
       }
@@ -225,7 +225,7 @@ private final class World {
     }
   }
 
-  /// Some are not the radio's to cut, and are a minute later.
+  /// Some links are not closed until a minute later, because the radio may not close them yet.
   private func cutUnused(_ link: LinkID) {
     if foreign.map({ links[$0] == nil }) ?? true, links[link] != nil, dice.below(3) == 0 {
       foreign = link
@@ -238,7 +238,7 @@ private final class World {
     }
   }
 
-  /// Cutting takes the controller some time.
+  /// The controller takes some time to close a link.
   private func cut(_ link: LinkID) {
     guard links[link]?.isEnding == false else { return violations.append("\(link) is cut and not there, or cut twice") }
     links[link]?.isEnding = true
@@ -256,7 +256,7 @@ private final class World {
     }
   }
 
-  /// Keeps a timer until it has fired.
+  /// Holds a timer until it has fired.
   private final class Keeper {
     var registration: Registration?
   }

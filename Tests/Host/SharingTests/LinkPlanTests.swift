@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sharing
 
-@Suite("The plan of links")
+@Suite("The link plan")
 struct LinkPlanTests {
   static let kiosk = LinkPlan.TenantID(number: 1)
   static let chat = LinkPlan.TenantID(number: 2)
@@ -21,7 +21,7 @@ struct LinkPlanTests {
     .linkUp(DriverLink(id: link(number), address: address(number), since: at(milliseconds)))
   }
 
-  /// A plan with a service that needs a link, and one that takes what it gets.
+  /// A plan with a service that needs a link, and one that uses what is left.
   static func plan(links: Int = 8) -> LinkPlan {
     var limits = LinkLimits()
     limits.links = links
@@ -36,7 +36,7 @@ struct LinkPlanTests {
 
   // MARK: Users
 
-  @Test("An application hears of a link when its peer first uses it, with the time at which the link came up")
+  @Test("An application is notified of a link at its first use, with the time it came up")
   func introduction() {
     var plan = Self.plan()
     #expect(plan.handle(Self.up(1), at: .zero) == [])
@@ -53,7 +53,7 @@ struct LinkPlanTests {
       plan.handle(.linkDown(Self.link(1)), at: Self.at(7000)) == [.close(.application(Self.chatServer), Self.link(1))])
   }
 
-  @Test("Of two users the one that lets go hears so, and the last one cuts the link")
+  @Test("Of two users the releasing one is notified, and the last one cuts the link")
   func lastUser() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -65,13 +65,13 @@ struct LinkPlanTests {
     #expect(plan.handle(.released(Self.link(1), .application(Self.kioskServer)), at: .zero) == [])
     #expect(
       plan.handle(.released(Self.link(1), .application(Self.chatServer)), at: .zero) == [.cut(Self.link(1))])
-    // It gets no new user, and its end is told to the one that cut it.
+    // The link gets no new user, and its end is reported to the service that closed it.
     #expect(plan.handle(.used(Self.link(1), Self.kioskServer), at: .zero) == [])
     #expect(
       plan.handle(.linkDown(Self.link(1)), at: .zero) == [.close(.application(Self.chatServer), Self.link(1))])
   }
 
-  @Test("An application that closes cuts the links that it alone uses, and hears nothing more")
+  @Test("A closing application cuts the links that it alone uses")
   func closing() {
     var plan = Self.plan()
     for number in 1...2 as ClosedRange<UInt64> {
@@ -87,7 +87,7 @@ struct LinkPlanTests {
 
   // MARK: Links without users
 
-  @Test("A link that no service uses is cut after ten seconds; one that is another program's is spared for a minute")
+  @Test("An unused link is cut after 10 s; one of another program is spared for 60 s")
   func unused() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -100,7 +100,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(11_000)) == [.cutUnused(Self.link(2))])
     #expect(plan.handle(.spared(Self.link(2)), at: Self.at(11_000)) == [])
     #expect(plan.deadline == Self.at(71_000))
-    // The other program may be gone by then.
+    // The other program may have exited by then.
     #expect(plan.handle(.timer, at: Self.at(70_999)) == [])
     #expect(plan.handle(.timer, at: Self.at(71_000)) == [.cutUnused(Self.link(2))])
     #expect(plan.handle(.spared(Self.link(2)), at: Self.at(71_000)) == [])
@@ -109,12 +109,12 @@ struct LinkPlanTests {
     var other = plan
     _ = other.handle(.cutting(Self.link(2)), at: Self.at(71_500))
     #expect(other.handle(.used(Self.link(2), Self.chatServer), at: Self.at(71_600)) == [], "it is being cut")
-    // Who is spared may turn out to be a client after all.
+    // A spared peer may still turn out to be a client.
     #expect(plan.handle(.used(Self.link(2), Self.chatServer), at: Self.at(72_000)).count == 1)
     #expect(plan.deadline == nil)
   }
 
-  @Test("A link that has not ended ten seconds after it was cut is cut again, whatever it was cut for, until it ends")
+  @Test("A link that does not end is cut again every 10 s")
   func cutAgain() {
     var plan = Self.plan()
     for number in 1...2 as ClosedRange<UInt64> { _ = plan.handle(Self.up(number), at: .zero) }
@@ -137,7 +137,7 @@ struct LinkPlanTests {
     #expect(plan.deadline == nil)
   }
 
-  @Test("A peer that writes to one application is nobody's silent visitor, however long it never writes to the other")
+  @Test("A peer that uses one application is not cut as unused")
   func tenancy() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -146,7 +146,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(600_000)) == [])
   }
 
-  @Test("Of more links without users than are allowed the new one is cut, or the oldest once it has had its time")
+  @Test("Of too many unused links the new one is cut, or the oldest after its time")
   func bound() {
     var plan = Self.plan()
     for number in 1...4 as ClosedRange<UInt64> { #expect(plan.handle(Self.up(number), at: Self.at(Int(number))) == []) }
@@ -164,7 +164,7 @@ struct LinkPlanTests {
     }
   }
 
-  @Test("A service that has all links is asked for one as soon as another needs it")
+  @Test("A service with all links is asked for one when another needs it")
   func askedToYield() {
     var plan = Self.plan(links: 3)
     _ = plan.handle(.applicationClosed(Self.kioskServer), at: .zero)
@@ -181,7 +181,7 @@ struct LinkPlanTests {
   }
 
   @Test(
-    "Who has just connected passes for the visitor that a place is kept for, and is cut when it turns out a stranger")
+    "A new link may be the expected wallet, and is cut after 4 s if it is not")
   func arrival() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -195,7 +195,7 @@ struct LinkPlanTests {
     #expect(plan.shortage(at: Self.at(60_000)) <= 0, "the visitor has what the service needs")
   }
 
-  @Test("Where more than the newcomers' places lack, a service is asked for a link, and no newcomer is cut")
+  @Test("If several links are missing, a service is asked and no new link is cut")
   func arrivalsAreFewer() {
     var plan = Self.plan(links: 3)
     plan.shares[Self.kiosk]?.needs = 2
@@ -208,7 +208,7 @@ struct LinkPlanTests {
     #expect(plan.links[Self.link(9)]?.condition == .unused(since: .zero))
   }
 
-  @Test("Two newcomers pass for one visitor: beyond the limit a service is asked for a link all the same")
+  @Test("Two new links count as one expected wallet, and a service is asked for a link")
   func arrivalsAreMore() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -216,7 +216,7 @@ struct LinkPlanTests {
     #expect(plan.handle(Self.up(9), at: .zero) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
-  @Test("A link that turns out not to be the radio's to cut makes a service give one up instead")
+  @Test("If a link may not be cut, a service is asked for one instead")
   func sparedStranger() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -225,7 +225,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.spared(Self.link(9)), at: Self.at(4000)) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
-  @Test("Of a service whose peers come one after the other, one place is kept free at a time, as far as it needs them")
+  @Test("For a service with successive peers one link is kept free, up to its need")
   func spare() {
     var plan = Self.plan(links: 6)
     plan.shares[Self.kiosk] = LinkShare(needs: 3, spare: 1, may: 4, priority: 10)
@@ -235,7 +235,8 @@ struct LinkPlanTests {
       #expect(actions.count == 1, "nobody has to go: \(number)")
     }
     #expect(!plan.hasRoom(for: Self.chat, at: .zero))
-    // The visitor takes the free place, and one more gets free for the next one, until the service has what it needs.
+    // The client gets the free link, and one more is freed for the next one, until the service has the links that it
+    // needs.
     for number in 6...8 as ClosedRange<UInt64> {
       _ = plan.handle(Self.up(number), at: .zero)
       let actions = plan.handle(.used(Self.link(number), Self.kioskServer), at: .zero)
@@ -249,7 +250,7 @@ struct LinkPlanTests {
   static let mesh = LinkPlan.TenantID(number: 3)
   static let meshServer = ApplicationID(30)
 
-  /// A plan with a third service, of middling priority, that needs one link as well. These two are not at work yet.
+  /// A plan with a third service, of medium priority, that also needs one link. These two are not running yet.
   private static func planOfThree(links: Int) -> LinkPlan {
     var plan = plan(links: links)
     plan.shares[mesh] = LinkShare(needs: 1, may: 8, priority: 5)
@@ -257,7 +258,7 @@ struct LinkPlanTests {
     return plan
   }
 
-  @Test("Of two services with more than they need, the one of lower priority gives a link up")
+  @Test("Of two services above their needs the lower priority gives up a link")
   func lowestYields() {
     var plan = Self.planOfThree(links: 3)
     Self.full(&plan, chat: 3)
@@ -271,7 +272,7 @@ struct LinkPlanTests {
     )
   }
 
-  @Test("A service is asked for links that it alone uses")
+  @Test("A service is asked only for links that it alone uses")
   func sharedLinksStay() {
     var plan = Self.planOfThree(links: 2)
     Self.full(&plan, chat: 2)
@@ -282,7 +283,7 @@ struct LinkPlanTests {
     )
   }
 
-  @Test("A service that has no more than it needs gives up nothing, whatever another one lacks")
+  @Test("A service at its need gives up no link")
   func needsStay() {
     var plan = Self.planOfThree(links: 1)
     _ = plan.handle(Self.up(1), at: .zero)
@@ -296,7 +297,7 @@ struct LinkPlanTests {
 
   private static func connection(_ number: Int) -> LinkPlan.ConnectionID { LinkPlan.ConnectionID(number: number) }
 
-  @Test("Attempts are made one at a time, half a second apart, the higher priority first")
+  @Test("Attempts are made one at a time, 0.5 s apart, higher priority first")
   func pacing() {
     var plan = Self.plan()
     #expect(
@@ -307,7 +308,7 @@ struct LinkPlanTests {
     #expect(plan.deadline == Self.at(500))
     #expect(
       plan.handle(.timer, at: Self.at(500)) == [.attempt(Self.connection(2), Self.address(2))])
-    // One of higher priority takes its turn.
+    // A connection of higher priority goes first.
     #expect(
       plan.handle(.connect(Self.connection(3), Self.kiosk, Self.address(3)), at: Self.at(600))
         == [.giveUp(Self.connection(2), reason: "The attempt gave way to another service's.")])
@@ -316,7 +317,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(Self.connection(3), Self.address(3))])
     _ = plan.handle(Self.up(3), at: Self.at(1100))
     #expect(plan.handle(.connected(Self.connection(3), Self.link(3)), at: Self.at(1100)) == [])
-    // The next attempt waits for the pause alone, not for the end of the link that was made.
+    // The next attempt waits for the pause alone, not for the end of the new link.
     #expect(plan.handle(.connect(Self.connection(4), Self.chat, Self.address(4)), at: Self.at(1150)) == [])
     #expect(plan.deadline == Self.at(1500))
     #expect(plan.handle(.timer, at: Self.at(1500)) == [.attempt(Self.connection(4), Self.address(4))])
@@ -324,7 +325,7 @@ struct LinkPlanTests {
       plan.handle(.released(Self.link(3), .connection(Self.connection(3))), at: Self.at(1600)) == [.cut(Self.link(3))])
   }
 
-  @Test("A service gets no more links than it may have, and none that another one needs")
+  @Test("A service gets no more links than allowed, and none that another needs")
   func allowance() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -336,7 +337,7 @@ struct LinkPlanTests {
       plan.handle(.connect(Self.connection(2), Self.chat, Self.address(71)), at: .zero)
         == [.refuse(Self.connection(2), reason: "This service has as many links as it may have.")])
     #expect(plan.counters.refusedAttempts == 2)
-    // A peer that is linked already costs no place.
+    // A peer that is already linked needs no further link.
     #expect(
       plan.handle(.connect(Self.connection(3), Self.chat, Self.address(1)), at: .zero)
         == [.attempt(Self.connection(3), Self.address(1))])
@@ -347,7 +348,7 @@ struct LinkPlanTests {
     #expect(plan.connections.isEmpty, "and the connection that let it go is forgotten")
   }
 
-  @Test("Of those that wait, the one of higher priority is next, whoever came first")
+  @Test("Of waiting attempts the higher priority is next")
   func nextInQueue() {
     var plan = Self.plan()
     for (number, tenant) in [(1, Self.kiosk), (2, Self.chat), (3, Self.kiosk)] {
@@ -359,7 +360,7 @@ struct LinkPlanTests {
       plan.handle(.ended(Self.connection(3)), at: Self.at(1200)) == [.attempt(Self.connection(2), Self.address(2))])
   }
 
-  @Test("The place of the link that an attempt is to make is taken")
+  @Test("An attempt reserves the slot of its link")
   func placeOfAttempt() {
     var plan = Self.plan(links: 2)
     #expect(plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero).count == 1)
@@ -369,7 +370,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(2), reason: "The radio has no free link.")], "a visitor needs the other place")
   }
 
-  @Test("A link that is being cut is no longer held by its service, whose next link needs a place")
+  @Test("A link being cut no longer counts for its service, but takes its slot")
   func placeAfterCut() {
     var plan = Self.plan(links: 2)
     for (number, application) in [(1, Self.chatServer), (2, Self.kioskServer)] as [(UInt64, ApplicationID)] {
@@ -384,7 +385,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(1), reason: "The radio has no free link.")])
   }
 
-  @Test("A link that an attempt left behind has no user, and is cut in time")
+  @Test("A link left by a failed attempt is unused and cut in time")
   func leftBehind() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
@@ -396,7 +397,7 @@ struct LinkPlanTests {
   }
 
   @Test(
-    "Where the peer connects amid an attempt, and its link is given up for another service, the next attempt begins")
+    "If the peer connects during an attempt and is given up, the next attempt begins")
   func givenUpAmidAttempt() {
     var plan = Self.plan()
     let (first, second) = (LinkPlan.ConnectionID(number: 1), LinkPlan.ConnectionID(number: 2))
@@ -412,7 +413,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(second, Self.address(2))])
   }
 
-  @Test("No more attempts wait than the queue has places")
+  @Test("The queue of attempts is limited, and more are refused")
   func queueLength() {
     var plan = Self.plan()
     plan.limits.queueLength = 2
@@ -423,7 +424,7 @@ struct LinkPlanTests {
     #expect(outcomes[3] == [.refuse(Self.connection(4), reason: "The radio has no free link.")])
   }
 
-  @Test("An attempt that finds no place within half a minute is refused")
+  @Test("An attempt without a slot for 30 s is refused")
   func waiting() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)

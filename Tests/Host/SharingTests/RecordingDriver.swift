@@ -2,7 +2,7 @@ import Common
 import Loop
 import Radio
 
-/// A driver that does nothing but note what it is told; a test tells its delegate what happens.
+/// A driver that only records its calls; a test sends the events to its delegate.
 @LoopActor
 final class RecordingDriver: RadioDriver {
   var status = RadioStatus(.ready, adapters: ["test0"])
@@ -13,7 +13,7 @@ final class RecordingDriver: RadioDriver {
   var deafness: String?
   var origins: [LinkID: LinkOrigin] = [:]
   var served: Set<ApplicationID> = []
-  /// What `notify` answers.
+  /// The result of `notify`.
   var delivery: (Recipients) -> Delivery = { recipients in
     switch recipients {
     case .link(let link): Delivery(accepted: [link])
@@ -22,14 +22,14 @@ final class RecordingDriver: RadioDriver {
     }
   }
 
-  /// The driver's orders, in their order.
+  /// The driver's calls, in order.
   private(set) var orders: [String] = []
   /// The attempts to connect, each with the handler of its events.
   private(set) var links: [(id: LinkID, handler: @LoopActor (LinkEvent) -> Void)] = []
-  /// The links that nobody holds any more.
+  /// The links whose handles were all released.
   fileprivate(set) var dropped: [LinkID] = []
 
-  /// The orders since the last call.
+  /// The calls since the last call of this method.
   func takeOrders() -> [String] {
     defer { orders = [] }
     return orders
@@ -37,7 +37,7 @@ final class RecordingDriver: RadioDriver {
 
   func note(_ order: String) { orders.append(order) }
 
-  /// What the slots hold.
+  /// The content of the slots.
   private(set) var slots: [Int: Advertisement] = [:]
 
   func advertise(_ advertisement: Advertisement?, in slot: Int) {
@@ -45,7 +45,7 @@ final class RecordingDriver: RadioDriver {
     note("slot \(slot): \(advertisement?.data.localName ?? "empty")")
   }
 
-  /// Tells that what the slots hold is on the air.
+  /// Reports that the content of the slots is on the air.
   func tellOnAir() {
     for (slot, content) in slots.sorted(by: { $0.key < $1.key }) { delegate?.onAir(content, in: slot) }
   }
@@ -97,7 +97,7 @@ final class RecordingDriver: RadioDriver {
   }
 }
 
-/// A link that notes what is asked of it.
+/// A link that records its calls.
 @LoopActor
 final class RecordingLink: Link {
   let id: LinkID
@@ -123,7 +123,7 @@ final class RecordingLink: Link {
   func disconnect() { driver.note("disconnect \(id.number)") }
 }
 
-/// A service's delegate that notes what it hears.
+/// A service's delegate that records its events.
 @LoopActor
 final class RecordingDelegate: GATTServerDelegate {
   private(set) var heard: [String] = []

@@ -19,7 +19,7 @@ struct SharedAirTimeTests {
 
   // MARK: Advertising
 
-  @Test("An advertisement waits for its own application, not for another's")
+  @Test("An advertisement waits for its own application only")
   @LoopActor
   func waitsForItsOwn() async throws {
     let house = House()
@@ -39,7 +39,7 @@ struct SharedAirTimeTests {
     first.cancel()
   }
 
-  @Test("An advertisement that takes another's place in one turn is one exchange, and none where it is the same")
+  @Test("Replacing an advertisement in one iteration is one exchange, and none if equal")
   @LoopActor
   func exchange() async throws {
     let house = House()
@@ -59,7 +59,7 @@ struct SharedAirTimeTests {
     #expect(house.driver.takeOrders() == ["slot 0: empty"])
   }
 
-  @Test("Two advertisements share one slot by turns, and each has its own when the controller has more")
+  @Test("Two advertisements share one slot in turns, and have one each if there are two")
   @LoopActor
   func turns() async throws {
     let house = House()
@@ -77,7 +77,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(both) {}
   }
 
-  @Test("An advertisement that is too long is refused before anything is shown")
+  @Test("An advertisement that is too long is refused before it is shown")
   @LoopActor
   func tooLong() async throws {
     let house = House()
@@ -91,7 +91,7 @@ struct SharedAirTimeTests {
 
   // MARK: Scanning
 
-  @Test("The driver scans for all services together, and for no longer than a service wants it")
+  @Test("The driver scans for the services of all scans, only while needed")
   @LoopActor
   func listening() async throws {
     let house = House()
@@ -114,7 +114,7 @@ struct SharedAirTimeTests {
     house.radio.forgot(BluetoothAddress(5))
     house.radio.forgot(BluetoothAddress(6))
     #expect(heard.last == .lost(BluetoothAddress(5)) && heard.count == 6)
-    // Nothing of it is left to be lost later.
+    // No scan result is left to be lost later.
     house.time.advance(by: .seconds(40))
     #expect(heard.count == 6)
     first.cancel()
@@ -124,7 +124,7 @@ struct SharedAirTimeTests {
     #expect(heard.count == 6)
   }
 
-  @Test("Single packets come as they are, and a driver that sees no packets says so")
+  @Test("Single packets are delivered unchanged; a driver without them refuses")
   @LoopActor
   func packets() async throws {
     let house = House()
@@ -146,7 +146,7 @@ struct SharedAirTimeTests {
 
   // MARK: Connecting
 
-  @Test("An attempt that waits for its turn keeps what was asked of it, in order")
+  @Test("A waiting attempt stores its operations in order")
   @LoopActor
   func queue() async throws {
     let house = House()
@@ -177,7 +177,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(first) {}
   }
 
-  @Test("An attempt that is given up before its turn ends without one")
+  @Test("An attempt cancelled while waiting ends without being made")
   @LoopActor
   func givenUpInTime() async throws {
     let house = House()
@@ -194,7 +194,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(first) {}
   }
 
-  @Test("A service of higher priority takes another's turn, which is told why")
+  @Test("A higher priority takes an attempt's turn, which ends with the reason")
   @LoopActor
   func priority() async throws {
     let house = House()
@@ -209,7 +209,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime((first, second)) {}
   }
 
-  @Test("Without an adapter nothing connects")
+  @Test("Without an adapter connecting is refused")
   @LoopActor
   func noAdapter() async throws {
     let house = House()
@@ -218,7 +218,7 @@ struct SharedAirTimeTests {
     #expect(error == .notReady("There is no Bluetooth adapter."))
   }
 
-  @Test("A link that serves both directions goes on for the peer when our connection lets it go")
+  @Test("A link that serves both directions stays for the peer when our connection ends")
   @LoopActor
   func bothDirections() async throws {
     let house = House()
@@ -232,7 +232,7 @@ struct SharedAirTimeTests {
     house.turn()
     #expect(events == [.connected, .disconnected(reason: "Disconnected.")])
     #expect(!house.driver.takeOrders().contains("cut 1000"))
-    // Nothing of it takes a place in the driver until the link ends.
+    // The driver's connection is released at once, not at the end of the link.
     #expect(house.driver.dropped == [LinkID(1000)] && link.id == LinkID(1000))
     house.driver.links[0].handler(.disconnected(reason: "Disconnected."))
     #expect(events.count == 2)
@@ -241,7 +241,7 @@ struct SharedAirTimeTests {
   }
 
   @Test(
-    "An attempt that is given up when its peer has connected and written meanwhile is the driver's to end, and the next begins"
+    "Cancelling an attempt whose peer has connected ends it at the driver"
   )
   @LoopActor
   func crossing() async throws {
@@ -262,7 +262,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(second) {}
   }
 
-  @Test("A service hears from the driver why its link was lost")
+  @Test("A lost link has the driver's reason")
   @LoopActor
   func lost() async throws {
     let house = House()
@@ -274,7 +274,7 @@ struct SharedAirTimeTests {
     _ = house.driver.takeOrders()
     house.radio.linkDown(LinkID(1000))
     house.turn()
-    // A service that is done with it meanwhile ends the driver's connection, for there is no link to let go.
+    // If the service ends it meanwhile, the driver's connection is ended, because there is no link to release.
     link.disconnect()
     #expect(house.driver.takeOrders() == ["disconnect 1000"])
     house.driver.links[0].handler(.disconnected(reason: "It was lost."))

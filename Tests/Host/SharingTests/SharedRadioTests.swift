@@ -7,7 +7,7 @@ import Testing
 
 @testable import Sharing
 
-@Suite("A radio that two services share")
+@Suite("A radio shared by two services")
 struct SharedRadioTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -41,7 +41,7 @@ struct SharedRadioTests {
       try radio.written(value, to: id, of: server.id, on: LinkID(link))
     }
 
-    /// A link for each service: the first is the chat's, the second the kiosk's.
+    /// Opens a link for each service: the first is the chat's, the second the kiosk's.
     func linkEach() throws {
       for (number, server) in [(1, chatServer), (2, kioskServer)] as [(UInt64, SharedServer?)] {
         driver.linkUp(number)
@@ -52,7 +52,7 @@ struct SharedRadioTests {
     func turn() { time.advance(by: .zero) }
   }
 
-  @Test("Each service hears of the links whose peers use it, with the time at which they came up, and of no others")
+  @Test("Each service is notified of the links that use it, with their times, and no others")
   @LoopActor
   func owners() async throws {
     let house = House()
@@ -72,7 +72,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "Where the next link has the number of one that has ended just now, the service hears of that end first, and once")
+    "If a link number is reused at once, the service gets the end first, once")
   @LoopActor
   func sameNumber() async throws {
     let house = House()
@@ -89,7 +89,7 @@ struct SharedRadioTests {
     #expect(house.chatEar.takeHeard() == ["closed 1"])
   }
 
-  @Test("Who serves somebody asks for quiet: services of lower priority hear so, each change once, and no others")
+  @Test("A request for radio inhibit is signalled to services of lower priority once per change")
   @LoopActor
   func quiet() async throws {
     let house = House()
@@ -111,7 +111,7 @@ struct SharedRadioTests {
     #expect(!house.chat.isQuietWanted)
     house.turn()
     #expect(heardByChat == [true, false] && heardByKiosk == [])
-    // What came and went within a turn is no change.
+    // A request that begins and ends within a loop iteration is not a change.
     house.kiosk.askForQuiet().cancel()
     house.turn()
     #expect(heardByChat == [true, false])
@@ -121,7 +121,7 @@ struct SharedRadioTests {
     withExtendedLifetime((watches, requests)) {}
   }
 
-  @Test("A subscription and a read make a service a user of the link, too; the end of a subscription does not")
+  @Test("A subscription and a read make a service a user of the link, an unsubscription does not")
   @LoopActor
   func otherUses() async throws {
     let house = House()
@@ -137,7 +137,7 @@ struct SharedRadioTests {
     #expect(house.chatEar.takeHeard() == ["opened 1, up since 0"])
   }
 
-  @Test("A refusal of the service is the answer to the write")
+  @Test("A service's refusal is the answer to the write")
   @LoopActor
   func refusal() async throws {
     let house = House()
@@ -148,7 +148,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "An application that has closed, and is on the air for a moment yet, gets no users: the next service cuts the link")
+    "A closed application gets no users")
   @LoopActor
   func closedMeanwhile() async throws {
     let house = House()
@@ -164,7 +164,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == ["cut 1"])
   }
 
-  @Test("Disconnect means that a service is done with a link; the last that is done cuts it")
+  @Test("`disconnect` ends a service's use, and the last user cuts the link")
   @LoopActor
   func lastOneCuts() async throws {
     let house = House()
@@ -179,7 +179,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == [])
     house.chatServer?.disconnect(LinkID(1))
     #expect(house.driver.takeOrders() == ["cut 1"])
-    // While it ends, the last user still hears its peer, and no other service does.
+    // While it closes, the last user still receives from its peer, and no other service does.
     try house.write([3], to: house.chatServer, on: 1)
     let error = caught(ATTError.self) { try house.write([4], to: house.kioskServer, on: 1) }
     #expect(error == .unlikely)
@@ -189,7 +189,7 @@ struct SharedRadioTests {
     #expect(house.kioskEar.takeHeard() == [])
   }
 
-  @Test("A service that stops serving hears nothing more, and is done with its links")
+  @Test("A service that stops serving gets no events and releases its links")
   @LoopActor
   func closing() async throws {
     let house = House()
@@ -203,7 +203,7 @@ struct SharedRadioTests {
     #expect(house.chatEar.takeHeard() == [])
   }
 
-  @Test("A peer that connects and uses no application is cut after ten seconds, if it was the peer who connected")
+  @Test("A peer that connects and uses no application is cut after 10 s")
   @LoopActor
   func silence() async throws {
     let house = House()
@@ -217,7 +217,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == ["cut 1"])
     #expect(house.radio.tallies.contains(Tally("UnusedLinks", 3)))
     #expect(house.kioskEar.takeHeard() + house.chatEar.takeHeard() == [])
-    // The link has not ended: it is cut again.
+    // The link has not ended, so it is closed again.
     house.time.advance(by: .seconds(10))
     #expect(house.driver.takeOrders() == ["cut 1"])
     house.radio.linkDown(LinkID(1))
@@ -225,7 +225,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == [])
   }
 
-  @Test("A value goes to links of the service alone, and each that was meant has an outcome")
+  @Test("A value goes to the service's own links only, each with an outcome")
   @LoopActor
   func values() async throws {
     let house = House()
@@ -238,7 +238,7 @@ struct SharedRadioTests {
         == Delivery(accepted: [LinkID(1)], unreachable: [LinkID(2)]))
     house.driver.delivery = { _ in Delivery(full: [LinkID(1)]) }
     #expect(server.notify([9], of: Self.id, to: .link(LinkID(1))) == Delivery(full: [LinkID(1)]))
-    // Of those who overhear it the service hears of its own as well.
+    // Among the links that overhear a value, the service gets its own, and no others.
     house.driver.delivery = { _ in Delivery(accepted: [LinkID(1)], overheard: [LinkID(1), LinkID(2)]) }
     #expect(
       server.notify([9], of: Self.id, to: .link(LinkID(1)))
@@ -246,7 +246,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders().count == 3)
   }
 
-  @Test("A service says of its own links alone that their peers will stream")
+  @Test("A service announces streams on its own links only")
   @LoopActor
   func streams() async throws {
     let house = House()
@@ -257,7 +257,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "A service decides how much may wait on the links that it uses, those of its connections as well, and on no others")
+    "A service sets the backlog on its own links only")
   @LoopActor
   func backlogs() async throws {
     let house = House()
@@ -275,7 +275,7 @@ struct SharedRadioTests {
     withExtendedLifetime(link) {}
   }
 
-  @Test("A service that is asked for a link chooses which; a choice that is none of those is not taken")
+  @Test("A service asked for a link chooses one of those offered")
   @LoopActor
   func yielding() async throws {
     for choice in [LinkID(2), LinkID(99)] {

@@ -15,7 +15,7 @@ struct SharedSetTests {
   private static let flags = AdvertisingData(flags: 6)
   private static func text(_ text: String) -> AdvertisingData { AdvertisingData(flags: 6, localName: text) }
 
-  /// A sender, a listener and what they were told.
+  /// A sender, a listener and their events.
   @LoopActor
   private final class Scene {
     let time = VirtualTime()
@@ -41,7 +41,7 @@ struct SharedSetTests {
       try set.air(SharedSetTests.text(text), for: .seconds(seconds)) { [weak self] in self?.events.append($0) }
     }
 
-    /// What was heard since the last call.
+    /// The packets received since the last call.
     func takeHeard() -> [AdvertisingPacket] {
       defer { heard = [] }
       return heard
@@ -58,7 +58,7 @@ struct SharedSetTests {
     }
   }
 
-  @Test("What a set says is on the air for its time, from one address for two messages, with nothing but flags between")
+  @Test("A message is on the air for its time, from one address for two, with flags between")
   @LoopActor
   func conversation() async throws {
     let scene = try Scene()
@@ -89,7 +89,7 @@ struct SharedSetTests {
     #expect(scene.takeHeard() == [])
   }
 
-  @Test("A set that rests on nothing says each message from another address, and is silent between")
+  @Test("A set that rests on nothing uses a new address for each message")
   @LoopActor
   func silence() async throws {
     let scene = try Scene()
@@ -106,7 +106,7 @@ struct SharedSetTests {
     #expect(Set(addresses).count == 3 && addresses.count == 3)
   }
 
-  @Test("Two sets never share an address, though they follow one another in one place")
+  @Test("Two sets in one slot use different addresses")
   @LoopActor
   func twoSets() async throws {
     let scene = try Scene(AirController(advertisingSlots: 1))
@@ -122,7 +122,7 @@ struct SharedSetTests {
     withExtendedLifetime((first, second)) {}
   }
 
-  @Test("A resting set gives its place to whoever wants it, and says its next message from another address")
+  @Test("A resting set yields its slot, and its next message has a new address")
   @LoopActor
   func givingWay() async throws {
     let scene = try Scene(AirController(advertisingSlots: 1))
@@ -145,7 +145,7 @@ struct SharedSetTests {
     withExtendedLifetime((airing, registration)) {}
   }
 
-  @Test("What does not get a place within its longest wait is refused, and says so once")
+  @Test("A message without a slot within its longest wait is refused once")
   @LoopActor
   func refused() async throws {
     let time = VirtualTime()
@@ -168,7 +168,7 @@ struct SharedSetTests {
     withExtendedLifetime((kiosk, airing)) {}
   }
 
-  @Test("A driver that does not say that it advertises has not begun, and what it lets go of is cut short")
+  @Test("A driver that never confirms times out, and one that stops cuts short")
   @LoopActor
   func driversWord() async throws {
     let time = VirtualTime()
@@ -194,7 +194,7 @@ struct SharedSetTests {
     withExtendedLifetime(airing) {}
   }
 
-  @Test("Another message takes the place of the one on the air, which is told that it was cut short")
+  @Test("A new message replaces the current one, which is cut short")
   @LoopActor
   func another() async throws {
     let scene = try Scene()
@@ -215,7 +215,7 @@ struct SharedSetTests {
     withExtendedLifetime((first, second, third)) {}
   }
 
-  @Test("A message that its service drops leaves the air, and nothing more is told of it")
+  @Test("A cancelled message leaves the air and reports nothing more")
   @LoopActor
   func dropped() async throws {
     let scene = try Scene()
@@ -230,7 +230,7 @@ struct SharedSetTests {
     #expect(scene.takeEvents() == [] && scene.takeHeard().allSatisfy { $0.data == flags })
   }
 
-  @Test("A set that is dropped leaves the air with what it says, and one that is closed takes nothing more")
+  @Test("A dropped set leaves the air, and a closed one refuses messages")
   @LoopActor
   func closed() async throws {
     let scene = try Scene()
@@ -252,7 +252,7 @@ struct SharedSetTests {
     withExtendedLifetime((set, airing)) {}
   }
 
-  @Test("Without an adapter a set takes nothing, and what is on the air when it goes is cut short")
+  @Test("Without an adapter a set refuses messages, and a lost one cuts short")
   @LoopActor
   func noAdapter() async throws {
     let scene = try Scene()
@@ -272,7 +272,7 @@ struct SharedSetTests {
     withExtendedLifetime((airing, again)) {}
   }
 
-  @Test("What is too long is refused before anything is shown")
+  @Test("A message that is too long is refused before it is shown")
   @LoopActor
   func tooLong() async throws {
     let scene = try Scene()
@@ -286,7 +286,7 @@ struct SharedSetTests {
     #expect(other == .advertisementTooLong(bytes: 32, limit: 31))
   }
 
-  @Test("Of a lossy air each listener misses its own share of the events")
+  @Test("On a lossy radio each listener misses its own share of events")
   @LoopActor
   func loss() async throws {
     let scene = try Scene(loss: 0.25)
@@ -297,12 +297,12 @@ struct SharedSetTests {
     let airing = try scene.say("one", in: set, for: 100)
     scene.time.advance(by: .seconds(100))
     let heard = scene.takeHeard().count
-    // 5,000 events; eight standard deviations on either side.
+    // 5,000 events, with a margin of eight standard deviations on either side.
     #expect((3500...4000).contains(heard) && (3500...4000).contains(other) && heard != other)
     withExtendedLifetime((registration, airing)) {}
   }
 
-  @Test("Each listener hears what its own patterns match, and the driver listens for all of them, up to a limit")
+  @Test("Each listener gets what its patterns match; the driver listens for up to 16")
   @LoopActor
   func patterns() async throws {
     let driver = RecordingDriver()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Sharing
 
-@Suite("The table of sightings")
+@Suite("The table of scan results")
 struct SightingTableTests {
   private static let service = BluetoothUUID(short: 0xFD)
   private static let scan = SightingTable.ScanID(number: 1)
@@ -28,7 +28,7 @@ struct SightingTableTests {
   }
 
   @Test(
-    "An advertiser is reported when it is first heard, when its data changes, and else once a second, with its strength"
+    "An advertiser is reported at first, at a change, and then once a second with its RSSI"
   )
   func repetition() {
     var table = Self.table()
@@ -42,7 +42,7 @@ struct SightingTableTests {
         == [Self.report(.sighted(Self.sighting(1, name: "new")))])
   }
 
-  @Test("Each scan hears of the services that it is for, and a scan without services of every advertiser")
+  @Test("Each scan gets advertisers of its services, a scan without services gets all")
   func filters() {
     var table = Self.table()
     #expect(table.services == [Self.service])
@@ -58,7 +58,7 @@ struct SightingTableTests {
     #expect(table.services == nil && table.deadline == nil)
   }
 
-  @Test("Service data names a service as well as a list does")
+  @Test("Service data matches a scan like a service list")
   func serviceData() {
     var table = Self.table()
     let sighting = Sighting(
@@ -66,7 +66,7 @@ struct SightingTableTests {
     #expect(table.hear(sighting, at: .zero) == [Self.report(.sighted(sighting))])
   }
 
-  @Test("A scan that begins late is told of those that are being heard")
+  @Test("A late scan gets the known advertisers")
   func late() {
     var table = Self.table()
     _ = table.hear(Self.sighting(1), at: .zero)
@@ -76,7 +76,7 @@ struct SightingTableTests {
     #expect(table.hear(Self.sighting(1), at: Self.at(1200)) == [Self.report(.sighted(Self.sighting(1)))])
   }
 
-  @Test("An advertiser that is heard no more is lost after half a minute, once, and is new when it comes back")
+  @Test("An advertiser not received for 30 s is lost once, and new on its return")
   func losing() {
     var table = Self.table()
     _ = table.hear(Self.sighting(1), at: .zero)
@@ -89,7 +89,7 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(.lost(BluetoothAddress(1)))])
   }
 
-  @Test("A scan hears of a loss once, also where the advertiser comes back with services for another scan")
+  @Test("A scan gets a loss once, also if the advertiser returns for another scan")
   func lostOnce() {
     var table = Self.table()
     let all = SightingTable.ScanID(number: 2)
@@ -102,17 +102,17 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(lost, all)])
   }
 
-  @Test("A crowd is bounded: with one more advertiser the one that was not heard for longest is lost")
+  @Test("In a full table the advertiser not received for longest is lost")
   func crowd() {
     var table = Self.table()
-    // The one with the greatest address is heard first.
+    // The advertiser with the largest address is received first.
     for number in 0..<SightingTable.limit {
       _ = table.hear(Self.sighting(UInt64(SightingTable.limit - number)), at: Self.at(number))
     }
     let oldest = BluetoothAddress(UInt64(SightingTable.limit))
     let reports = table.hear(Self.sighting(9999), at: Self.at(1000))
     #expect(reports == [.lost(oldest), .sighted(Self.sighting(9999))].map { Self.report($0) })
-    // A stranger that no scan asked for displaces none of them.
+    // A stranger that matches no scan evicts none of them.
     #expect(table.hear(Self.sighting(5000, [BluetoothUUID(short: 7)]), at: Self.at(1001)) == [])
     #expect(table.loseAll().count == SightingTable.limit)
   }

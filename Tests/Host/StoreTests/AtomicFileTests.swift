@@ -4,7 +4,7 @@ import Testing
 
 @testable import Store
 
-@Suite("A file that is always whole")
+@Suite("Atomic files")
 struct AtomicFileTests {
   let fixture: Fixture
   let directory: any Directory
@@ -18,7 +18,7 @@ struct AtomicFileTests {
     AtomicFile(name, in: directory, version: version, limit: limit, key: key)
   }
 
-  @Test("What is written is read; what never was, is not", arguments: [0, 1, 63, 999, 1000])
+  @Test("Written content is read back, and an unwritten file is nil", arguments: [0, 1, 63, 999, 1000])
   func roundTrip(count: Int) throws {
     #expect(try file().read() == nil)
     let content = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
@@ -29,7 +29,7 @@ struct AtomicFileTests {
     #expect(fixture.disk.names(in: "/state") == ["notes"])
   }
 
-  @Test("One byte more than the limit is neither written nor read")
+  @Test("Content above the limit is neither written nor read")
   func limit() throws {
     let long = [UInt8](repeating: 7, count: 1001)
     #expect(caught(StoreError.self) { try file().write(long) }?.reason == .tooLarge)
@@ -39,7 +39,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "Any bit that flips and any byte that is missing is noticed, and the previous generation is read",
+    "Any flipped bit or missing byte is detected, and the previous generation is read",
     arguments: [nil, "key"])
   func fallback(keyText: String?) throws {
     let file = file(key: keyText.map { SecretBytes(copying: $0.utf8) })
@@ -58,7 +58,7 @@ struct AtomicFileTests {
     #expect(caught(StoreError.self) { try file.read() }?.reason == .damaged)
   }
 
-  @Test("A damaged file does not take the place of a whole previous one")
+  @Test("A damaged file does not replace a whole previous generation")
   func previousIsKept() throws {
     try file().write("one".utf8)
     try file().write("two".utf8)
@@ -68,7 +68,7 @@ struct AtomicFileTests {
     #expect(try file().read()?.value == Array("one".utf8))
   }
 
-  @Test("Content that its owner calls damaged is damage")
+  @Test("Content that its owner refuses counts as damaged")
   func damagedContent() throws {
     try file().write("good".utf8)
     try file().write("bad".utf8)
@@ -81,7 +81,7 @@ struct AtomicFileTests {
     #expect(reading?.damage?.sentence == "notes is damaged: it is bad.")
   }
 
-  @Test("A later version is refused and kept, an earlier one is read")
+  @Test("A later version is refused and preserved, an earlier one is read")
   func versions() throws {
     try file(version: 4).write("later".utf8)
     #expect(caught(StoreError.self) { try file(version: 3).read() }?.reason == .tooNew)
@@ -92,7 +92,7 @@ struct AtomicFileTests {
     #expect(try file(version: 4).read()?.value == Array("later".utf8))
   }
 
-  @Test("A file of another key, of no key or of another name is damaged")
+  @Test("A file with another key or name, or without a key, is damaged")
   func authenticity() throws {
     let key = SecretBytes(copying: Array("right".utf8))
     try file().write("plain".utf8)
@@ -104,7 +104,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "Whenever power is lost, the last generation whose write returned is there, or the next",
+    "After a power loss the last written generation or the next is there",
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let generations = ["", "first", "second, a longer one", "third"].map { Array($0.utf8) }
@@ -123,7 +123,7 @@ struct AtomicFileTests {
       let after = AtomicFile("notes", in: try fixture.disk.openDirectory("/state"), version: 1)
       let read = try after.read()?.value ?? []
       #expect(generations[written...].prefix(2).contains(read), "call \(number)")
-      // The next write succeeds whatever was left lying about.
+      // The next write succeeds whatever files were left behind.
       try after.write("fourth".utf8)
       #expect(try after.read()?.value == Array("fourth".utf8))
       #expect(!fixture.disk.names(in: "/state").contains("notes.new"))
@@ -133,7 +133,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "Whichever call fails, with a full, broken or read-only disk, the file stays readable",
+    "After any failing call on a full, broken or read-only disk the file is readable",
     arguments: [28, 5, 30] as [Int32])
   func failures(errno: Int32) throws {
     var number = 0
@@ -154,7 +154,7 @@ struct AtomicFileTests {
     #expect(number > 8)
   }
 
-  @Test("10000 random and mutated inputs are refused, and harm nothing")
+  @Test("10,000 random and mutated inputs are refused")
   func anything() throws {
     var random = SeededRandom(seed: 11)
     let envelope = Envelope(name: "notes", key: nil)

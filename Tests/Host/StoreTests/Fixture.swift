@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Store
 
-/// A state directory on a simulated disk, and what is done with it.
+/// A state directory on a simulated disk, with helpers.
 struct Fixture {
   let disk = SimulatedDisk()
   var key: SpoolKey
@@ -40,7 +40,7 @@ struct Fixture {
 }
 
 extension RecordSpool {
-  /// The records as they are.
+  /// The records on the disk.
   func list(
     except known: Set<SpoolID> = [], room: (count: Int, bytes: Int) = (.max, .max)
   ) throws(StoreError) -> SpoolContents<SpoolRecord> {
@@ -57,7 +57,7 @@ extension SpoolContents {
   var reasons: [StoreError.Reason] { problems.map(\.error.reason) }
 }
 
-/// The bytes with any one bit flipped, any number of bytes missing at the end, and with one too many.
+/// Copies of the bytes with any one bit flipped, any number of bytes missing at the end, and one byte appended.
 func brokenCopies(of whole: [UInt8]) -> [[UInt8]] {
   var copies: [[UInt8]] = [whole + [0]]
   for bit in 0..<whole.count * 8 {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Store
 
-@Suite("Records that are kept")
+@Suite("The record spool")
 struct RecordSpoolTests {
   var fixture: Fixture
 
@@ -14,7 +14,7 @@ struct RecordSpoolTests {
     fixture = try Fixture()
   }
 
-  @Test("What is put is listed after a restart, the earliest first, until it is removed")
+  @Test("Records are listed after a restart, earliest first, until removed")
   func life() throws {
     let spool = try fixture.spool()
     let late = Fixture.record("late", received: 200)
@@ -36,7 +36,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == ["\(first).00.record"])
   }
 
-  @Test("The last record that fits is kept, and one more is not; a removal makes room")
+  @Test("The last record that fits is stored, one more is refused, and a removal frees space")
   mutating func maximumCount() throws {
     fixture.limits.maximumCount = 3
     let spool = try fixture.spool()
@@ -52,7 +52,7 @@ struct RecordSpoolTests {
     #expect(try again.list().entries.count == 3)
   }
 
-  @Test("The last byte that fits is kept, and one more is not")
+  @Test("The last byte that fits is stored, and one more is refused")
   mutating func maximumBytes() throws {
     let entry = Fixture.record("0123456789")
     let size = RecordSpool.size(ofContent: 10)
@@ -66,7 +66,7 @@ struct RecordSpoolTests {
     _ = try spool.put(entry)
   }
 
-  @Test("A record comes back with the mark it was given last, until it is removed")
+  @Test("A record has its last mark until it is removed")
   func marks() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("one"))
@@ -90,7 +90,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("A mark that was given survives a loss of power, whatever that takes", arguments: SimulatedDisk.Loss.all)
+  @Test("A mark survives every kind of power loss", arguments: SimulatedDisk.Loss.all)
   func marksAreSynced(loss: SimulatedDisk.Loss) throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("one"))
@@ -99,7 +99,7 @@ struct RecordSpoolTests {
     #expect(try fixture.spool(seed: 2).list().byID[id]?.mark == 1)
   }
 
-  @Test("Whichever single call fails when a mark is given, the record is there, and a second attempt gives it")
+  @Test("After any failing call a mark can be given at the second attempt")
   func failedMarks() throws {
     var number = 0
     var hasStruck = true
@@ -122,7 +122,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "A put that is tried again under its name is there once, whatever became of the first", arguments: [EIO, ENOSPC])
+    "A repeated put under one ID stores one record", arguments: [EIO, ENOSPC])
   func secondAttempt(errno: Int32) throws {
     for number in 1...8 {
       let fixture = try Fixture()
@@ -132,7 +132,7 @@ struct RecordSpoolTests {
       fixture.disk.fail { $0.number >= first ? errno : nil }
       _ = try? spool.put(Fixture.record("credential"), as: id)
       fixture.disk.fail(nil)
-      // It got another mark meanwhile.
+      // The record got another mark meanwhile.
       #expect(try spool.put(Fixture.record("credential", mark: 1), as: id) == id)
       #expect(fixture.files == ["\(id).01.record"], "call \(number)")
       fixture.disk.restart(.nothing)
@@ -143,7 +143,7 @@ struct RecordSpoolTests {
     }
   }
 
-  @Test("No two files have a nonce in common, nor do two generations of one file")
+  @Test("No two files or generations share a nonce")
   func nonces() throws {
     var nonces: [[UInt8]] = []
     func note(_ id: SpoolID) throws {
@@ -160,9 +160,9 @@ struct RecordSpoolTests {
       }
       #expect(nonces.count == 6 * number && Set(nonces).count == nonces.count)
     }
-    // Each is all of it random, and none a counter.
+    // Every byte of the nonces is random; none is a counter.
     for place in 0..<12 { #expect(Set(nonces.map { $0[place] }).count > 20, "byte \(place)") }
-    // The same id under a restarted generator is put anew with the nonce that this one draws.
+    // The ID under a restarted generator is stored again with the nonce that this generator draws.
     let id = try #require(try spool.list().ids.first)
     try spool.remove(id)
     try spool.put(Fixture.record("one"), as: id)
@@ -170,7 +170,7 @@ struct RecordSpoolTests {
     #expect(Set(nonces).count == nonces.count)
   }
 
-  @Test("Only so many are read as there is room for, the earliest first")
+  @Test("Records are read earliest first up to the given size")
   func room() throws {
     let spool = try fixture.spool()
     let ids = try (1...4).map { try spool.put(Fixture.record("0123456789", received: Int64(100 - $0))) }
@@ -181,7 +181,7 @@ struct RecordSpoolTests {
     #expect(more.ids == [ids[1]] && more.withoutRoom == 1)
   }
 
-  @Test("While one has it, no other process gets the directory")
+  @Test("A second process cannot open the directory")
   func lock() throws {
     var spool: RecordSpool? = try fixture.spool()
     #expect(caught(StoreError.self) { try fixture.spool() }?.reason == .inUse)
@@ -190,7 +190,7 @@ struct RecordSpoolTests {
     _ = try fixture.spool()
   }
 
-  @Test("However many put at once, as many are kept as the limit says, and all of them whole")
+  @Test("Of 50 simultaneous puts as many are stored as the limit allows")
   mutating func concurrency() async throws {
     fixture.limits.maximumCount = 20
     let spool = try fixture.spool()
@@ -205,7 +205,7 @@ struct RecordSpoolTests {
     #expect(listed.sorted() == kept.sorted())
   }
 
-  @Test("A removal overwrites what was on the disk, syncs that, and only then removes the file")
+  @Test("A removal overwrites the file, syncs it, and then removes it")
   func erasure() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record(String(repeating: "credential", count: 20)))
@@ -224,7 +224,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("A full disk refuses a record, keeps those it has, and leaves nothing behind")
+  @Test("A full disk refuses a record and leaves no file")
   func fullDisk() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("kept"))
@@ -234,14 +234,14 @@ struct RecordSpoolTests {
     #expect(error?.sentence.contains("Make room") == true)
     #expect(fixture.files == ["\(id).00.record"])
     #expect(try spool.list().ids == [id])
-    // What cannot be overwritten is removed all the same, or a full disk could never be emptied.
+    // A file that cannot be overwritten is still removed; otherwise a full disk could never be emptied.
     #expect(caught(StoreError.self) { try spool.remove(id) }?.reason == .diskFull)
     #expect(fixture.files == [])
     #expect(spool.count == 0)
   }
 
   @Test(
-    "A read-only disk refuses to keep and to erase, and says so; what is there is read", arguments: [EROFS, EACCES])
+    "A read-only disk refuses puts and removals by name, and records are readable", arguments: [EROFS, EACCES])
   func readOnly(errno: Int32) throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("kept"))
@@ -258,7 +258,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "Whichever single call fails in a put, it kept the record and said so, or did neither",
+    "After any failing call a put has stored its record and succeeded, or neither",
     arguments: [EIO, ENOSPC])
   func singleFailures(errno: Int32) throws {
     var number = 0
@@ -281,7 +281,7 @@ struct RecordSpoolTests {
     #expect(number == 7)
   }
 
-  @Test("Whichever single call fails in a removal, a second removal ends it", arguments: [EIO, ENOSPC])
+  @Test("After any failing call in a removal a second removal completes it", arguments: [EIO, ENOSPC])
   func failedRemovals(errno: Int32) throws {
     var number = 0
     var failed = true
@@ -306,14 +306,14 @@ struct RecordSpoolTests {
     #expect(number > 8)
   }
 
-  @Test("Records go when they are older than the age, to the second, and not before")
+  @Test("Records are removed once they are older than the age, to the second")
   func ages() throws {
     let spool = try fixture.spool()
     let old = try spool.put(Fixture.record("old", received: 99))
     let edge = try spool.put(Fixture.record("edge", received: 100))
     let future = try spool.put(Fixture.record("future", received: 5000))
     #expect(spool.removeAll(olderThan: .seconds(50), now: 150).removed == [old])
-    // The clock went back: nothing is old, whatever it says.
+    // The clock went back: no record counts as old.
     #expect(spool.removeAll(olderThan: .seconds(50), now: 10).removed == [])
     #expect(spool.removeAll(olderThan: .seconds(50), now: .min).removed == [])
     #expect(spool.removeAll(olderThan: .zero, now: 5000).removed == [edge])
@@ -322,7 +322,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("What is spared stays, however old, and so does what a clock that was not set has dated")
+  @Test("Spared records and records of an unset clock stay")
   func spared() throws {
     let spool = try fixture.spool()
     let spared = try spool.put(Fixture.record("spared", received: 1000))
@@ -334,7 +334,7 @@ struct RecordSpoolTests {
     #expect(left == [spared, undated])
   }
 
-  @Test("The age is known without reading the records, after a restart too")
+  @Test("Ages are known after a restart without reading the records")
   func agesAfterRestart() throws {
     let old = try fixture.spool().put(Fixture.record("old", received: 99))
     let young = try fixture.spool(seed: 2).put(Fixture.record("young", received: 101))
@@ -343,7 +343,7 @@ struct RecordSpoolTests {
     #expect(try spool.list().ids == [young])
   }
 
-  @Test("One that is given another date is as old as that says, after a restart too; of its old file nothing is left")
+  @Test("A redated record has its new age after a restart, and its old file is erased")
   func redating() throws {
     let spool = try fixture.spool()
     let entry = Fixture.record(String(repeating: "credential", count: 20), received: 5000)
@@ -357,13 +357,13 @@ struct RecordSpoolTests {
     let again = try fixture.spool(seed: 2)
     #expect(try again.list().byID[id]?.content == entry.content)
     #expect(again.removeAll(olderThan: .seconds(50), now: 151).removed == [id])
-    // What is gone stays gone.
+    // A removed record is not restored.
     try again.redate(id, received: 200)
     #expect(fixture.files == [])
   }
 
   @Test(
-    "Whichever single call fails when a date is given, the record is there, with either date",
+    "After any failing call of a redating the record is there with either date",
     arguments: [EIO, ENOSPC])
   func failedRedating(errno: Int32) throws {
     var number = 0

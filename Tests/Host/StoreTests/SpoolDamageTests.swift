@@ -6,7 +6,7 @@ import Testing
 
 @testable import Store
 
-@Suite("Records that cannot be read")
+@Suite("Unreadable records")
 struct SpoolDamageTests {
   var fixture: Fixture
 
@@ -18,7 +18,7 @@ struct SpoolDamageTests {
     case truncated, emptied, lengthened, flipped, aDirectory, anotherFile
   }
 
-  @Test("A damaged file is reported once and set aside, and keeps no other from being read", arguments: Damage.allCases)
+  @Test("A damaged file is reported once and set aside, and others are read", arguments: Damage.allCases)
   func damage(damage: Damage) throws {
     let spool = try fixture.spool()
     let good = try spool.put(Fixture.record("good"))
@@ -44,7 +44,7 @@ struct SpoolDamageTests {
   }
 
   @Test(
-    "A disk that cannot be opened or read for a while damages nothing",
+    "A temporary read error damages nothing",
     arguments: [EACCES, EMFILE, ENOMEM, EIO], [SimulatedDisk.Operation.open, .read])
   func passingTrouble(errno: Int32, operation: SimulatedDisk.Operation) throws {
     let spool = try fixture.spool()
@@ -56,7 +56,7 @@ struct SpoolDamageTests {
     #expect(try spool.list().ids == [id])
   }
 
-  @Test("What cannot be set aside is reported all the same")
+  @Test("A file that cannot be set aside is still reported")
   func readOnly() throws {
     let spool = try fixture.spool()
     let bad = try spool.put(Fixture.record("bad"))
@@ -66,7 +66,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == ["\(bad).00.record"])
   }
 
-  @Test("Of damaged files the youngest are kept, as many as the limit says, and none when they are old")
+  @Test("The youngest damaged files are preserved up to the limit, until they expire")
   mutating func bounded() throws {
     fixture.limits.keptDamaged = 2
     let spool = try fixture.spool()
@@ -86,7 +86,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == [])
   }
 
-  @Test("Damaged files take no room from records")
+  @Test("Damaged files use no space of records")
   mutating func room() throws {
     fixture.limits.maximumCount = 1
     let spool = try fixture.spool()
@@ -96,7 +96,7 @@ struct SpoolDamageTests {
     _ = try spool.put(Fixture.record("good"))
   }
 
-  @Test("What another key sealed is reported, left alone, takes no room, and is read when the key is back")
+  @Test("Files sealed with another key are reported, preserved, and read when the key is back")
   mutating func otherKey() throws {
     fixture.limits.maximumCount = 1
     let right = fixture.key
@@ -122,7 +122,7 @@ struct SpoolDamageTests {
     #expect(spool?.removeAll(olderThan: .seconds(1), now: 52).removed == [id])
   }
 
-  @Test("What another release wrote is reported, left alone and takes no room; it goes when it is too old")
+  @Test("Files of another release are reported and preserved until they expire")
   mutating func otherVersion() throws {
     fixture.limits.maximumCount = 1
     let spool = try fixture.spool()
@@ -135,7 +135,7 @@ struct SpoolDamageTests {
   }
 
   @Test(
-    "A file of an earlier release is known by its name: a named problem, not a crash, and not for ever",
+    "A file of an earlier release is recognised by its name and reported",
     arguments: ["credential", "accepted"])
   mutating func earlierRelease(ending: String) throws {
     fixture.limits.maximumCount = 1
@@ -150,7 +150,8 @@ struct SpoolDamageTests {
     #expect(contents.problems.first?.error.sentence.contains("another release") == true)
     #expect(contents.problems.map(\.isPassing) == [false])
     #expect(fixture.files == ["\(id).\(ending)"] && spool.count == 1)
-    // It takes no room, gets neither a mark nor a date, and goes when it is too old, by the date of its writing.
+    // The file uses no capacity, gets neither a mark nor a date, and is removed when it is too old by its
+    // modification time.
     let mine = try spool.put(Fixture.record("mine", received: 1005))
     try spool.mark(id, as: 1)
     try spool.redate(id, received: 5)
@@ -160,7 +161,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == ["\(mine).00.record"] && !fixture.disk.holds(anyOf: bytes))
   }
 
-  @Test("A content that its owner calls damaged is set aside, one of another version is left alone")
+  @Test("Content that its owner refuses is set aside; another version is preserved")
   func undecodable() throws {
     let spool = try fixture.spool()
     let ids = try (1...3).map { try spool.put(Fixture.record("\($0)", received: Int64($0), mark: UInt8($0))) }
@@ -173,7 +174,7 @@ struct SpoolDamageTests {
     #expect(Set(fixture.files) == ["\(ids[0]).01.record.damaged", "\(ids[1]).02.record", "\(ids[2]).03.record"])
   }
 
-  @Test("Of two files of one record the one with the greater mark counts, and both go with it")
+  @Test("Of two files of a record the one with the greater mark counts, and both are removed")
   func twoFiles() throws {
     let id = try fixture.spool().put(Fixture.record("one"))
     fixture.disk.place(Fixture.path(id, "02.record"), fixture.disk.content(Fixture.path(id)) ?? [])
@@ -183,7 +184,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == [])
   }
 
-  @Test("What a put or a removal left unfinished is erased at the next start")
+  @Test("Files of unfinished operations are erased at the next start")
   func leftovers() throws {
     _ = try fixture.spool()
     let id = try #require(SpoolID(String(repeating: "ab", count: 16)))

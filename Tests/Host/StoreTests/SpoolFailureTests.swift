@@ -5,18 +5,18 @@ import Testing
 
 @testable import Store
 
-/// What the disk refuses is tried again by the spool's owner, and the power may be lost at any time after.
-@Suite("Records on a disk that fails and then loses its power")
+/// The spool's owner retries failed operations, and the power may be lost at any time after a failure.
+@Suite("Disk faults followed by a power loss")
 struct SpoolFailureTests {
-  /// What fails, from a call on.
+  /// The faults, from a call of the disk on.
   enum Fault: CaseIterable, Sendable {
-    /// One call, whichever.
+    /// One call.
     case once
-    /// It and the next thirty, so that what is done about the failure fails as well.
+    /// The call and the next thirty, so that the reaction to the failure fails as well.
     case forAWhile
-    /// All synchronizing from there on, for a while.
+    /// All synchronizing calls from there on, for a while.
     case syncing
-    /// All erasing and overwriting.
+    /// All erasing and overwriting calls.
     case erasing
 
     func hits(_ call: SimulatedDisk.Call, from first: Int) -> Bool {
@@ -30,20 +30,20 @@ struct SpoolFailureTests {
     }
   }
 
-  /// What a credential goes through: it is put and accepted, by a mark or by being put again; and it goes.
+  /// The stages of a credential: it is put, accepted by a mark or by a second put, and removed.
   enum Life: CaseIterable, Sendable { case marked, putAgain, putAccepted }
 
-  /// A record whose owner tries again until it is done, as the vault does.
+  /// A record whose owner retries each operation, as the credential store does.
   struct Owner {
     let spool: RecordSpool
     let id: SpoolID
-    /// The state that the owner was told the disk knows: absent, or a mark.
+    /// The state that was reported to the owner as stored: absent, or a mark.
     var known: UInt8?
-    /// The states that it may be in as well, since something was begun.
+    /// Other possible states since an operation was begun.
     var possible: Set<UInt8?> = [nil]
     var retries = 0
 
-    /// - Returns: false if it is not done: the power is gone, or the attempts have failed.
+    /// - Returns: false if the operation is not done: the power is lost, or all attempts failed.
     mutating func reach(_ state: UInt8?, attempts: Int = 200, _ body: () throws(StoreError) -> Void) -> Bool {
       possible.insert(state)
       for _ in 0..<attempts {
@@ -71,7 +71,7 @@ struct SpoolFailureTests {
         { () throws(StoreError) in _ = try spool.put(record(first), as: id) })
       switch life {
       case .putAgain where !isPut:
-        // The vault does so where it does not know whether the first put has left a file.
+        // The store does so where it does not know whether the first put has left a file.
         guard reach(1, { () throws(StoreError) in _ = try spool.put(record(1), as: id) }) else { return }
       case .marked, .putAgain:
         guard isPut, reach(1, { () throws(StoreError) in try spool.mark(id, as: 1) }) else { return }
@@ -84,7 +84,7 @@ struct SpoolFailureTests {
   private static let id = SpoolID("0123456789abcdef0123456789abcdef")
 
   @Test(
-    "Whichever call fails, and whenever the power is lost after: what was said to be there is, once, with its mark",
+    "After any failing call and any power loss, confirmed records are there once with their mark",
     arguments: Fault.allCases, Life.allCases)
   func everyFailure(fault: Fault, life: Life) throws {
     let id = try #require(Self.id)
@@ -103,7 +103,7 @@ struct SpoolFailureTests {
         retries += owner.retries
         ended = fixture.disk.calls - start
         let isThrough = ended < end
-        // Where the power stays, it is lost after the end.
+        // Where the power did not fail during the run, it fails after the end.
         for loss in [.everything, .some(seed: UInt64(runs))] as [SimulatedDisk.Loss] {
           let (disk, comment) = (fixture.disk.copy(), "\(fault) from \(first), power until \(end), \(loss)" as Comment)
           disk.restart(loss)
@@ -129,7 +129,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "Of two files of one record the one that is accepted stays, if it is whole; the other one goes, from the disk too")
+    "Of two files of a record the accepted one stays if it is whole, and the other is erased")
   func doubles() throws {
     let id = try #require(Self.id)
     for isDamaged in [false, true] {
@@ -144,13 +144,13 @@ struct SpoolFailureTests {
       let spool = try fixture.spool()
       #expect(try spool.list().entries.map(\.mark) == [isDamaged ? 0 : 1])
       #expect(fixture.files == ["\(id).\(isDamaged ? "00" : "01").record"])
-      // The names are on the disk as they are in memory.
+      // The names on the disk equal those in memory.
       fixture.disk.restart(.everything)
       #expect(fixture.files == ["\(id).\(isDamaged ? "00" : "01").record"])
     }
   }
 
-  @Test("A double that cannot be erased at the start does not come back when the record is removed")
+  @Test("A duplicate that cannot be erased does not return after the record is removed")
   func stuckDouble() throws {
     let id = try #require(Self.id)
     let fixture = try Fixture()
@@ -168,13 +168,13 @@ struct SpoolFailureTests {
     #expect(fixture.files.isEmpty)
   }
 
-  @Test("A record that is gone is said to be gone only when the disk knows: after a failed sync the next removal syncs")
+  @Test("A removal is confirmed only after its sync, which the next removal repeats")
   func removedTwice() throws {
     let fixture = try Fixture()
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("credential"))
     fixture.disk.fail { $0.operation == .sync && $0.name == "." ? EIO : nil }
-    // The first time the file is renamed, the second time there is no record any more.
+    // The first attempt renames the file, the second finds no record any more.
     for _ in 0..<2 { #expect(caughtError { () throws(StoreError) in try spool.remove(id) }?.reason == .diskFailed) }
     fixture.disk.fail(nil)
     try spool.remove(id)
@@ -183,7 +183,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "The owner's note is the one written last; a damaged one is known to be the one before; without any there is none")
+    "The note is the last one written, or the previous one if it is damaged")
   func note() throws {
     let fixture = try Fixture()
     do {

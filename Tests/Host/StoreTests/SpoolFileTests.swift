@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-@Suite("The file of a record")
+@Suite("Files of records")
 struct SpoolFileTests {
   let key: SpoolKey
   let id: SpoolID
@@ -23,14 +23,14 @@ struct SpoolFileTests {
     SpoolRecord(received: .min, content: [0]),
   ]
 
-  @Test("What is sealed opens again, and is as large as foretold", arguments: records)
+  @Test("A sealed record is opened again and has the predicted size", arguments: records)
   func roundTrip(record: SpoolRecord) throws {
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
     #expect(try SpoolFile.open(bytes, id: id, mark: record.mark, key: key) == record)
     #expect(SpoolFile.size(ofContent: record.content.count) == bytes.count)
   }
 
-  @Test("The bytes of a file are what the tables say, and what libsodium makes of them")
+  @Test("A file has the documented bytes, sealed as by libsodium")
   func vector() throws {
     let record = SpoolRecord(received: 0x0102_0304, mark: 9, content: Array("content".utf8))
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
@@ -39,7 +39,7 @@ struct SpoolFileTests {
     #expect(bytes == header + sealed)
   }
 
-  @Test("The header's bytes are as the table says, both ways")
+  @Test("The header is encoded and decoded as the table says")
   func layout() throws {
     let header = SpoolHeader(
       keyID: [1, 2, 3, 4, 5, 6, 7, 8], id: id, received: 0x0102_0304, nonce: nonce, sealedCount: 0xAABB)
@@ -52,7 +52,7 @@ struct SpoolFileTests {
     #expect(try SpoolHeader(reading: &reader) == header)
   }
 
-  @Test("Nothing of the content is in the file in the clear")
+  @Test("No part of the content is in the file in clear")
   func encrypted() throws {
     let record = SpoolRecord(received: 5, content: Array("secret-text".utf8))
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)
@@ -61,7 +61,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("Any bit that flips, any byte that is missing and any that is added is noticed")
+  @Test("Any flipped bit and any missing or added byte is detected")
   func damage() throws {
     let whole = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     for bytes in brokenCopies(of: whole) {
@@ -76,7 +76,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("Another key is called that, and another record's file is damaged")
+  @Test("Another key is named as such, and another record's file is damaged")
   func strangers() throws {
     let bytes = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     let other = try SpoolKey(SecretBytes(copying: [UInt8](repeating: 9, count: 32)), .made)
@@ -84,14 +84,14 @@ struct SpoolFileTests {
     let wrong = try #require(SpoolID("ff0102030405060708090a0b0c0d0e0f"))
     let failure = caught(SpoolFile.Failure.self) { try SpoolFile.open(bytes, id: wrong, key: key) }
     #expect(failure == .damaged("it is the file of another record"))
-    // An id that is written over in the header does not fit the seal.
+    // An ID that is replaced in the header does not match the seal.
     let forged: [UInt8] = Array(bytes[..<18]) + wrong.bytes + Array(bytes[34...])
     #expect(
       caught(SpoolFile.Failure.self) { try SpoolFile.open(forged, id: wrong, key: key) }
         == .damaged("its seal is broken"))
   }
 
-  @Test("10000 random and mutated inputs are refused, and harm nothing")
+  @Test("10,000 random and mutated inputs are refused")
   func anything() throws {
     var random = SeededRandom(seed: 7)
     let whole = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
@@ -114,7 +114,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("An id is 32 hex digits in lower case and nothing else")
+  @Test("An ID is 32 lower-case hex digits")
   func ids() {
     #expect(id.description == "000102030405060708090a0b0c0d0e0f")
     for text in ["", "00", "000102030405060708090A0B0C0D0E0F", "000102030405060708090a0b0c0d0e0f00", "../x"] {
@@ -122,14 +122,14 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("A record does not print its content")
+  @Test("Printing a record shows no content")
   func unprinted() {
     var text = "\(Fixture.record("secret")) \(String(reflecting: Fixture.record("secret")))"
     dump(Fixture.record("secret"), to: &text)
     #expect(!text.contains("secret") && !text.contains("115"))
   }
 
-  @Test("Every name of a file is read as it was written; a name that is not the spool's is none")
+  @Test("Every file name is parsed as it was written, and other names are refused")
   func names() throws {
     let names: [(SpoolFileName, String)] = [
       (.record(id, mark: 0), "00.record"), (.record(id, mark: 0xAF), "af.record"), (.new(id), "new"),

@@ -4,25 +4,26 @@ import Testing
 
 @testable import Store
 
-@Suite("Records when power is lost")
+@Suite("Records after a power loss")
 struct SpoolPowerLossTests {
-  /// What a run did before its power ended.
+  /// Operations of a run before the power loss.
   struct Run {
     var entries: [SpoolID: SpoolRecord] = [:]
     /// Puts that returned.
     var kept: Set<SpoolID> = []
-    /// Removals that began, and those that returned.
+    /// Removals that began, and removals that returned.
     var leaving: Set<SpoolID> = []
     var gone: Set<SpoolID> = []
-    /// New dates that were to be given, and those to whom they were.
+    /// Requested dates, and the records that were redated.
     var dates: [SpoolID: Int64] = [:]
     var redated: Set<SpoolID> = []
-    /// Records that were to get the mark 1, and those that got it.
+    /// Records whose mark 1 was requested, and records that got it.
     var marking: Set<SpoolID> = []
     var marked: Set<SpoolID> = []
     var isThrough = false
 
-    /// Three records come; one goes, and one gets another mark and another date in between. Each step may be the last.
+    /// Puts three records, removes one, and gives another one a mark and a date in between. Each step may be the
+    /// last.
     mutating func go(_ fixture: Fixture) {
       isThrough =
         caughtError { () throws(StoreError) in
@@ -52,7 +53,7 @@ struct SpoolPowerLossTests {
       return id
     }
 
-    /// Everything that must hold after a restart.
+    /// Checks all invariants after a restart.
     func check(_ fixture: Fixture, _ comment: Comment) throws {
       let contents = try fixture.spool(seed: 99).list()
       let listed = contents.byID
@@ -73,14 +74,14 @@ struct SpoolPowerLossTests {
         let text = String(decoding: entry.content.prefix { $0 != 0x20 }, as: UTF8.self)
         #expect(texts.contains(text) && (kept.contains(id) || !isThrough), comment)
       }
-      // Of puts that did not return there is one at most: the last.
+      // At most one put that did not return is on the disk: the last.
       #expect(Set(listed.keys).subtracting(kept).count <= 1, comment)
       #expect(Set(fixture.files) == Set(listed.map { "\($0.key).0\($0.value.mark).record" }), comment)
     }
   }
 
   @Test(
-    "At whatever call it is lost: every put that returned is there whole, none twice, none half, and nothing that was removed",
+    "After a power loss at any call, every confirmed record is there once and no removed one",
     arguments: SimulatedDisk.Loss.all)
   func everyCall(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in
@@ -95,7 +96,7 @@ struct SpoolPowerLossTests {
   }
 
   @Test(
-    "Power that is lost again at any call of the recovery loses no record", arguments: SimulatedDisk.Loss.all.prefix(5))
+    "A second power loss during the recovery loses no record", arguments: SimulatedDisk.Loss.all.prefix(5))
   func recovery(loss: SimulatedDisk.Loss) throws {
     var number = 0
     var isThrough = false
@@ -113,7 +114,7 @@ struct SpoolPowerLossTests {
         fixture.disk.restart(loss)
         fixture.disk.losePower(at: again)
         hasRecovered = caughtError { () throws(StoreError) in _ = try fixture.spool(seed: 98).list() } == nil
-        // Some steps of a recovery are tried and no more: it may be through though the power is off.
+        // Some steps of a recovery are attempted once: it may end although the power is lost.
         hasRecovered = hasRecovered && fixture.disk.calls < again
         fixture.disk.restart(loss)
         try run.check(fixture, "call \(number), then \(again)")
@@ -122,7 +123,7 @@ struct SpoolPowerLossTests {
     #expect(number > 40)
   }
 
-  @Test("The simulated disk does lose what is not synced")
+  @Test("The simulated disk loses what was not synced")
   func simulation() throws {
     let disk = SimulatedDisk()
     disk.placeDirectory("/d")

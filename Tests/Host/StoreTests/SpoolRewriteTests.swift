@@ -5,10 +5,10 @@ import Testing
 
 @testable import Store
 
-@Suite("A record that is written with another content")
+@Suite("Rewriting records")
 struct SpoolRewriteTests {
   @Test(
-    "Whenever the power is lost there is one record, with the old content or the new, and with the new once the call returned",
+    "After a power loss there is one record, with the old or the new content",
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in
@@ -29,7 +29,7 @@ struct SpoolRewriteTests {
     #expect(number > 5)
   }
 
-  @Test("What does not fit is refused, and the old content stays; a record that is not there is not made")
+  @Test("A rewrite that does not fit is refused, and an absent record is not made")
   func full() throws {
     var fixture = try Fixture()
     fixture.limits.maximumBytes = 2 * RecordSpool.size(ofContent: 10)

@@ -11,7 +11,7 @@ struct StateDirectoryTests {
     try StateDirectory(path: path, on: disk) { environment[$0] }
   }
 
-  @Test("It is the one given, or the first that systemd names, or none")
+  @Test("The state directory is the given one, the first of systemd, or an error")
   func choice() throws {
     disk.placeDirectory("/given")
     disk.placeDirectory("/first")
@@ -24,7 +24,7 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("systemd") == true)
   }
 
-  @Test("Its last part is made, closed to others; more is not")
+  @Test("The last path component is made with mode 700, earlier ones are not made")
   func making() throws {
     _ = try open("/state")
     #expect(try disk.openDirectory("/state").status().mode == 0o700)
@@ -32,7 +32,7 @@ struct StateDirectoryTests {
   }
 
   @Test(
-    "One that others can get at is refused, with the command that closes it",
+    "A directory that others can access is refused with the command to close it",
     arguments: [0o755, 0o750, 0o701, 0o710, 0o722])
   func wideMode(mode: UInt32) throws {
     disk.placeDirectory("/state", mode: mode)
@@ -47,7 +47,7 @@ struct StateDirectoryTests {
     _ = try open("/state")
   }
 
-  @Test("Another user's is refused, with the command that takes it over")
+  @Test("Another user's directory is refused with the command to change its owner")
   func owner() throws {
     disk.placeDirectory("/state")
     disk.change("/state") { $0.owner = 1000 }
@@ -56,7 +56,7 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("chown -R 990 /state") == true)
   }
 
-  @Test("A second process is turned away until the first has left")
+  @Test("A second process is refused until the first has ended")
   func lock() throws {
     disk.placeDirectory("/state")
     var first: StateDirectory? = try open("/state")
@@ -66,7 +66,7 @@ struct StateDirectoryTests {
     _ = try open("/state")
   }
 
-  @Test("A directory in it is made as closed, and refused when it was opened to others")
+  @Test("A subdirectory is made with mode 700, and refused if others can access it")
   func inner() throws {
     disk.placeDirectory("/state")
     let state = try open("/state")

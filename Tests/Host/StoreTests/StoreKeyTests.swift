@@ -5,7 +5,7 @@ import Testing
 
 @testable import Store
 
-@Suite("A key of the store, and folders")
+@Suite("Store keys and folders")
 struct StoreKeyTests {
   let disk = SimulatedDisk()
   let name = StoreKey.Name("other")
@@ -16,7 +16,7 @@ struct StoreKeyTests {
     try StoreKey.load(name, from: state, on: disk) { _ in nil }
   }
 
-  @Test("Keys of two names are in two files, and have nothing in common even where their bytes are the same")
+  @Test("Keys of two names are in two files and derive different keys from equal bytes")
   func names() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     let first = try load(name, state)
@@ -32,7 +32,7 @@ struct StoreKeyTests {
   }
 
   @Test(
-    "A key that is destroyed is overwritten on the disk, with what an interrupted write left, and a new one is made")
+    "A destroyed key is overwritten with its leftovers, and a new one is made")
   func destroyed() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     let first = try load(name, state)
@@ -44,7 +44,7 @@ struct StoreKeyTests {
     #expect(throws: Never.self) { try StoreKey.destroy(StoreKey.Name("none"), in: state) }
   }
 
-  @Test("A key that the disk does not overwrite is removed all the same, and so are the others; the reason is said")
+  @Test("A key that cannot be overwritten is still removed, with the reason")
   func refused() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     _ = try load(name, state)
@@ -54,7 +54,7 @@ struct StoreKeyTests {
     #expect(disk.names(in: "/state") == [])
   }
 
-  @Test("Folders of one state directory are locked apart from it and from each other")
+  @Test("Folders of one state directory are locked independently")
   func folders() throws {
     let outer = try StateDirectory(path: "/state", on: disk)
     let one = try StateDirectory(path: "/state", folder: "one", on: disk)

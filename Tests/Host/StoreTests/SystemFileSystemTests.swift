@@ -22,7 +22,7 @@ final class SystemFileSystemTests {
     try FileManager.default.attributesOfItem(atPath: "\(path)/\(name)")[.posixPermissions] as? Int
   }
 
-  @Test("A spool lives there as it does on the simulated one, in files that are closed to others")
+  @Test("A spool works on the real file system in files of mode 600")
   func spool() throws {
     let id: SpoolID
     do {
@@ -44,7 +44,7 @@ final class SystemFileSystemTests {
     #expect(try mode("spool/\(id).00.record") == 0o600)
   }
 
-  @Test("A large file is written, read and erased whole")
+  @Test("A file of 3 MB is written, read and erased completely")
   func large() throws {
     let directory = try StateDirectory(path: path).directory
     let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7 >> 3) }
@@ -52,7 +52,7 @@ final class SystemFileSystemTests {
     #expect(try directory.contents(of: "large", limit: bytes.count) == bytes)
     #expect(
       caught(StoreError.self) { try directory.contents(of: "large", limit: bytes.count - 1) }?.reason == .tooLarge)
-    // A second name keeps what is left of the file in sight.
+    // A hard link shows the remaining content of the file.
     try FileManager.default.linkItem(atPath: "\(path)/large", toPath: "\(path)/shadow")
     try directory.erase("large")
     #expect(try directory.names() == ["shadow"])
@@ -60,7 +60,7 @@ final class SystemFileSystemTests {
     #expect(left.count == bytes.count && left.allSatisfy { $0 == 0 })
   }
 
-  @Test("Links, pipes and directories are no files, and nobody waits for a pipe's writer")
+  @Test("Links, pipes and directories are refused without waiting for a pipe's writer")
   func kinds() throws {
     let directory = try StateDirectory(path: path).directory
     try Data([1]).write(to: URL(fileURLWithPath: "\(path)/file"))
@@ -74,7 +74,7 @@ final class SystemFileSystemTests {
     }
     #expect(caught(StoreError.self) { try directory.openForOverwriting("link") }?.reason == .wrongKind)
     #expect(caught(StoreError.self) { try directory.openDirectory("link") }?.reason == .wrongKind)
-    // A link to a directory is no directory, either: what is behind it may be another user's.
+    // A symbolic link to a directory is refused, too: its target may belong to another user.
     #expect(caught(StoreError.self) { try directory.openDirectory("way") }?.reason == .wrongKind)
     #expect(try directory.openDirectory("inner").names() == [])
     #expect(caught(StoreError.self) { try directory.create("file") }?.reason == .exists)
@@ -85,9 +85,9 @@ final class SystemFileSystemTests {
   }
 
   @Test(
-    "What the kernel cannot put on a disk is not said to be there: neither a file's content nor a directory's names")
+    "A file or directory that cannot be synced throws")
   func synced() throws {
-    // proc has regular files and directories, and refuses to synchronize either.
+    // /proc has regular files and directories, and refuses to synchronize either.
     let directory = try SystemFileSystem().openDirectory("/proc/self")
     let file = try directory.open("status")
     #expect(try file.status().kind == .file)
@@ -98,7 +98,7 @@ final class SystemFileSystemTests {
     #expect(errors.map { $0?.sentence.contains("cannot be synchronized") } == [true, true])
   }
 
-  @Test("A record's file is synced before it has its name, its name and its mark with the folder, and so is its end")
+  @Test("Record files are synced before renaming, and folders after each change")
   func syncCalls() throws {
     let state = try StateDirectory(path: path)
     let spool = try RecordSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })
@@ -118,7 +118,7 @@ final class SystemFileSystemTests {
     #expect(note == ["\(path)/\(RecordSpool.noteName).new", path])
   }
 
-  @Test("A state directory that is a link to a private one is taken, one with a wide mode is not")
+  @Test("A state directory may be a link to a directory of mode 700, not of a wider mode")
   func state() throws {
     try FileManager.default.createDirectory(
       atPath: "\(path)/real", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -129,7 +129,7 @@ final class SystemFileSystemTests {
     #expect(error?.sentence.contains("chmod 700 \(path)/link,") == true)
   }
 
-  @Test("Each error number becomes the reason it has for the operator, in a sentence that is fit to be shown")
+  @Test("Each error number has its reason and a printable sentence")
   func errors() {
     let expected: [Int32: StoreError.Reason] = [
       ENOSPC: .diskFull, EDQUOT: .diskFull, EROFS: .readOnly, EACCES: .notPermitted, EPERM: .notPermitted,

@@ -13,7 +13,7 @@ import Testing
     "OPENID4VP://connect?name=OVPMOSIP&key=8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
 
   @Test(
-    "The smallest version that holds the text at level L is taken",
+    "The smallest version that holds the text at level L is used",
     arguments: [
       (1, 21), (17, 21), (18, 25), (32, 25), (33, 29), (53, 29), (54, 33), (106, 37), (107, 41), (2953, 177),
     ])
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(
-    "What cannot be encoded is named",
+    "A text that cannot be encoded gives a named error",
     arguments: [("", "empty"), ("a\0b", "containsNUL"), (String(repeating: "a", count: 2954), "tooLong")])
   func errors(text: String, code: String) {
     do throws(QRCodeError) {
@@ -34,7 +34,7 @@ import Testing
     }
   }
 
-  @Test("Three corners carry the finder pattern, and the timing pattern runs between them")
+  @Test("Three corners have the finder pattern, with the timing pattern between them")
   func patterns() throws {
     let finder = [
       "#######.", "#.....#.", "#.###.#.", "#.###.#.", "#.###.#.", "#.....#.", "#######.", "........",
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test("A known text is the code that readers have read")
+  @Test("A known text gives the known code")
   func known() throws {
     #expect(
       Self.rows(try QRCode("HELLO")) == [
@@ -78,7 +78,7 @@ import Testing
   }
 
   @Test(
-    "The drawing holds the code and its quiet zone, module by module",
+    "The drawing has the code and its quiet zone, module by module",
     arguments: [(false, false), (true, false), (false, true), (true, true)])
   func drawing(inverted: Bool, colour: Bool) throws {
     let code = try QRCode(Self.invitation)
@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test("A narrow terminal gets a narrow quiet zone, and a very narrow one no drawing")
+  @Test("A narrow terminal gets a narrow quiet zone, a very narrow one no drawing")
   func fitting() throws {
     let code = try QRCode(Self.invitation)
     #expect(code.size == 37)

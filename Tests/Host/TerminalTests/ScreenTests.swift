@@ -3,7 +3,7 @@ import Testing
 
 @testable import Terminal
 
-@Suite("A screen fits its terminal, and a camera reads its code", .serialized) struct ScreenTests {
+@Suite("The screen with the QR code", .serialized) struct ScreenTests {
   private static func invitation(_ name: String) -> String {
     "OPENID4VP://connect?name=\(name)&key=8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
   }
@@ -25,21 +25,21 @@ import Testing
     return screen
   }
 
-  /// What the terminal shows; the cursor is at the beginning of the row below.
+  /// The rows that the terminal shows; the cursor is at the beginning of the row below.
   private static func grid(_ screen: Screen, _ terminal: TerminalInfo) throws -> TerminalGrid {
     var grid = TerminalGrid(columns: terminal.width, rows: terminal.height)
     try grid.write(screen.lines(on: terminal).map { $0 + "\n" }.joined())
     return grid
   }
 
-  /// In one line, without the drawing.
+  /// The words in one line, without the drawing.
   private static func words(_ grid: TerminalGrid) -> String {
     grid.text.map { String($0.filter { !"█▀▄".contains($0) }) }.joined(separator: " ").split(separator: " ")
       .joined(separator: " ")
   }
 
   @Test(
-    "The code is read from the picture of the terminal, with the instruction on it",
+    "The code is readable from the terminal's picture, with the instruction",
     arguments: [(80, 24), (60, 24), (200, 50), (45, 40)], [true, false])
   func read(size: (Int, Int), colour: Bool) throws {
     for name in ["K", "OVPMOSIP", "FourteenLetter"] {
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test("The usual invitation is of version 5, and takes 23 of the 24 rows with the whole quiet zone")
+  @Test("An invitation of version 5 takes 23 of 24 rows including the quiet zone")
   func smallest() throws {
     let screen = try Self.screen("OVPMOSIP")
     #expect(screen.code?.size == 37)
@@ -58,7 +58,7 @@ import Testing
     #expect(lines.first == String(repeating: "█", count: 45) + "  Scan this code.")
   }
 
-  @Test("A large terminal has a code of four times the area")
+  @Test("A large terminal shows the code at double size")
   func large() throws {
     let lines = try Self.screen("OVPMOSIP").lines(on: Self.terminal(200, 50, colour: false))
     #expect(lines.first?.hasPrefix(String(repeating: "█", count: 90) + "  ") == true && lines.count == 45)
@@ -73,19 +73,19 @@ import Testing
     #expect(words.contains("it needs 55 columns and 22 rows, this terminal has 60 and 20."), "\(words)")
     #expect(!words.contains("Scan this code") && words.contains("The radio is degraded."), "\(words)")
     #expect(words.hasSuffix(Self.note))
-    // What it asks for is enough, and no row or column less is.
+    // The requested size suffices, and a row or a column less does not.
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 22)).picture).count == 1)
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(54, 22)).picture).isEmpty)
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 21)).picture).isEmpty)
   }
 
-  @Test("Without a reader of QR codes a test fails at once, and its error names the package")
+  @Test("Without a QR reader the test fails at once and names the package")
   func noReader() throws {
     let error = caught(Program.NotStarted.self) { try CodeReader.read([], with: "no-such-reader") }
     #expect(error?.description.hasSuffix("apt install zbar-tools") == true)
   }
 
-  @Test("No line is wider, and no screen higher, than any terminal; the note is there down to a few columns")
+  @Test("The screen fits every terminal, and the note stays visible")
   func bounds() throws {
     let screen = try Self.screen("OVPMOSIP")
     for columns in [1, 5, 12, 44, 45, 57, 80, 116, 200] {
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test("What is under way comes before what is over; the latest news are kept, and what has no room is counted")
+  @Test("Running transfers come first, the latest news stay, and hidden lines are counted")
   func priorities() throws {
     var screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(80, 24))
@@ -116,7 +116,7 @@ import Testing
     #expect(crowded.contains("peer1") && crowded.contains("more") && crowded.hasSuffix(Self.note))
   }
 
-  @Test("What a terminal would obey does not reach it")
+  @Test("Control characters are not drawn")
   func harmless() throws {
     var screen = Screen()
     screen.heading = ["a\u{1B}[2Jb"]

@@ -11,7 +11,7 @@ import Testing
     return table
   }
 
-  @Test("Columns are aligned by what a terminal shows, and no line ends with a space")
+  @Test("Columns are aligned by display width, without trailing spaces")
   func alignment() {
     #expect(
       Self.table.text() == """
@@ -23,13 +23,13 @@ import Testing
         """)
   }
 
-  @Test("A narrow terminal cuts lines; colour is only around the header")
+  @Test("A narrow terminal cuts lines, and only the header is coloured")
   func narrow() {
     #expect(Self.table.text(width: 19) == "TRANSFER  BYTES  W…\n7         12345  K…\n8             9  …\n9\n")
     #expect(Self.table.text(colour: true).hasPrefix("\u{1B}[1mTRANSFER  BYTES  WALLET\u{1B}[0m\n7 "))
   }
 
-  @Test("A cell from a peer cannot break the table or steer the terminal")
+  @Test("A foreign cell cannot break the table or control the terminal")
   func hostileCells() {
     var table = TextTable([.init("NAME"), .init("N")])
     table.append(["a\n\u{1B}[2J\u{202E}", "1", "beyond the header"])
@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(
-    "Width counts columns, not characters",
+    "Width counts columns and not characters",
     arguments: [
       ("", 0), ("abc", 3), ("Käthe", 5), ("Ka\u{308}the", 5), ("受信", 4), ("한글", 4), ("ｆｕｌｌ", 8), ("😀", 2), ("👩‍👩‍👧", 2),
       ("❤️", 2),

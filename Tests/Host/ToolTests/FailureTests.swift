@@ -4,10 +4,10 @@ import Testing
 
 @testable import Tool
 
-@Suite("What the tool makes of an error from the bus")
+@Suite("Bus errors in the tool")
 struct FailureTests {
   @Test(
-    "A service that does not run, and that the bus cannot start, is not running",
+    "A service that is not running and cannot be started gives `notRunning`",
     arguments: [
       "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
       "org.freedesktop.systemd1.NoSuchUnit", "org.freedesktop.systemd1.UnitMasked",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Tool
 
-@Suite("What a command receives is on the disk before the command says so")
+@Suite("Files written by the tool")
 final class FilePlaceTests {
   let folder: String
 
@@ -24,7 +24,7 @@ final class FilePlaceTests {
     try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")[.posixPermissions] as? Int
   }
 
-  @Test("A file is synced under the name that it has until it is whole, and then the folder", arguments: [true, false])
+  @Test("A file is synced before it gets its name, then its folder", arguments: [true, false])
   func synced(isForMany: Bool) throws {
     try Data("old".utf8).write(to: URL(fileURLWithPath: "\(folder)/kept"))
     let place = try FilePlace(isForMany ? "\(folder)/vc-{}.txt" : "\(folder)/kept")
@@ -38,7 +38,7 @@ final class FilePlaceTests {
   }
 
   @Test(
-    "Where the disk refuses the file or the folder, the command fails, and there is no new file", arguments: [0, 1])
+    "If the disk refuses a sync, the command fails and no file remains", arguments: [0, 1])
   func refused(call: Int) throws {
     let place = try FilePlace(folder + "/")
     let refused: @Sendable (String) -> Int32? = { [folder] in ($0 == folder) == (call == 1) ? EIO : nil }
@@ -51,7 +51,7 @@ final class FilePlaceTests {
     #expect(names == [])
   }
 
-  @Test("A second thing of one name has a file of its own, and neither is written over")
+  @Test("Items with equal names get different files, and none is overwritten")
   func sameName() throws {
     let place = try FilePlace(folder)
     let paths = try (1...3).map { try place.keep([UInt8($0)], as: "one") }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("What a packet says")
+@Suite("Packet descriptions")
 struct DescriptionTests {
   private func described(_ name: String) throws -> [String: Described] {
     let row = try Vectors.shared.packet(name)
@@ -19,7 +19,7 @@ struct DescriptionTests {
     return Self.members(fields)
   }
 
-  @Test("Every packet of the vectors is described, each field once", arguments: Vectors.shared.packets)
+  @Test("Every packet of the vectors has a description without errors", arguments: Vectors.shared.packets)
   func all(row: Vectors.PacketRow) throws {
     let fields = PacketDescription(row.wire.bytes).fields
     #expect(Set(fields.map(\.name)).count == fields.count)
@@ -30,7 +30,7 @@ struct DescriptionTests {
     if let sender = row.sender { #expect(members["sender"] == .text(sender)) }
   }
 
-  @Test("A public text is shown, an announcement with what holds of it")
+  @Test("The description shows a public text, and whether an announcement is signed and of its sender")
   func contents() throws {
     #expect(try says("v1_message_signed_compressed")["text"] != nil)
     #expect(try described("v1_message_signed_compressed")["compressedBytes"] == .number(51))
@@ -46,7 +46,7 @@ struct DescriptionTests {
     #expect(try described("unknown_type_0x7a")["meaning"] == .text("unknown"))
   }
 
-  @Test("An announcement of somebody else's key, or with a bad signature, says so")
+  @Test("The description marks an announcement with a foreign key or a bad signature")
   func forged() throws {
     var bytes = try Vectors.shared.packet("announce_ios_style").wire.bytes
     bytes[14] ^= 1
@@ -57,7 +57,7 @@ struct DescriptionTests {
     #expect(Self.members(fields)["isSigned"] == .flag(false))
   }
 
-  @Test("A line that is not hexadecimal, and a packet that is none, say why; blanks do not matter")
+  @Test("Input that is not hexadecimal or not a packet gives a named error; blanks are ignored")
   func errors() throws {
     #expect(PacketDescription(hex: "01zz").fields.first == .init("error", "NotHex"))
     #expect(PacketDescription(hex: "").fields.first == .init("error", "TooShort"))
@@ -68,7 +68,7 @@ struct DescriptionTests {
     #expect(members["problem"] == .text("bad value in text"))
   }
 
-  @Test("What dialect S sends is described")
+  @Test("Packets of dialect S are described")
   func seed() throws {
     let rows = Vectors.shared.legacy2025
     let packets: [(UInt8, [UInt8], String, String)] = [

@@ -6,9 +6,9 @@ import Testing
 
 @testable import Bitchat
 
-/// Packets of chance that bitchat-protocol 0.2.0, a codec of somebody else, encodes to bytes of which the file has the hash. The suite
-/// `clients` of `make e2e` makes the same packets and the same hash with that codec (`clients/agree.py`).
-@Suite("bitchat-protocol, a codec of somebody else")
+/// Random packets that the independent codec bitchat-protocol 0.2.0 encodes to bytes whose hash is in the file. The
+/// suite `clients` of `make e2e` makes the same packets and the same hash with that codec (`clients/agree.py`).
+@Suite("Comparison with the foreign codec bitchat-protocol")
 struct ForeignCodecTests {
   private struct Expected: Decodable {
     let seed: UInt64
@@ -28,7 +28,7 @@ struct ForeignCodecTests {
     expected = try JSONDecoder().decode(Expected.self, from: Data(contentsOf: url))
   }
 
-  @Test("10,000 packets are the same bytes here and there, and are read back to the same fields")
+  @Test("Both codecs encode 10,000 packets to the same bytes, and decoding gives the same fields")
   func agrees() throws {
     var dice = Dice(expected.seed)
     let signingKey = try Ed25519.PublicKey(Hex.decode(expected.signingKey))
@@ -91,7 +91,7 @@ struct ForeignCodecTests {
     }
   }
 
-  /// The bytes of a value that is read back as it was.
+  /// The encoded bytes of a value, after a check that they decode to the value.
   private static func roundTrip<Value: WireValue & Equatable>(_ value: Value) throws -> [UInt8] {
     var writer = ByteWriter()
     value.write(to: &writer)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Bitchat's fragments")
+@Suite("Bitchat fragments and their reassembly")
 struct FragmentTests {
   private typealias Outcome = FragmentAssembler.Outcome
 
@@ -20,7 +20,7 @@ struct FragmentTests {
 
   private let alice = PeerID(rawValue: 1)
 
-  @Test("A fragment of none, of more than 10,000, or beyond its total is refused")
+  @Test("A fragment with total 0, total above 10,000, or an index beyond its total is refused")
   func headers() throws {
     #expect(throws: WireError.badValue("total")) { try fragment(0, of: 0) }
     #expect(throws: WireError.badValue("index")) { try fragment(3, of: 3) }
@@ -32,7 +32,7 @@ struct FragmentTests {
     }
   }
 
-  @Test("A set is complete when each index has come, in whatever order and however often")
+  @Test("A fragment set is complete when every index has arrived, in any order and with duplicates")
   func complete() throws {
     var assembler = FragmentAssembler()
     let order = [2, 0, 2, 0, 1]
@@ -44,7 +44,7 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(0, of: 1, [5]), from: alice, at: .zero) == .complete([5]))
   }
 
-  @Test("Sets of another sender, ID or type are others")
+  @Test("Fragments with a different sender, ID or type belong to different sets")
   func keys() throws {
     var assembler = FragmentAssembler()
     #expect(assembler.add(try fragment(id: 1, 0, of: 2), from: alice, at: .zero) == .stored)
@@ -55,7 +55,7 @@ struct FragmentTests {
     #expect(assembler.add(try fragment(id: 1, 1, of: 2), from: alice, at: .zero) == .complete([7, 7]))
   }
 
-  @Test("A fragment that says another total or another slice, or is too long, ends no set")
+  @Test("A fragment with a different total or slice, or too many bytes, does not end the set")
   func contradictions() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(0, of: 2), from: alice, at: .zero)
@@ -71,7 +71,7 @@ struct FragmentTests {
     #expect(assembler.count == 1)
   }
 
-  @Test("A set for one peer has 30 seconds from its latest new fragment on, and five minutes in all")
+  @Test("A directed set expires 30 s after its latest new fragment, and after 5 min in all")
   func time() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, at: .zero)
@@ -85,12 +85,12 @@ struct FragmentTests {
     #expect(assembler.count == 1)
     #expect(assembler.abandoned == 1)
     #expect(assembler.deadline == Self.instant(50))
-    // Without the call, the rest of a set that is too old begins another one.
+    // Without the call, the remaining fragments of an expired set begin a new set.
     #expect(assembler.add(try fragment(id: 2, 1, of: 3), from: alice, at: Self.instant(50)) == .stored)
     #expect(assembler.add(try fragment(id: 2, 2, of: 3), from: alice, at: Self.instant(50)) == .stored)
     #expect(assembler.count == 1)
     #expect(assembler.abandoned == 2)
-    // One fragment every 29 s keeps no set for ever.
+    // A fragment every 29 s does not keep a set for ever.
     var slow = FragmentAssembler()
     for number in 0...10 {
       _ = slow.add(try fragment(id: 3, number, of: 99), from: alice, at: Self.instant(29 * number))
@@ -99,7 +99,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "A set for everybody has five minutes from its first fragment on; what it lacks is asked for eight times in vain")
+    "A public set expires 5 min after its first fragment; missing fragments are requested 8 times without progress")
   func publicSet() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 1, 0, of: 3), from: alice, isPublic: true, at: .zero)
@@ -126,7 +126,7 @@ struct FragmentTests {
     #expect(assembler.askForStalled(.seconds(2), at: Self.instant(410), limit: 60).count == 60)
   }
 
-  @Test("A sender's ninth set takes the place of its first, and no one else's")
+  @Test("A sender's ninth set evicts the sender's first, and no set of another sender")
   func setsOfSender() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 100, 0, of: 2), from: PeerID(rawValue: 2), at: .zero)
@@ -140,7 +140,7 @@ struct FragmentTests {
         == .complete([7, 7]))
   }
 
-  @Test("What comes over another link in a sender's name takes no place of the sender's own sets")
+  @Test("Sets under a sender's name over another link evict none of the sender's own sets")
   func forgedSets() throws {
     var assembler = FragmentAssembler()
     _ = assembler.add(try fragment(id: 100, 0, of: 3), from: alice, over: LinkID(1), at: .zero)
@@ -154,7 +154,7 @@ struct FragmentTests {
         == .complete([7, 7, 7]))
   }
 
-  @Test("The 129th set takes the place of the first one")
+  @Test("The 129th set evicts the first")
   func sets() throws {
     var assembler = FragmentAssembler()
     for number in 0..<129 {
@@ -169,9 +169,9 @@ struct FragmentTests {
   }
 
   @Test(
-    "Of sets that began at one moment the one with the smallest sender and ID gives way, so that each run is the same")
+    "Of sets with equal start times, the one with the smallest sender and ID is evicted")
   func equalSets() throws {
-    // A dictionary's order would now and then be right by chance.
+    // A single dictionary could have the right order by chance.
     for round in 0..<20 as Range<UInt64> {
       var assembler = FragmentAssembler()
       let first = round * 1000 + 1
@@ -185,7 +185,7 @@ struct FragmentTests {
         _ = full.add(try fragment(id: number, 0, of: 2), from: PeerID(rawValue: number), at: .zero)
       }
       #expect(full.count == 128 && full.abandoned == 1)
-      // The last one came when there was no room, whatever its number.
+      // The last fragment arrived when the store was full, whatever its number.
       let last = first + 128 * 50 % 129
       let smallest = last == first ? first + 1 : first
       let again = full.add(try fragment(id: smallest, 1, of: 2), from: PeerID(rawValue: smallest), at: .zero)
@@ -193,7 +193,7 @@ struct FragmentTests {
     }
   }
 
-  @Test("A set of 1,179,760 bytes is taken, and a byte more is not")
+  @Test("A set of 1,179,760 bytes is accepted; one byte more is refused")
   func bytesOfSet() throws {
     let half = [UInt8](repeating: 7, count: Limits.payloadBytes / 2)
     var assembler = FragmentAssembler()
@@ -206,7 +206,7 @@ struct FragmentTests {
     #expect(assembler.bytes == 0)
   }
 
-  @Test("No more than 8 MiB is kept, what it costs to keep slices included, and the first set gives way")
+  @Test("Sets hold at most 8 MiB including overhead per slice, and the first set is evicted")
   func bytes() throws {
     var assembler = FragmentAssembler()
     let slice = [UInt8](repeating: 7, count: 1 << 20)
@@ -218,7 +218,7 @@ struct FragmentTests {
     }
     #expect(assembler.count == 7)
     #expect(assembler.abandoned == 2)
-    // Slices of a byte each cost more than they hold.
+    // Fragments of one byte each cost more memory than they hold.
     var small = FragmentAssembler()
     for number in 0..<120_000 {
       let peer = PeerID(rawValue: UInt64(number / 9999))
@@ -229,7 +229,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "Where there is no room, the link that takes the most gives way, whatever its senders are called; strangers first")
+    "When sets are full, the link that uses most loses one, first under the names of strangers")
   func fairness() throws {
     var assembler = FragmentAssembler()
     func add(_ number: Int, from sender: Int, isKnown: Bool, over link: UInt64, size: Int = 1, at time: Int) throws {
@@ -244,7 +244,7 @@ struct FragmentTests {
       let outcome = copy.add(try fragment(id: UInt64(number), 1, of: 2, [9]), from: peer, at: .zero)
       if case .complete = outcome { return true } else { return false }
     }
-    // A known peer and a stranger, each on a link with a flooder; and a stranger that comes alone.
+    // A known peer and a stranger, each on a link with a flooder, and a stranger on a link of its own.
     try add(1, from: 1, isKnown: true, over: 1, at: 1)
     try add(2, from: 2, isKnown: false, over: 1, at: 2)
     try add(3, from: 3, isKnown: false, over: 2, at: 3)
@@ -252,11 +252,11 @@ struct FragmentTests {
     #expect(assembler.count == 128)
     var kept = [try isUnderWay(1, from: 1), try isUnderWay(2, from: 2), try isUnderWay(3, from: 3)]
     #expect(kept == [true, false, true])
-    // Under the names of known peers the flooder pushes out what came over that link, and nothing else.
+    // In the names of known peers the flooder evicts sets of its own link, and no others.
     for number in 0..<500 { try add(1000 + number, from: 1000 + number, isKnown: true, over: 1, at: 1000 + number) }
     kept = [try isUnderWay(1, from: 1), try isUnderWay(3, from: 3)]
     #expect(kept == [false, true])
-    // Of bytes as well: few long sets do not push out another link's.
+    // The limit in bytes, too: few large sets do not evict those of another link.
     for number in 0..<20 {
       try add(2000 + number, from: 2000 + number, isKnown: true, over: 1, size: 1 << 20, at: 2000 + number)
     }
@@ -265,7 +265,7 @@ struct FragmentTests {
     #expect(assembler.bytes <= 8 << 20)
   }
 
-  @Test("A packet is cut for a narrow link so that each frame fits, with all that the frames have in common")
+  @Test("Fragments of a packet fit the frame limit of a narrow link and keep its sender, recipient, route and TTL")
   func plans() throws {
     let payload = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 167 ^ $0 >> 3) }
     for (recipient, route) in [
@@ -298,7 +298,7 @@ struct FragmentTests {
     }
   }
 
-  @Test("A recipient of the fragments may be said for a packet that has none")
+  @Test("Fragments of a packet without a recipient may name a recipient")
   func directed() throws {
     let packet = Packet(type: .message, timestamp: 1, sender: alice, payload: [1, 2, 3])
     let view = try PacketView(packet.encoded())
@@ -306,15 +306,15 @@ struct FragmentTests {
     #expect(plan?.fragments.map(\.recipient) == [PeerID(rawValue: 2)])
   }
 
-  @Test("A file is too long for Android by its fragments, and for iOS by the time that they take")
+  @Test("The longest file for Android follows from its fragment count, for iOS from the time they take")
   func tooLong() throws {
     #expect(FragmentPlan.longestForAndroid() == 118_796)
     #expect(FragmentPlan.longestForIOS() == 502_780)
-    // With an iPhone at an MTU of 185 near, and never more than what everybody takes.
+    // The limits where an iPhone with an MTU of 185 is near. The maximum is what every implementation accepts.
     #expect(FragmentPlan.longestForAndroid(sliceBytes: 140) == 35_340)
     #expect(FragmentPlan.longestForIOS(sliceBytes: 140) == 150_700)
     #expect(FragmentPlan.longestForAndroid(sliceBytes: 469) == 118_796)
-    // With all that stands around it the longest one just fits: with a long name, and in private over a route.
+    // With all headers the longest text just fits: with a long name, and in a private message over a route.
     let name = String(repeating: "n", count: 280)
     var random = SeededRandom(seed: 7)
     func fragments(_ sliceBytes: Int, more: Int = 0, to recipient: PeerID? = nil, route: [PeerID] = []) throws -> Int? {
@@ -335,7 +335,7 @@ struct FragmentTests {
     #expect(try fragments(FragmentPlan.olderSlice, more: FragmentPlan.olderSlice) == 257)
     #expect(try fragments(routed, to: bob, route: [PeerID(rawValue: 3)]) == 256)
     #expect(try fragments(routed, more: routed, to: bob, route: [PeerID(rawValue: 3)]) == 257)
-    // At one each 25 ms all of them are there before the 30 s are over, and some time is left.
+    // At 25 ms each, all fragments are sent before the timeout of 30 s, with a margin.
     #expect(OutgoingFiles.pause * Limits.fragmentsForIOS < .seconds(28))
   }
 }

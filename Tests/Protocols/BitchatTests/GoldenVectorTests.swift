@@ -3,7 +3,7 @@ import Testing
 
 @testable import Bitchat
 
-/// Bytes that the apps' own tests hold; facts: bitchat.md section 13.
+/// Byte strings from the apps' own tests; facts: bitchat.md section 13.
 @Suite("Bitchat's vectors: the goldens of the apps' own tests")
 struct GoldenVectorTests {
   private func golden(_ what: String) throws -> [UInt8] {
@@ -11,9 +11,9 @@ struct GoldenVectorTests {
     return try #require(row?.hex).bytes
   }
 
-  @Test("The goldens are those that these tests know")
+  @Test("The file of vectors has no golden vector that these tests do not know")
   func all() {
-    // Files are not understood yet.
+    // These rows about files are not checked here.
     let others = ["File TLV", "private file plaintext", "private media stable id"]
     let known = [
       "v1 packet", "v2 routed", "BitchatMessage minimal", "PrivateMessagePacket", "Noise payload 0x01",
@@ -25,7 +25,7 @@ struct GoldenVectorTests {
     }
   }
 
-  @Test("The packet of version 1")
+  @Test("The version 1 packet is decoded and encoded")
   func version1() throws {
     let bytes = try golden("v1 packet")
     let packet = Packet(
@@ -35,7 +35,7 @@ struct GoldenVectorTests {
     #expect(try packet.encoded() == bytes)
   }
 
-  @Test("The routed packet of version 2")
+  @Test("The routed version 2 packet is decoded and encoded")
   func version2() throws {
     let bytes = try golden("v2 routed") + [UInt8](repeating: 0x5A, count: 64)
     let packet = Packet(
@@ -48,7 +48,7 @@ struct GoldenVectorTests {
     #expect(try packet.encoded(padded: false) == bytes)
   }
 
-  @Test("The smallest message of dialect S")
+  @Test("The smallest message of dialect S is decoded and encoded")
   func seedMessage() throws {
     let bytes = try golden("BitchatMessage minimal")
     let message = SeedMessage(timestamp: 0x0102_0304_0506_0708, id: "id", sender: "bob", text: "hi")
@@ -56,7 +56,7 @@ struct GoldenVectorTests {
     #expect(message.bytes == bytes)
   }
 
-  @Test("The private message, alone and as a payload of Noise")
+  @Test("The private message is decoded and encoded, alone and as a Noise payload")
   func privateMessage() throws {
     let message = try PrivateMessage(id: MessageID("m1"), text: "hi")
     let bytes = try golden("Noise payload 0x01")
@@ -66,7 +66,7 @@ struct GoldenVectorTests {
     #expect(try NoisePayload(reading: bytes) == .privateMessage(message))
   }
 
-  @Test("The fragment")
+  @Test("The fragment is decoded and encoded")
   func fragment() throws {
     let bytes = try golden("FragmentPayload")
     let fragment = try Fragment(
@@ -75,7 +75,7 @@ struct GoldenVectorTests {
     #expect(fragment.bytes == bytes)
   }
 
-  @Test("The request for sync")
+  @Test("The sync request is decoded and encoded")
   func request() throws {
     let bytes = try golden("REQUEST_SYNC")
     let request = try SyncRequest(filter: SyncFilter(p: 19, m: 0x0102_0304, bits: [0xAA, 0xBB]))
@@ -83,7 +83,7 @@ struct GoldenVectorTests {
     #expect(request.bytes == bytes)
   }
 
-  @Test("The ID of a public message")
+  @Test("The message ID of a public message equals the vector")
   func messageID() throws {
     let id = MessageID.iOS(
       sender: try PeerID(text: "0011223344556677"), timestamp: 1_750_000_000_123, text: "hello mesh")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A stream of notifications")
+@Suite("Packets in a stream of notifications")
 struct NotificationCutterTests {
   private func frame(_ number: UInt8, route: Int = 0) throws -> [UInt8] {
     try Packet(
@@ -15,10 +15,10 @@ struct NotificationCutterTests {
 
   private func instant(_ milliseconds: Int) -> Instant { Instant.zero.advanced(by: .milliseconds(milliseconds)) }
 
-  @Test("Packets come out whole, however the stream is cut", arguments: [1, 2, 3, 17, 64, 200, 1000])
+  @Test("Packets come out complete, however the stream is divided", arguments: [1, 2, 3, 17, 64, 200, 1000])
   func portions(size: Int) throws {
     let frames = try (0..<6).map { try frame($0, route: Int($0)) }
-    // Padding of 16 bytes and more, and some other bytes.
+    // Padding of 16 bytes or more, and some other bytes.
     let padding = [UInt8](repeating: 16, count: 16)
     let long = [UInt8](repeating: 0xFF, count: 255)
     let parts: [[UInt8]] = [
@@ -37,7 +37,7 @@ struct NotificationCutterTests {
     #expect(cutter.pending == 0)
   }
 
-  @Test("A beginning is kept for 250 ms, and then thrown away for what comes next")
+  @Test("An incomplete packet is dropped 250 ms after it began, in favour of the next")
   func stalled() throws {
     let (first, second) = (try frame(1), try frame(2))
     for (wait, packets) in [(249, [first]), (250, [])] as [(Int, [[UInt8]])] {
@@ -50,14 +50,14 @@ struct NotificationCutterTests {
     var cutter = NotificationCutter()
     _ = cutter.append(Array(first.dropLast(10)), at: instant(0))
     #expect(cutter.append(second, at: instant(300)).packets == [second])
-    // The time counts from the beginning of the packet that is not whole, not of the one before it.
+    // The timeout counts from the beginning of the incomplete packet, not of the one before it.
     _ = cutter.append(Array(first.dropLast(10)), at: instant(400))
     let both = cutter.append(Array(first.suffix(10)) + second.dropLast(10), at: instant(600))
     #expect(both.packets == [first])
     #expect(cutter.append(Array(second.suffix(10)), at: instant(800)).packets == [second])
   }
 
-  @Test("No more is kept than the longest packet; a header that claims a longer one empties the stream")
+  @Test("The buffer holds one packet of maximum length; a header that claims more empties it")
   func bounds() throws {
     var header = Array(try frame(1).prefix(24))
     header.replaceSubrange(12..<16, with: [0x00, 0x12, 0x00, 0x70])

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Bitchat's packets")
+@Suite("Bitchat packets")
 struct PacketTests {
   static let sender = PeerID(rawValue: 0xBAE4_900C_DD54_F899)
 
@@ -13,7 +13,7 @@ struct PacketTests {
     Packet(version: version, type: .message, timestamp: 1_755_432_100_123, sender: sender, payload: payload)
   }
 
-  /// A section with these bytes, in a packet that says that it is compressed.
+  /// A section with these bytes, in a packet whose flags say that it is compressed.
   private func compressed(original: Int, stream: [UInt8], version: PacketVersion = .v2) throws -> [UInt8] {
     let size = withUnsafeBytes(of: UInt32(original).bigEndian) { Array($0) }
     let section = Array(size.suffix(version.lengthBytes)) + stream
@@ -24,7 +24,7 @@ struct PacketTests {
     return bytes + section
   }
 
-  @Test("Every header is written and read, with every combination of its parts")
+  @Test("Every combination of header fields is encoded and decoded; truncated bytes are refused")
   func combinations() throws {
     let (one, two) = (PeerID(rawValue: 1), PeerID(rawValue: 2))
     for version in PacketVersion.allCases {
@@ -49,7 +49,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A recipient of eight FF is everybody, as is none")
+  @Test("A recipient of eight FF bytes means everybody, as does an absent recipient")
   func everybody() throws {
     var packet = Self.packet([1])
     #expect(try PacketView(packet.encoded()).recipient == nil)
@@ -60,7 +60,7 @@ struct PacketTests {
     #expect(try PacketView(packet.encoded()).recipient == PeerID(rawValue: 7))
   }
 
-  @Test("A route has no meaning in version 1, and a route of no hops is none; unknown flags are ignored")
+  @Test("A route in version 1, a route without hops, and unknown flags are ignored")
   func flags() throws {
     var first = try Self.packet([8, 9]).encoded()
     first[11] = PacketFlags.route.rawValue | 0xE0
@@ -71,7 +71,7 @@ struct PacketTests {
     #expect(try Packet(decoding: second) == Self.packet([9], version: .v2))
   }
 
-  @Test("A relay changes the time to live and no other byte, padding included")
+  @Test("Relaying changes only the TTL byte and keeps the padding")
   func relaying() throws {
     var packet = Self.packet([1, 2, 3])
     packet.type = .noiseEncrypted
@@ -84,7 +84,7 @@ struct PacketTests {
     #expect(relayed[2] == 6)
   }
 
-  @Test("A file is first taken to be signed as it came or uncompressed, and one of over 64 KiB in no other form")
+  @Test("A signature is first checked as received and uncompressed; above 64 KiB in no other form")
   func signedFiles() throws {
     let key = try Vectors.shared.identity("alice").signingKey()
     for count in [10_000, 200_000] {
@@ -108,7 +108,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A signature holds whatever the time to live and the mark of an answer, and for nothing else that changed")
+  @Test("A signature covers every byte except the TTL and the answer flag")
   func signing() throws {
     let key = try Vectors.shared.identity("alice").signingKey()
     let text = Array("The relay on the roof is up again.".utf8)
@@ -118,19 +118,20 @@ struct PacketTests {
       (moved.timeToLive, moved.isSyncAnswer) = (1, true)
       let bytes = try moved.encoded()
       #expect(SignatureCheck(try PacketView(bytes), decoded: moved, key: key.publicKey).form == .received)
-      // Each byte before the signature counts, but for time to live and flags.
+      // Each byte before the signature is covered, except time to live and flags.
       for index in 0..<bytes.count - 64 where index != 2 && index != 11 {
         var changed = bytes
         changed[index] ^= 0x40
         guard let view = try? PacketView(changed), let packet = try? Packet(view) else { continue }
-        // Some bits of a stream change nothing of what is in it; then it is the packet as another encoder would send it.
+        // Some bits of a compressed stream do not change its content. Then the packet equals one from another
+        // encoder.
         guard packet != moved else { continue }
         #expect(!SignatureCheck(view, decoded: packet, key: key.publicKey).isValid, "byte \(index)")
       }
     }
   }
 
-  @Test("A packet without a signature is not signed, and one signature is computed for a short payload")
+  @Test("An unsigned packet is invalid, and a short payload costs one signature check")
   func unsigned() throws {
     let key = try Vectors.shared.identity("alice").signingKey()
     let packet = Self.packet([1, 2, 3])
@@ -144,7 +145,7 @@ struct PacketTests {
     #expect(refused.computed == 1)
   }
 
-  @Test("Copies have one key on the wire, whatever their time to live, padding and signature")
+  @Test("Copies that differ in TTL, padding and signature have one wire key")
   func wireKeys() throws {
     var random = SeededRandom(seed: 3)
     let hash = KeyedHash(randomFrom: &random)
@@ -165,7 +166,7 @@ struct PacketTests {
     #expect(try PacketView(bytes).wireKey(KeyedHash(randomFrom: &random)) != key)
   }
 
-  @Test("A packet's ID knows type, sender, time and payload, and nothing else")
+  @Test("A packet ID depends on type, sender, time and payload only")
   func ids() throws {
     let packet = Self.packet([1, 2, 3])
     var same = packet
@@ -184,7 +185,7 @@ struct PacketTests {
     #expect(DedupKey(same) == DedupKey(packet))
   }
 
-  @Test("Peer IDs have the order of their texts, and only 16 digits are one")
+  @Test("Peer IDs sort like their texts, and only texts of 16 hex digits are accepted")
   func peerIDs() throws {
     let ids = try ["00ffffffffffffff", "0100000000000000", "fe00000000000000", "ff00000000000000"].map {
       try PeerID(text: $0)
@@ -198,7 +199,7 @@ struct PacketTests {
 
   // MARK: Limits
 
-  @Test("A payload of 1,179,760 bytes is a packet, and one byte more is none, before memory is taken for it")
+  @Test("A payload of 1,179,760 bytes is accepted; one byte more is refused before allocation")
   func payloadLimit() throws {
     var random = SeededRandom(seed: 2)
     var packet = Self.packet(random.bytes(Limits.payloadBytes), version: .v2)
@@ -211,7 +212,7 @@ struct PacketTests {
     #expect(throws: PacketError.payloadTooLong(1_179_761)) { try packet.encoded() }
   }
 
-  @Test("An inflated payload of 1,179,760 bytes is taken, and a claim of one byte more is refused")
+  @Test("A payload may inflate to 1,179,760 bytes; a claim of one byte more is refused")
   func inflatedLimit() throws {
     let zeros = [UInt8](repeating: 0, count: Limits.payloadBytes)
     let packet = Self.packet(zeros, version: .v2)
@@ -223,7 +224,7 @@ struct PacketTests {
     #expect(throws: PacketError.originalTooLong(1_179_761)) { try Packet(decoding: claim) }
   }
 
-  @Test("A payload of over 230 different bytes is not compressed, wherever they lie; nor is a fragment")
+  @Test("A payload with 230 or more distinct bytes is not compressed, nor is a fragment")
   func worth() throws {
     func isCompressed(_ packet: Packet) throws -> Bool {
       try PacketView(try packet.encoded()).flags.contains(.compressed)
@@ -241,7 +242,7 @@ struct PacketTests {
     #expect(try !isCompressed(fragment))
   }
 
-  @Test("A payload may inflate 1,032-fold by its claim, and no more")
+  @Test("A claimed inflation ratio of up to 1,032 is accepted; more is refused")
   func ratio() throws {
     let stream = try RawDeflate.compress([UInt8](repeating: 0, count: 100_000))
     let most = stream.count * 1032
@@ -254,7 +255,7 @@ struct PacketTests {
     #expect(try Packet(decoding: compressed(original: 100_000, stream: stream)).payload.count == 100_000)
   }
 
-  @Test("A compressed payload without a stream, of no original size, or of another size is refused by name")
+  @Test("A compressed payload that is empty, truncated, or of another size is refused by name")
   func badSections() throws {
     let stream = try RawDeflate.compress([UInt8](repeating: 7, count: 200))
     for version in PacketVersion.allCases {
@@ -274,7 +275,7 @@ struct PacketTests {
     #expect(throws: PacketError.compressedEmpty) { try Packet(decoding: empty) }
   }
 
-  @Test("A stream in the zlib format with a wrong checksum is refused")
+  @Test("A zlib stream with a wrong checksum is refused")
   func zlibChecksum() throws {
     let text = [UInt8](repeating: 7, count: 200)
     var stream = try ZlibDeflate.compress(text)
@@ -283,7 +284,7 @@ struct PacketTests {
     #expect(throws: PacketError.self) { try Packet(decoding: compressed(original: 200, stream: stream)) }
   }
 
-  @Test("What no packet can express is not written")
+  @Test("A packet that its version cannot express is not encoded")
   func unwritable() {
     var routed = Self.packet([1])
     routed.route = [Self.sender]
@@ -301,7 +302,7 @@ struct PacketTests {
     #expect(throws: PacketError.badSignature(3)) { try signed.encoded() }
   }
 
-  @Test("A request that names fragments is compressed; one that has a filter alone is not, nor is ciphertext")
+  @Test("A request that names fragments is compressed; a filter alone and ciphertext are not")
   func denseness() throws {
     func isCompressed(_ payload: [UInt8], _ type: MessageType) throws -> Bool {
       let packet = Packet(type: type, timestamp: 1, sender: PeerID(rawValue: 1), payload: payload)
@@ -317,7 +318,7 @@ struct PacketTests {
   }
 
   @Test(
-    "A payload is compressed from 100 bytes on, with under nine tenths of its bytes different, and where it gets smaller"
+    "A payload is compressed from 100 bytes on, if repetitive enough and if it shrinks"
   )
   func compression() throws {
     func isCompressed(_ payload: [UInt8]) throws -> Bool {
@@ -326,11 +327,11 @@ struct PacketTests {
     let same = [UInt8](repeating: 7, count: 100)
     #expect(try isCompressed(same))
     #expect(try !isCompressed(Array(same.dropLast())))
-    // Of 200 bytes 180 are different, which is nine tenths; of 201 it is less. The rest repeats a part of them.
+    // Of 200 bytes 180 are distinct, which is nine tenths; of 201 the share is less. The rest repeats some of them.
     let different = (0..<180).map { UInt8($0) }
     #expect(try !isCompressed(different + different.prefix(20)))
     #expect(try isCompressed(different + different.prefix(120)))
-    // Random bytes of seven bits repeat, and do not get smaller.
+    // Random bytes of seven bits repeat, but do not compress.
     var random = SeededRandom(seed: 5)
     #expect(try !isCompressed((0..<3).flatMap { _ in Array(Set(random.bytes(60))) }))
   }

@@ -5,21 +5,21 @@ import Testing
 
 @testable import Bitchat
 
-/// What the originals were seen to do with the same bytes; facts: bitchat.md section 13.
+/// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
 @Suite("Bitchat's vectors: packets")
 struct PacketVectorTests {
   let vectors = Vectors.shared
 
-  /// Packets whose fields the file says; the others are in tests of their own.
+  /// Packets whose fields are in the file; the other packets have their own tests.
   static let rows = Vectors.shared.packets.filter { $0.version != nil }
 
-  @Test("Every section of the file is one that these tests read, or one that they are known not to")
+  @Test("The tests know every section of the vector file")
   func sections() throws {
     let read = Set(Vectors.CodingKeys.allCases.map(\.rawValue))
     #expect(try Vectors.sectionNames() == read.union(Vectors.others))
   }
 
-  @Test("A Noise key gives the fingerprint and the peer ID", arguments: ["alice", "bob", "carol", "dave"])
+  @Test("A Noise key gives the recorded fingerprint and peer ID", arguments: ["alice", "bob", "carol", "dave"])
   func identities(name: String) throws {
     let identity = try vectors.identity(name)
     let key = try identity.noiseKey()
@@ -30,7 +30,7 @@ struct PacketVectorTests {
     #expect(try identity.signingKey().publicKey.bytes == identity.ed25519Public.bytes)
   }
 
-  @Test("Padding has the block and the length of the table", arguments: Vectors.shared.padding.cases)
+  @Test("Padding has the block size and length of the table", arguments: Vectors.shared.padding.cases)
   func padding(row: Vectors.PaddingSection.Row) {
     #expect(Padding.block(for: row.len) == row.block)
     #expect(Padding.paddedCount(of: row.len) == row.paddedLen)
@@ -42,12 +42,12 @@ struct PacketVectorTests {
     #expect(added == expected)
   }
 
-  @Test("Padding is taken away where it is one, and nothing else is", arguments: Vectors.shared.padding.unpad)
+  @Test("Only valid padding is removed", arguments: Vectors.shared.padding.unpad)
   func unpadding(row: Vectors.PaddingSection.Unpad) {
     #expect(Array(row.in.bytes.prefix(Padding.unpaddedCount(of: row.in.bytes))) == row.out.bytes)
   }
 
-  @Test("A packet is decoded to its fields, without a copy and whole", arguments: rows)
+  @Test("A packet is decoded to the recorded fields", arguments: rows)
   func decoding(row: Vectors.PacketRow) throws {
     let view = try PacketView(row.wire.bytes)
     let packet = try Packet(view)
@@ -74,7 +74,7 @@ struct PacketVectorTests {
   }
 
   @Test(
-    "A packet that is not compressed is written as it was read, and a compressed one reads the same", arguments: rows)
+    "An uncompressed packet is encoded unchanged; a compressed one decodes to the same packet", arguments: rows)
   func encoding(row: Vectors.PacketRow) throws {
     let packet = try Packet(decoding: row.wire.bytes)
     let encoded = try packet.encoded()
@@ -84,7 +84,7 @@ struct PacketVectorTests {
     #expect(packet.type.isPadded == row.padded)
   }
 
-  @Test("What is signed is the padded packet with time to live 0, from the bytes and from the fields", arguments: rows)
+  @Test("The signing preimage is the padded packet with TTL 0", arguments: rows)
   func preimages(row: Vectors.PacketRow) throws {
     let view = try PacketView(row.wire.bytes)
     #expect(view.signingPreimage == row.signingBytes?.bytes)
@@ -92,8 +92,9 @@ struct PacketVectorTests {
     if row.compressed == false { #expect(try packet.signingPreimage() == row.signingBytes?.bytes) }
   }
 
-  /// The golden of a contract suite has a made-up signature, and a packet of a made-up key none that these keys made.
-  @Test("A signature is that of the sender's key, and holds", arguments: Vectors.signedRows)
+  /// The golden of a contract suite has an invented signature, and the signature of a packet under an invented key is
+  /// not from these keys.
+  @Test("The recorded signature is valid for the sender's key and no other", arguments: Vectors.signedRows)
   func signatures(row: Vectors.PacketRow) throws {
     let view = try PacketView(row.wire.bytes)
     let packet = try Packet(view)
@@ -107,7 +108,7 @@ struct PacketVectorTests {
     #expect(try unsigned.signed(with: key).signature == row.signature?.bytes)
   }
 
-  @Test("Each packet has the ID for sync and the key of the iOS app", arguments: rows)
+  @Test("Each packet has the recorded sync ID and deduplication key", arguments: rows)
   func identifiers(row: Vectors.PacketRow) throws {
     let packet = try Packet(decoding: row.wire.bytes)
     #expect(PacketID(packet).description == row.syncId)
@@ -115,16 +116,17 @@ struct PacketVectorTests {
     #expect(DedupKey(packet).description == row.dedupId)
   }
 
-  @Test("A payload in the zlib format is inflated as well")
+  @Test("A payload in zlib format is inflated")
   func zlibFormat() throws {
     let row = try vectors.packet("v1_zlib_wrapped_payload_android_accepts")
     #expect(try Packet(decoding: row.wire.bytes).payload == row.payload.bytes)
   }
 
   @Test(
-    "A packet is padded for the air at the boundaries of the table", arguments: Vectors.shared.packetsPaddingBoundaries)
+    "A packet is padded to the lengths of the boundary table", arguments: Vectors.shared.packetsPaddingBoundaries)
   func boundaries(row: Vectors.BoundaryRow) throws {
-    // Header, sender and recipient are 30 bytes; the payload has too many different bytes to be compressed, or is random.
+    // Header, sender and recipient have 30 bytes. The payload has too many distinct bytes to be compressed, or is
+    // random.
     var random = SeededRandom(seed: 1)
     let packet = Packet(
       type: .noiseEncrypted, timestamp: 1_755_432_100_123, sender: PeerID(rawValue: 1), recipient: PeerID(rawValue: 2),
@@ -134,7 +136,7 @@ struct PacketVectorTests {
     #expect(try Packet(decoding: packet.encoded()) == packet)
   }
 
-  @Test("What is no packet is refused, with the name of what is wrong", arguments: Vectors.shared.packetsInvalid)
+  @Test("An invalid packet is refused with the name of its error", arguments: Vectors.shared.packetsInvalid)
   func invalid(row: Vectors.InvalidRow) throws {
     let expected: [String: PacketError] = [
       "too_short": .tooShort(21), "version_0": .badVersion(0), "version_3": .badVersion(3),
@@ -151,7 +153,7 @@ struct PacketVectorTests {
   }
 
   @Test(
-    "A signature over compressed bytes is found in the forms that the file says, the received one first",
+    "A signature over compressed bytes is found in the first form that the file names",
     arguments: Vectors.shared.compressedSignatureCases.cases)
   func compressedSignatures(row: Vectors.CompressedSection.Row) throws {
     let view = try PacketView(row.wire.bytes)
@@ -171,7 +173,7 @@ struct PacketVectorTests {
     #expect((2...3).contains(refused.computed))
   }
 
-  @Test("Public messages have the IDs that each app makes up")
+  @Test("Public messages have the iOS and Android IDs of the vectors")
   func messageIDs() throws {
     let ios = try #require(vectors.messageIds.first)
     let sender = try PeerID(text: try #require(ios.sender))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("What is in Bitchat's packets")
+@Suite("Payloads of Bitchat packets")
 struct PayloadTests {
   let noiseKey: X25519.PublicKey
   let key: Ed25519.PrivateKey
@@ -37,7 +37,7 @@ struct PayloadTests {
 
   // MARK: Announcements
 
-  @Test("An announcement is written and read with everything that it may have")
+  @Test("An announcement is encoded and decoded with all its optional fields")
   func announcements() throws {
     let peers = (1...10).map { PeerID(rawValue: $0) }
     for value in [
@@ -51,7 +51,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A node of this kind says so in B6, and behind it how long a write it takes where its radio loses longer ones")
+  @Test("Record B6 marks an Earshot peer and may limit the length of writes")
   func longestWrite() throws {
     func mark(_ value: Announcement) throws -> [UInt8]? {
       for record in try records(value.bytes) where record.type == 0xB6 { return Array(record.value) }
@@ -69,7 +69,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Its records come in any order, and unknown ones are passed over")
+  @Test("Announcement records are read in any order, and unknown ones are skipped")
   func order() throws {
     let value = try announcement(
       neighbours: [PeerID(rawValue: 9)], capabilities: .groups, geohash: "u4", speaksSeed: true)
@@ -79,7 +79,7 @@ struct PayloadTests {
   }
 
   @Test(
-    "A required record that is missing, and one that cannot be, is named",
+    "A missing or invalid required record is refused with its name",
     arguments: [
       (UInt8(1), "nickname"), (2, "noiseKey"), (3, "signingKey"),
     ])
@@ -92,7 +92,7 @@ struct PayloadTests {
     #expect(throws: WireError.badValue(name)) { try Announcement(reading: bytes(wrong)) }
   }
 
-  @Test("Its limits are ten neighbours, 255 bytes of nickname and 12 of geohash")
+  @Test("An announcement has at most 10 neighbours, 255 bytes of nickname and 12 of geohash")
   func announcementLimits() throws {
     let eleven = (1...11).map { PeerID(rawValue: $0) }
     #expect(throws: WireError.tooLong(field: "neighbours", limit: 10)) { try announcement(neighbours: eleven) }
@@ -115,7 +115,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Capabilities are little endian and as short as can be")
+  @Test("Capabilities are encoded in little endian with the fewest bytes")
   func capabilities() throws {
     for (bits, bytes) in [(0, [0]), (1, [1]), (0x0329, [0x29, 0x03]), (1 << 16, [0, 0, 1])] as [(UInt64, [UInt8])] {
       #expect(Capabilities(rawValue: bits).bytes == bytes)
@@ -139,7 +139,7 @@ struct PayloadTests {
     #expect(try PublicText(payload: []).text == "")
   }
 
-  @Test("The blanks around a text are no part of the ID that the iOS app makes up")
+  @Test("Surrounding white space does not change the message ID of the iOS app")
   func trimming() {
     func id(_ text: String) -> MessageID {
       .iOS(sender: PeerID(rawValue: 1), timestamp: 2, text: text)
@@ -152,7 +152,7 @@ struct PayloadTests {
     #expect(id("a  b") != id("a b"))
   }
 
-  @Test("A new ID is a random UUID in upper-case letters")
+  @Test("A new message ID is a random UUID in upper case")
   func newIDs() {
     var random = SeededRandom(seed: 6)
     let text = MessageID(randomFrom: &random).text
@@ -163,7 +163,7 @@ struct PayloadTests {
     #expect(MessageID(randomFrom: &random).text != text)
   }
 
-  @Test("A private message has an ID and a text of up to 255 bytes each")
+  @Test("A private message has an ID and a text of at most 255 bytes each")
   func privateMessages() throws {
     let most = String(repeating: "x", count: 255)
     let message = try PrivateMessage(id: MessageID(most), text: most)
@@ -176,7 +176,7 @@ struct PayloadTests {
     #expect(throws: WireError.badValue("messageID")) { try MessageID("") }
   }
 
-  @Test("An unknown record refuses the whole private message, as does one that is missing, twice there or no text")
+  @Test("A private message with an unknown, missing, repeated or non-UTF-8 record is refused")
   func badPrivateMessages() throws {
     let good: [UInt8] = [0x00, 1, 0x61, 0x01, 1, 0x62]
     #expect(throws: Never.self) { try NoisePayload(reading: [0x01] + good) }
@@ -191,7 +191,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Every other type of payload inside Noise is unknown, by its number")
+  @Test("Every other Noise payload type is refused as unknown, with its number")
   func unknownPayloads() {
     #expect(throws: NoisePayloadError.empty) { try NoisePayload(reading: []) }
     for type in UInt8.min...UInt8.max where ![0x01, 0x02, 0x03, 0x09, 0x10, 0x11, 0x20, 0x21].contains(type) {
@@ -199,7 +199,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("Receipts of no message, and of what is no text, are refused")
+  @Test("A receipt with an empty or non-UTF-8 message ID is refused")
   func badReceipts() {
     for type in [0x02, 0x03] as [UInt8] {
       #expect(throws: NoisePayloadError.malformed(.badValue("messageID"))) { try NoisePayload(reading: [type]) }
@@ -207,7 +207,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A peer's state of another version is refused, unknown records are passed over")
+  @Test("A peer state of another version is refused, and unknown records are skipped")
   func peerStates() throws {
     let state = NoisePayload.peerState(PeerState(capabilities: .privateMedia, signingKey: key.publicKey))
     #expect(try NoisePayload(reading: state.bytes + [0x09, 1, 7]) == state)
@@ -220,7 +220,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A long text is cut between characters into pieces of at most 255 bytes, and they give the text")
+  @Test("A long text is cut between characters into pieces of at most 255 bytes that join to the text")
   func pieces() throws {
     let family = "👨‍👩‍👧‍👦"
     let marks = "e" + String(repeating: "\u{301}", count: 400)
@@ -245,7 +245,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A favourite's notice may have a key or not, and a text that only begins like one is none")
+  @Test("A favourite notice may have a key; a text that only begins like one is not a notice")
   func notices() {
     let key = "npub1" + String(repeating: "q0", count: 29)
     for (text, isFavorite, npub) in [
@@ -270,7 +270,7 @@ struct PayloadTests {
 
   // MARK: Verification
 
-  @Test("A code is written and read with any nickname, and its signature is over all of it")
+  @Test("A verification code is encoded and decoded with any nickname, and its signature covers all fields")
   func codes() throws {
     var random = SeededRandom(seed: 7)
     for nickname in ["", "alice", "a&b=c%+ é\u{0}", String(repeating: "é", count: 127)] {
@@ -294,7 +294,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("What is no code is refused, with the name of what is wrong")
+  @Test("An invalid verification code is refused with the name of the bad field")
   func badCodes() throws {
     let text = Vectors.shared.verificationQr.url
     for (bad, name) in [
@@ -313,7 +313,7 @@ struct PayloadTests {
     #expect(try VerificationCode(reading: text + "&x=1&y").isSigned)
   }
 
-  @Test("The moment of a code from far away is not fresh, and nothing overflows")
+  @Test("A verification code with an extreme time is not fresh, and no arithmetic overflows")
   func freshness() throws {
     let text = Vectors.shared.verificationQr.url.replacing("ts=1755432100", with: "ts=\(Int64.min)")
     let code = try VerificationCode(reading: text)
@@ -322,7 +322,7 @@ struct PayloadTests {
     #expect(code.isFresh(at: .min))
   }
 
-  @Test("A challenge without nonce, or for what is no key, is refused")
+  @Test("A challenge without a nonce, or with an invalid key, is refused")
   func badChallenges() throws {
     let digits = Array(Hex.encode(noiseKey.bytes).utf8)
     let good = [TLV(type: 1, value: digits), TLV(type: 2, value: [1, 2, 3])]

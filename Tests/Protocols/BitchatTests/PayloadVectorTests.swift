@@ -5,8 +5,8 @@ import Testing
 
 @testable import Bitchat
 
-/// What the originals were seen to do with the same bytes; facts: bitchat.md section 13.
-@Suite("Bitchat's vectors: what is in packets")
+/// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
+@Suite("Bitchat's vectors: payloads")
 struct PayloadVectorTests {
   let vectors = Vectors.shared
 
@@ -16,7 +16,7 @@ struct PayloadVectorTests {
   }
 
   @Test(
-    "An announcement is read, in whatever order its records are",
+    "An announcement is decoded in any order of records",
     arguments: [
       ("announce_ios_style", "alice"), ("announce_android_style", "bob"), ("announce_unknown_tlv_b5", "alice"),
       ("announce_minimal_relayed_ttl5", "carol"),
@@ -30,11 +30,11 @@ struct PayloadVectorTests {
     #expect(announcement.signingKey.bytes == identity.ed25519Public.bytes)
     #expect(announcement.speaksSeed == (name == "announce_unknown_tlv_b5"))
     #expect(try Announcement(reading: announcement.bytes) == announcement)
-    // We write the iOS app's order.
+    // Earshot writes the fields in the iOS app's order.
     if name != "announce_android_style" { #expect(announcement.bytes == row.payload.bytes) }
   }
 
-  @Test("The iOS app announces five capabilities, the Android app one and its neighbours")
+  @Test("The iOS app announces 5 capabilities, the Android app its neighbours")
   func capabilities() throws {
     let ios: Capabilities = [.prekeys, .groups, .vouch, .privateMedia, .privateMediaReceipts]
     #expect(try announcement("announce_ios_style").value.capabilities == ios)
@@ -43,7 +43,7 @@ struct PayloadVectorTests {
     #expect(android.neighbours?.isEmpty == false)
   }
 
-  @Test("The payloads of Noise are read, and written as they were")
+  @Test("Noise payloads are decoded and encoded unchanged")
   func noisePayloads() throws {
     let rows = vectors.noisePayloads
     let id = try MessageID("6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
@@ -62,7 +62,7 @@ struct PayloadVectorTests {
     }
   }
 
-  @Test("A challenge and its answer are read and written, and the answer is signed by the one that was asked")
+  @Test("Challenge and response are decoded and encoded, and the response is signed by the challenged peer")
   func challenge() throws {
     let rows = vectors.noisePayloads
     guard case .verificationChallenge(let challenge) = try NoisePayload(reading: rows.verifyChallenge.bytes),
@@ -81,7 +81,7 @@ struct PayloadVectorTests {
     #expect(!response.answers(other, key: try bob.signingKey().publicKey))
   }
 
-  @Test("A favourite's notice is read from a private message, and written")
+  @Test("A favourite notice is decoded from a private message and encoded")
   func favorite() throws {
     guard case .privateMessage(let message) = try NoisePayload(reading: vectors.noisePayloads.favorite.bytes) else {
       throw WireError.badValue("type")
@@ -91,14 +91,14 @@ struct PayloadVectorTests {
     #expect(notice.text == message.text)
   }
 
-  @Test("Voice is named as what is not understood")
+  @Test("A voice frame is refused as unknown type 08")
   func notUnderstood() {
     #expect(throws: NoisePayloadError.unknownType(0x08)) {
       try NoisePayload(reading: vectors.noisePayloads.voiceFrame.bytes)
     }
   }
 
-  @Test("A verification code is read and written, signed as it was, and fresh for five minutes")
+  @Test("A verification code is decoded, signed as recorded, and fresh for 5 min")
   func code() throws {
     let row = vectors.verificationQr
     let code = try VerificationCode(reading: row.url)
@@ -122,7 +122,7 @@ struct PayloadVectorTests {
     }
   }
 
-  @Test("Fragments are cut and put together as the originals do", arguments: Vectors.shared.fragments)
+  @Test("A packet is fragmented and reassembled as recorded", arguments: Vectors.shared.fragments)
   func fragments(row: Vectors.FragmentRow) throws {
     let inner = try PacketView(row.innerWire.bytes)
     let id = try FragmentID(reading: Hex.decode(row.fragmentId))
@@ -131,7 +131,7 @@ struct PayloadVectorTests {
     #expect((try recorded.map { try Packet(decoding: $0) }) == plan.fragments)
     for (packet, wire) in zip(plan.fragments, recorded) {
       let encoded = try packet.encoded()
-      // Whose deflate made the recorded bytes does not matter.
+      // The recorded bytes may come from any deflate implementation.
       if !(try PacketView(wire).flags.contains(.compressed)) { #expect(encoded == wire) }
       #expect(try PacketView(encoded).count <= Limits.frameBytes)
     }
@@ -150,7 +150,7 @@ struct PayloadVectorTests {
     }
   }
 
-  @Test("Slices have the apps' lengths, and with a recipient one byte less than the iOS app's formula")
+  @Test("Slice sizes follow the apps' rules, minus one byte if there is a recipient")
   func sliceSizes() throws {
     let rules = vectors.fragmentChunkRules
     #expect(FragmentPlan.sliceSize(frameLimit: 512, hasRecipient: false, hops: 0) == rules.iosDefault)
@@ -166,13 +166,13 @@ struct PayloadVectorTests {
     }
     #expect(FragmentPlan.sliceSize(frameLimit: 107, hasRecipient: true, hops: 0) == 64)
     #expect(FragmentPlan.sliceSize(frameLimit: 106, hasRecipient: true, hops: 0) == nil)
-    // The Android app's slices are shorter than ours, so its frames fit where ours do.
+    // The Android app's fragments are shorter than ours, so its frames fit where ours do.
     for example in rules.androidExamples where example.routeHops == 0 {
       #expect(example.chunk <= rules.iosDefault)
     }
   }
 
-  @Test("A stream of notifications is cut into the packets that are in it")
+  @Test("A stream of notifications is cut into the recorded packets")
   func stream() throws {
     var cutter = NotificationCutter()
     var packets: [[UInt8]] = []

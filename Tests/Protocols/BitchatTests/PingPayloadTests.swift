@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Bitchat's pings")
+@Suite("Ping payloads")
 struct PingPayloadTests {
-  @Test("A ping is a nonce, a time to live, and maybe how often files are confirmed; whatever follows is passed over")
+  @Test("A ping has a nonce, a TTL and an optional confirmation interval; further bytes are ignored")
   func layout() throws {
     let ping = try PingPayload(reading: Hex.decode("0102030405060708" + "07"))
     #expect(ping.nonce == 0x0102_0304_0506_0708 && ping.firstTimeToLive == 7 && ping.interval == nil)
@@ -16,7 +16,7 @@ struct PingPayloadTests {
     for count in 0..<9 { #expect(throws: WireError.self) { try PingPayload(reading: Array(ping.bytes.prefix(count))) } }
   }
 
-  @Test("Hops are what the time to live has lost, and one; what cannot be is none")
+  @Test("The hop count is the lost TTL plus one; impossible values give none")
   func hops() {
     let ping = PingPayload(nonce: 1)
     #expect((1...7).map { ping.hops(at: $0) } == [7, 6, 5, 4, 3, 2, 1])
@@ -25,7 +25,7 @@ struct PingPayloadTests {
     #expect(PingPayload(nonce: 1, firstTimeToLive: 3).hops(at: 4) == nil)
   }
 
-  @Test("The packets of the vectors are pings")
+  @Test("The ping and pong of the vectors are decoded")
   func vectors() throws {
     let packets = Vectors.shared.packets
     for (name, type) in [("ping", MessageType.ping), ("pong", .pong)] {

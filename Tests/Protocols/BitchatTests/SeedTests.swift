@@ -13,7 +13,7 @@ struct SeedTests {
     try Fragment(id: FragmentID(rawValue: 5), index: index, total: total, type: .message, slice: [1]).bytes
   }
 
-  @Test("Types 11 and 12 mean what the state says")
+  @Test("The meaning of packet types 11 and 12 depends on the session state")
   func states() {
     let (waits, session) = (
       PacketMeaning.SeedState(awaitsHandshakeResponse: true), PacketMeaning.SeedState(hasSession: true)
@@ -26,7 +26,7 @@ struct SeedTests {
     #expect(meaning(0x12, response) == .drop)
   }
 
-  @Test("Every other type means what the live dialect says")
+  @Test("Every other packet type has the meaning of dialect L")
   func live() {
     let shared: Set<UInt8> = [4, 5, 6, 7, 0x0A, 0x0B, 0x0C, 0x11, 0x12, 0x20, 0x21]
     for type in UInt8.min...UInt8.max where !shared.contains(type) {
@@ -35,7 +35,7 @@ struct SeedTests {
     for type in shared where type != 0x11 && type != 7 { #expect(meaning(type, [1, 2, 3]) == .drop) }
   }
 
-  @Test("A fragment of mid-2025 has 2 to 1,024 parts, one of the seed up to 1,024, a live one up to 10,000")
+  @Test("A fragment of mid-2025 has 2 to 1,024 parts, a seed fragment 1 to 1,024, a live one up to 10,000")
   func fragmentBounds() throws {
     for type in [5, 6] as [UInt8] {
       #expect(meaning(type, try fragment(0, 1)) == .drop)
@@ -52,7 +52,7 @@ struct SeedTests {
     #expect(meaning(0x20, Array(try fragment(0, 1).prefix(12))) == .drop)
   }
 
-  @Test("A nickname that leaves is text of at most 255 bytes")
+  @Test("A nickname in a leave is text of at most 255 bytes")
   func leaving() {
     #expect(meaning(7, [0x61]) == .seedLeave)
     #expect(meaning(7, [0xFF]) == .drop)
@@ -60,7 +60,7 @@ struct SeedTests {
     #expect(meaning(7, [UInt8](repeating: 0x61, count: 256)) == .drop)
   }
 
-  @Test("A message has no flag 80, and ends where its parts do; a channel may follow flag 40")
+  @Test("A message with flag 80 or trailing bytes is refused; a channel may follow flag 40")
   func messages() throws {
     var message = SeedMessage(timestamp: 1, id: "i", sender: "s", text: "t")
     var bytes = message.bytes
@@ -75,12 +75,12 @@ struct SeedTests {
     for count in 0..<message.bytes.count {
       let cut = Array(message.bytes.prefix(count))
       guard let read = try? SeedMessage(reading: cut) else { continue }
-      // What is cut off before the channel is a bridged message.
+      // A prefix that ends before the channel decodes as a bridged message.
       #expect(read.channel == nil && read.isBridged)
     }
   }
 
-  @Test("What is too long for its length is cut between two scalars")
+  @Test("A text too long for its length field is cut between two scalars")
   func cut() throws {
     let long = String(repeating: "é", count: 200)
     var message = SeedMessage(timestamp: 1, id: long, sender: long, text: String(repeating: "é", count: 40_000))
@@ -92,7 +92,7 @@ struct SeedTests {
     #expect(read.mentions?.count == 255)
   }
 
-  @Test("A hello names versions 1 and 2 only, at least one, and has no other flags")
+  @Test("A hello with unknown flags or versions, or without a version, is refused")
   func hellos() throws {
     let good = Vectors.shared.legacy2025.versionHello.bytes
     #expect(meaning(0x20, good) == .versionHello)
@@ -111,7 +111,7 @@ struct SeedTests {
     }
   }
 
-  @Test("An answer has no other flags, and is rejected or not")
+  @Test("A version answer with unknown flags, or a rejection other than 0 or 1, is refused")
   func acks() throws {
     let good = Vectors.shared.legacy2025.versionAck.bytes
     var bad = good
@@ -127,7 +127,7 @@ struct SeedTests {
     #expect(meaning(0x21, capable.bytes) == .versionAck)
   }
 
-  @Test("An envelope of the courier has its tag, expiry and ciphertext in their lengths")
+  @Test("A courier envelope is recognised only with correct tag, expiry and ciphertext lengths")
   func courier() throws {
     let good = try #require(Vectors.shared.dialectDisambiguation.cases.first { $0.meaning == "courier" }).payload.bytes
     #expect(meaning(4, good) == .courier)
@@ -139,14 +139,14 @@ struct SeedTests {
     #expect(meaning(4, Array(good.prefix(40))) == .drop)
   }
 
-  @Test("A UUID is 32 digits, with or without dashes")
+  @Test("A UUID is read from 32 hex digits, with or without dashes")
   func uuids() throws {
     let uuid = try MessageUUID(text: "6e1b2c3d000040008000aabbccddeeff")
     #expect(uuid.description == "6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
     #expect(throws: WireError.badValue("UUID")) { try MessageUUID(text: "6e1b") }
   }
 
-  @Test("No packet is cut into more fragments than would be taken for such")
+  @Test("A packet that needs more than 1,024 fragments is not fragmented")
   func tooMany() throws {
     let packet = Packet(
       version: .v2, type: .message, timestamp: 1, sender: PeerID(rawValue: 2),

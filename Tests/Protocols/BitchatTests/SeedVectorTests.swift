@@ -3,18 +3,18 @@ import Testing
 
 @testable import Bitchat
 
-/// The older forms; facts: bitchat.md section 16.1.
+/// Vectors of the older wire formats; facts: bitchat.md section 16.1.
 @Suite("Bitchat's vectors: dialect S")
 struct SeedVectorTests {
   let vectors = Vectors.shared
 
-  @Test("A packet's meaning is told by type and payload", arguments: Vectors.shared.dialectDisambiguation.cases)
+  @Test("Type and payload give the recorded packet meaning", arguments: Vectors.shared.dialectDisambiguation.cases)
   func meanings(row: Vectors.Dialects.Row) {
     let meaning = PacketMeaning(type: MessageType(rawValue: row.type), payload: row.payload.bytes)
     #expect(meaning.rawValue == row.meaning)
   }
 
-  @Test("Hello, answer, acknowledgement and receipt are read, and written as they were")
+  @Test("Hello, answer, acknowledgement and receipt are decoded and encoded unchanged")
   func layouts() throws {
     let rows = vectors.legacy2025
     let hello = try VersionHello(reading: rows.versionHello.bytes)
@@ -49,7 +49,7 @@ struct SeedVectorTests {
     #expect(receipt.message.description == "6E1B2C3D-0000-4000-8000-AABBCCDDEEFF")
   }
 
-  @Test("A message of dialect S is read, and written as it was", arguments: Vectors.shared.bitchatMessage)
+  @Test("A message of dialect S is decoded and encoded unchanged", arguments: Vectors.shared.bitchatMessage)
   func messages(row: Vectors.MessageRow) throws {
     if row.name == "seed_v1_dialect_packet_type04" {
       let packet = try Packet(decoding: row.hex.bytes)
@@ -63,7 +63,7 @@ struct SeedVectorTests {
     }
   }
 
-  @Test("All optional parts of a message are read")
+  @Test("All optional fields of a message are decoded")
   func optionals() throws {
     let row = try #require(vectors.bitchatMessage.first { $0.name == "all_optionals" })
     var message = SeedMessage(timestamp: 42, id: "m", sender: "é\u{0}", text: "hello")
@@ -81,7 +81,7 @@ struct SeedVectorTests {
     #expect(message.mentions == ["a", "β"])
   }
 
-  @Test("A packet is cut as in mid-2025, and by the seed's numbers")
+  @Test("A packet is fragmented as in mid-2025, and with the seed's packet numbers")
   func fragments() throws {
     let inner = try PacketView(vectors.legacy2025.fragmentsInner.bytes)
     let recorded = try vectors.legacy2025.fragmentsType050607.map { try Packet(decoding: $0.bytes) }
@@ -92,7 +92,7 @@ struct SeedVectorTests {
     #expect(SeedFragments.packets(of: plan, numbers: .seed)?.map(\.type.rawValue) == [0x0A, 0x0B, 0x0C])
   }
 
-  @Test("The numbers are those of the two older forms")
+  @Test("Packet numbers equal those of the two older forms")
   func numbers() {
     let pairs = [
       (SeedNumbers.seed, vectors.legacy2025.numbersInSeed), (.mid2025, vectors.legacy2025.numbersInIosV11V12),
@@ -106,7 +106,7 @@ struct SeedVectorTests {
         "noiseEncrypted": numbers.encrypted, "versionHello": numbers.versionHello, "versionAck": numbers.versionAck,
         "requestSync": .requestSync, "fileTransfer": .fileTransfer,
       ]
-      // Two of mid-2025 have no layout that anybody wrote down.
+      // Two types of mid-2025 have no documented layout.
       let known = recorded.filter { $0.key != "deliveryStatusRequest" && $0.key != "noiseIdentityAnnounce" }
       for (name, number) in known { #expect(ours[name]?.rawValue == number, "\(name)") }
     }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Bitchat's files")
+@Suite("Shared files")
 struct SharedFileTests {
-  @Test("Files of the vectors are read, and written as the apps write them")
+  @Test("Files of the vectors are decoded, and encoded as the apps do")
   func vectors() throws {
     func row(_ name: String) throws -> [UInt8] {
       try #require(Vectors.shared.files.first { $0.name.hasPrefix(name) }?.tlv).bytes
@@ -15,14 +15,14 @@ struct SharedFileTests {
     #expect(file.content == Array("hello".utf8))
     let canonical = try row("canonical")
     #expect(file.bytes == canonical)
-    // A size of eight bytes, and a length of two.
+    // The size has eight bytes, and the length two.
     let legacy = try SharedFile(reading: row("legacy"))
     #expect(legacy.name == "a" && legacy.mime == "text/plain" && legacy.content == Array("hi".utf8))
     let android = try SharedFile(reading: Hex.decode("01000161020004000000020300016d0400000002dead"))
     #expect(android.content == [0xDE, 0xAD] && android.name == "a" && android.mime == "m")
   }
 
-  @Test("A private file inside Noise is the vector's, under its number and the older one")
+  @Test("A private file in a Noise session is decoded under payload types 20 and 09")
   func privateFile() throws {
     let hex = "20010005612e7478740200040000000303000a746578742f706c61696e0400000003010203"
     let payload = try NoisePayload(reading: Hex.decode(hex))
@@ -36,7 +36,7 @@ struct SharedFileTests {
   private static let size: [UInt8] = [2, 0, 4, 0, 0, 0, 2]
   private static let content: [UInt8] = [4, 0, 0, 0, 2, 7, 8]
 
-  @Test("Every field that is wrong is refused")
+  @Test("A file with an invalid field is refused")
   func wrongFields() throws {
     let (name, size, content) = (Self.name, Self.size, Self.content)
     #expect(try SharedFile(reading: name + size + content).content == [7, 8])
@@ -58,7 +58,7 @@ struct SharedFileTests {
     #expect(try SharedFile(reading: [4, 0, 1, 1, 4, 0, 1, 2]).content == [1, 2], "a content in parts is one")
   }
 
-  @Test("1 MiB is the most")
+  @Test("A file of 1 MiB is accepted; one byte more is refused")
   func size() throws {
     let content = [UInt8](repeating: 7, count: Limits.fileBytes)
     let file = try SharedFile(name: "a", mime: nil, content: content)
@@ -72,7 +72,7 @@ struct SharedFileTests {
   }
 
   @Test(
-    "A kind is told by its MIME type and by what its content begins with",
+    "The file kind matches its MIME type and the first bytes of the content",
     arguments: [
       ("image/jpeg", [0xFF, 0xD8, 0xFF, 0xE0], true), ("image/jpg", [0xFF, 0xD8, 0xFF], true),
       ("IMAGE/PNG", [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A], true),
@@ -90,7 +90,7 @@ struct SharedFileTests {
     #expect(try #require(FileKind(mime: mime)).isKind(of: content) == isKind)
   }
 
-  @Test("Types that the apps do not take are none; no type is any content")
+  @Test("A MIME type the apps do not take is refused; a missing type means any content")
   func otherKinds() {
     for mime in ["text/html", "image/svg+xml", "application/x-sh", "image/jpeg; a", " image/jpeg", "application/zip"] {
       #expect(FileKind(mime: mime) == nil)
@@ -101,7 +101,7 @@ struct SharedFileTests {
   }
 
   @Test(
-    "A name becomes a plain one",
+    "A file name is reduced to a plain name",
     arguments: [
       ("notes.txt", "notes.txt"), ("../../etc/passwd", "passwd"), ("/etc/shadow", "shadow"), ("C:\\a\\b.exe", "b.exe"),
       ("..", "file.bin"), (".", "file.bin"), ("", "file.bin"), ("/", "file.bin"), (".bashrc", "bashrc"),
@@ -112,7 +112,7 @@ struct SharedFileTests {
     #expect(FileName.plain(name, .octetStream) == plain)
   }
 
-  @Test("A long name keeps its ending, and has no more than 100 characters and 200 bytes")
+  @Test("A long file name keeps its extension, with at most 100 characters and 200 bytes")
   func longNames() {
     let long = FileName.plain(String(repeating: "a", count: 300) + ".jpeg", .jpeg)
     #expect(long == String(repeating: "a", count: 95) + ".jpeg")
@@ -136,7 +136,7 @@ struct SharedFileTests {
     #expect(FileName.plain("x." + String(repeating: "y", count: 300), .png).unicodeScalars.count <= 100)
   }
 
-  @Test("A private file is called in receipts as the iOS app calls it")
+  @Test("Receipts name a private file by the iOS app's media ID")
   func mediaID() {
     let (sender, recipient) = (PeerID(rawValue: 0x0011_2233_4455_6677), PeerID(rawValue: 0x8899_AABB_CCDD_EEFF))
     func id(_ name: String) -> String? { MessageID.media(name, from: sender, to: recipient)?.text }

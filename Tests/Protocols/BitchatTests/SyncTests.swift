@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Bitchat's sync")
+@Suite("Sync requests and filters")
 struct SyncTests {
   private func ids(_ count: Int) throws -> [PacketID] {
     try (0..<count).map { try SyncVectorTests.id($0) }
@@ -21,7 +21,7 @@ struct SyncTests {
   private static let bits: (UInt8, [UInt8]) = (3, [0x5C])
 
   @Test(
-    "A filter holds every ID that it has room for, the first ones, and few others", arguments: [1, 10, 100, 355, 1000])
+    "A full filter holds the first IDs, and under 1 in 64 others match", arguments: [1, 10, 100, 355, 1000])
   func membership(count: Int) throws {
     let ids = try ids(count)
     let filter = SyncFilter(ids)
@@ -39,11 +39,11 @@ struct SyncTests {
   }
 
   @Test(
-    "The values of a filter are found, and no others, however they lie",
+    "A search in a filter finds its values and no others",
     arguments: [1, 2, 511, 512, 513, 45_440, UInt32.max])
   func found(m: UInt32) throws {
     let ids = try ids(600)
-    // Evenly spread as a filter has them; side by side, as whoever makes them up may have them.
+    // Values evenly spread as in a filter, and adjacent values as an attacker may send them.
     for bits in [
       SyncFilter(ids.prefix(300)).bits, [UInt8](repeating: 0, count: 1024), [UInt8](repeating: 0xFF, count: 1024),
     ] {
@@ -56,7 +56,7 @@ struct SyncTests {
     }
   }
 
-  @Test("In a large crowd an announce that has come as far as it may is not given by itself", arguments: [512, 513])
+  @Test("In a crowd of over 512 peers, an announce with TTL 0 is not given by itself", arguments: [512, 513])
   func farthest(count: Int) throws {
     let time: UInt64 = 1_900_000_000_000
     var archive = GossipArchive()
@@ -71,7 +71,7 @@ struct SyncTests {
     #expect(archive.missing(request, at: time).count == (count > 512 ? count - 2 : count - 1))
   }
 
-  @Test("A filter is never longer than its room, down to none")
+  @Test("A filter is never longer than its byte limit, down to empty")
   func room() throws {
     let ids = try ids(400)
     for bytes in [0, 1, 2, 3, 8, 31, 32, 128, 256, 1024] {
@@ -87,16 +87,16 @@ struct SyncTests {
     #expect(SyncFilter(ids, bytes: 5000).bits.count <= 1024)
   }
 
-  @Test("P is the least with 2^-P at most the rate, between 2 and 20")
+  @Test("P is the smallest value with 2^-P at most the rate, between 2 and 20")
   func rates() {
     for (rate, p) in [(0.01, 7), (0.05, 5), (0.25, 2), (0.5, 2), (0.125, 3), (0, 20), (-1, 20), (.nan, 7)] {
       #expect(SyncFilter.p(rate) == p)
     }
   }
 
-  @Test("Values end where the bits do, and below M")
+  @Test("Filter values end with the bits and stay below M")
   func reading() throws {
-    // 93 is 5C: a zero, and 92 in seven bits.
+    // 93 is encoded as 5C: a zero bit, and 92 in seven bits.
     #expect(try SyncFilter(p: 7, m: 128, bits: [0x5C]).values() == [93])
     #expect(try SyncFilter(p: 7, m: 94, bits: [0x5C]).values() == [93])
     #expect(try SyncFilter(p: 7, m: 93, bits: [0x5C]).values() == [])
@@ -105,14 +105,14 @@ struct SyncTests {
     #expect(try SyncFilter(p: 32, m: .max, bits: [UInt8](repeating: 0, count: 1024)).values().count == 248)
     #expect(try SyncFilter(p: 1, m: .max, bits: [UInt8](repeating: 0, count: 1024)).values().count == 4096)
     #expect(try SyncFilter(p: 1, m: .max, bits: [UInt8](repeating: 0xFF, count: 1024)).values() == [])
-    // 70 ones, over a word's end, and then distances of 3, 1 and 1.
+    // 70 one bits, across the end of a word, and then distances of 3, 1 and 1.
     #expect(
       try SyncFilter(p: 1, m: 1000, bits: [UInt8](repeating: 0xFF, count: 8) + [0xFC, 0x80]).values() == [
         141, 144, 145, 146,
       ])
   }
 
-  @Test("The value 0 of an ID is 1")
+  @Test("An ID that hashes to 0 has the value 1")
   func zero() throws {
     let id = try #require(try ids(2000).first { SyncFilter.hash($0).isMultiple(of: 128) })
     let filter = SyncFilter([id])
@@ -120,7 +120,7 @@ struct SyncTests {
     #expect(filter.values() == [1])
   }
 
-  @Test("P outside of 1 to 32, M of 0, and a filter over 1,024 bytes are refused")
+  @Test("A P outside 1 to 32, an M of 0, or a filter above 1,024 bytes is refused")
   func filterLimits() throws {
     for p in [0, 33, 255] as [UInt8] {
       #expect(throws: WireError.badValue("P")) { try request([(1, [p]), Self.m, Self.bits]) }
@@ -134,7 +134,7 @@ struct SyncTests {
     #expect(throws: WireError.tooLong(field: "filter", limit: 1024)) { try request([Self.p, Self.m, (3, most + [0])]) }
   }
 
-  @Test("A request without P, M or filter is none; what else is wrong in it counts as missing")
+  @Test("A request without P, M or filter is refused; other invalid records are ignored")
   func required() throws {
     #expect(throws: WireError.badValue("P")) { try request([Self.m, Self.bits]) }
     #expect(throws: WireError.badValue("P")) { try request([(1, [7, 7]), Self.m, Self.bits]) }
@@ -149,7 +149,7 @@ struct SyncTests {
     #expect(throws: WireError.self) { try SyncRequest(reading: bare.bytes + [4]) }
   }
 
-  @Test("A request names up to 60 fragments; what is no ID is passed over")
+  @Test("A request names up to 60 fragments, and invalid IDs are skipped")
   func fragments() throws {
     let many = (0..<61).map { FragmentID(rawValue: $0 << 32) }
     #expect(throws: WireError.tooLong(field: "fragments", limit: 60)) {
@@ -167,7 +167,7 @@ struct SyncTests {
     #expect(try self.request([Self.p, Self.m, Self.bits, (6, Array(dense.utf8))]).fragments == [])
   }
 
-  @Test("Types are little endian and as short as can be")
+  @Test("Sync types are encoded in little endian with the fewest bytes")
   func types() {
     #expect(SyncTypes.usual.bytes == [3])
     #expect(SyncTypes([.announce, .message, .groupMessage]).bytes == [0x03, 0x04])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-/// What the originals were seen to do with the same bytes; facts: bitchat.md section 13.
+/// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
 @Suite("Bitchat's vectors: sync")
 struct SyncVectorTests {
   let vectors = Vectors.shared
@@ -24,7 +24,7 @@ struct SyncVectorTests {
     }
   }
 
-  @Test("A filter is built to the recorded bits and read to the recorded values", arguments: Vectors.shared.gcs)
+  @Test("A filter is built to the recorded bits and decoded to the recorded values", arguments: Vectors.shared.gcs)
   func filters(row: Vectors.FilterRow) throws {
     let ids = try ids(row)
     #expect(ids.count == row.totalIds)
@@ -44,7 +44,7 @@ struct SyncVectorTests {
     #expect(SyncFilter.hash(try PacketID(reading: row.id.bytes)) == row.h64)
   }
 
-  @Test("A request is read, and written as it was", arguments: Vectors.requestRows)
+  @Test("A request is decoded and encoded unchanged", arguments: Vectors.requestRows)
   func requests(row: Vectors.RequestRow) throws {
     let payload = try #require(row.payload).bytes
     let request = try SyncRequest(reading: payload)
@@ -54,7 +54,7 @@ struct SyncVectorTests {
     #expect(request.bytes == payload)
   }
 
-  @Test("The fragments that a request is about are those that it names, and an empty store has an empty filter")
+  @Test("A request names the recorded fragments, and an empty store has an empty filter")
   func requestedFragments() throws {
     let row = try #require(vectors.requestSync.first { $0.name == "ios_fragment_filter" }?.payload)
     let request = try SyncRequest(reading: row.bytes)
@@ -63,7 +63,7 @@ struct SyncVectorTests {
     #expect(request.filter.values() == [])
   }
 
-  @Test("The packet of a request has time to live 0, one recipient, and the sender's signature")
+  @Test("A request packet has TTL 0, one recipient and a valid signature")
   func requestPacket() throws {
     let row = try #require(vectors.requestSync.first { $0.wire != nil }?.wire)
     let view = try PacketView(row.bytes)

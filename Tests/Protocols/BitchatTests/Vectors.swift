@@ -4,7 +4,7 @@ import Foundation
 
 @testable import Bitchat
 
-/// The file of vectors, one property for each section that this room reads. Facts: bitchat.md section 13.
+/// The file of vectors, one property for each section that these tests read. Facts: bitchat.md section 13.
 struct Vectors: Decodable {
   let identities: [String: Identity]
   let padding: PaddingSection
@@ -37,8 +37,8 @@ struct Vectors: Decodable {
     case courier, prekey
   }
 
-  /// What the file has besides: what it says about itself, what other rooms and later parts read, and what is relayed and not
-  /// understood.
+  /// Other sections of the file: its description, sections that other tests read, and packets that are relayed and
+  /// not understood.
   static let others: Set = [
     "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow",
     "nostrEmbedded", "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
@@ -52,7 +52,7 @@ struct Vectors: Decodable {
     }
   }()
 
-  /// The names of all sections that the file has, in camel case.
+  /// The names of all sections of the file, in camel case.
   static func sectionNames() throws -> Set<String> {
     struct Name: CodingKey, Hashable {
       let stringValue: String
@@ -79,11 +79,11 @@ struct Vectors: Decodable {
 }
 
 extension Vectors {
-  // Swift 6.0 takes no closure among the arguments of a test.
+  // Swift 6.0 does not accept a closure among the arguments of a test.
   static let signedRows: [PacketRow] = shared.packets.filter { $0.version != nil && $0.signature != nil }
   static let requestRows: [RequestRow] = shared.requestSync.filter { $0.payload != nil }
 
-  /// Bytes that the file writes as hexadecimal digits.
+  /// Bytes that are hexadecimal digits in the file.
   struct HexBytes: Decodable, Sendable {
     let bytes: [UInt8]
 
@@ -220,7 +220,7 @@ extension Vectors {
     let frames: [HexBytes]
   }
 
-  /// IDs as the file lists them, or by the rule that it says for many.
+  /// IDs, listed in the file or made by the rule in the file.
   enum IDs: Decodable, Sendable {
     case list([HexBytes])
     case rule(String)
@@ -351,7 +351,7 @@ extension Vectors {
     return identity
   }
 
-  /// The identity whose peer ID this is.
+  /// The identity with this peer ID.
   func identity(of peer: PeerID) throws -> Identity {
     guard let identity = identities.values.first(where: { $0.peerId == peer.description }) else {
       throw WireError.badValue("\(peer)")

@@ -3,9 +3,9 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("A crowd, and somebody who is a thousand")
+@Suite("Crowds and invented addresses")
 struct CrowdTests {
-  @Test("Of peers that nobody knows twenty are met in a second, and the rest of them are counted")
+  @Test("Twenty unknown peers are accepted in a second, and more are counted")
   func newPeers() {
     var stand = FeedStand()
     var heard = 0
@@ -21,7 +21,7 @@ struct CrowdTests {
     #expect(heard == 40)
   }
 
-  @Test("Two hundred and fifty-six peers are remembered; when they are there, a new one is refused and they are served")
+  @Test("256 peers are remembered; a new one is refused and known ones are served")
   func full() {
     var stand = FeedStand()
     func say(_ digit: Int, as address: Int) -> Bool { stand.hear(digit, "x", from: UInt64(address)) }
@@ -37,7 +37,7 @@ struct CrowdTests {
     var served = 0
     for address in 0..<256 where say(1, as: address) { served += 1 }
     #expect(served == 256)
-    // Whoever is silent for a minute makes room.
+    // A peer that is idle for a minute may be evicted.
     stand.pass(55)
     for address in 1..<256 { _ = say(1, as: address) }
     stand.pass(5)
@@ -46,11 +46,11 @@ struct CrowdTests {
     #expect(later && !another)
   }
 
-  @Test("Two hundred talk on beside a thousand new addresses a second, and each of their messages is heard")
+  @Test("200 peers have each message delivered beside 1,000 new addresses a second")
   func spoofer() {
     var stand = FeedStand()
     let people = 0..<200
-    // They come first: twenty in a second are met.
+    // The people arrive first: 20 new peers a second are accepted.
     for person in people {
       stand.hear(0, "hello", from: UInt64(person))
       stand.pass(0.051)
@@ -73,7 +73,7 @@ struct CrowdTests {
     #expect(stand.engine.counters[.noRoom] > 100_000)
   }
 
-  @Test("The address may be any, and the signal too")
+  @Test("Any address is accepted, and RSSI is clamped to a byte")
   func extremes() {
     var stand = FeedStand(followsAddresses: true)
     for (number, rssi) in [Int.min, Int.max, 0, -200].enumerated() {

@@ -3,13 +3,13 @@ import Crypto
 
 @testable import PBLEC
 
-/// An engine with a clock and a calendar, and what it wants done.
+/// An engine with a clock and a calendar, and the actions that it returned.
 struct FeedStand {
   var engine: BroadcastEngine
   var now: Instant
-  /// 2026-03-09, noon.
+  /// 2026-03-09, noon UTC.
   var time = CalendarTime(milliseconds: 1_773_057_600_000, day: CalendarDay(20_521))
-  /// Everything that the engine wanted done.
+  /// All actions of the engine until now.
   var actions: [BroadcastEngine.Action] = []
 
   init(
@@ -43,7 +43,7 @@ struct FeedStand {
     !hear([2, 1, 0x1A] + Self.name("~\(digit)\(text)"), from: address, rssi: rssi).isEmpty
   }
 
-  /// - Returns: whether it was told.
+  /// - Returns: whether the beacon was reported.
   mutating func hear(_ beacon: NotifyBeacon, from address: UInt64 = 9) -> Bool {
     let before = engine.counters.notifications
     hear(beacon.bytes, from: address)
@@ -57,7 +57,7 @@ struct FeedStand {
     return actions
   }
 
-  /// - Returns: the number; nil where it was refused.
+  /// - Returns: the number; nil if the text was refused.
   @discardableResult
   mutating func send(_ text: String) throws(BroadcastError) -> UInt64 {
     let (number, actions) = try engine.send(try MessageText(text), at: now)
@@ -86,7 +86,7 @@ struct FeedStand {
     return nil
   }
 
-  /// What is to be put on the air and has not been taken from here.
+  /// The next packet to broadcast that was not taken yet.
   mutating func takeTransmission() -> (number: UInt64, packet: MessagePacket)? {
     for (index, action) in actions.enumerated() {
       guard case .transmit(let number, let packet) = action else { continue }
@@ -96,9 +96,9 @@ struct FeedStand {
     return nil
   }
 
-  /// Lets time pass in a radio that always has a place, until nothing waits any more.
+  /// Advances time with a radio that always has a free slot, until nothing waits.
   ///
-  /// - Returns: what was on the air, with the time of its beginning.
+  /// - Returns: the broadcast packets, each with the time of its beginning.
   mutating func sayAll() -> [(packet: MessagePacket, at: Instant)] {
     var said: [(MessagePacket, Instant)] = []
     for _ in 0..<100 {

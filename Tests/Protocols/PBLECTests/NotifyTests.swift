@@ -4,7 +4,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Notifications: one a day goes out, two a day come in")
+@Suite("Notifications: one a day sent, two a day received")
 struct NotifyTests {
   private let beacons = (1...9).map { NotifyBeacon(major: UInt16($0), minor: 7) }
   private let unset = CalendarTime(milliseconds: 5_000_000, day: CalendarDay(0))
@@ -13,10 +13,10 @@ struct NotifyTests {
     numbers.map { stand.hear(beacons[$0]) }
   }
 
-  /// The next run: what was kept last, read again.
+  /// The next run, which reads the last stored ledger.
   private func restarted(_ stand: FeedStand) throws -> FeedStand {
     let kept = stand.actions.compactMap { if case .keep(let ledger) = $0 { ledger } else { nil } }.last
-    // Instants of two runs have nothing to do with each other.
+    // Instants of two runs are unrelated.
     var next = FeedStand(ledger: try NotifyLedger(reading: try #require(kept).bytes), seed: 5, at: .zero)
     next.time = stand.time
     return next
@@ -31,7 +31,7 @@ struct NotifyTests {
     } catch { return error }
   }
 
-  @Test("Two beacons a day are told, one that was told counts nothing, and the third is dropped")
+  @Test("Two beacons a day are reported, repetitions do not count, and the third is dropped")
   func cap() {
     var stand = FeedStand()
     let all = told(&stand, 0, 0, 1, 1, 0, 2)
@@ -40,7 +40,7 @@ struct NotifyTests {
     #expect(stand.engine.notificationsLeft(at: stand.now, time: stand.time) == 0)
   }
 
-  @Test("Major and minor are what a beacon is known by, both of them, whoever sends it")
+  @Test("A beacon is identified by major and minor together")
   func pairs() {
     var stand = FeedStand()
     stand.actions += stand.engine.setNotifyLimit(9)
@@ -52,7 +52,7 @@ struct NotifyTests {
     }
   }
 
-  @Test("As many notifications a day are told as the limit says, also none")
+  @Test("As many notifications a day are reported as the limit allows, also none")
   func limits() {
     for limit in [0, 1, 5] {
       var stand = FeedStand()
@@ -64,7 +64,7 @@ struct NotifyTests {
     var stand = FeedStand()
     _ = told(&stand, 0, 1, 2)
     stand.actions += stand.engine.setNotifyLimit(3)
-    // It was dropped, and not told: now there is room for it.
+    // The beacon was dropped without a report, so it can be reported now that there is capacity.
     let later = told(&stand, 0, 2, 3)
     #expect(later == [false, true, false])
     stand.actions += stand.engine.setNotifyLimit(1000)
@@ -73,7 +73,7 @@ struct NotifyTests {
     #expect(stand.engine.notifyLimit == 0)
   }
 
-  @Test("The next day of the calendar fills both budgets")
+  @Test("The next calendar day refills both budgets")
   func nextDay() {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -87,7 +87,7 @@ struct NotifyTests {
     #expect(third == nil && after == [true, true, false])
   }
 
-  @Test("A restart fills neither budget, and keeps the number that is wanted")
+  @Test("A restart refills neither budget and preserves the limit")
   func restart() throws {
     var stand = FeedStand()
     stand.actions += stand.engine.setNotifyLimit(3)
@@ -100,7 +100,7 @@ struct NotifyTests {
     #expect(heard == [false, false, true, false])
   }
 
-  @Test("A clock that goes back fills neither budget, before and after a restart")
+  @Test("A clock set back refills neither budget, before or after a restart")
   func clockBack() throws {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -118,7 +118,7 @@ struct NotifyTests {
     #expect(sent != nil && heard == [false])
   }
 
-  @Test("A clock that goes back on the next day fills neither budget, for that day's whole length")
+  @Test("A clock set back on the next day refills neither budget for 24 h")
   func clockBackNextDay() {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -131,7 +131,7 @@ struct NotifyTests {
     #expect(today == [true, true] && afterwards == [false])
   }
 
-  @Test("A day that the clock named by mistake is over when a whole day has passed")
+  @Test("A date in the far future ends after 24 h of running time")
   func clockWasAhead() {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)
@@ -144,7 +144,7 @@ struct NotifyTests {
     #expect(before == [false] && after == [true, true, false])
   }
 
-  @Test("The runs of a machine that is off every night count together towards that whole day")
+  @Test("Running times of several runs add up to these 24 h")
   func clockWasAheadOverRuns() throws {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)
@@ -162,7 +162,7 @@ struct NotifyTests {
     #expect(after == [true, true, false])
   }
 
-  @Test("While the clock is before 2026 nothing is sent, and one notification in all is told, also after a restart")
+  @Test("Before 2026 nothing is sent and only one notification is reported, also after a restart")
   func unsetClock() throws {
     var stand = FeedStand()
     stand.time = unset
@@ -174,14 +174,14 @@ struct NotifyTests {
     next.time.day = CalendarDay(1)
     let later = told(&next, 1, 2)
     #expect(later == [false, false])
-    // As soon as it is set, a day is a day.
+    // As soon as the clock is set, days count again.
     next.time = FeedStand().time
     let today = told(&next, 2, 3, 4)
     let now = refusal(&next)
     #expect(today == [true, false, false] && now == nil)
   }
 
-  @Test("What was told before the clock was set counts for the day that comes then, and its beacon is the same one")
+  @Test("A notification before the clock was set counts for the day set then")
   func unsetClockThenSet() throws {
     var stand = FeedStand()
     stand.time = unset
@@ -189,7 +189,7 @@ struct NotifyTests {
     stand.time = FeedStand().time
     let today = told(&stand, 0, 1, 2)
     #expect(before == [true] && today == [false, true, false])
-    // Each start has no clock until the network is there: that fills nothing.
+    // Each start is without a clock until the network is available, which uses up no capacity.
     for _ in 0..<3 {
       stand.handle(.stop)
       stand = try restarted(stand)
@@ -204,7 +204,7 @@ struct NotifyTests {
     #expect(tomorrow == [true, true, false])
   }
 
-  @Test("Nothing is told without a clock that the day's limit leaves no room for, and what is told counts")
+  @Test("Without a clock the day's limit still applies")
   func unsetClockWithinLimit() throws {
     var stand = FeedStand()
     _ = told(&stand, 0, 1)
@@ -218,14 +218,14 @@ struct NotifyTests {
     next.time = unset
     let within = told(&next, 1, 2)
     #expect(within == [true, false])
-    // Nobody knows whether that was today.
+    // The date of that beacon is unknown.
     next.time = FeedStand().time
     next.time.day = CalendarDay(20_522)
     let later = told(&next, 1, 3, 4)
     #expect(later == [false, true, false])
   }
 
-  @Test("None is told before 2026 where none is wanted")
+  @Test("With a limit of 0 none is reported before 2026")
   func unsetClockNone() {
     var stand = FeedStand()
     stand.time = unset
@@ -235,7 +235,7 @@ struct NotifyTests {
     #expect(heard == [false])
   }
 
-  @Test("The budget is spent before anything is on the air; a beacon that gets no place gives it back")
+  @Test("The budget is spent before advertising, and returned if there is no slot")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.notify()
@@ -275,7 +275,7 @@ struct NotifyTests {
     #expect(spentNow == .notifySpent(until: CalendarDay(20_522)))
   }
 
-  @Test("Each beacon has numbers of its own")
+  @Test("Each beacon has random numbers of its own")
   func numbers() throws {
     var pairs: Set<UInt32> = []
     for seed in 0..<50 {
@@ -286,7 +286,7 @@ struct NotifyTests {
     #expect(pairs.count == 50)
   }
 
-  @Test("A ledger that cannot be read counts as spent, for its day")
+  @Test("An unreadable store counts as spent for its day")
   func unreadable() throws {
     var stand = FeedStand(ledger: .spent(on: FeedStand().time, limit: 5))
     let refused = stand.refusedNotify()
@@ -303,12 +303,12 @@ struct NotifyTests {
       #expect(throws: WireError.self) { try NotifyLedger(reading: bytes) }
     }
     #expect(throws: WireError.self) { try NotifyLedger(reading: [0, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 102]) }
-    // The same with no flag, no day and nothing told is one.
+    // A ledger without flag, day and reported beacons is valid.
     #expect(
       try NotifyLedger(reading: [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0]).bytes == [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0])
   }
 
-  @Test("A ledger that cannot be read while the clock is not set counts as spent for the day that comes then")
+  @Test("An unreadable store under an unset clock counts as spent for the day set then")
   func unreadableWithoutClock() {
     var stand = FeedStand(ledger: .spent(on: unset, limit: 5))
     let today = told(&stand, 0)
@@ -320,7 +320,7 @@ struct NotifyTests {
   }
 
   @Test(
-    "A day of the calendar is shown as its date",
+    "A calendar day is shown as its date",
     arguments: [
       (0, "1970-01-01"), (59, "1970-03-01"), (789, "1972-02-29"), (11_016, "2000-02-29"), (20_521, "2026-03-09"),
       (20_453, "2025-12-31"), (20_454, "2026-01-01"), (-5, "1970-01-01"), (47_540, "2100-02-28"),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("A packet: Flags, one name, 31 bytes")
+@Suite("Packets: flags and one name in 31 bytes")
 struct PacketTests {
   private func report(_ structures: [UInt8]...) -> Report { Report(reading: structures.flatMap { $0 }) }
 
@@ -13,7 +13,7 @@ struct PacketTests {
 
   private let name = FeedStand.name("~3hi")
 
-  @Test("A text has 24 bytes, and one more is refused with the number that it has")
+  @Test("A text of 24 bytes is accepted; 25 are refused with their number")
   func length() throws {
     let longest = String(repeating: "a", count: 22) + "é"
     let packet = MessagePacket(digit: 4, text: try MessageText(longest))
@@ -24,21 +24,21 @@ struct PacketTests {
     #expect(BroadcastError.empty.sentence.contains("0."))
   }
 
-  @Test("Six faces fit, and a family of 25 bytes does not")
+  @Test("Six emoji of 4 bytes fit, one of 25 bytes does not")
   func emoji() throws {
     #expect(try MessageText("😆😆😆😆😆😆").count == 24)
     #expect(throws: BroadcastError.tooLong(bytes: 25)) { try MessageText("👨‍👩‍👧‍👦") }
   }
 
   @Test(
-    "NUL and control characters are refused when they are sent, and when they come",
+    "NUL and control characters are refused when sending and receiving",
     arguments: ["a\u{0}b", "\u{1B}[2J", "a\n", "\u{7F}", "\u{80}", "a\u{9F}"])
   func controls(text: String) {
     #expect(throws: BroadcastError.controlCharacters(bytes: text.utf8.count)) { try MessageText(text) }
     #expect(report(FeedStand.name("~1\(text)")) == .refused(.controlCharacter))
   }
 
-  @Test("Characters beside the controls are text", arguments: ["\u{20}", "\u{7E}", "\u{A0}", "Â", "\u{202E}", "ÿ"])
+  @Test("Other characters are accepted", arguments: ["\u{20}", "\u{7E}", "\u{A0}", "Â", "\u{202E}", "ÿ"])
   func text(text: String) throws {
     #expect(try report(FeedStand.name("~1\(text)")) == message(1, text))
   }
@@ -50,23 +50,23 @@ struct PacketTests {
   }
 
   @Test(
-    "A name is ours where a digit of ASCII follows the mark", arguments: ["~", "~x", "~\u{FF11}x", "~:", "~/", "~ 1"])
+    "A name needs an ASCII digit after the mark", arguments: ["~", "~x", "~\u{FF11}x", "~:", "~/", "~ 1"])
   func digits(text: String) {
     #expect(report(FeedStand.name(text)) == .refused(.noDigit))
   }
 
-  @Test("Other names are nothing, and are not counted", arguments: ["hello", "1~2", " ~1a", "x"])
+  @Test("Names without the mark are ignored and not counted", arguments: ["hello", "1~2", " ~1a", "x"])
   func others(text: String) {
     #expect(report(FeedStand.name(text)) == .nothing)
   }
 
-  @Test("Both forms of the end of a message are no message")
+  @Test("Both forms of a stop are recognised")
   func stops() {
     #expect(report(FeedStand.name("~7")) == .stop(digit: 7))
     #expect(report(FeedStand.name("")) == .stop(digit: nil))
   }
 
-  @Test("Flags may be any or missing, and structures may stand in any order")
+  @Test("Flags may be any or absent, and structures in any order")
   func order() throws {
     for flags: [UInt8] in [[], [2, 1, 0x1A], [2, 1, 6], [2, 1, 0]] {
       #expect(try report(flags, name) == message(3, "hi"))
@@ -74,7 +74,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A complete name counts before a shortened one, and the first of a kind")
+  @Test("A complete name precedes a shortened one, and the first of a kind applies")
   func twoNames() throws {
     let short: [UInt8] = [4, 8] + Array("~1s".utf8)
     #expect(try report(short, name) == message(3, "hi"))
@@ -84,7 +84,7 @@ struct PacketTests {
     #expect(report(FeedStand.name("other"), short) == .nothing)
   }
 
-  @Test("A shortened name loses the character that is cut, and nothing else")
+  @Test("A shortened name loses only its truncated character")
   func shortened() throws {
     func short(_ bytes: [UInt8]) -> Report { report([UInt8(1 + bytes.count), 8] + bytes) }
     let text = Array("~1aé😆".utf8)
@@ -96,7 +96,7 @@ struct PacketTests {
     #expect(report([6, 9] + Array("~1a".utf8) + [0xF0, 0x9F]) == .refused(.badText))
   }
 
-  @Test("A list that runs over its end is malformed, wherever it does")
+  @Test("A structure beyond the end of its data is malformed")
   func overrun() {
     #expect(report(name, [5]) == .refused(.malformedReport))
     #expect(report(name, [2, 1]) == .refused(.malformedReport))
@@ -105,14 +105,14 @@ struct PacketTests {
     #expect(Report(reading: long) == .refused(.malformedReport))
   }
 
-  @Test("A list ends at a length of 0, and an empty one is nothing")
+  @Test("Data end at a length of 0, and empty data are ignored")
   func padding() throws {
     #expect(try report(name, [0, 0xFF, 0xFF]) == message(3, "hi"))
     #expect(report([0], name) == .nothing)
     #expect(report() == .nothing)
   }
 
-  @Test("A text longer than an advertisement has room for is refused")
+  @Test("A text above the limit of an advertisement is refused")
   func tooLong() throws {
     let most = String(repeating: "z", count: 27)
     #expect(report(FeedStand.name("~1" + most + "z")) == .refused(.badText))
@@ -123,7 +123,7 @@ struct PacketTests {
     #expect(packet.text.string == most)
   }
 
-  @Test("Texts are equal when their bytes are, however long they are")
+  @Test("Texts are equal if and only if their bytes are")
   func equality() {
     let texts = ["", "a", "a\u{0}", "aa"].map { MessageText(unchecked: Array($0.utf8)[...]) }
     for (index, one) in texts.enumerated() {
@@ -132,7 +132,7 @@ struct PacketTests {
     #expect("\(texts[1])" == "text of 1 bytes")
   }
 
-  @Test("A beacon is known by company, type and UUID, and by its length; a message goes before it")
+  @Test("A beacon is recognised by company, type, UUID and length; a message precedes it")
   func beacons() throws {
     let beacon = NotifyBeacon(major: 0x0102, minor: 0x0304)
     let data = beacon.data

@@ -3,9 +3,9 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("What comes in: new, duplicate, late or too fast")
+@Suite("Received messages: new, duplicate, late or too fast")
 struct ReceiverTests {
-  @Test("The same text from two peers is two messages")
+  @Test("An equal text from two peers is two messages")
   func twoPeers() {
     var stand = FeedStand()
     let first = stand.hear(0, "hi", from: 1)
@@ -15,7 +15,7 @@ struct ReceiverTests {
     #expect(Set(aliases).count == 2)
   }
 
-  @Test("The last message again is a duplicate, and the same text with another digit is new")
+  @Test("The last message repeated is a duplicate, and its text with another digit is new")
   func duplicates() {
     var stand = FeedStand()
     stand.hear(0, "hi")
@@ -26,7 +26,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters[.duplicate] == 1)
   }
 
-  @Test("Each of the last five messages is late when it comes again, and the sixth is new")
+  @Test("Each of the last five messages is late when repeated, and the sixth is new")
   func window() {
     var stand = FeedStand()
     for digit in 0..<6 {
@@ -42,7 +42,7 @@ struct ReceiverTests {
     #expect(forgotten)
   }
 
-  @Test("The eleventh equal message has the digit of the first, and is new")
+  @Test("The eleventh equal message reuses the first digit and is new")
   func eleventh() {
     var stand = FeedStand()
     var heard = 0
@@ -53,7 +53,7 @@ struct ReceiverTests {
     #expect(heard == 30)
   }
 
-  @Test("The same digit with another text is new")
+  @Test("An equal digit with another text is new")
   func sameDigit() {
     var stand = FeedStand()
     stand.hear(2, "ok")
@@ -62,7 +62,7 @@ struct ReceiverTests {
     #expect(other)
   }
 
-  @Test("A message within 4 s of the first sighting of the one before is dropped, and is new as soon as they are over")
+  @Test("A message within 4 s of the previous first report is dropped, and new afterwards")
   func tooFast() {
     var stand = FeedStand()
     stand.hear(0, "one")
@@ -74,7 +74,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters[.tooFast] == 1)
   }
 
-  @Test("A peer that changes its text every 100 ms is heard once in 4 s")
+  @Test("A peer that changes its text every 100 ms has one message accepted in 4 s")
   func restless() {
     var stand = FeedStand()
     var heard = 0
@@ -85,7 +85,7 @@ struct ReceiverTests {
     #expect(heard == 30)
   }
 
-  @Test("Whatever is heard of a peer keeps it for 60 s: a duplicate, a late copy, an end, an empty name")
+  @Test("A duplicate, late copy, stop or empty name keeps a peer for another 60 s")
   func activity() {
     let signs: [[UInt8]] = [
       FeedStand.name("~1two"), FeedStand.name("~0one"), FeedStand.name("~1"), FeedStand.name(""),
@@ -108,7 +108,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("A peer that was silent for 60 s is a new one, whether or not the timer has come")
+  @Test("A peer silent for 60 s is new, with or without a timer event")
   func pruned() {
     for hasTimer in [true, false] {
       var stand = FeedStand()
@@ -122,7 +122,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("What is no message makes nobody a peer")
+  @Test("A packet without a message creates no peer")
   func noPeers() {
     var stand = FeedStand()
     for data in [
@@ -134,7 +134,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters.stops == 1)
   }
 
-  @Test("Under a new address a peer is a new one, and a message in which the address changes comes twice")
+  @Test("A peer with a new address is new, and its current message is reported again")
   func addressChange() {
     var stand = FeedStand()
     stand.hear(4, "hi", from: 1)
@@ -143,7 +143,7 @@ struct ReceiverTests {
     #expect(again)
   }
 
-  @Test("Where addresses are followed, such a message comes once: within 4 s, 6 dB, digit and text")
+  @Test("If addresses are followed, a message within 4 s and 6 dB with equal digit and text is one")
   func followed() {
     func again(
       after seconds: Double, digit: Int = 4, text: String = "hi", first: Int? = -60, rssi: Int? = -54
@@ -158,7 +158,7 @@ struct ReceiverTests {
     #expect(again(after: 4.1))
     #expect(again(after: 1, rssi: -53))
     #expect(again(after: 1, rssi: -67))
-    // Where a radio does not know how strong it was, the rest must do.
+    // Without a signal strength, the other conditions decide.
     #expect(!again(after: 1, rssi: nil))
     #expect(!again(after: 1, first: nil))
     #expect(again(after: 4.1, first: nil, rssi: nil))
@@ -169,7 +169,7 @@ struct ReceiverTests {
     stand.pass(1)
     stand.hear(4, "hi", from: 2)
     let copy = stand.hear(4, "hi", from: 2)
-    // The new address counts from the message's first sighting under the old one.
+    // The new address counts from the message's first reception under the old one.
     stand.pass(3)
     let next = stand.hear(5, "next", from: 2)
     #expect(!copy && next)
@@ -177,7 +177,7 @@ struct ReceiverTests {
   }
 
   @Test(
-    "A peer has one alias as long as the engine runs, forgotten or not, and other ones under other engines",
+    "A peer has one alias per engine, also after it was forgotten",
     arguments: [false, true])
   func aliases(isForgotten: Bool) {
     func alias(_ stand: inout FeedStand) -> Int? {
@@ -193,7 +193,7 @@ struct ReceiverTests {
     #expect(first != nil && first == second && first != elsewhere)
   }
 
-  @Test("No two peers that are remembered have one alias")
+  @Test("No two remembered peers share an alias")
   func distinctAliases() {
     var stand = FeedStand()
     for round in 0..<40 {
@@ -207,7 +207,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("The feed keeps 1,000 messages, and gives those behind a number, the oldest first")
+  @Test("The feed stores 1,000 messages and lists those after a number, oldest first")
   func feed() {
     var stand = FeedStand()
     for number in 1...2500 {

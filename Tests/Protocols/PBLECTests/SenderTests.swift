@@ -3,9 +3,9 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("What goes out: 4 s of message, 2 s of silence")
+@Suite("Sending: 4 s of message, 2 s of silence")
 struct SenderTests {
-  @Test("A message begins 6 s after the one before at the earliest, and each digit is one more than the last")
+  @Test("Messages begin at least 6 s apart, and each digit is the last plus one")
   func pace() throws {
     var stand = FeedStand()
     var said: [(packet: MessagePacket, at: Instant)] = []
@@ -36,7 +36,7 @@ struct SenderTests {
     #expect(stand.engine.deadline == nil)
   }
 
-  @Test("An equal text gets the next digit")
+  @Test("A repeated text gets the next digit")
   func equalTexts() throws {
     var stand = FeedStand()
     for _ in 0..<3 { try stand.send("again") }
@@ -44,7 +44,7 @@ struct SenderTests {
     #expect(Set(digits).count == 3)
   }
 
-  @Test("The first digit is any of the ten")
+  @Test("The first digit is random")
   func firstDigit() throws {
     var digits: Set<UInt8> = []
     for seed in 0..<200 {
@@ -55,7 +55,7 @@ struct SenderTests {
     #expect(digits == Set(0...9))
   }
 
-  @Test("Four messages wait, with the one on the air, and the fifth is refused with the seconds until there is room")
+  @Test("Four messages are queued, and the fifth is refused with the seconds to wait")
   func queue() throws {
     var stand = FeedStand()
     for number in 0..<4 { try stand.send("\(number)") }
@@ -70,7 +70,7 @@ struct SenderTests {
     stand.handle(.ended(number, wasCutShort: false))
     try stand.send("5")
     #expect(stand.engine.waiting == 4)
-    // The silence of 2 s, and the message.
+    // The gap of 2 s, and the message.
     expectFull(&stand, 6)
     #expect(stand.engine.counters.sent == 1)
   }
@@ -80,7 +80,7 @@ struct SenderTests {
     #expect(refusal == .queueFull(seconds: seconds), "line \(line)")
   }
 
-  @Test("Nothing is transmitted in the silence, and no stop frame is sent")
+  @Test("During the silence nothing is transmitted, and no stop is sent")
   func silence() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -102,7 +102,7 @@ struct SenderTests {
     #expect(second?.packet.text.string == "two")
   }
 
-  @Test("A message of which the radio says nothing for 35 s is dropped, and the next one has its digit")
+  @Test("A message without a radio event for 35 s is dropped, and the next has its digit")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -119,7 +119,7 @@ struct SenderTests {
     let secondAsked = stand.takeTransmission()
     let (second, next) = try #require(secondAsked)
     #expect(next.digit == packet.digit && next.text.string == "two")
-    // The radio may say so itself, and late words about a message that is gone change nothing.
+    // The radio may report the end itself, and late reports about a message that has ended change nothing.
     let done3 = stand.handle(.began(first))
     #expect(done3 == [])
     let done4 = stand.handle(.ended(first, wasCutShort: false))
@@ -129,7 +129,7 @@ struct SenderTests {
     #expect(stand.engine.counters.notSent == 2)
   }
 
-  @Test("A message that was cut short is told as such, and its digit is spent")
+  @Test("A message that was cut short is reported as such and uses up its digit")
   func cutShort() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -145,7 +145,7 @@ struct SenderTests {
     #expect(next.packet.digit == (packet.digit + 1) % 10)
   }
 
-  @Test("A message that waits, asks for its place or is on the air is taken back; any other is unknown")
+  @Test("A message is cancelled while queued, requested or on the air; another is unknown")
   func cancel() throws {
     var stand = FeedStand()
     let (first, second) = (try stand.send("one"), try stand.send("two"))
@@ -161,7 +161,7 @@ struct SenderTests {
     stand.pass(1)
     let onAir = try stand.engine.cancel(third, at: stand.now)
     #expect(onAir == [.silence, .dropped(third, .cancelled)])
-    // The 6 s count from the beginning, whatever became of the message.
+    // The 6 s count from the beginning, however the message ended.
     stand.actions = []
     try stand.send("four")
     let early0 = stand.takeTransmission()
@@ -178,7 +178,7 @@ struct SenderTests {
     #expect(unknown == .unknownMessage)
   }
 
-  @Test("The address is kept for 60 s after the last message, and given up then")
+  @Test("The address is kept for 60 s after the last message")
   func conversation() throws {
     var stand = FeedStand()
     #expect(stand.engine.deadline == nil)
@@ -197,7 +197,7 @@ struct SenderTests {
     #expect(stand.engine.deadline == nil)
   }
 
-  @Test("At the end all that waits is dropped, and the air is left")
+  @Test("Stopping drops all queued messages and ends advertising")
   func stop() throws {
     var stand = FeedStand()
     let numbers = [try stand.send("one"), try stand.send("two")]

@@ -8,13 +8,13 @@ import Testing
 struct VectorTests {
   let vectors = Vectors.shared
 
-  @Test("Every section of the file is one that these tests read")
+  @Test("The tests know every section of the vector file")
   func sections() throws {
     let names = try Vectors.sectionNames()
     #expect(names == Set(Vectors.CodingKeys.allCases.map(\.rawValue)))
   }
 
-  @Test("The limits are those of the file")
+  @Test("The limits equal those of the file")
   func constants() {
     let constants = vectors.constants
     #expect(Array(constants.prefix.utf8) == [MessagePacket.mark])
@@ -29,7 +29,7 @@ struct VectorTests {
     #expect(Hex.encode(NotifyBeacon.prefix.suffix(16)) == uuid)
   }
 
-  @Test("Packets are written and read byte by byte", arguments: Vectors.shared.packets)
+  @Test("Packets are encoded and decoded as recorded", arguments: Vectors.shared.packets)
   func packet(row: Vectors.PacketRow) throws {
     let packet = MessagePacket(digit: row.digit, text: try MessageText(row.text))
     #expect(packet.bytes == row.adv.bytes)
@@ -39,16 +39,16 @@ struct VectorTests {
     #expect(row.parsed.kind == "text" && row.parsed.digit == row.digit && row.parsed.text == row.text)
   }
 
-  @Test("Text is cut between two code points", arguments: Vectors.shared.clip)
+  @Test("A text is cut between two code points", arguments: Vectors.shared.clip)
   func clip(row: Vectors.ClipRow) {
     let clipped = MessageText.clipped(row.input)
     #expect(Array(clipped.utf8) == Array(row.clipped.utf8))
     #expect(clipped.utf8.count == row.octets)
-    // To be sent, it has to be cut first.
+    // The text has to be cut before it can be sent.
     #expect(throws: BroadcastError.tooLong(bytes: row.input.utf8.count)) { try MessageText(row.input) }
   }
 
-  @Test("What is malformed is read as the file says, or not at all", arguments: Vectors.shared.malformed.keys.sorted())
+  @Test("Malformed packets are read as recorded or refused", arguments: Vectors.shared.malformed.keys.sorted())
   func malformed(name: String) throws {
     let row = try #require(vectors.malformed[name])
     switch Report(reading: row.adv.bytes) {
@@ -60,7 +60,7 @@ struct VectorTests {
     }
   }
 
-  @Test("The receiver's verdicts are those of the sequence")
+  @Test("The receiver gives the verdicts of the sequence")
   func sequence() throws {
     #expect(vectors.receiverSequence.columns == ["t", "address", "digit", "text", "verdict"])
     var stand = FeedStand()
@@ -84,7 +84,7 @@ struct VectorTests {
     return names.first { after[$0.key] > before[$0.key] }?.value ?? "nothing"
   }
 
-  @Test("Beacons are written and read byte by byte", arguments: Vectors.shared.ibeacon.keys.sorted())
+  @Test("Beacons are encoded and decoded as recorded", arguments: Vectors.shared.ibeacon.keys.sorted())
   func beacon(name: String) throws {
     let row = try #require(vectors.ibeacon[name])
     let beacon = NotifyBeacon(major: row.major, minor: row.minor, power: row.power)
@@ -93,7 +93,7 @@ struct VectorTests {
     #expect(Report(reading: row.adv.bytes) == .beacon(beacon))
   }
 
-  @Test("The kernel's command carries a packet as it is on the air")
+  @Test("The kernel's command contains the advertised packet unchanged")
   func management() {
     // Instance, flags, duration, timeout and the two lengths are 11 bytes.
     let params = vectors.mgmtAddAdvertising.params.bytes

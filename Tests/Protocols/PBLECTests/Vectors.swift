@@ -23,7 +23,7 @@ struct Vectors: Decodable {
     }
   }()
 
-  /// The names of all sections that the file has, in camel case.
+  /// The names of all sections of the file, in camel case.
   static func sectionNames() throws -> Set<String> {
     let object = try JSONSerialization.jsonObject(with: try Data(contentsOf: url))
     let names = (object as? [String: Any] ?? [:]).keys
@@ -44,7 +44,7 @@ struct Vectors: Decodable {
 }
 
 extension Vectors {
-  /// Bytes that the file writes as hexadecimal digits.
+  /// Bytes that are hexadecimal digits in the file.
   struct HexBytes: Decodable, Sendable {
     let bytes: [UInt8]
 

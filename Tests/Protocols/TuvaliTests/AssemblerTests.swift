@@ -29,7 +29,7 @@ struct AssemblerTests {
     return assembler
   }
 
-  /// What is added when chunk 1 is there, and what becomes of it.
+  /// A chunk that arrives after chunk 1, and its outcome.
   static let rows: [(what: String, chunk: [UInt8], outcome: Assembler.Outcome)] = [
     ("nothing", [], .tooShort),
     ("three bytes", [0, 2, 0], .tooShort),
@@ -47,7 +47,7 @@ struct AssemblerTests {
     ("the end", whole(3), .stored),
   ]
 
-  @Test("A chunk counts only with its exact length, an existing number and its CRC", arguments: rows)
+  @Test("A chunk is stored only with its exact length, a valid number and its CRC", arguments: rows)
   func strict(what: String, chunk: [UInt8], outcome: Assembler.Outcome) {
     var assembler = Self.assembler(with: [1])
     #expect(assembler.add(chunk) == outcome)
@@ -78,7 +78,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == payload.frameHex.bytes)
   }
 
-  @Test("The other recorded mistakes are refused by those who read them")
+  @Test("The other recorded errors are refused by their decoders")
   func otherMistakes() throws {
     let rows = Vectors.shared.negative.filter { $0.chunkHex == nil }
     #expect(rows.map(\.case) == ["identify_43_bytes", "response_size_zero", "tampered_tag"])
@@ -96,7 +96,7 @@ struct AssemblerTests {
   }
 
   @Test(
-    "Every order gives the same frame",
+    "Chunks in every order give the same frame",
     arguments: [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]])
   func order(sequences: [Int]) {
     var assembler = Self.assembler(with: sequences.dropLast())
@@ -106,7 +106,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == Self.frame)
   }
 
-  @Test("A duplicate with other bytes takes the place of the first, in any order")
+  @Test("A duplicate with other bytes replaces the first, in any order")
   func overwrite() {
     for sequences in [[1, 2], [2, 1]] {
       var assembler = Self.assembler(with: sequences)
@@ -118,7 +118,7 @@ struct AssemblerTests {
     }
   }
 
-  @Test("With the first sequence 0, 0 is a number and the count is not")
+  @Test("With first sequence 0, chunk 0 is accepted and the chunk count is out of range")
   func fromZero() {
     var assembler = Assembler(size: 200, layout: Self.layout, firstSequence: 0)
     #expect(assembler.add(Self.chunk(3, Self.frame[186...])) == .outOfRange)
@@ -128,7 +128,7 @@ struct AssemblerTests {
     #expect(TransferReport(for: assembler).bytes == [0, 0, 1, 0, 1])
   }
 
-  @Test("A list of what is missing ends at its limit")
+  @Test("The list of missing chunks ends at its limit")
   func limit() {
     let assembler = Assembler(size: 93 * 1000, layout: Self.layout, firstSequence: 1)
     #expect(assembler.missingSequences(limit: 3) == [1, 2, 3])
@@ -138,7 +138,7 @@ struct AssemblerTests {
 
   // MARK: A wallet with another view of the MTU
 
-  @Test("A wallet that cuts smaller chunks is understood, whichever of them comes first", arguments: [1, 2, 3, 9])
+  @Test("A wallet that cuts smaller chunks is recognised from any chunk", arguments: [1, 2, 3, 9])
   func smallerView(first: Int) throws {
     let frame = noise(3001, seed: 1)
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 67), firstSequence: 1)
@@ -151,12 +151,12 @@ struct AssemblerTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("A chunk that may be the last of one view or a full one of another is dropped, until another tells")
+  @Test("A chunk that fits two layouts is dropped until another decides")
   func doubtfulView() throws {
     let frame = (0..<300).map { UInt8(truncatingIfNeeded: $0) }
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 185), firstSequence: 1)
     let chunks = chunker.sequences.compactMap { chunker.chunk($0) }
-    // 178 and 122 bytes; the second could be one of 122, 122 and 56.
+    // Chunks of 178 and 122 bytes; the second could also be one of 122, 122 and 56.
     var assembler = Assembler(size: 300, layout: ChunkLayout(mtu: 517), firstSequence: 1)
     #expect(assembler.add(chunks[1]) == .outOfRange)
     #expect(assembler.add(chunks[0]) == .stored)
@@ -164,7 +164,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("Once a chunk is there, a smaller one changes nothing")
+  @Test("After the first chunk a smaller one does not change the layout")
   func viewIsFixed() {
     var assembler = Self.assembler(with: [2])
     #expect(assembler.add(Self.chunk(1, Self.frame[..<60])) == .wrongLength)
@@ -172,7 +172,7 @@ struct AssemblerTests {
     #expect(assembler.layout == Self.layout)
   }
 
-  @Test("A view with payloads under 60 bytes, too many chunks, or a chunk beyond the frame is not taken on")
+  @Test("A layout with payloads under 60 bytes, too many chunks or a chunk beyond the frame is refused")
   func impossibleView() {
     var assembler = Self.assembler()
     #expect(assembler.add(Self.chunk(1, Self.frame[..<59])) == .wrongLength)
@@ -185,12 +185,12 @@ struct AssemblerTests {
     #expect(large.add(Self.chunk(1, Self.frame[..<61])) == .stored)
   }
 
-  @Test("Memory grows with what has arrived, whatever was announced")
+  @Test("Memory grows with received chunks and not with the announced size")
   func memory() {
     var assembler = Assembler(size: 500 * Limits.chunks, layout: ChunkLayout(mtu: 517), firstSequence: 1)
     for _ in 0..<100 { _ = assembler.add(Self.chunk(Limits.chunks - 1000, [UInt8](repeating: 1, count: 505))) }
     #expect(assembler.receivedBytes == 505)
-    // Of many that have one chunk each, the kernel gives memory for that chunk.
+    // For many frames with one chunk each, the kernel provides memory for that chunk alone.
     let before = Self.residentBytes()
     let many = (0..<40).map { _ in
       var assembler = Assembler(size: 500 * Limits.chunks, layout: ChunkLayout(mtu: 517), firstSequence: 1)
@@ -201,7 +201,7 @@ struct AssemblerTests {
     #expect(many.count == 40 && grown < 40 * 500 * Limits.chunks / 2, "\(grown) bytes for 40 chunks")
   }
 
-  /// The memory of this process that is there.
+  /// The resident memory of this process in bytes.
   private static func residentBytes() -> Int {
     guard let file = fopen("/proc/self/statm", "r") else { return 0 }
     defer { fclose(file) }
@@ -214,7 +214,7 @@ struct AssemblerTests {
     }
   }
 
-  @Test("No MTU is too small, too large or too negative to be reckoned with")
+  @Test("Extreme and negative MTUs give a valid layout")
   func layouts() {
     #expect(ChunkLayout(mtu: .min).maxData == 0)
     #expect(ChunkLayout(mtu: 0).maxData == 0)

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Tuvali
 
-@Suite("Tuvali's values on the wire")
+@Suite("Encoding of Tuvali values")
 struct CodecTests {
   @Test(
-    "Every characteristic has a UUID of its own in every dialect, and is found by it", arguments: Dialect.Name.allCases)
+    "Each characteristic has a distinct UUID in every dialect and is found by it", arguments: Dialect.Name.allCases)
   func uuids(name: Dialect.Name) {
     let dialect = Dialect.named(name)
     let uuids = Characteristic.allCases.map(dialect.uuid(of:))
@@ -20,7 +20,7 @@ struct CodecTests {
     #expect(dialect.characteristic(for: dialect.service) == nil)
   }
 
-  @Test("The UUIDs are those of the apps")
+  @Test("The UUIDs equal those of the apps")
   func knownUUIDs() {
     let apps: [(Characteristic, String, String)] = [
       (.requestSize, "00000004-5026-444a-9e0e-d6f2450f3a77", "2031"),
@@ -41,7 +41,7 @@ struct CodecTests {
   }
 
   @Test(
-    "A size is written and read in both encodings",
+    "A size is encoded and decoded in both encodings",
     arguments: [
       (17, "00000011", "17"), (255, "000000ff", "255"), (256, "00000100", "256"), (65_536, "00010000", "65536"),
       (Int(Int32.max), "7fffffff", "2147483647"),
@@ -56,7 +56,7 @@ struct CodecTests {
   }
 
   @Test(
-    "What is no size is refused by name",
+    "An invalid size is refused by name",
     arguments: [
       ("000011", Dialect.SizeEncoding.bigEndian, WireError.truncated(needed: 4, available: 3)),
       ("", .asciiDecimal, .truncated(needed: 1, available: 0)), ("2d31", .asciiDecimal, .badValue("digits")),
@@ -67,7 +67,7 @@ struct CodecTests {
     #expect(throws: error) { try ResponseSize(reading: bytes, as: encoding) }
   }
 
-  @Test("A size that no frame has, and one above the limit, are refused as TVV_TRA_001")
+  @Test("A size that no frame has, or above the limit, is refused as TVV_TRA_001")
   func sizesOutOfBounds() throws {
     for size in [Int(Int32.min), -1, 0, 16, 1001] {
       let value = ResponseSize(size)
@@ -85,7 +85,7 @@ struct CodecTests {
     (0xFFFF, "0102", "ffff3aca0102"),
   ]
 
-  @Test("A chunk is its sequence, the checksum of its payload and its payload", arguments: chunks)
+  @Test("A chunk has its sequence, its payload's checksum and its payload", arguments: chunks)
   func chunk(sequence: UInt16, payload: String, bytes: String) throws {
     let written = Chunk(sequence: sequence, payload: try Hex.decode(payload)[...])
     #expect(Hex.encode(written.bytes) == bytes)
@@ -97,14 +97,14 @@ struct CodecTests {
     #expect(try Chunk(reading: damaged).bytes == damaged)
   }
 
-  @Test("A chunk without payload is no chunk")
+  @Test("A chunk without payload is refused")
   func emptyChunk() {
     #expect(throws: WireError.truncated(needed: 1, available: 0)) { try Chunk(reading: [0, 1, 0, 0]) }
     #expect(throws: WireError.truncated(needed: 2, available: 1)) { try Chunk(reading: [0, 1, 0]) }
     #expect(throws: WireError.truncated(needed: 2, available: 0)) { try Chunk(reading: [UInt8]()) }
   }
 
-  @Test("Only the first byte counts in the values that have one byte")
+  @Test("Only the first byte of single-byte values counts")
   func oneByteValues() throws {
     #expect(TransferReportRequest.allCases.map(\.bytes) == [[1], [2]])
     #expect(VerificationStatus.allCases.map(\.bytes) == [[0], [1]])
@@ -121,7 +121,7 @@ struct CodecTests {
     #expect(throws: truncated) { try DisconnectRequest(reading: [UInt8]()) }
   }
 
-  @Test("A value is written behind what was written before, and leaves what stands behind it unread")
+  @Test("A value is appended to a writer and leaves later bytes unread")
   func valuesInARow() throws {
     let identify = try Identify(reading: Vectors.shared.identify.payloadHex.bytes)
     var writer = ByteWriter()
@@ -137,7 +137,7 @@ struct CodecTests {
     #expect(reader.isAtEnd)
   }
 
-  @Test("A frame may not need more chunks than there are numbers")
+  @Test("A frame that needs more than 32,767 chunks is refused")
   func chunkLimit() throws {
     let layout = ChunkLayout(mtu: 67)
     let most = [UInt8](repeating: 0, count: 60 * Limits.chunks)
@@ -149,7 +149,7 @@ struct CodecTests {
   }
 
   @Test(
-    "The room that gzip and the tag may take is enough for text that does not compress",
+    "The frame limit for a credential covers incompressible text",
     arguments: [1, 100, 5000, 70_000])
   func frameRoom(count: Int) throws {
     let frame = try Vectors.shared.keys.session().seal(noise(count, seed: 3))
@@ -157,7 +157,7 @@ struct CodecTests {
     #expect(frame.count >= Limits.smallestFrame)
   }
 
-  @Test("Neither a credential nor a frame is printed with the work that is to be done on it")
+  @Test("Printing a sealing or unsealing job shows neither credential nor frame")
   func printing() throws {
     let keys = try Vectors.shared.keys.session()
     let sealing = Sealing(text: Array("secret".utf8), keys: keys)
@@ -171,7 +171,7 @@ struct CodecTests {
     }
   }
 
-  @Test("The error codes are the originals', and each error has a sentence")
+  @Test("The error codes equal the originals, and each error has a sentence")
   func errors() {
     #expect(TuvaliError.Code.allCases.count == 14)
     for code in TuvaliError.Code.allCases {
@@ -182,13 +182,13 @@ struct CodecTests {
   }
 }
 
-/// Text that gzip cannot do much with.
+/// Text that gzip hardly compresses.
 func noise(_ count: Int, seed: UInt64) -> [UInt8] {
   var random = SeededRandom(seed: seed)
   return random.bytes(count).map { 0x20 + $0 % 95 }
 }
 
-/// The error with which `body` is refused; nil if it is not.
+/// The error that `body` throws; nil if it succeeds.
 func refusal<Value>(_ body: () throws -> Value) -> TuvaliError? {
   do {
     _ = try body()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Tuvali
 
-/// Whatever comes in: nothing traps, nothing grows without bound, and the engines find back.
+/// Under any input nothing traps, nothing grows without bound, and the engines recover.
 @Suite("Hostile input")
 struct HostileInputTests {
   static let count = 10_000
@@ -15,7 +15,7 @@ struct HostileInputTests {
     dice.bytes(dice.below(dice.below(8) == 0 ? 600 : 60))
   }
 
-  /// A good value with a few bytes changed, cut, added or doubled.
+  /// A valid value with a few bytes changed, cut, added or doubled.
   static func mutated(_ value: [UInt8], _ dice: inout Dice) -> [UInt8] {
     var value = value
     for _ in 0...dice.below(3) {
@@ -31,7 +31,7 @@ struct HostileInputTests {
     return value
   }
 
-  /// 10,000 random values, then 10,000 that were one of `good` before.
+  /// Tries 10,000 random values, then 10,000 mutations of values in `good`.
   private func throwAt(seed: UInt64, good: [[UInt8]], _ decode: ([UInt8], inout Dice) -> Void) {
     var dice = Dice(seed)
     for _ in 0..<Self.count { decode(Self.random(&dice), &dice) }
@@ -40,7 +40,7 @@ struct HostileInputTests {
 
   // MARK: Decoders
 
-  @Test("An invitation that is read can be written and read again; anything else is refused by name")
+  @Test("Any accepted invitation is written and read again; others are refused by name")
   func invitation() {
     let good = InvitationTests.accepted.map { Array($0.text.utf8) }
     var read = 0
@@ -59,7 +59,7 @@ struct HostileInputTests {
     #expect(read > 100)
   }
 
-  @Test("An Identify is read from 44 bytes on, whatever they are")
+  @Test("An Identify is read from any 44 bytes or more")
   func identify() {
     throwAt(seed: 2, good: [Vectors.shared.identify.payloadHex.bytes]) { bytes, _ in
       let identify = try? Identify(reading: bytes)
@@ -69,7 +69,7 @@ struct HostileInputTests {
     }
   }
 
-  @Test("A size that is read is a frame's, and within the limit")
+  @Test("A decoded size is that of a frame and within the limit")
   func responseSize() {
     let good = [17, 100, 5000].flatMap { size in
       [ResponseSize(size).bytes(as: .bigEndian), ResponseSize(size).bytes(as: .asciiDecimal)]
@@ -82,7 +82,7 @@ struct HostileInputTests {
     }
   }
 
-  @Test("A report that is read names no more numbers than it has room for")
+  @Test("A decoded report names as many numbers as its bytes hold")
   func report() {
     throwAt(seed: 4, good: Vectors.shared.transferReports.map(\.frameHex.bytes)) { bytes, _ in
       guard case .missing(let sequences, _)? = try? TransferReport(reading: bytes) else { return }
@@ -90,7 +90,7 @@ struct HostileInputTests {
     }
   }
 
-  @Test("An assembler never holds more than the frame, and finds the frame through any noise")
+  @Test("An assembler holds at most the frame and completes it despite noise")
   func assembler() throws {
     let frame = noise(1000, seed: 4)
     let layout = ChunkLayout(mtu: 100)
@@ -99,7 +99,7 @@ struct HostileInputTests {
     var assembler = Assembler(size: 1000, layout: layout, firstSequence: 1)
     _ = assembler.add(good[0])
     throwAt(seed: 5, good: good) { bytes, dice in
-      // Half of them with the right CRC, or hardly any would get past it.
+      // Half of the values have a valid CRC; otherwise hardly any would pass it.
       var bytes = bytes
       if bytes.count > 4, dice.below(2) == 0 {
         let crc = CRC16.kermit(bytes[4...])
@@ -112,7 +112,7 @@ struct HostileInputTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("An assembler of any size at any MTU takes any chunk")
+  @Test("An assembler of any size and MTU accepts or refuses any chunk")
   func anyAssembler() {
     var dice = Dice(6)
     for _ in 0..<2000 {
@@ -130,7 +130,7 @@ struct HostileInputTests {
 
   // MARK: The verifier
 
-  @Test("After any script of events the verifier serves the next wallet")
+  @Test("After 300 random scripts of events the verifier serves the next wallet")
   func verifierScripts() throws {
     var (visits, received) = (0, 0)
     for seed in UInt64(0)..<300 {
@@ -160,7 +160,7 @@ struct HostileInputTests {
       try bench.receive()
       #expect(bench.delivered == [VerifierBench.text], "seed \(seed)")
     }
-    // The scripts go as far as they can.
+    // The scripts reach all stages.
     #expect(visits > 300 && received > 10, "\(visits) visits, \(received) received")
   }
 
@@ -186,7 +186,7 @@ struct HostileInputTests {
       return bench.write(
         ResponseSize(17 + dice.below(2000)).bytes(as: .bigEndian), to: .responseSize, on: link, in: dialect)
     case 9:
-      // Everything that a wallet has to do, at once.
+      // Does everything that the wallet requests, at once.
       let size = ResponseSize(60).bytes(as: .bigEndian)
       return bench.write(size, to: .responseSize, on: link)
         + bench.write(AssemblerTests.chunk(1, dice.bytes(60)), to: .submitResponse, on: link)
@@ -211,7 +211,7 @@ struct HostileInputTests {
 
   // MARK: The wallet
 
-  @Test("Through any script of events the wallet keeps its window, and it ends once, in time, and then is still")
+  @Test("In 1,000 random scripts the wallet respects its window and ends once, in time")
   func walletScripts() throws {
     for seed in UInt64(0)..<1000 {
       var dice = Dice(seed)

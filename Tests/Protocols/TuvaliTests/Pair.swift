@@ -3,14 +3,15 @@ import Crypto
 
 @testable import Tuvali
 
-/// A verifier and a wallet in one air, in virtual time. Chunks suffer; everything else arrives, and in order.
+/// A verifier and a wallet on one simulated radio, in virtual time. Faults affect chunks; everything else arrives in
+/// order.
 struct Pair {
-  /// What happens to chunks, each by its probability in thousandths.
+  /// Probabilities of faults of chunks, in thousandths.
   struct Weather {
     var loss = 0
     var corruption = 0
     var duplication = 0
-    /// A chunk that is late by up to 30 ms, behind others and perhaps behind the report request.
+    /// A chunk that is late by up to 30 ms, so that others and perhaps the report request overtake it.
     var delay = 0
 
     var isFair: Bool { loss + corruption + duplication + delay == 0 }
@@ -26,13 +27,13 @@ struct Pair {
   private(set) var verifierNotices: [VerifierEngine.Notice] = []
   private(set) var walletNotices: [WalletEngine.Notice] = []
   private(set) var chunksSent = 0
-  /// The most chunks that were with the radio at one time.
+  /// The maximum number of chunks that were queued in the radio.
   private(set) var largestBurst = 0
 
   private let dialect: Dialect
   private let mtu: Int
   private let weather: Weather
-  /// Whether the verifier's radio knows the MTU; if not, chunks must tell.
+  /// Whether the verifier's radio reports the MTU; otherwise it is derived from chunks.
   private let verifierKnowsMTU: Bool
   private var dice: Dice
   private var queue = Timeline<Happening>()
@@ -70,7 +71,7 @@ struct Pair {
     happen(.wallet(.start), after: .milliseconds(1))
   }
 
-  /// Runs until nothing more happens, or `limit`.
+  /// Runs until no event is left, at most for `limit`.
   mutating func run(limit: Duration) {
     let end = now.advanced(by: limit)
     while let next = [queue.first, verifier.linkDeadline, wallet.deadline].compactMap({ $0 }).min(), next <= end {
@@ -81,7 +82,7 @@ struct Pair {
     }
   }
 
-  /// Whether nothing is left to happen.
+  /// Whether no event and no deadline is left.
   var isAtRest: Bool { queue.first == nil && verifier.linkDeadline == nil && wallet.deadline == nil }
 
   private mutating func happen(_ happening: Happening, after delay: Duration) {
@@ -171,7 +172,7 @@ struct Pair {
     happen(.wallet(.sighted(token: 1, serviceData: data)), after: .milliseconds(100))
   }
 
-  /// One write after the other, half a millisecond each.
+  /// Queues a write behind the others; each takes half a millisecond.
   private mutating func write(_ value: [UInt8], to characteristic: Characteristic, withResponse: Bool) {
     radioIsFreeAt = max(radioIsFreeAt, now).advanced(by: .microseconds(500))
     let sent = now.duration(to: radioIsFreeAt)
@@ -200,7 +201,7 @@ struct Pair {
   }
 }
 
-/// What is to come, in order of time, and of its coming where the time is the same.
+/// Future events, ordered by time, and at equal times by insertion.
 struct Timeline<Element> {
   private var entries: [(at: Instant, element: Element)] = []
   private var taken = 0
@@ -226,12 +227,12 @@ struct Timeline<Element> {
   }
 }
 
-/// SplitMix64: quick, and the same for the same seed.
+/// SplitMix64: fast, and deterministic by its seed.
 struct Dice {
   private var state: UInt64
 
   init(_ seed: UInt64) {
-    // Mixed, or the dice of one seed would be those of the seed before, one throw later.
+    // Mixed, because otherwise adjacent seeds would give one sequence, shifted by a draw.
     state = Self.mix(seed &+ 1)
   }
 

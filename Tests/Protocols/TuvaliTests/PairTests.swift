@@ -3,8 +3,8 @@ import Testing
 
 @testable import Tuvali
 
-/// The two engines against each other, in good weather and bad.
-@Suite("A verifier and a wallet together")
+/// The two engines against each other, with and without faults of chunks.
+@Suite("A verifier with a wallet")
 struct PairTests {
   static let mtus = [67, 100, 185, 247, 512, 517]
   static let sizes = [1, 2, 60, 500, 4096, 30_000, 100_000]
@@ -17,7 +17,7 @@ struct PairTests {
 
   static let cases = Dialect.Name.allCases.flatMap { name in mtus.map { (name, $0) } }
 
-  @Test("Every transfer ends in time: whole on both sides, or with named errors on both", arguments: cases)
+  @Test("Every transfer ends in time: complete on both sides, or with named errors on both", arguments: cases)
   func everyWeather(name: Dialect.Name, mtu: Int) throws {
     var (whole, failed) = (0, 0)
     for seed in UInt64(0)..<50 {
@@ -44,7 +44,7 @@ struct PairTests {
     #expect(pair.verifier.counters.duplicateChunks > 0)
   }
 
-  @Test("At every MTU and in every dialect a transfer in fair weather sends each chunk once")
+  @Test("Without losses a transfer sends each chunk once, at every MTU and in every dialect")
   func fairWeather() throws {
     for name in Dialect.Name.allCases {
       for mtu in Self.mtus {
@@ -58,7 +58,7 @@ struct PairTests {
     }
   }
 
-  @Test("An Android wallet, which writes everything as commands, is served too")
+  @Test("An Android wallet that writes only commands is served")
   func commandsOnly() throws {
     var configuration = WalletEngine.Configuration()
     configuration.controlsWithResponse = false
@@ -72,7 +72,7 @@ struct PairTests {
     }
   }
 
-  /// Runs a transfer to its end and checks what must hold however it ended.
+  /// Runs a transfer to its end and checks the invariants that hold for every result.
   ///
   /// - Returns: whether the credential arrived.
   private func check(_ pair: inout Pair, _ text: [UInt8], _ what: String) -> Bool {
@@ -100,7 +100,8 @@ struct PairTests {
       let verifier = pair.verifierNotices.compactMap { if case .failed(let error) = $0 { error.code } else { nil } }
       switch wallet {
       case ["TVW_REP_001"]: #expect(verifier == ["TVV_UNK_001"], "\(what)")
-      // The CRC does not cover the sequence number: a chunk can lie in another's place, and only the tag tells.
+      // The CRC does not cover the sequence number: a chunk can replace another one, and only the authentication tag
+      // shows it.
       case ["TVW_UNK_003"]: #expect(verifier == ["TVV_TRA_002"] || verifier == ["TVV_UNK_003"], "\(what)")
       default: Issue.record("\(what): \(wallet), \(verifier)")
       }

@@ -3,8 +3,8 @@ import Testing
 
 @testable import Tuvali
 
-/// Who gives way, in random halls.
-@Suite("Who gives way when all places are taken")
+/// The choice of the session to preempt, in random halls.
+@Suite("Health of sessions, and which is preempted")
 struct StandingTests {
   private static let now = Instant.zero.advanced(by: .seconds(1000))
 
@@ -26,12 +26,12 @@ struct StandingTests {
     (standing(age: 31_000, silence: 9000, bytes: 1, isDelivered: true), .old(.seconds(31))),
   ]
 
-  @Test("Silence, slowness and age count from their bounds on", arguments: faults)
+  @Test("Idle time, slowness and age are faults from their limits on", arguments: faults)
   func fault(standing: Standing, fault: Standing.Fault?) {
     #expect(standing.fault(at: Self.now) == fault)
   }
 
-  @Test("Silence is worse than slowness, slowness than age; and of each the more the worse")
+  @Test("Idle sessions rank below slow ones, and slow below old ones")
   func order() {
     let old = Self.standing(age: 60_000, silence: 1, bytes: 200_000)
     let slow = Self.standing(age: 6000, silence: 1, bytes: 6000)
@@ -46,7 +46,7 @@ struct StandingTests {
     #expect(Standing.worst(of: [nil], at: Self.now) == nil)
   }
 
-  @Test("In any hall somebody gives way exactly if somebody has a fault, and whoever it is has the worst")
+  @Test("A session is preempted if and only if one has a fault, and it has the worst")
   func randomHalls() {
     var gone = 0
     for seed in UInt64(0)..<2000 {
@@ -69,7 +69,7 @@ struct StandingTests {
     #expect(gone > 500)
   }
 
-  /// The rule once more, in other words.
+  /// An independent formulation of the rule.
   private static func isWorse(_ one: Standing.Fault, than other: Standing.Fault) -> Bool {
     switch (one, other) {
     case (.silent(let one), .silent(let other)), (.old(let one), .old(let other)): one > other

@@ -6,18 +6,18 @@ import Testing
 
 @testable import Tuvali
 
-/// What the originals were seen to do with the same bytes; facts: tuvali.md section 12.
+/// Observed results of the originals for the same bytes; facts: tuvali.md section 12.
 @Suite("Tuvali's vectors")
 struct VectorTests {
   let vectors = Vectors.shared
 
-  @Test("Every section of the file is one that these tests read")
+  @Test("The tests know every section of the vector file")
   func sections() throws {
     let read = Set(Vectors.CodingKeys.allCases.map(\.rawValue))
     #expect(try Vectors.sectionNames() == read.union(Vectors.prose))
   }
 
-  @Test("Private keys give the public keys, and both sides the shared secret")
+  @Test("Private keys give the recorded public keys and shared secret")
   func keyAgreement() throws {
     let keys = vectors.keys
     #expect(try keys.verifier().publicKey.bytes == keys.verifierPublicHex.bytes)
@@ -27,7 +27,7 @@ struct VectorTests {
     #expect(try keys.wallet().sharedSecret(with: keys.verifier().publicKey).equals(expected))
   }
 
-  @Test("Each direction's key comes from the salt and the receiver's name", arguments: SessionKeys.Receiver.allCases)
+  @Test("Each direction's key comes from the salt and receiver's name", arguments: SessionKeys.Receiver.allCases)
   func derivation(receiver: SessionKeys.Receiver) throws {
     let keys = vectors.keys
     let expected = receiver == .verifier ? keys.hkdf.keyInfoSkverifierHex : keys.hkdf.keyInfoSkwalletHex
@@ -45,7 +45,7 @@ struct VectorTests {
     #expect(try theirs.open(sealed, limit: 100) == text)
   }
 
-  @Test("Identify is the nonce and the wallet's key")
+  @Test("Identify has the nonce and the wallet's key")
   func identify() throws {
     let expected = vectors.identify.payloadHex.bytes
     #expect(vectors.identify.length == Identify.size)
@@ -66,7 +66,7 @@ struct VectorTests {
     #expect(invitation.advertisedServiceData == row.expectedAdvServiceDataHex.bytes)
   }
 
-  @Test("The URI of the Android demo is read, and written again as it was")
+  @Test("The Android demo's URI is read and written unchanged")
   func repositorySample() throws {
     let sample = vectors.uri.repoSample
     let invitation = try Invitation(reading: sample.uri)
@@ -75,7 +75,7 @@ struct VectorTests {
     #expect(invitation.text(as: .uriWithColon) == sample.uri)
   }
 
-  @Test("The service data split the key over both packets; a name fits or is refused")
+  @Test("The service data split the key over both payloads; a name fits or is refused")
   func advertising() throws {
     #expect(vectors.advertising.maxNameBytes == Limits.nameBytes)
     let key = try X25519.PublicKey(vectors.keys.verifierPublicHex.bytes)
@@ -91,7 +91,7 @@ struct VectorTests {
   }
 
   @Test(
-    "Each dialect advertises under the UUIDs of its profile",
+    "Each dialect advertises the UUIDs of its profile",
     arguments: [("tuvali_0_5", [Dialect.v05]), ("tuvali_0_2_4_to_0_4_9", [.v04, .v03])])
   func profiles(name: String, dialects: [Dialect]) throws {
     let profile = try #require(vectors.advertising.profiles[name])
@@ -101,7 +101,7 @@ struct VectorTests {
     }
   }
 
-  @Test("An MTU gives the sizes of the table, and is accepted from 67 on", arguments: Vectors.shared.mtu)
+  @Test("An MTU gives the sizes of the table and is accepted from 67 on", arguments: Vectors.shared.mtu)
   func mtu(row: Vectors.MTURow) {
     let layout = ChunkLayout(mtu: row.attMtu)
     #expect(layout.maxData == row.maxData)
@@ -111,7 +111,7 @@ struct VectorTests {
     #expect(layout.isUsable == row.iosWalletAccepts)
   }
 
-  @Test("The checksum is KERMIT's, not CCITT-FALSE's", arguments: Vectors.shared.crc)
+  @Test("The checksum is KERMIT and not CCITT-FALSE", arguments: Vectors.shared.crc)
   func crc(row: Vectors.CRCRow) {
     let crc = CRC16.kermit(row.dataHex.bytes)
     #expect(Hex.encode([UInt8(crc >> 8), UInt8(crc & 0xFF)]) == row.kermitHex)
@@ -119,7 +119,7 @@ struct VectorTests {
   }
 
   @Test(
-    "A recorded frame opens with the right key only, and a frame of ours opens again",
+    "A recorded frame opens with the right key only, and an own frame opens again",
     arguments: Vectors.shared.payloads)
   func payload(row: Vectors.Payload) throws {
     let keys = try vectors.keys.session()
@@ -140,7 +140,7 @@ struct VectorTests {
   }
 
   @Test(
-    "A frame is cut into the recorded chunks at each MTU, and they give the frame", arguments: Vectors.shared.payloads)
+    "A frame is cut into the recorded chunks at each MTU and reassembled", arguments: Vectors.shared.payloads)
   func chunks(row: Vectors.Payload) throws {
     let frame = row.frameHex.bytes
     #expect(ResponseSize(frame.count).bytes(as: .bigEndian) == row.responseSizeHex.bytes)
@@ -157,7 +157,7 @@ struct VectorTests {
     }
   }
 
-  @Test("A frame that is a multiple of the payload has no short chunk and no empty one")
+  @Test("A frame that is a multiple of the payload has no short and no empty chunk")
   func exactMultiple() throws {
     let row = vectors.exactMultiple
     let layout = ChunkLayout(mtu: row.attMtu)
@@ -166,7 +166,7 @@ struct VectorTests {
     #expect(assembled(recorded, size: row.frameHex.bytes.count, layout, first: 1) == row.frameHex.bytes)
   }
 
-  @Test("Each dialect writes the size and numbers the chunks in its own way")
+  @Test("Each dialect has its own encoding of sizes and chunk numbers")
   func dialects() throws {
     let frame = try #require(vectors.payloads.first).frameHex.bytes
     #expect(vectors.dialects.count == Dialect.Name.allCases.count)
@@ -187,7 +187,7 @@ struct VectorTests {
     }
   }
 
-  @Test("A report is written and read as recorded", arguments: Vectors.shared.transferReports)
+  @Test("A report is encoded and decoded as recorded", arguments: Vectors.shared.transferReports)
   func report(row: Vectors.ReportRow) throws {
     let report: TransferReport =
       row.missingTotal == 0 ? .success : .missing(row.sequencesOnWire, totalPages: row.totalPages)
@@ -195,11 +195,11 @@ struct VectorTests {
     #expect(try TransferReport(reading: row.frameHex.bytes) == report)
   }
 
-  @Test("A report on a frame names the first page of what is missing", arguments: Vectors.shared.transferReports)
+  @Test("A report on a frame has the first page of missing chunks", arguments: Vectors.shared.transferReports)
   func reportOnFrame(row: Vectors.ReportRow) throws {
     let layout = ChunkLayout(mtu: row.attMtu)
     #expect(layout.reportPage == row.pageSize)
-    // The row shows one page; what else is missing goes on where that ends.
+    // The row lists one page of missing sequences; further ones follow its last.
     let last = row.sequencesOnWire.last ?? 0
     let beyond = (0..<row.missingTotal - row.sequencesOnWire.count).map { last + 1 + $0 }
     let missing = Set(row.sequencesOnWire + beyond)
@@ -212,7 +212,7 @@ struct VectorTests {
     #expect(TransferReport(for: assembler).bytes == row.frameHex.bytes)
   }
 
-  @Test("Odd reports: an empty list and an odd byte are read, a short one and an unknown type refused")
+  @Test("A report with an empty list or an odd byte is read; a short or unknown one is refused")
   func reportEdges() throws {
     let rows = vectors.transferReportRxEdge.map(\.frameHex.bytes)
     #expect(rows.count == 4)

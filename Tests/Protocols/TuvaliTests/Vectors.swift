@@ -21,7 +21,7 @@ struct Vectors: Decodable {
   let singleByteMessages: SingleBytes
   let negative: [NegativeRow]
 
-  /// The sections above, and what the file says about itself.
+  /// The sections above, and the file's description of itself.
   enum CodingKeys: String, CodingKey, CaseIterable {
     case keys, identify, uri, advertising, mtu, crc, payloads, dialects, exactMultiple, transferReports
     case transferReportRxEdge, seventyPercentRule, singleByteMessages, negative
@@ -37,7 +37,7 @@ struct Vectors: Decodable {
     }
   }()
 
-  /// The names of all sections that the file has, in camel case.
+  /// The names of all sections of the file, in camel case.
   static func sectionNames() throws -> Set<String> {
     struct Name: CodingKey, Hashable {
       let stringValue: String
@@ -64,7 +64,7 @@ struct Vectors: Decodable {
 }
 
 extension Vectors {
-  /// Bytes that the file writes as hexadecimal digits.
+  /// Bytes that are hexadecimal digits in the file.
   struct HexBytes: Decodable, Sendable {
     let bytes: [UInt8]
 
@@ -221,7 +221,7 @@ extension Vectors.Keys {
   func verifier() throws -> X25519.PrivateKey { try X25519.PrivateKey(copying: verifierPrivateHex.bytes) }
   func wallet() throws -> X25519.PrivateKey { try X25519.PrivateKey(copying: walletPrivateHex.bytes) }
 
-  /// What the wallet derives; the same as what the verifier does.
+  /// The keys that the wallet derives, which equal the verifier's.
   func session(_ receiver: SessionKeys.Receiver = .verifier) throws -> SessionKeys {
     try SessionKeys(
       own: try wallet(), peer: try X25519.PublicKey(verifierPublicHex.bytes), nonce: nonceHex.bytes, receiver: receiver)

@@ -4,8 +4,8 @@ import Crypto
 
 @testable import Tuvali
 
-/// A verifier whose time, wallets and service are the test's. What it does is returned in words. It has one place, unless a
-/// test says otherwise.
+/// A verifier whose time, wallets and service the test plays. Its actions are returned as text. It has one session
+/// slot, unless a test says otherwise.
 struct VerifierBench {
   typealias Event = VerifierEngine.Event
 
@@ -14,11 +14,11 @@ struct VerifierBench {
 
   var engine: VerifierEngine
   var now = Instant.zero
-  /// What the engine handed out last.
+  /// The last frame that the engine handed out for decryption.
   var unsealing: Unsealing?
   var delivered: [[UInt8]] = []
   var invitations: [Invitation] = []
-  /// Whether the invitation is of this very moment.
+  /// Whether the invitation was made at the present moment.
   private var isFresh = false
   private var random = SeededRandom(seed: 4711)
 
@@ -55,7 +55,7 @@ struct VerifierBench {
     return answer.words + note(actions)
   }
 
-  /// Lets time pass, and tells the engine that it has.
+  /// Advances time, and reports it to the engine.
   mutating func pass(_ duration: Duration) -> [String] {
     now = now.advanced(by: duration)
     return handle(.timer)
@@ -63,7 +63,7 @@ struct VerifierBench {
 
   // MARK: A wallet's steps
 
-  /// A wallet sees the invitation later than the engine asks for it.
+  /// Simulates a wallet that reads the invitation later than the engine requested it.
   mutating func seeInvitation() {
     if isFresh { now = now.advanced(by: .nanoseconds(1)) }
     isFresh = false
@@ -74,7 +74,7 @@ struct VerifierBench {
     return handle(.linkOpened(link, at: now)) + handle(.linkChanged(link, mtu: mtu))
   }
 
-  /// An Identify that an invitation invites, the present one if none is named, and the keys that go with it.
+  /// A valid Identify for an invitation, the present one by default, and its session keys.
   mutating func identification(for invitation: Invitation? = nil) throws -> (Identify, SessionKeys) {
     guard let invitation = invitation ?? engine.invitation else {
       throw TuvaliError(.unknown, .stopped, "Nothing is on the air.")
@@ -85,7 +85,7 @@ struct VerifierBench {
     return (Identify(nonce: nonce, walletKey: key.publicKey), keys)
   }
 
-  /// A wallet that is here and has said who it is.
+  /// Connects a wallet that identifies itself.
   mutating func admit(_ link: LinkID = wallet, mtu: Int = 185, in dialect: Dialect = .v05) throws -> SessionKeys {
     _ = open(link, mtu: mtu)
     let (identify, keys) = try identification()
@@ -97,7 +97,7 @@ struct VerifierBench {
     write(ResponseSize(size).bytes(as: dialect.sizeEncoding), to: .responseSize, on: link, in: dialect)
   }
 
-  /// Announces a frame and sends its chunks, but for those named.
+  /// Announces a frame and sends its chunks, except the listed ones.
   mutating func send(
     _ frame: [UInt8], mtu: Int = 185, without lost: Set<Int> = [], on link: LinkID = wallet, in dialect: Dialect = .v05
   ) throws {
@@ -115,19 +115,19 @@ struct VerifierBench {
     }
   }
 
-  /// Asks for a report and waits for it.
+  /// Requests a report and waits for it.
   mutating func report(in dialect: Dialect = .v05) -> [String] {
     write(TransferReportRequest.report.bytes, to: .transferReportRequest, in: dialect)
       + pass(engine.configuration.reportDelay)
   }
 
-  /// Does what the service does with a complete frame.
+  /// Acts as the service does on a complete frame.
   mutating func unsealAndKeep() -> [String] {
     guard let unsealing else { return ["nothing to unseal"] }
     return handle(.unsealed(Self.wallet, unsealing.run())) + handle(.kept(Self.wallet, nil))
   }
 
-  /// A visit until the verdict is due.
+  /// Runs a session until the verdict is due.
   mutating func receive() throws {
     let keys = try admit()
     try send(keys.seal(Self.text))
@@ -137,7 +137,7 @@ struct VerifierBench {
 
   // MARK: Stages
 
-  /// Where a visit can stand.
+  /// Stages of a session.
   enum Stage: CaseIterable {
     case ready, receiving, reporting, unsealing, keeping, deciding, leaving, closing
 
@@ -150,7 +150,7 @@ struct VerifierBench {
     }
   }
 
-  /// A verifier whose visitor has come so far.
+  /// A verifier whose session has reached this stage.
   init(at stage: Stage) throws {
     self.init()
     let keys = try admit()
@@ -179,9 +179,9 @@ struct VerifierBench {
 }
 
 extension VerifierEngine {
-  /// The wallet that has been served longest.
+  /// The link of the longest session.
   var visitor: LinkID? { visitors.first }
-  /// The figures of its visit.
+  /// The progress of that session.
   var progress: Progress? { visitor.flatMap { progress(of: $0) } }
 }
 
@@ -195,7 +195,7 @@ extension VerifierEngine.WriteAnswer {
 }
 
 extension VerifierEngine.Action {
-  /// The action as a test writes it.
+  /// The action in the notation of the tests.
   var words: String {
     switch self {
     case .advertise(let invitation): "advertise \(invitation.name)"

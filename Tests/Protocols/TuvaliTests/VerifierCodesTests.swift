@@ -4,7 +4,7 @@ import Testing
 
 @testable import Tuvali
 
-/// Which code a phone may have read, when the code is replaced, and how that depends on the link. Facts: tuvali.md
+/// The codes that a phone may have read when the code is replaced, and their dependence on the link. Facts: tuvali.md
 /// section 2.
 @Suite("The verifier and its codes")
 struct VerifierCodesTests {
@@ -25,7 +25,7 @@ struct VerifierCodesTests {
     ["deliver \(link)", "notify \(link) transferReportResponse 010000", "tell \(link) received"]
   }
 
-  @Test("A wallet on a link that is older than every code transfers its credential, five times in a row")
+  @Test("A wallet linked before every code transfers its credential, five times in a row")
   func linkOfTheMesh() throws {
     var bench = VerifierBench()
     _ = bench.pass(.seconds(3600))
@@ -109,7 +109,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("At most four earlier keys are kept, and none later than twenty seconds after its code was replaced")
+  @Test("At most 4 earlier keys are stored, for at most 20 s after their codes were replaced")
   func keysAlive() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     for number in UInt64(1)...20 {
@@ -124,7 +124,7 @@ struct VerifierCodesTests {
     #expect(bench.engine.privateKeys == 0)
   }
 
-  @Test("Wallets that send an Identify and nothing else replace the code four times, and then once in five seconds")
+  @Test("Wallets that send only Identify replace the code 4 times, then once in 5 s")
   func stableCode() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     var replaced: [Int] = []
@@ -140,7 +140,7 @@ struct VerifierCodesTests {
     #expect(replaced.prefix(4) == [0, 1, 2, 3] && replaced.count == 7, "\(replaced)")
   }
 
-  @Test("A code that an Identify could not replace is replaced when that wallet announces its credential")
+  @Test("A code not replaced at Identify is replaced at the wallet's size")
   func replacedAtSize() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     for number in UInt64(1)...4 { _ = try bench.admit(LinkID(number)) }
@@ -154,7 +154,7 @@ struct VerifierCodesTests {
     _ = bench.pass(.milliseconds(40))
     let result = try #require(bench.unsealing).run()
     #expect(bench.handle(.unsealed(LinkID(5), result)) == ["deliver 5"])
-    // Wallets that bring their credentials have the code replaced each time.
+    // Wallets that transfer their credentials cause a new code each time.
     for number in UInt64(6)...20 {
       let before = bench.engine.invitation
       _ = try bench.admit(LinkID(number))
@@ -165,7 +165,7 @@ struct VerifierCodesTests {
 
   // MARK: One link, several transfers
 
-  @Test("An Identify on the link of a session begins another transfer, two seconds after the first one at the earliest")
+  @Test("A new Identify on a session's link starts another transfer, at the earliest 2 s after the first")
   func anotherTransfer() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -187,7 +187,7 @@ struct VerifierCodesTests {
   }
 
   @Test(
-    "An Identify begins no second transfer while a frame is being stored, or after the wallet was asked to disconnect")
+    "Identify starts no second transfer while a frame is being stored or a wallet disconnected")
   func noOtherTransfer() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping, .closing] {
       var bench = try VerifierBench(at: stage)
@@ -203,7 +203,7 @@ struct VerifierCodesTests {
     }
   }
 
-  @Test("A wallet that repeats its Identify keeps its slot no longer than one that does not")
+  @Test("Repeating Identify does not extend a session's slot")
   func beginningAnew() throws {
     var bench = VerifierBench()
     _ = try bench.admit()

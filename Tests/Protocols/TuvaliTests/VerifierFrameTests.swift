@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// The size, the chunks, the report. Facts: tuvali.md sections 3, 5 and 6.
-@Suite("The verifier and one frame")
+@Suite("The verifier's frame")
 struct VerifierFrameTests {
   // MARK: The size
 
@@ -17,7 +17,7 @@ struct VerifierFrameTests {
     (Int(Int32.max), "TVV_TRA_001 limitExceeded"),
   ]
 
-  @Test("A size is a frame's, or it ends the visit with TVV_TRA_001 and Disconnect", arguments: sizes)
+  @Test("An invalid size ends the transfer with TVV_TRA_001 and Disconnect", arguments: sizes)
   func size(size: Int, code: String?) throws {
     var bench = VerifierBench { $0.credentialLimit = 1000 }
     _ = try bench.admit()
@@ -26,7 +26,7 @@ struct VerifierFrameTests {
     #expect(actions == code.map { ["tell 1 \($0)", "notify 1 disconnect 01"] } ?? ["tell 1 announced"])
   }
 
-  @Test("A size of fewer than four bytes ends the visit with TVV_UNK_002; more than four are not read")
+  @Test("A size of under 4 bytes ends the transfer with TVV_UNK_002; further bytes are ignored")
   func sizeLength() throws {
     for count in 0...3 {
       var bench = VerifierBench()
@@ -57,7 +57,7 @@ struct VerifierFrameTests {
     #expect(bench.write(Array(text.utf8), to: .responseSize, in: .v03).first == "tell 1 " + words)
   }
 
-  @Test("A size that needs more chunks than there are numbers is refused at a small MTU and taken at a large one")
+  @Test("A size that needs too many chunks is refused at a small MTU and accepted at a large one")
   func chunkLimit() throws {
     let size = 60 * Limits.chunks
     for (mtu, size, isTaken) in [(67, size, true), (67, size + 1, false), (517, size + 1, true)] {
@@ -67,7 +67,7 @@ struct VerifierFrameTests {
     }
   }
 
-  @Test("A second size begins a new frame while the first is not complete")
+  @Test("A second size before the frame is complete starts a new frame")
   func secondSize() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -79,7 +79,7 @@ struct VerifierFrameTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("A second size after the last chunk is ignored, and the frame that is here is taken")
+  @Test("A second size after the last chunk is ignored, and the complete frame is used")
   func secondSizeAfterAll() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -90,7 +90,7 @@ struct VerifierFrameTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("A single chunk that was lost is asked for again")
+  @Test("A single missing chunk is requested again")
   func singleChunk() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -101,7 +101,7 @@ struct VerifierFrameTests {
     #expect(bench.report() == ["unseal 1"])
   }
 
-  @Test("A second payload after the first is ignored")
+  @Test("A second payload after the frame is ignored")
   func secondPayload() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping, .deciding, .leaving, .closing] {
       var bench = try VerifierBench(at: stage)
@@ -114,7 +114,7 @@ struct VerifierFrameTests {
 
   // MARK: The report
 
-  @Test("A report that is asked for before the size is ignored")
+  @Test("A report request before the size is ignored")
   func reportBeforeSize() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -123,7 +123,7 @@ struct VerifierFrameTests {
     #expect(bench.announce(17) == ["tell 1 announced"])
   }
 
-  @Test("Only 1 as the first byte asks for a report")
+  @Test("Only a first byte of 1 requests a report")
   func singleBytes() throws {
     let vectors = Vectors.shared.singleByteMessages
     for value in [vectors.transferReportRequest.error, vectors.transferReportRequest.uninitialisedIgnored] {
@@ -151,7 +151,7 @@ struct VerifierFrameTests {
     #expect(bench.handle(.dismissed(VerifierBench.wallet)) == ["notify 1 disconnect \(disconnect)"])
   }
 
-  @Test("What is missing is reported, resent, and the visit goes on")
+  @Test("Missing chunks are reported and resent, and the transfer continues")
   func missing() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -173,7 +173,7 @@ struct VerifierFrameTests {
     #expect(bench.delivered == [text])
   }
 
-  @Test("Success is told again when it is asked for again, and the credential is delivered once")
+  @Test("SUCCESS is repeated on request, and the credential is delivered once")
   func successAgain() throws {
     for stage in [VerifierBench.Stage.deciding, .leaving] {
       var bench = try VerifierBench(at: stage)
@@ -186,7 +186,7 @@ struct VerifierFrameTests {
     }
   }
 
-  @Test("A report request while one is due neither puts that off nor asks for a second")
+  @Test("A second report request neither delays the due report nor adds one")
   func oneReport() throws {
     var bench = try VerifierBench(at: .reporting)
     #expect(bench.pass(.milliseconds(39)) == [])
@@ -195,7 +195,7 @@ struct VerifierFrameTests {
     #expect(bench.pass(.milliseconds(39)) == [])
   }
 
-  @Test("A report without delay goes out at once")
+  @Test("With a delay of zero a report is sent at once")
   func noDelay() throws {
     var bench = VerifierBench { $0.reportDelay = .zero }
     _ = try bench.admit()
@@ -204,14 +204,14 @@ struct VerifierFrameTests {
     #expect(bench.pass(.seconds(1)) == [])
   }
 
-  /// Every total of the table, and those whose limit is one less than exact arithmetic has it.
+  /// Every total of the table, and those whose limit is one below that of exact arithmetic.
   static let seventyPercent: [(total: Int, tolerated: Int)] = {
     let rule = Vectors.shared.seventyPercentRule
     let table = rule.maxToleratedMissing.compactMap { key, value in Int(key).map { ($0, value) } }
     return table.sorted { $0.0 < $1.0 } + rule.totalsThatRoundDown.map { ($0, $0 * 7 / 10 - 1) }
   }()
 
-  @Test("Up to 70 % may be missing, as double arithmetic has it; one more ends the visit with TVV_TRA_002")
+  @Test("Up to 70% of chunks may be missing; one more ends the transfer with TVV_TRA_002")
   func seventyPercentRule() throws {
     #expect(Self.seventyPercent.count == 83)
     for (total, tolerated) in Self.seventyPercent {
@@ -220,7 +220,7 @@ struct VerifierFrameTests {
         _ = try bench.admit(mtu: 67)
         try bench.send([UInt8](repeating: 1, count: 60 * total), mtu: 67, without: Set(1...missing))
         let words = bench.report()
-        // The one chunk of one is asked for again.
+        // A frame of one chunk has it requested again.
         if missing == tolerated || total == 1 {
           #expect(words.first?.hasPrefix("notify 1 transferReportResponse 00") == true, "\(missing) of \(total)")
         } else {
@@ -231,7 +231,7 @@ struct VerifierFrameTests {
     }
   }
 
-  @Test("A chunk that is added copies nothing of the frame that is here")
+  @Test("Adding a chunk does not copy the frame")
   func inPlace() throws {
     let frame = [UInt8](repeating: 7, count: 1 << 20)
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 517), firstSequence: 1)
@@ -247,20 +247,20 @@ struct VerifierFrameTests {
       #expect(state.add(chunk, &progress) == .stored)
       places.append(Self.place(of: state))
     }
-    // Memory that grows by doubling moves some twenty times; a copy for each chunk would move two thousand times.
+    // Doubling moves the memory some twenty times; a copy per chunk would move it two thousand times.
     #expect(zip(places, places.dropFirst()).count { $0 != $1 } < 40)
     #expect(progress.bytesReceived == frame.count)
     #expect(state.add(try #require(chunker.chunk(1)), &progress) == nil)
   }
 
-  /// Where in memory the payloads of the frame are.
+  /// The address of the frame's payloads.
   private static func place(of state: VisitState) -> UInt {
     guard case .receiving(let reception) = state else { return 0 }
     let payloads = Mirror(reflecting: reception.assembler).descendant("arrived") as? [UInt8]
     return payloads?.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) } ?? 0
   }
 
-  @Test("A chunk where none is expected changes no state", arguments: VerifierBench.Stage.allCases)
+  @Test("An unexpected chunk changes no state", arguments: VerifierBench.Stage.allCases)
   func strayChunk(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
     let (deadline, progress) = (bench.engine.deadline, bench.engine.progress)

@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// Wallets that have sent an Identify and no size: a person chooses a card, or an attacker occupies every link.
-@Suite("The verifier and silent wallets")
+@Suite("The verifier with idle wallets")
 struct VerifierIdleTests {
   /// A verifier whose wallets may have this number of links.
   private static func bench(links: Int) -> VerifierBench {
@@ -15,7 +15,7 @@ struct VerifierIdleTests {
     }
   }
 
-  @Test("Four wallets that wait four minutes after their Identify take no slot, and a fifth is served at once")
+  @Test("Four wallets idle for 4 min after Identify use no slot, and a fifth is served at once")
   func choosing() throws {
     var bench = Self.bench(links: 7)
     var keys: [SessionKeys] = []
@@ -31,7 +31,7 @@ struct VerifierIdleTests {
     #expect(bench.engine.counters.gaveWay == 0 && bench.engine.counters.failed == 0)
   }
 
-  @Test("A wallet that sends 299 seconds after its Identify is served like one that sends at once")
+  @Test("A wallet that sends 299 s after its Identify is served")
   func thinking() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -42,7 +42,7 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "When a link is needed, the longest silent wallet loses its link, at the earliest two seconds after its Identify")
+    "If a link is needed, the longest idle wallet loses its link, at the earliest 2 s after Identify")
   func idlest() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {
@@ -63,7 +63,7 @@ struct VerifierIdleTests {
     #expect(bench.engine.counters.gaveWay == 1)
   }
 
-  @Test("A wallet that sends data never loses its link to another wallet")
+  @Test("A wallet that sends data does not lose its link to another wallet")
   func sendersStay() throws {
     var bench = Self.bench(links: 3)
     for number in UInt64(1)...2 {
@@ -87,7 +87,7 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "A new link replaces first a silent link, then a silent session, and none if its peer is distrusted"
+    "A new link replaces an unidentified link first, then an idle session; a distrusted peer's replaces none"
   )
   func newLinks() throws {
     var bench = Self.bench(links: 4)
@@ -104,7 +104,7 @@ struct VerifierIdleTests {
     #expect(bench.open(LinkID(8)) == ["tell 3 silent", "cut 3"])
   }
 
-  @Test("Of the silent wallets, those whose sessions failed recently lose their links first")
+  @Test("Of idle wallets those whose sessions failed recently lose their links first")
   func distrustedFirst() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {
@@ -117,7 +117,7 @@ struct VerifierIdleTests {
     #expect(bench.write(identify.bytes, to: .identify, on: LinkID(4)).first == "tell 3 TVV_UNK_001 timeout")
   }
 
-  @Test("However many wallets are silent after their Identify, the next wallet is served")
+  @Test("With 40 idle wallets on 1 to 8 links the next wallet is served")
   func everyLink() throws {
     for links in 1...8 {
       var bench = Self.bench(links: links)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Tuvali
 
-/// Several visits at a time, and who gives way when there is no place.
-@Suite("The verifier and its places")
+/// Simultaneous sessions, and the choice of the session to preempt when no slot is free.
+@Suite("Session slots of the verifier")
 struct VerifierPlacesTests {
   private static func bench(places: Int = 4) -> VerifierBench { VerifierBench { $0.visitors = places } }
 
@@ -21,7 +21,7 @@ struct VerifierPlacesTests {
     ["refuse \(reason)", "tell \(link) TVV_UNK_001 \(reason == "full" ? "noCapacity" : reason)"]
   }
 
-  @Test("As soon as a wallet has identified itself the next key is on the air, and each visit goes on with its own")
+  @Test("After each Identify a new key is advertised, and each session uses its own")
   func ownKeys() throws {
     var bench = Self.bench()
     var frames: [LinkID: [UInt8]] = [:]
@@ -49,7 +49,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors.map(\.number) == [1, 3, 4])
   }
 
-  @Test("Sessions that time out together end each for itself")
+  @Test("Sessions that time out together end one by one")
   func together() throws {
     var bench = Self.bench()
     for number in UInt64(1)...3 { _ = try bench.admit(LinkID(number)) }
@@ -59,7 +59,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("A session without progress loses its slot after five seconds, and not before")
+  @Test("A session without progress loses its slot after 5 s and not before")
   func silent() throws {
     var bench = Self.bench(places: 1)
     #expect(try Self.knock(LinkID(1), &bench) == ["tell 1 announced"])
@@ -77,7 +77,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors == [LinkID(3)])
   }
 
-  @Test("A session under two kilobytes a second loses its slot after five seconds; one above it after thirty")
+  @Test("A session below 2 kB/s may be preempted after 5 s, one above after 30 s")
   func slowAndOld() throws {
     for (bytes, isSlow) in [(1900, true), (2100, false)] {
       var bench = Self.bench(places: 1)
@@ -99,7 +99,7 @@ struct VerifierPlacesTests {
     }
   }
 
-  @Test("A frame that is complete never gives way, nor one that is being kept; who waits for a verdict does after 30 s")
+  @Test("A complete frame is never preempted, a wallet waiting for a verdict after 30 s")
   func complete() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
@@ -123,7 +123,7 @@ struct VerifierPlacesTests {
   }
 
   @Test(
-    "No session loses its slot to a peer whose own session failed recently, and such a peer may take a free slot")
+    "A peer whose session failed recently preempts no session, but may use a free slot")
   func distrusted() throws {
     var bench = Self.bench(places: 1)
     #expect(try Self.knock(LinkID(1), &bench) == ["tell 1 announced"])
@@ -135,7 +135,7 @@ struct VerifierPlacesTests {
     #expect(try Self.knock(LinkID(3), &bench) == ["advertise OVPMOSIP", "tell 3 announced"])
   }
 
-  @Test("Junk in the place of an Identify costs nobody a place")
+  @Test("A malformed Identify preempts no session")
   func junk() throws {
     var bench = Self.bench(places: 1)
     _ = try bench.admit()
@@ -147,7 +147,7 @@ struct VerifierPlacesTests {
     #expect(bench.engine.visitors == [VerifierBench.wallet])
   }
 
-  @Test("Of links that say nothing the one that waited longest makes room for a new one after four seconds")
+  @Test("A new link replaces the longest silent one after 4 s")
   func waitingRoom() throws {
     var bench = VerifierBench { $0.waitingLinks = 2 }
     for number in UInt64(1)...2 {
@@ -164,7 +164,7 @@ struct VerifierPlacesTests {
 
   // MARK: Room
 
-  @Test("Without room nobody is invited; with room again there is a new key")
+  @Test("Without capacity nothing is advertised; with capacity again there is a new key")
   func noRoom() throws {
     var bench = Self.bench()
     let first = bench.engine.invitation
@@ -182,7 +182,7 @@ struct VerifierPlacesTests {
     #expect(bench.handle(.room(.boundless)) == ["advertise OVPMOSIP"])
   }
 
-  @Test("A wallet learns at its size that there is no room, counting what the others have announced")
+  @Test("A wallet is refused at its size if capacity minus announced sizes is too small")
   func roomAtSize() throws {
     var bench = Self.bench()
     for number in UInt64(1)...4 { _ = try bench.admit(LinkID(number)) }
@@ -191,7 +191,7 @@ struct VerifierPlacesTests {
     #expect(bench.announce(600, on: LinkID(2)) == ["tell 2 announced"])
     #expect(bench.announce(401, on: LinkID(3)) == Self.refusal(3, "full"))
     #expect(bench.announce(400, on: LinkID(4)) == ["tell 4 announced"])
-    // A second size takes the place of the first.
+    // A second size replaces the first.
     #expect(bench.announce(500, on: LinkID(2)) == ["tell 2 announced"])
     #expect(bench.handle(.linkClosed(LinkID(1))).last == "tell 1 ended")
     _ = try bench.admit(LinkID(5))

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Tuvali
 
-/// One visit, from Identify to its end. Facts: tuvali.md sections 5 to 7.
-@Suite("The verifier and one wallet")
+/// One session, from Identify to its end. Facts: tuvali.md sections 5 to 7.
+@Suite("The verifier with one wallet")
 struct VerifierTests {
-  @Test("A visit runs from the invitation to the verdict, and the next one gets another key")
+  @Test("A session runs from the invitation to the verdict, and the next one has another key")
   func wholeVisit() throws {
     var bench = VerifierBench(isStarted: false)
     #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
@@ -39,7 +39,7 @@ struct VerifierTests {
     #expect(bench.engine.linkDeadline == nil)
   }
 
-  @Test("A visit in each dialect is answered in that dialect", arguments: Dialect.Name.allCases)
+  @Test("A session is answered in the wallet's dialect", arguments: Dialect.Name.allCases)
   func dialects(name: Dialect.Name) throws {
     let dialect = Dialect.named(name)
     var bench = VerifierBench()
@@ -62,7 +62,7 @@ struct VerifierTests {
 
   // MARK: Identify
 
-  @Test("An Identify of 43 bytes is ignored, and one of 45 is read")
+  @Test("An Identify of 43 bytes is ignored, one of 45 is read")
   func identifyLength() throws {
     var bench = VerifierBench()
     _ = bench.open()
@@ -73,7 +73,7 @@ struct VerifierTests {
     #expect(bench.write(identify.bytes + [9], to: .identify) == ["advertise OVPMOSIP", "tell 1 secured v05"])
   }
 
-  @Test("An Identify that is written again changes nothing")
+  @Test("A repeated Identify changes nothing")
   func sameIdentifyAgain() throws {
     var bench = VerifierBench()
     _ = bench.open()
@@ -85,7 +85,7 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("Another Identify is ignored and counted, before the size and after it", arguments: [false, true])
+  @Test("A different Identify is ignored and counted, before and after the size", arguments: [false, true])
   func otherIdentify(isSizeAnnounced: Bool) throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -98,7 +98,7 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("The private key of a code is destroyed twenty seconds after the Identify that replaced the code")
+  @Test("A code's private key is destroyed 20 s after the Identify that replaced the code")
   func privateKeyGoes() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -111,7 +111,7 @@ struct VerifierTests {
     #expect(privateKeys(in: bench.engine).map(\.publicKey) == [next.key])
   }
 
-  @Test("A wallet with a low-order key is refused by name, and the invitation stays on the air")
+  @Test("A wallet with a low-order key is refused by name, and advertising continues")
   func weakKey() throws {
     let lowOrder = [
       String(repeating: "00", count: 32),
@@ -137,7 +137,7 @@ struct VerifierTests {
 
   // MARK: What cannot be received
 
-  @Test("What does not decrypt, inflate, or read as text ends the visit with TVV_UNK_003 and no success")
+  @Test("A frame that cannot be decrypted, inflated or decoded ends the session with TVV_UNK_003")
   func unreadable() throws {
     let tampered = try #require(Vectors.shared.negative.first { $0.case == "tampered_tag" }?.frameHex?.bytes)
     var bench = VerifierBench()
@@ -156,7 +156,7 @@ struct VerifierTests {
     }
   }
 
-  @Test("A credential that could not be kept ends the visit, and the wallet hears of no success")
+  @Test("A credential that could not be stored ends the session without SUCCESS")
   func notKept() throws {
     var bench = try VerifierBench(at: .keeping)
     let full = TuvaliError(.verifierUnknown, .limitExceeded, "No room.")
@@ -165,7 +165,7 @@ struct VerifierTests {
         == ["tell 1 TVV_UNK_001 limitExceeded", "notify 1 disconnect 01"])
   }
 
-  @Test("An MTU under 67 ends the link with TVV_CON_001, before Identify and after")
+  @Test("An MTU below 67 ends the link with TVV_CON_001, before or after Identify")
   func smallMTU() throws {
     var bench = VerifierBench()
     #expect(bench.open(mtu: 66) == ["tell 1 TVV_CON_001 protocolViolation", "tell 1 ended"])
@@ -183,7 +183,7 @@ struct VerifierTests {
     }
   }
 
-  @Test("The latest MTU before the chunks is the one that counts")
+  @Test("The last MTU before the chunks applies")
   func latestMTU() throws {
     var bench = VerifierBench()
     let keys = try bench.admit(mtu: 100)
@@ -194,7 +194,7 @@ struct VerifierTests {
     #expect(bench.report() == ["unseal 1"])
   }
 
-  @Test("Writes to what the wallet does not write, or in another dialect, are ignored")
+  @Test("Writes to other characteristics or in another dialect are ignored")
   func strayWrites() throws {
     var bench = try VerifierBench(at: .ready)
     let stray = Characteristic.allCases.filter { $0.direction != .toVerifier }
@@ -214,7 +214,7 @@ extension VerifierEngine.Counters {
   }
 }
 
-/// Every private key that a value holds, however deep.
+/// All private keys inside a value, at any depth.
 private func privateKeys(in value: Any) -> [X25519.PrivateKey] {
   if let key = value as? X25519.PrivateKey { return [key] }
   return Mirror(reflecting: value).children.flatMap { privateKeys(in: $0.value) }

@@ -4,9 +4,9 @@ import Testing
 @testable import Tuvali
 
 /// Each timer one nanosecond before its time and at it. Facts: tuvali.md section 7.
-@Suite("The verifier's time")
+@Suite("Timeouts of the verifier")
 struct VerifierTimeTests {
-  @Test("A wallet has ten seconds to say who it is")
+  @Test("A wallet without Identify is cut after 10 s")
   func identify() {
     var bench = VerifierBench()
     _ = bench.open()
@@ -15,7 +15,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("Links that stay silent are cut in the order of their numbers, each at its time")
+  @Test("Silent links are cut in order of their numbers, each at its timeout")
   func severalSilent() {
     var bench = VerifierBench()
     for number: UInt64 in [3, 1, 2] { _ = bench.open(LinkID(number)) }
@@ -25,16 +25,16 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(4), ["tell 4 silent", "cut 4"])
   }
 
-  @Test("A silent link is cut while another is served")
+  @Test("A silent link is cut while another wallet is served")
   func silentBesideVisit() throws {
     var bench = try VerifierBench(at: .ready)
     _ = bench.open(LinkID(2))
     bench.expectAt(.seconds(10), ["tell 2 silent", "cut 2"])
-    // The second link came up a nanosecond after the visit had begun.
+    // The second link opened a nanosecond after the session had begun.
     bench.expectAt(.seconds(290) - .nanoseconds(1), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
-  @Test("A link whose MTU is too small has half a second to leave by itself, whatever its MTU is then")
+  @Test("A link with too small an MTU has 0.5 s to leave, whatever its MTU becomes")
   func hopelessLink() {
     var bench = VerifierBench()
     _ = bench.open(mtu: 66)
@@ -45,14 +45,14 @@ struct VerifierTimeTests {
     #expect(bench.engine.counters.failed == 1)
   }
 
-  @Test("A report goes out 40 ms after it was asked for")
+  @Test("A report is sent 40 ms after its request")
   func report() throws {
     var bench = try VerifierBench(at: .reporting)
     bench.expectAt(.milliseconds(40), ["unseal 1"])
   }
 
   @Test(
-    "SUCCESS and the verdict go out after the delay too, however quickly the house is: an Android wallet listens late")
+    "SUCCESS and verdict are delayed too, for Android wallets that subscribe late")
   func successAndVerdict() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -65,7 +65,7 @@ struct VerifierTimeTests {
     #expect(verdict.first == "notify 1 verificationStatus 00")
   }
 
-  @Test("A chunk that comes while a report is due does not put it off")
+  @Test("A chunk does not delay a due report")
   func reportIsNotPutOff() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -76,7 +76,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(1), ["unseal 1"])
   }
 
-  @Test("A wallet may send nothing for five minutes after its Identify, and for one minute during the transfer")
+  @Test("A wallet may be idle for 5 min after Identify and for 1 min during the transfer")
   func idle() throws {
     for (stage, time) in [(.ready, 300), (.receiving, 60)] as [(VerifierBench.Stage, Int)] {
       var bench = try VerifierBench(at: stage)
@@ -86,7 +86,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(40), ["unseal 1"])
   }
 
-  @Test("The minute begins again with the first size and with each chunk that is new")
+  @Test("The idle timeout of 1 min restarts with the first size and with each new chunk")
   func signsOfLife() throws {
     var bench = try VerifierBench(at: .ready)
     _ = bench.pass(.seconds(299))
@@ -98,7 +98,7 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(60), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
-  @Test("Whatever else a wallet writes is no sign of life: junk, what came before, a frame that is begun anew")
+  @Test("Malformed writes, duplicates and a restarted frame do not restart the idle timeout")
   func noSignsOfLife() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -117,7 +117,7 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(10), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
-  @Test("A new size calls off the report that was due, and nothing else")
+  @Test("A new size cancels the due report and nothing else")
   func sizeWhileReportIsDue() throws {
     var bench = try VerifierBench(at: .receiving)
     _ = bench.write([1], to: .transferReportRequest)
@@ -127,7 +127,7 @@ struct VerifierTimeTests {
   }
 
   @Test(
-    "From its size on, a wallet has a minute and a second for each 1000 bytes, and at most 15 minutes, even with progress",
+    "From its size on a wallet has 1 min and 1 s per 1,000 bytes, at most 15 min",
     arguments: [(1000, 61), (100_000, 160), (2_000_000, 900)])
   func visitTime(size: Int, seconds: Int) throws {
     var bench = try VerifierBench(at: .ready)
@@ -135,7 +135,7 @@ struct VerifierTimeTests {
     let payload = [UInt8](repeating: 1, count: 178)
     for sequence in 1..<seconds {
       #expect(bench.pass(.seconds(1)) == [])
-      // The last chunk never comes.
+      // The last chunk never arrives.
       let chunk = AssemblerTests.chunk(min(sequence, (size - 1) / 178), payload)
       if sequence % 30 == 0 { #expect(bench.write(chunk, to: .submitResponse) == []) }
     }
@@ -143,19 +143,19 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(500), ["cut 1", "tell 1 ended"])
   }
 
-  @Test("A report on a complete frame goes out unasked when the wallet is quiet for two seconds")
+  @Test("A report on a complete frame is sent without a request after 2 idle seconds")
   func unasked() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
     try bench.send(keys.seal(VerifierBench.text))
     #expect(bench.pass(.milliseconds(1500)) == [])
-    // Not quiet: a chunk that had come.
+    // A repeated chunk counts as traffic, and restarts the 2 s.
     _ = bench.write(AssemblerTests.chunk(1, [1, 2, 3]), to: .submitResponse)
     bench.expectAt(.seconds(2), ["unseal 1"])
     #expect(bench.unsealAndKeep().contains("notify 1 transferReportResponse 010000"))
   }
 
-  @Test("A wallet that is never quiet cannot keep its complete frame from being taken five seconds later")
+  @Test("A complete frame is processed 5 s later although the wallet keeps writing")
   func neverQuiet() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -171,7 +171,7 @@ struct VerifierTimeTests {
     #expect(words == ["unseal 1"] && (5...6).contains(seconds), "\(seconds) s")
   }
 
-  @Test("A wallet that asks when its time is over gets its report, and is sent away")
+  @Test("A report requested at the timeout is sent, and the wallet is disconnected")
   func reportAtTheEnd() throws {
     var bench = VerifierBench()
     _ = try bench.admit()
@@ -185,7 +185,7 @@ struct VerifierTimeTests {
     #expect((bench.engine.deadline ?? .zero) > bench.now)
   }
 
-  @Test("Decrypting and keeping may not take longer than a minute either")
+  @Test("Decrypting and storing have a timeout of 1 min")
   func slowHouse() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
@@ -193,7 +193,7 @@ struct VerifierTimeTests {
     }
   }
 
-  @Test("Without a verdict the wallet is asked to leave after 30 seconds, whatever it writes")
+  @Test("Without a verdict the wallet is disconnected after 30 s, whatever it writes")
   func decision() throws {
     var bench = try VerifierBench(at: .deciding)
     _ = bench.pass(.seconds(29))
@@ -203,7 +203,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.counters.failed == 0)
   }
 
-  @Test("Two seconds after the verdict the wallet is asked to leave, half a second later it is cut")
+  @Test("A wallet is asked to disconnect 2 s after the verdict, and cut 0.5 s later")
   func leaving() throws {
     var bench = try VerifierBench(at: .leaving)
     bench.expectAt(.seconds(2), ["notify 1 disconnect 01"])
@@ -211,7 +211,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.linkDeadline == nil)
   }
 
-  @Test("Whatever a wallet writes that is to leave, it is cut in time")
+  @Test("A wallet asked to disconnect is cut in time, whatever it writes")
   func closeGuard() throws {
     var bench = try VerifierBench(at: .closing)
     for characteristic in Characteristic.allCases { #expect(bench.write([1], to: characteristic) == []) }
@@ -219,7 +219,7 @@ struct VerifierTimeTests {
     bench.expectAt(.milliseconds(500), ["cut 1", "tell 1 ended"])
   }
 
-  @Test("After every event the deadline is ahead", arguments: VerifierBench.Stage.allCases)
+  @Test("After every event the deadline is in the future", arguments: VerifierBench.Stage.allCases)
   func deadlineIsAhead(stage: VerifierBench.Stage) throws {
     let bench = try VerifierBench(at: stage)
     let deadline = try #require(bench.engine.deadline)
@@ -228,7 +228,7 @@ struct VerifierTimeTests {
 }
 
 extension VerifierBench {
-  /// Nothing happens a nanosecond before so much time has passed, and `words` when it has.
+  /// Expects no action a nanosecond before this time has passed, and `words` when it has.
   mutating func expectAt(_ duration: Duration, _ words: [String], sourceLocation: SourceLocation = #_sourceLocation) {
     #expect(engine.linkDeadline == now.advanced(by: duration), sourceLocation: sourceLocation)
     #expect(pass(duration - .nanoseconds(1)) == [], sourceLocation: sourceLocation)

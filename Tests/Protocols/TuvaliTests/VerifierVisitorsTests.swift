@@ -4,13 +4,13 @@ import Testing
 
 @testable import Tuvali
 
-/// Who is served, who is not, and what becomes of the key. Facts: tuvali.md sections 2 and 7.
-@Suite("The verifier and several wallets")
+/// Which wallets get a session slot, and when the key is replaced. Facts: tuvali.md sections 2 and 7.
+@Suite("The verifier with several wallets")
 struct VerifierVisitorsTests {
   static let second = LinkID(2)
 
   @Test(
-    "A wallet that announces a size while the only slot is in use is refused, and the wallet in the slot is not disturbed",
+    "A wallet that announces a size while the only slot is used is refused without disturbing it",
     arguments: VerifierBench.Stage.allCases)
   func bargingIn(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
@@ -33,12 +33,12 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.linkDeadline == deadline)
     #expect(bench.engine.progress == progress)
     if stage == .receiving {
-      // One chunk of one is missing still.
+      // The frame of one chunk is still missing it.
       #expect(bench.report() == ["notify 1 transferReportResponse 0000010001"])
     }
   }
 
-  @Test("A wallet that is refused at its size is asked to disconnect when the answer has reached it, and is then cut")
+  @Test("A wallet refused at its size is asked to disconnect after the answer, then cut")
   func refusedAtSize() throws {
     var bench = try VerifierBench(at: .receiving)
     _ = try bench.admit(Self.second)
@@ -51,7 +51,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.visitors == [VerifierBench.wallet])
   }
 
-  @Test("A wallet that is turned down is cut when its answer has had the time to go, and is refused whatever it writes")
+  @Test("A refused wallet is cut once its answer has been sent, and its writes are refused")
   func turnedDown() throws {
     var bench = VerifierBench()
     let (identify, _) = try bench.identification()
@@ -72,7 +72,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkClosed(Self.second)) == [])
   }
 
-  @Test("A wallet that was turned down takes no place from those that wait, and is cut when the verifier stops")
+  @Test("A refused wallet takes no slot of waiting links, and is cut when the verifier stops")
   func turnedDownTakesNoPlace() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }
     let (identify, _) = try bench.identification()
@@ -87,7 +87,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.turnedDownLinks == 0 && bench.engine.deadline == nil)
   }
 
-  @Test("What a waiting wallet writes before Identify is ignored")
+  @Test("Writes before Identify are ignored")
   func writesBeforeIdentify() throws {
     var bench = VerifierBench()
     _ = bench.open()
@@ -99,7 +99,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.visitor == VerifierBench.wallet)
   }
 
-  @Test("Writes on a link that nobody opened are refused")
+  @Test("Writes on an unknown link are refused")
   func unknownLink() throws {
     var bench = VerifierBench()
     let (identify, _) = try bench.identification()
@@ -111,7 +111,7 @@ struct VerifierVisitorsTests {
     #expect(bench.write(identify.bytes, to: .identify, on: LinkID(9)) == ["refuse busy"])
   }
 
-  @Test("As many links may wait as the limit says, and no more; one that leaves makes room")
+  @Test("The limit of waiting links is accepted, one more is refused, and an ended one frees its slot")
   func waitingLimit() throws {
     var bench = VerifierBench { $0.waitingLinks = 3 }
     for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
@@ -120,12 +120,12 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkClosed(LinkID(2))) == [])
     #expect(bench.handle(.linkOpened(LinkID(5), at: bench.now)) == [])
     #expect(bench.handle(.linkOpened(LinkID(6), at: bench.now)) == ["tell 6 refused busy", "cut 6"])
-    // The visitor waits no longer.
+    // Link 1 gets a session slot, and is no longer a waiting link.
     _ = try bench.admit(LinkID(1))
     #expect(bench.handle(.linkOpened(LinkID(7), at: bench.now)) == [])
   }
 
-  @Test("As many links may wait as the visitors leave, and one always")
+  @Test("Sessions reduce the number of waiting links, down to one")
   func linksOfVisitors() throws {
     var bench = VerifierBench {
       $0.links = 3
@@ -133,7 +133,7 @@ struct VerifierVisitorsTests {
     }
     for number in 1...3 { #expect(bench.open(LinkID(UInt64(number))) == []) }
     #expect(bench.handle(.linkOpened(LinkID(4), at: bench.now)) == ["tell 4 refused busy", "cut 4"])
-    // The first becomes a visitor, and two wait.
+    // The first wallet gets a session slot, and two wait.
     let (identify, _) = try bench.identification()
     _ = bench.write(identify.bytes, to: .identify, on: LinkID(1))
     #expect(bench.engine.visitors.count == 1)
@@ -146,7 +146,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkOpened(LinkID(8), at: bench.now)) == ["tell 8 refused busy", "cut 8"])
   }
 
-  @Test("A link that is reported twice keeps its time and its place")
+  @Test("A link that is reported twice keeps its time and slot")
   func openedTwice() throws {
     var bench = VerifierBench { $0.waitingLinks = 1 }
     _ = bench.open()
@@ -161,7 +161,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.deadline == visit)
   }
 
-  @Test("Every visit, however it ends, is followed by an invitation with a key that never was there before")
+  @Test("Each session is followed by an invitation with a new key, however it ended")
   func freshKeys() throws {
     var bench = VerifierBench()
     for number in UInt64(1)...20 {
@@ -182,14 +182,14 @@ struct VerifierVisitorsTests {
       #expect(bench.engine.visitor == nil)
       #expect(bench.engine.progress == nil)
     }
-    // The first, one for each Identify, and one for each of seven new starts.
+    // The first code, one for each Identify, and one for each of seven new starts.
     #expect(bench.invitations.count == 28)
     #expect(Set(bench.invitations.map(\.key)).count == 28)
     #expect(bench.engine.invitation == bench.invitations.last)
   }
 
   @Test(
-    "A lost link ends the visit, with an error if the credential is not here yet",
+    "A lost link ends the session, with an error if the credential is incomplete",
     arguments: VerifierBench.Stage.allCases)
   func linkLost(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
@@ -201,7 +201,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.linkClosed(VerifierBench.wallet)) == [])
   }
 
-  @Test("A wallet is dismissed at every stage with Disconnect, then cut", arguments: VerifierBench.Stage.allCases)
+  @Test("A dismissed wallet gets Disconnect at every stage and is then cut", arguments: VerifierBench.Stage.allCases)
   func dismissed(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
     let failed = bench.engine.counters.failed
@@ -212,7 +212,7 @@ struct VerifierVisitorsTests {
     #expect(bench.pass(.milliseconds(500)) == ["cut 1", "tell 1 ended"])
   }
 
-  @Test("Of three visitors the one that is dismissed goes, and the others stay")
+  @Test("Dismissing one of three wallets does not affect the others")
   func dismissedAmongOthers() throws {
     var bench = VerifierBench { $0.visitors = 3 }
     for number in UInt64(1)...3 { _ = try bench.admit(LinkID(number)) }
@@ -221,7 +221,7 @@ struct VerifierVisitorsTests {
     #expect(bench.engine.visitors == [LinkID(1), LinkID(3)])
   }
 
-  @Test("Stopping ends the visit and cuts every link", arguments: VerifierBench.Stage.allCases)
+  @Test("Stopping ends the session and cuts every link", arguments: VerifierBench.Stage.allCases)
   func stop(stage: VerifierBench.Stage) throws {
     var bench = try VerifierBench(at: stage)
     _ = bench.open(LinkID(3))
@@ -239,7 +239,7 @@ struct VerifierVisitorsTests {
     #expect(bench.handle(.start) == ["advertise OVPMOSIP"])
   }
 
-  @Test("What the house finishes after the visit has no effect")
+  @Test("Results after the end of a session have no effect")
   func lateResults() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
@@ -252,7 +252,7 @@ struct VerifierVisitorsTests {
     }
   }
 
-  @Test("A name that does not fit is never put on the air, and what was there is taken off")
+  @Test("A name that does not fit is not advertised, and advertising stops")
   func badName() throws {
     var bench = VerifierBench(isStarted: false) { $0.name = "FIFTEENBYTENAME" }
     #expect(bench.handle(.start) == [])

@@ -4,7 +4,7 @@ import Crypto
 
 @testable import Tuvali
 
-/// A wallet whose time, radio and verifier are the test's. What it does is returned in words.
+/// A wallet whose time, radio and verifier the test plays. Its actions are returned as text.
 struct WalletBench {
   typealias Event = WalletEngine.Event
 
@@ -18,7 +18,7 @@ struct WalletBench {
   let verifier: X25519.PrivateKey
   let invitation: Invitation
   var sealing: Sealing?
-  /// What was written to Submit response, since the test last took it.
+  /// Writes to Submit response since the test last took them.
   var chunks: [[UInt8]] = []
   /// The value of the last write to each characteristic.
   var values: [Characteristic: [UInt8]] = [:]
@@ -51,7 +51,7 @@ struct WalletBench {
     return actions.map(\.words)
   }
 
-  /// Lets time pass, and tells the engine that it has.
+  /// Advances time, and reports it to the engine.
   mutating func pass(_ duration: Duration) -> [String] {
     now = now.advanced(by: duration)
     return handle(.timer)
@@ -59,7 +59,7 @@ struct WalletBench {
 
   // MARK: The verifier's side
 
-  /// What the verifier has on the air, or `adjust` makes of it.
+  /// The verifier's service data, changed by `adjust`.
   func serviceData(in dialect: Dialect? = nil) -> [BluetoothUUID: [UInt8]] {
     let dialect = dialect ?? self.dialect
     return [
@@ -92,7 +92,7 @@ struct WalletBench {
     return handle(.sealed(sealing.run()))
   }
 
-  /// Tells the wallet that so many chunks have left the radio.
+  /// Reports to the wallet that this number of chunks has left the radio.
   mutating func chunksLeave(_ count: Int, _ failure: WalletEngine.WriteFailure? = nil) -> [String] {
     (0..<count).reduce([]) { words, _ in words + handle(.written(.submitResponse, failure)) }
   }
@@ -103,18 +103,18 @@ struct WalletBench {
 
   // MARK: Stages
 
-  /// Where a transfer can stand.
+  /// Stages of a transfer.
   enum Stage: Int, CaseIterable {
     case idle, scanning, connecting, discovering, exchangingMTU, subscribing, identifying, sealing, announcing, sending
     case asking, awaitingStatus, leaving, ended
 
-    /// Whether there is a link, or one is being made.
+    /// Whether a link exists or is being made.
     var hasLink: Bool { self != .idle && self != .scanning && self != .ended }
     /// Whether the end of the link is a failure.
     var isUnderWay: Bool { hasLink && self != .awaitingStatus && self != .leaving }
   }
 
-  /// A wallet that has come so far.
+  /// A wallet whose transfer has reached this stage.
   init(
     at stage: Stage, text: [UInt8] = text, mtu: Int = 185, in dialect: Dialect = .v05,
     _ adjust: (inout WalletEngine.Configuration) -> Void = { _ in }
@@ -138,7 +138,7 @@ struct WalletBench {
     for (step, take) in steps where step.rawValue <= stage.rawValue { _ = take(&self) }
   }
 
-  /// Everything of the round leaves the radio.
+  /// Reports that all chunks of the round have left the radio.
   mutating func allChunksLeave() -> [String] {
     var words: [String] = []
     var left = 0
@@ -151,7 +151,7 @@ struct WalletBench {
 }
 
 extension WalletEngine.Action {
-  /// The action as a test writes it.
+  /// The action in the notation of the tests.
   var words: String {
     switch self {
     case .scan(let services):

@@ -9,7 +9,7 @@ import Testing
 struct WalletSendingTests {
   // MARK: Chunks
 
-  @Test("No more chunks are with the radio at a time than the window allows", arguments: [1, 2, 16, 1000])
+  @Test("At most the window's number of chunks is with the radio", arguments: [1, 2, 16, 1000])
   func window(size: Int) throws {
     var bench = try WalletBench(at: .announcing, text: noise(5000, seed: 1)) { $0.window = size }
     _ = bench.handle(.written(.responseSize, nil))
@@ -28,14 +28,14 @@ struct WalletSendingTests {
     #expect(words == ["request transferReportRequest 01"])
   }
 
-  @Test("A window of nothing lets one chunk at a time through")
+  @Test("A window of 0 lets one chunk through at a time")
   func noWindow() throws {
     var bench = try WalletBench(at: .sending) { $0.window = 0 }
     #expect(bench.chunks.count == 1)
     #expect(bench.allChunksLeave().last == "request transferReportRequest 01")
   }
 
-  @Test("A frame that needs more chunks than there are numbers is not announced")
+  @Test("A frame that needs more than 32,767 chunks is not announced")
   func tooManyChunks() throws {
     var bench = try WalletBench(at: .sealing, mtu: 67)
     let frame = [UInt8](repeating: 0, count: 60 * Limits.chunks)
@@ -44,7 +44,7 @@ struct WalletSendingTests {
     #expect(more.handle(.sealed(.success(frame + [0]))) == ["tell TVW_UNK_003 limitExceeded", "disconnect"])
   }
 
-  @Test("What cannot be sealed ends the transfer")
+  @Test("A credential that cannot be sealed ends the transfer")
   func notSealed() throws {
     var bench = try WalletBench(at: .sealing)
     let error = TuvaliError(.walletUnknown, .invalidArgument, "No.")
@@ -53,7 +53,7 @@ struct WalletSendingTests {
 
   // MARK: Reports
 
-  @Test("What a report names is resent as requests, and the report asked for again")
+  @Test("Missing chunks are resent as requests, and the report is requested again")
   func resending() throws {
     var bench = try WalletBench(at: .asking)
     #expect(bench.report(.missing([2], totalPages: 1)).map { $0.prefix(27) } == ["request submitResponse 0002"])
@@ -66,7 +66,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.chunksMissing == 0)
   }
 
-  @Test("Numbers that the frame does not have are passed over")
+  @Test("Reported numbers that the frame does not have are ignored")
   func strangeNumbers() throws {
     var bench = try WalletBench(at: .asking)
     #expect(
@@ -74,14 +74,14 @@ struct WalletSendingTests {
     #expect(bench.chunksLeave(1) == ["request transferReportRequest 01"])
   }
 
-  @Test("A MISSING report with an empty list is answered with another request, and counts")
+  @Test("A MISSING report with an empty list is answered with another request and counted")
   func emptyList() throws {
     var bench = try WalletBench(at: .asking)
     #expect(bench.handle(.notified(.transferReportResponse, [0, 0, 0])) == ["request transferReportRequest 01"])
     #expect(bench.engine.progress.failureFrames == 1)
   }
 
-  @Test("Fifteen failure frames pass, and the sixteenth MISSING ends with TVW_REP_001")
+  @Test("After 15 failure reports the next MISSING ends with TVW_REP_001")
   func failureFrames() throws {
     var bench = try WalletBench(at: .asking)
     for _ in 1...15 {
@@ -94,7 +94,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.failureFrames == 15)
   }
 
-  @Test("A report that cannot be read ends with TVW_UNK_002")
+  @Test("An unreadable report ends with TVW_UNK_002")
   func unreadableReport() throws {
     for value: [UInt8] in [[], [1], [1, 0], [2, 0, 0], [255, 0, 0, 0, 1]] {
       var bench = try WalletBench(at: .asking)
@@ -103,7 +103,7 @@ struct WalletSendingTests {
     }
   }
 
-  @Test("A report that nobody asked for is ignored")
+  @Test("A report that was not requested is ignored")
   func unaskedReport() throws {
     for stage in WalletBench.Stage.allCases where stage != .asking {
       var bench = try WalletBench(at: stage)
@@ -115,7 +115,7 @@ struct WalletSendingTests {
 
   // MARK: Refusals
 
-  @Test("A verifier that is busy with another wallet is named as such, whatever it refused")
+  @Test("A refusal because of another wallet is reported as busy, for any write")
   func busy() throws {
     for (stage, characteristic) in Self.writes {
       var bench = try WalletBench(at: stage)
@@ -123,7 +123,7 @@ struct WalletSendingTests {
     }
   }
 
-  @Test("Another refusal ends the transfer, but for a chunk, which is missing then")
+  @Test("Any other refusal ends the transfer, except for a chunk, which counts as missing")
   func refusal() throws {
     for (stage, characteristic) in Self.writes where characteristic != .submitResponse {
       var bench = try WalletBench(at: stage)
@@ -143,7 +143,7 @@ struct WalletSendingTests {
   // MARK: Ends
 
   @Test(
-    "Any status but 0 is a rejection; none at all is no status",
+    "Any status but 0 is a rejection, and an empty value is ignored",
     arguments: [([0], "accepted"), ([1], "rejected"), ([2], "rejected"), ([255], "rejected"), ([0, 1], "accepted")])
   func status(value: [UInt8], verdict: String) throws {
     var bench = try WalletBench(at: .awaitingStatus)
@@ -152,7 +152,7 @@ struct WalletSendingTests {
     #expect(bench.handle(.notified(.verificationStatus, value)) == [])
   }
 
-  @Test("A verdict that overtakes the report says that the credential arrived")
+  @Test("A verdict before the report means that the credential arrived")
   func earlyVerdict() throws {
     var bench = try WalletBench(at: .asking)
     #expect(bench.handle(.notified(.verificationStatus, [0])) == ["tell sent", "tell accepted", "disconnect"])
@@ -163,7 +163,7 @@ struct WalletSendingTests {
   }
 
   @Test(
-    "Disconnect 1 ends the transfer at every stage, as a failure before the credential is there",
+    "Disconnect ends the transfer at every stage, as a failure before the credential arrived",
     arguments: WalletBench.Stage.allCases)
   func disconnectRequest(stage: WalletBench.Stage) throws {
     var bench = try WalletBench(at: stage)
@@ -180,7 +180,7 @@ struct WalletSendingTests {
   }
 
   @Test(
-    "A lost link ends the transfer at every stage, as a failure before the credential is there",
+    "A lost link ends the transfer at every stage, as a failure before the credential arrived",
     arguments: WalletBench.Stage.allCases)
   func linkLost(stage: WalletBench.Stage) throws {
     var bench = try WalletBench(at: stage)

@@ -6,7 +6,7 @@ import Testing
 @testable import Tuvali
 
 /// From the invitation to the keys. Facts: tuvali.md sections 1 to 4 and 7.
-@Suite("The wallet finds its verifier")
+@Suite("A wallet and its verifier")
 struct WalletTests {
   @Test("A transfer runs from the scan to the verdict")
   func wholeTransfer() throws {
@@ -48,7 +48,7 @@ struct WalletTests {
     #expect(bench.engine.progress.chunksExpected == 2)
   }
 
-  @Test("Like an Android wallet, it can write everything as commands")
+  @Test("In Android's configuration all writes are commands")
   func commands() throws {
     var bench = try WalletBench(at: .subscribing) {
       $0.controlsWithResponse = false
@@ -64,7 +64,7 @@ struct WalletTests {
 
   // MARK: The invitation and the credential
 
-  @Test("No invitation, no transfer")
+  @Test("An invalid invitation is refused with TVW_CON_001")
   func badInvitation() {
     let error = refusal {
       try WalletEngine(
@@ -91,7 +91,7 @@ struct WalletTests {
     }
   }
 
-  @Test("An invitation with a low-order key ends before anything is written")
+  @Test("An invitation with a low-order key fails before anything is written")
   func weakKey() throws {
     let zeros = try X25519.PublicKey([UInt8](repeating: 0, count: 32))
     let invitation = try Invitation(name: "OVP", key: zeros)
@@ -113,7 +113,7 @@ struct WalletTests {
 
   // MARK: The scan
 
-  @Test("The form of the invitation says which dialects are looked for", arguments: Dialect.Name.allCases)
+  @Test("The invitation's form decides which dialects are scanned for", arguments: Dialect.Name.allCases)
   func dialects(name: Dialect.Name) throws {
     let dialect = Dialect.named(name)
     var bench = try WalletBench(in: dialect)
@@ -131,7 +131,7 @@ struct WalletTests {
     #expect(first == "command submitResponse 000\(dialect.firstSequence).. 182")
   }
 
-  @Test("Only the advertiser with the name and all 32 bytes of the key is connected to")
+  @Test("The wallet connects only to the advertiser with the name and all 32 key bytes")
   func matching() throws {
     var bench = try WalletBench(at: .scanning)
     let right = bench.serviceData()
@@ -159,7 +159,7 @@ struct WalletTests {
     #expect(bench.handle(.sighted(token: 3, serviceData: right)) == [])
   }
 
-  @Test("An impostor with the same name and the same five bytes is passed over, and named if nobody else comes")
+  @Test("An impostor with the name and five key bytes is ignored, and named at the timeout")
   func impostor() throws {
     var bench = try WalletBench(at: .scanning)
     var data = bench.serviceData()
@@ -177,7 +177,7 @@ struct WalletTests {
 
   // MARK: The link
 
-  @Test("Services that do not come are looked for five times more, then TVW_CON_003")
+  @Test("Missing services are discovered 5 times more, then TVW_CON_003")
   func discovery() throws {
     var bench = try WalletBench(at: .discovering)
     let incomplete: [[BluetoothUUID: Set<BluetoothUUID>]] = [
@@ -193,14 +193,14 @@ struct WalletTests {
     #expect(bench.handle(.discovered([:])) == ["tell TVW_CON_003 protocolViolation", "disconnect"])
   }
 
-  @Test("The two characteristics that nobody uses need not be there")
+  @Test("The two unused characteristics may be missing")
   func unusedCharacteristics() throws {
     var bench = try WalletBench(at: .discovering)
     let used = Characteristic.allCases.filter { $0.direction != .unused }.map(bench.dialect.uuid(of:))
     #expect(bench.handle(.discovered([bench.dialect.service: Set(used)])) == ["exchange MTU 517"])
   }
 
-  @Test("An MTU under 67 ends with TVW_CON_002, whenever it comes before the chunks are cut")
+  @Test("An MTU below 67 before the chunks are cut ends with TVW_CON_002")
   func smallMTU() throws {
     for stage in [WalletBench.Stage.exchangingMTU, .subscribing, .identifying, .sealing] {
       var bench = try WalletBench(at: stage)
@@ -210,7 +210,7 @@ struct WalletTests {
     #expect(bench.handle(.mtuChanged(67)).first == "tell connected 67")
   }
 
-  @Test("The latest MTU before the chunks are cut is the one that counts")
+  @Test("The last MTU before the chunks are cut applies")
   func latestMTU() throws {
     var bench = try WalletBench(at: .identifying, mtu: 67)
     #expect(bench.handle(.mtuChanged(517)) == [])
@@ -220,7 +220,7 @@ struct WalletTests {
     #expect(bench.engine.progress.chunksExpected == 1)
   }
 
-  @Test("Identify waits for all three subscriptions, whichever is reported twice")
+  @Test("Identify is sent after all three subscriptions, whichever is reported twice")
   func subscriptions() throws {
     var bench = try WalletBench(at: .subscribing)
     #expect(bench.handle(.subscribed(.disconnect)) == [])
@@ -230,7 +230,7 @@ struct WalletTests {
     #expect(bench.handle(.subscribed(.verificationStatus)).first?.hasPrefix("request identify") == true)
   }
 
-  @Test("Each transfer has a key and a nonce of its own")
+  @Test("Each transfer has its own key and nonce")
   func freshKeys() throws {
     var bench = try WalletBench()
     var identifies: Set<[UInt8]> = []

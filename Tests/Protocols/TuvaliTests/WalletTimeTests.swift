@@ -4,16 +4,16 @@ import Testing
 @testable import Tuvali
 
 /// Each timer one nanosecond before its time and at it. Facts: tuvali.md section 7.
-@Suite("The wallet's time")
+@Suite("Timeouts of the wallet")
 struct WalletTimeTests {
-  @Test("The verifier is looked for for 30 seconds")
+  @Test("The scan for the verifier ends after 30 s")
   func scanTime() throws {
     var bench = try WalletBench(at: .scanning)
     bench.expectAt(.seconds(30), ["stop scanning", "tell TVW_UNK_001 timeout", "tell ended"])
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("From the sighting to the answer to Identify there are ten seconds, however many steps they hold")
+  @Test("Connection and identification have 10 s in all")
   func connectTime() throws {
     for stage in [WalletBench.Stage.connecting, .discovering, .exchangingMTU, .subscribing, .identifying] {
       var bench = try WalletBench(at: stage)
@@ -28,7 +28,7 @@ struct WalletTimeTests {
     bench.expectAt(.seconds(4), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("A discovery that is to be tried again does not outlive the ten seconds")
+  @Test("A repeated discovery does not extend the 10 s")
   func discoveryTime() throws {
     var bench = try WalletBench(at: .discovering)
     _ = bench.pass(.seconds(10) - .milliseconds(1))
@@ -36,7 +36,7 @@ struct WalletTimeTests {
     bench.expectAt(.milliseconds(1), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("A verifier may be silent for a minute")
+  @Test("A verifier may be silent for 60 s")
   func idleTime() throws {
     for stage in [WalletBench.Stage.sealing, .announcing, .sending, .awaitingStatus] {
       var bench = try WalletBench(at: stage)
@@ -48,7 +48,7 @@ struct WalletTimeTests {
     bench.expectAt(.seconds(60), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("A verifier that says nothing of use is silent")
+  @Test("Useless notifications of a verifier do not extend the 60 s")
   func idleTalk() throws {
     for stage in [WalletBench.Stage.sending, .asking, .awaitingStatus] {
       var bench = try WalletBench(at: stage)
@@ -61,7 +61,7 @@ struct WalletTimeTests {
     }
   }
 
-  @Test("A report that does not come is asked for again after five seconds; none for a minute ends with TVW_REP_001")
+  @Test("A missing report is requested again every 5 s, and after 60 s the transfer ends with TVW_REP_001")
   func reportTime() throws {
     for answersRequests in [true, false] {
       var bench = try WalletBench(at: .asking)
@@ -75,7 +75,7 @@ struct WalletTimeTests {
     }
   }
 
-  @Test("Each round has a minute of its own for its report")
+  @Test("Each round has 60 s of its own for its report")
   func reportTimeOfRound() throws {
     var bench = try WalletBench(at: .asking)
     for _ in 1...11 {
@@ -90,7 +90,7 @@ struct WalletTimeTests {
     }
   }
 
-  @Test("A second answer to a request that was sent twice does no harm")
+  @Test("A second answer to a repeated request is ignored")
   func lateReports() throws {
     var bench = try WalletBench(at: .asking)
     bench.expectAt(.seconds(5), ["request transferReportRequest 01"])
@@ -101,14 +101,14 @@ struct WalletTimeTests {
     #expect(bench.report(.success) == [])
   }
 
-  @Test("A link that does not end within two seconds is over all the same")
+  @Test("A link that does not end within 2 s is treated as ended")
   func leaveTime() throws {
     var bench = try WalletBench(at: .leaving)
     bench.expectAt(.seconds(2), ["tell ended"])
     #expect(bench.handle(.disconnected) == [])
   }
 
-  @Test("At every stage but the first and the last there is a deadline ahead", arguments: WalletBench.Stage.allCases)
+  @Test("Every stage except the first and last has a deadline in the future", arguments: WalletBench.Stage.allCases)
   func deadlineIsAhead(stage: WalletBench.Stage) throws {
     let bench = try WalletBench(at: stage)
     guard stage != .idle, stage != .ended else {
@@ -120,7 +120,7 @@ struct WalletTimeTests {
 }
 
 extension WalletBench {
-  /// Nothing happens a nanosecond before so much time has passed, and `words` when it has.
+  /// Expects no action a nanosecond before this time has passed, and `words` when it has.
   mutating func expectAt(_ duration: Duration, _ words: [String], sourceLocation: SourceLocation = #_sourceLocation) {
     #expect(engine.deadline == now.advanced(by: duration), sourceLocation: sourceLocation)
     #expect(pass(duration - .nanoseconds(1)) == [], sourceLocation: sourceLocation)

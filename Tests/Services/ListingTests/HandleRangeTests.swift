@@ -6,12 +6,12 @@ import Tuvali
 @testable import BlueZ
 @testable import Mesh
 
-@Suite("Each GATT service has handles of its own")
+@Suite("GATT handle ranges")
 struct HandleRangeTests {
   private static let services =
     Dialect.Name.allCases.map { Dialect.named($0).gattService } + BitchatGATT.application.services
 
-  @Test("No two services have a handle in common, and all of them fit into a block")
+  @Test("No two services share a handle, and all fit one block")
   func apart() throws {
     let ranges = try Self.services.map { service in
       let first = Int(try #require(service.handleOffset))
@@ -24,7 +24,7 @@ struct HandleRangeTests {
     }
   }
 
-  @Test("A verifier's service has 24 attributes: itself, nine characteristics, and five configurations")
+  @Test("A verifier's service has 24 attributes: 1 service, 9 characteristics and 5 CCCDs")
   func counts() {
     #expect(Dialect.v05.gattService.handleCount == 24)
     #expect(BitchatGATT.application.services.map(\.handleCount) == [4])

@@ -3,11 +3,11 @@ import Journal
 import Listing
 import Testing
 
-@Suite("The messages of the house and its services")
+@Suite("Message IDs of the journal catalog")
 struct MessageTests {
   private let ids = ServiceList.all.messages
 
-  @Test("Every message id is 128 bits in lower-case hexadecimal, and no two share an id or a name")
+  @Test("Every message ID is 32 lower-case hex digits, and IDs and names are unique")
   func areDistinct() {
     for id in ids {
       #expect(id.hex.utf8.count == 32)
@@ -17,7 +17,7 @@ struct MessageTests {
     #expect(Set(ids.map(\.name)).count == ids.count)
   }
 
-  @Test("Every id that a source makes is in the catalog, and the catalog explains nothing else")
+  @Test("The catalog explains exactly the IDs used in the sources")
   func areListed() throws {
     let top = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Sources")
@@ -32,7 +32,7 @@ struct MessageTests {
     #expect(entries.map { String($0.dropFirst(3)) } == ids.map(\.hex))
   }
 
-  @Test("Every id is explained: what has happened in one line, and whole sentences below it")
+  @Test("Every ID has a one-line subject and an explanation in whole sentences")
   func areExplained() {
     for id in ids {
       #expect(!id.subject.isEmpty && !id.subject.contains("\n") && !id.subject.hasSuffix("."), "\(id.name)")
@@ -42,7 +42,7 @@ struct MessageTests {
     }
   }
 
-  /// The ids that journals out there hold. Another may join them; none of them ever changes.
+  /// The message IDs in existing journals. An ID may be added, but never changed.
   private static let fixed = [
     "Started": "26fe3d04de69688b21438e9761cf28cc", "Stopping": "6f06adf93711db516f827cc99ceab8b4",
     "RadioReady": "34542aa0e85927cb49e6182f38439483", "RadioWaiting": "5d727c0e1976376af0102f83095fa440",
@@ -58,7 +58,7 @@ struct MessageTests {
     "BusBack": "158aa217cf5b834a7ce0004139dc3747", "ScanRestarted": "19d4209ad7e74fd5a7bb05c6943828c2",
   ]
 
-  @Test("An id that was released stays what it is")
+  @Test("A released ID does not change")
   func areFixed() {
     let known = Dictionary(uniqueKeysWithValues: ids.map { ($0.name, $0.hex) })
     for (name, hex) in Self.fixed { #expect(known[name] == hex, "\(name)") }

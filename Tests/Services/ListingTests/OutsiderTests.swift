@@ -8,11 +8,11 @@ import Testing
 @testable import CommandLine
 @testable import Tool
 
-@Suite("A user who is not in the group", .serialized)
+@Suite("A user outside the group", .serialized)
 struct OutsiderTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// The commands that every user may run, and those that do not use the service.
+  /// The commands that every user may run, and those that do not call the service.
   private static let open: Set = ["verifier show", "mesh decode", "check"]
 
   /// Every command of the services with its required arguments.
@@ -23,7 +23,7 @@ struct OutsiderTests {
     }.filter { !["status", "monitor", "completion"].contains($0.name) }
   }
 
-  /// A service that refuses every call, and shows what every program may see.
+  /// A service that refuses every call, and shows only what every program may see.
   @LoopActor
   private static func service() async throws -> (bus: PrivateBus, connection: BusConnection) {
     let bus = try PrivateBus()
@@ -37,7 +37,7 @@ struct OutsiderTests {
     return (bus, connection)
   }
 
-  @Test("Each command for the group ends at once with status 4 and one sentence, and shows nothing")
+  @Test("Each command for the group ends with status 4 and one sentence")
   @LoopActor
   func commands() async throws {
     let (bus, connection) = try await Self.service()
@@ -58,7 +58,7 @@ struct OutsiderTests {
     #expect(asked > 30)
   }
 
-  @Test("The sentence names the user and what to do: join the group, log in again, or make the group")
+  @Test("The sentence names the user and the remedy")
   func sentence() {
     #expect(
       Failure.outsider("alice", members: ["bob"])

@@ -9,7 +9,7 @@ import Loop
 import Radio
 import Tool
 
-/// A service as it would stand in a folder of its own: it waves.
+/// A sample service as it would be in a folder of its own.
 final class SampleService: Service {
   struct Settings: SettingsSection {
     var greeting = "hello"
@@ -34,10 +34,10 @@ final class SampleService: Service {
   private(set) var settings: Settings
   private var statusChanged: @LoopActor () -> Void
   private(set) var waves = 0
-  /// What the house asked it to do, in order.
+  /// The calls that the service host made, in order.
   private(set) var lines: [String] = []
 
-  /// The one that was made last.
+  /// The latest instance.
   @LoopActor static weak var latest: SampleService?
 
   private init(_ context: ServiceContext) {
@@ -95,7 +95,7 @@ final class SampleService: Service {
   }
 }
 
-/// What the sample brings to the tool.
+/// The sample's commands for the tool.
 enum SampleTool {
   static let part = ToolPart(
     verbs: [

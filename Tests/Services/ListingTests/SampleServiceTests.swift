@@ -13,15 +13,15 @@ import Testing
 @testable import Config
 @testable import Tool
 
-/// A service is added to the list, and to nothing else: everything that the house makes of the list has it.
-@Suite("Adding a service touches one list", .serialized)
+/// A service is added to the list alone; configuration, tool and D-Bus objects are derived from the list.
+@Suite("A sample service added to the list", .serialized)
 struct SampleServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let list = ServiceList(
     ServiceList.all.services + [ListedService(SampleService.self, tool: SampleTool.part)])
 
-  @Test("Its section is in the default file, and is read")
+  @Test("Its section is in the default file and is read")
   func settings() {
     let file = Self.list.configuration.defaultFile
     #expect(file.hasPrefix(ServiceList.all.configuration.defaultFile))
@@ -31,7 +31,7 @@ struct SampleServiceTests {
     let text = "[Sample]\nGreeting=ahoy\n[Verifier]\nName=Kiosk\n"
     #expect(configuration.apply(INI(Array(text.utf8), file: "f")) == [])
     #expect(configuration[SampleService.Settings.self].greeting == "ahoy")
-    // Without it in the list the same file is complained about.
+    // Without the service in the list, the same file is reported as wrong.
     var other = ServiceList.all.configuration
     #expect(other.apply(INI(Array(text.utf8), file: "f")).map(\.line) == [1])
   }
@@ -53,7 +53,7 @@ struct SampleServiceTests {
         """))
   }
 
-  @Test("Its objects and interfaces are among those that are documented and installed, each interface once")
+  @Test("Its objects and interfaces are documented and installed, each once")
   @LoopActor
   func interfaces() {
     let time = VirtualTime()
@@ -65,7 +65,7 @@ struct SampleServiceTests {
     #expect(Set(names).count == names.count && others.first == ManagerFace.interfaceName)
   }
 
-  @Test("Its commands are in the tool's help and completion, and are understood")
+  @Test("Its commands are in help and completion and are parsed")
   func commands() throws {
     let tool = ToolProgram(Self.list.toolParts, version: "1.2")
     let help = try tool.grammar.parse(["--help"]).help
@@ -75,12 +75,12 @@ struct SampleServiceTests {
     #expect(tool.grammar.completion(for: .bash).contains("sample"))
     let other = ToolProgram(ServiceList.all.toolParts, version: "1.2")
     #expect(try !other.grammar.parse(["--help"]).help.contains("sample"))
-    // The house's own commands stand around those of the services.
+    // The general commands surround those of the services.
     let names = tool.grammar.commands.map(\.name)
     #expect(names.first == "status" && names.suffix(3) == ["sample", "monitor", "completion"])
   }
 
-  @Test("Each command of the list has something to do, at the path that the grammar gives it")
+  @Test("Each command has an action at its path in the grammar")
   func commandsHaveBodies() {
     func check(_ command: Command, _ path: [String], _ verb: Verb) {
       let here = path + [command.name]
@@ -90,7 +90,7 @@ struct SampleServiceTests {
     for verb in Self.list.toolParts.flatMap(\.verbs) { check(verb.grammar, [], verb) }
   }
 
-  @Test("It has a part of the tool's status after those of the house and of the services before it")
+  @Test("Its status follows those of the program and earlier services")
   @LoopActor
   func status() {
     let objects: ToolPart.Objects = [
@@ -122,7 +122,7 @@ struct SampleServiceTests {
     #expect(StatusCommand.text([:], Self.list.toolParts) == "")
   }
 
-  @Test("It lives with the others: on the bus, obeying the tool, taking up settings, saying how it is, coming to rest")
+  @Test("It runs with the others: D-Bus, tool, reload, status and rest")
   @LoopActor
   func life() async throws {
     let bus = try PrivateBus()

@@ -11,7 +11,7 @@ import Wallet
 
 @testable import Config
 
-@Suite("The settings of the house and its services")
+@Suite("Settings of program and services")
 struct SettingsTests {
   private static let defaults = ServiceList.all.configuration
 
@@ -145,13 +145,13 @@ struct SettingsTests {
     #expect(read[StoreSettings.self].memoryLimit == 1 << 30)
     #expect(read[LogSettings.self].level == .debug && read[LogSettings.self].linesPerPeer == 13)
 
-    // Each of them is a change, and putting the defaults into the same keys undoes it.
+    // Each setting is a change, and setting the defaults reverts it.
     #expect(Self.defaults.changes(to: read).count == Self.defaults.table.count)
     let blank = text.split(separator: "\n").map { $0.hasPrefix("[") ? "\($0)\n" : $0.prefix { $0 != "=" } + "=\n" }
     #expect(Self.defaults.changes(to: Self.read(text + "\n" + blank.joined()).configuration) == [])
   }
 
-  @Test("What the defaults permit fits into the unit's memory; settings that permit more are complained about")
+  @Test("The defaults fit the unit's MemoryMax, and larger settings are objected to")
   func memory() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent()
@@ -159,7 +159,7 @@ struct SettingsTests {
     let limit = Self.defaults[StoreSettings.self].memoryLimit
     #expect(unit.contains("\nMemoryMax=\(limit >> 20)M\n"))
     #expect(MemoryBudget.objection(to: Self.defaults) == nil)
-    // Whoever switches everything on has not to think of it either.
+    // The values fit together even where all services are enabled.
     let all = Self.read("[Mesh]\nEnabled=yes\nRole=mailbox\nCourierEnvelopes=1000\n[Broadcast]\nEnabled=yes")
     #expect(all.complaints == [] && MemoryBudget.objection(to: all.configuration) == nil)
 
@@ -173,7 +173,7 @@ struct SettingsTests {
       let raised = Self.read("\(text)\n[Store]\nMemoryLimit=4G").configuration
       #expect(MemoryBudget.objection(to: raised) == nil, "\(text)")
     }
-    // To the byte: what is permitted is three quarters of the limit, and one more is too much.
+    // At the boundary: exactly three quarters of the limit are permitted, and one byte more is not.
     var edge = Self.defaults
     edge[StoreSettings.self].memoryLimit = 1 << 30
     let room = (1 << 30) / 4 * 3 - (32 << 20)
@@ -183,7 +183,7 @@ struct SettingsTests {
     #expect(MemoryBudget.objection(to: edge) != nil)
   }
 
-  @Test("What the table shows it reads back, so that no key needs a second description")
+  @Test("The text that a key shows is read back to the same value")
   func table() {
     for key in Self.defaults.table {
       var configuration = Self.defaults
@@ -196,7 +196,7 @@ struct SettingsTests {
   }
 
   @Test(
-    "What the verifier cannot use is named with its place, and what is in force instead",
+    "An unusable setting is reported with its place and the value in force",
     arguments: [
       (
         "[Verifier]\nName=a name too long",
@@ -214,7 +214,7 @@ struct SettingsTests {
     #expect(Self.read(text).complaints == [expected])
   }
 
-  @Test("A start that does not know how long something is to be kept erases nothing that it might have to keep")
+  @Test("A start without a readable configuration erases nothing that may have to be kept")
   func cautiousStart() throws {
     let missing = Self.defaults.load(from: ConfigurationFiles(only: "/nowhere/earshot.conf"))
     #expect(
@@ -225,7 +225,7 @@ struct SettingsTests {
     #expect(mesh.filesFor == .seconds(365 * 24 * 3600) && mesh.fileStore == MeshService.Settings().fileStore)
   }
 
-  @Test("A default stands with what uses it: the service's settings begin as its engine's, the vault's and the bus's")
+  @Test("Defaults of settings equal those of engine, store and bus")
   func defaults() {
     let verifier = Self.defaults[VerifierService.Settings.self]
     let engine = VerifierEngine.Configuration(name: verifier.engine.name)
@@ -235,25 +235,25 @@ struct SettingsTests {
     #expect(verifier.linesPerPeer == Self.defaults[LogSettings.self].linesPerPeer)
     #expect(Self.defaults[WalletService.Settings.self].engine.scanTimeout == WalletEngine.Configuration().scanTimeout)
     #expect(Self.defaults[BusSettings.self].limits.waitingCalls == BusLimits().waitingCalls)
-    // What the verifier is told is both: its own section, and how many lines the house lets it write.
+    // The verifier gets its own section, and the configured number of log lines per peer.
     let settings = VerifierService.Settings(Self.read("[Verifier]\nLinks=3\n[Log]\nLinesPerPeer=2\n").configuration)
     #expect(settings.links == 3 && settings.linesPerPeer == 2)
   }
 
   @Test(
-    "The verifier claims every link of the adapter but one, and at least one link",
+    "The verifier claims all links but one, and at least one",
     arguments: [
       ("", 7, 7), ("[Verifier]\nVisitors=1\n", 7, 7), ("[Radio]\nLinks=4\n", 3, 3), ("[Radio]\nLinks=1\n", 1, 1),
     ])
   func links(text: String, needs: Int, links: Int) {
     let configuration = Self.read(text).configuration
     #expect(VerifierService.linkShare(in: configuration).needs == needs)
-    // Who says nothing takes no link that a newcomer needs.
+    // Without the setting, the verifier takes no link that newcomers need.
     #expect(VerifierService.Settings(configuration).engine.links == links)
   }
 
   @Test(
-    "The radio says messages to all in a lesser way for a feed that is on and asks for it, and for nobody else",
+    "Only an enabled feed that asks for it gets a degraded radio",
     arguments: [
       ("", false), ("[Broadcast]\nEnabled=yes\n", false), ("[Broadcast]\nDegraded=yes\n", false),
       ("[Broadcast]\nEnabled=yes\nDegraded=yes\n", true),
@@ -264,7 +264,7 @@ struct SettingsTests {
     #expect(!VerifierService.takesDegradedRadio(in: configuration))
   }
 
-  @Test("The default file says the defaults, fits into 80 columns, and is valid with every key switched on")
+  @Test("The default file shows all defaults in 80 columns and is valid with every key enabled")
   func defaultFile() {
     let text = Self.defaults.defaultFile
     #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
@@ -278,7 +278,7 @@ struct SettingsTests {
     #expect(Self.defaults.changes(to: Self.read(switchedOn).configuration) == [])
   }
 
-  @Test("The checked-in config/earshot.conf is the default file; EARSHOT_REGENERATE=1 writes it anew")
+  @Test("config/earshot.conf is the default file; EARSHOT_REGENERATE=1 rewrites it")
   func checkedIn() throws {
     let path = #filePath.split(separator: "/").dropLast(4).map { "/\($0)" }.joined() + "/config/earshot.conf"
     if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {

@@ -9,8 +9,8 @@ import Testing
 @testable import DBus
 @testable import Tool
 
-/// The sentences of the tool for events and counters of the services.
-@Suite("The tool has a sentence for every signal and a meaning for every counter of the services")
+/// The tool's texts for signals and counters of the services.
+@Suite("Texts of the tool for signals and counters")
 struct ToolWordsTests {
   private static let parts = ServiceList.all.toolParts
   private static let credential: ObjectPath = "/org/earshot/verifier/credential3"
@@ -41,7 +41,7 @@ struct ToolWordsTests {
     #expect(count > 50)
   }
 
-  @Test("Each counter of the BlueZ radio, which Manager1 adds to its own, is explained by `status --counters`")
+  @Test("Each counter of the BlueZ radio in Manager1 is explained by `status --counters`")
   @LoopActor
   func radioCounters() {
     let names = BlueZCounters().tallies.map(\.name)
@@ -50,7 +50,7 @@ struct ToolWordsTests {
   }
 
   @Test(
-    "Counters are shown with their meanings within the width of the terminal, and counters that are 0 are not shown")
+    "Counters above 0 are shown with their meanings within the terminal's width")
   @LoopActor
   func countersShown() {
     let objects: ToolPart.Objects = [
@@ -75,7 +75,7 @@ struct ToolWordsTests {
     #expect(StatusCommand.counters([:], Self.parts, 80) == "All counters are 0.\n")
   }
 
-  @Test("Each signal of a service has a sentence of its own, without an object path")
+  @Test("Each signal has a sentence of its own without an object path")
   @LoopActor
   func signals() {
     var count = 0
@@ -98,7 +98,7 @@ struct ToolWordsTests {
     #expect(count > 10)
   }
 
-  @Test("Events of a transfer have sentences, and an event without one is described by the names in it")
+  @Test("Transfer events have sentences; other events are described by their names")
   @LoopActor
   func sentences() {
     let transfer = "org.earshot.Credential1"
@@ -158,7 +158,7 @@ struct ToolWordsTests {
     #expect(MonitorCommand.text(unknown, Self.parts) == "mesh: lines left out 3, slice bytes changed.")
   }
 
-  @Test("No line of the status is wider than the terminal, except the text of a QR code")
+  @Test("No status line is wider than the terminal, except the text of a QR code")
   func status() {
     let uri = "OPENID4VP://connect?name=OVPMOSIP&key=c35607237a9f57442290db6600c706635a9dfca9307dc500617bc67a1222877f"
     let long = "  mesh      connected  " + String(repeating: "as anna, ", count: 12) + "\n            \(uri)\n"

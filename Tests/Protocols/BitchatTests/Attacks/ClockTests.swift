@@ -25,7 +25,7 @@ struct ClockWitnessAttackTests {
       hall.pass(.seconds(1))
     }
     #expect(hall.nodes[0].engine.state == .waitingForClock)
-    // It comes again and again under other names, over one link after the other or several at once.
+    // The neighbour reconnects under other IDs, over several links in turn or at once.
     for number in UInt64(21)...26 {
       let again = hall.connect(to: 0, from: radio)
       hall.inject(Stranger(number).announce(at: hall.time), on: again, to: 0)
@@ -34,7 +34,7 @@ struct ClockWitnessAttackTests {
     }
     #expect(hall.nodes[0].engine.state == .waitingForClock)
     #expect(hall.nodes[0].engine.witnesses.count <= 16)
-    // Undisturbed, two neighbours are enough; here one more.
+    // Two neighbours suffice without an attack. Here one more is needed.
     let other = hall.connect(to: 0, from: DeviceOrigin(address: 8))
     hall.inject(Stranger(30).announce(at: hall.time), on: other, to: 0)
     hall.pass(.milliseconds(10))

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Bitchat
 
-/// A courier has places for strangers' envelopes, and an attacker can deposit under any number of identities.
+/// A courier store has a limited capacity for strangers' envelopes, and an attacker can deposit under any number of
+/// identities.
 @Suite("Attack: many identities that fill a courier's store")
 struct CourierFillingTests {
   /// Ann is a courier. Identities arrive one after the other, from one device or several, and deposit two envelopes each.
@@ -49,7 +50,7 @@ struct CourierFillingTests {
   func oneDevice() throws {
     var stage = Stage()
     let honest = Stranger(1)
-    // Undisturbed.
+    // Control case without an attack.
     let calm = try stage.visit(Stranger(2), from: 2)
     #expect(calm.count == 2)
     for number in UInt64(0)..<10 { _ = try stage.visit(Stranger(100 + number), from: 66) }

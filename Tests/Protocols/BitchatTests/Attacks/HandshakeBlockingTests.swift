@@ -14,7 +14,7 @@ struct HandshakeBlockingTests {
     var perMinute = 0
     /// First messages that the attacker sends at once for each message of a handshake that it receives.
     var reaction = 0
-    /// Whether they have the victims' IDs; otherwise random IDs.
+    /// Whether the forged messages carry the victims' IDs instead of random IDs.
     var isInName = true
     var timeToLive: UInt8 = 7
     /// Whether the attacker also repeats the victim's announces on its link.
@@ -43,7 +43,7 @@ struct HandshakeBlockingTests {
     let pair = [0, hops]
     let receiver = pair[1 - sender]
     let eve = Stranger(1)
-    // Where Eve sends to each of the two.
+    // Eve's link to each victim, or to the relay.
     let doors: [(node: Int, link: LinkID)] = (hops == 1 ? pair : [1]).map { ($0, hall.connect(stranger: eve, to: $0)) }
     let ids = pair.map { hall.nodes[$0].id }
     var number: UInt64 = 0
@@ -87,7 +87,7 @@ struct HandshakeBlockingTests {
     for _ in 0..<(start * 1000 / pause) { tick(pause) }
     let begin = hall.now
     try hall.tell("hello", to: pair[1 - sender], at: pair[sender])
-    // What is forged goes on beside it.
+    // The attack continues while the message is under way.
     var next = begin
     while hall.nodes[receiver].told.isEmpty, begin.duration(to: hall.now) < .seconds(120) {
       hall.pass(.milliseconds(10))

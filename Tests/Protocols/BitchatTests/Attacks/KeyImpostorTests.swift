@@ -63,7 +63,7 @@ struct KeyImpostorTests {
         var (hall, door) = Self.stage(isAttacked: isAttacked, hops: hops)
         let bob = hall.nodes[1]
         if isAttacked {
-          // Long enough to be kept.
+          // Bob stays long enough for Ann to store his key.
           for _ in 0..<8 {
             hall.pass(.seconds(10))
             hall.inject(Self.forged(bob, at: hall.time), on: door, to: 0)
@@ -83,7 +83,7 @@ struct KeyImpostorTests {
         let known = Self.delay(&hall) { $0.nodes[0].engine.isVerified(bob.id) }
         delays.append(try #require(known))
         #expect(hall.nodes[0].engine.peer(bob.id)?.signingKey == Self.key(of: bob))
-        // From now on what the victim says is its own, and nothing else is.
+        // From now on Ann accepts the victim's public messages, and none that are signed with Eve's key.
         let said = hall.say("it is me", at: 1)
         #expect(said != nil)
         hall.inject(Self.forged(bob, at: hall.time), on: door, to: 0)
@@ -160,7 +160,7 @@ struct KeyImpostorTests {
   func olderApp() {
     var (hall, _) = Self.stage(isAttacked: true)
     let bob = hall.nodes[1]
-    // Each side says it once after a handshake: that of Bob is lost.
+    // Each side sends this once after a handshake. Bob's packet is lost.
     var lost = 0
     hall.passes = { bytes, from, _ in
       guard from == 1, bytes[1] == MessageType.noiseEncrypted.rawValue, lost < 1 else { return true }
@@ -187,7 +187,7 @@ struct KeyImpostorTests {
       hall.pass(.milliseconds(500))
     }
     let ann = hall.nodes[0].engine
-    // One for each: then the key is proven, and nobody is asked again.
+    // At most one handshake for each victim: then its key is proven.
     #expect(ann.sessions.counters.begun - before <= 3)
     for victim in 1...3 {
       #expect(ann.peer(hall.nodes[victim].id)?.signingKey == Self.key(of: hall.nodes[victim]))

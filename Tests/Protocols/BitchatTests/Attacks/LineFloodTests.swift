@@ -81,7 +81,7 @@ struct LineFloodTests {
     let delay = try #require(calm.delay)
     #expect(attacked.delay.map { $0 < delay + .milliseconds(500) } ?? false)
     #expect(attacked.isOldKept && calm.isOldKept)
-    // At first as many as in a minute, and then ten and four a second.
+    // A minute's quota passes at first, and then 10 messages a second are reported and 4 relayed, with a margin.
     #expect(attacked.taken <= LineQuota.ofSender + 20 * 11)
     #expect(attacked.passedOn <= LineQuota.passedOnOfSender + 20 * 5)
   }
@@ -108,7 +108,7 @@ struct LineFloodTests {
     }
     hall.pass(.seconds(2))
     #expect(hall.nodes[1].heard.map(\.text) == (0..<100).map { "line \($0)" })
-    // A relay waits for a random time with each.
+    // Each relay delays each message by a random time.
     #expect(Set(hall.nodes[2].heard.map(\.text)) == Set((0..<100).map { "line \($0)" }))
     for number in 100..<600 {
       _ = hall.say("line \(number)", at: 0)
@@ -135,7 +135,7 @@ struct LineFloodTests {
     let isFriends = quota.take(from: friend, isDear: true, over: link, at: .zero)
     let isElsewhere = quota.take(from: other, isDear: false, over: DeviceOrigin(address: 2), at: .zero)
     #expect(!isStrangers && isFriends && isElsewhere)
-    // Forged ones are found before.
+    // Control case: forged messages.
     var hall = MeshHall()
     hall.add(["ann"])
     let (honest, eve) = (Stranger(1), Stranger(2))

@@ -61,7 +61,7 @@ struct WormholeTests {
     return hall
   }
 
-  /// The same row, where Eve waits at Ann when Cem comes.
+  /// The row of `hall`, with Eve connected to Ann before Cem arrives.
   private static func hallOfNewcomer(_ attack: Attack?) -> MeshHall {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem", "dea"])

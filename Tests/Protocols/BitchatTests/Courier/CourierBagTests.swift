@@ -4,11 +4,11 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("The bag of a courier")
+@Suite("The courier store")
 struct CourierBagTests {
   private let tag = CourierTag([UInt8](repeating: 1, count: 16))
 
-  /// An envelope with a content of its own.
+  /// An envelope with unique content.
   private func carried(
     _ number: Int, from depositor: UInt64 = 1, isOfFavourite: Bool = false, copies: UInt8 = 4, expiry: UInt64 = 1000,
     bytes: Int = 200, at time: UInt64? = nil
@@ -20,14 +20,14 @@ struct CourierBagTests {
       depositor: PeerID(rawValue: depositor), isOfFavourite: isOfFavourite, storedAt: time ?? UInt64(number))
   }
 
-  /// Puts one in, and says what became of it.
+  /// Adds an envelope, and returns the result.
   private func add(_ envelope: CarriedEnvelope, to bag: inout CourierBag) -> Result<
     CourierBag.Taken, CourierBag.Refusal
   > {
     do throws(CourierBag.Refusal) { return .success(try bag.add(envelope)) } catch { return .failure(error) }
   }
 
-  @Test("A stranger has two places, a favourite five; of a mailbox in proportion")
+  @Test("A store for 40 envelopes holds 2 of a stranger and 5 of a favourite; other sizes hold proportionally many")
   func ofDepositor() throws {
     for (limit, ofStranger, ofFavourite) in [(40, 2, 5), (1000, 50, 125), (8, 1, 1)] {
       for (isFavourite, places) in [(false, ofStranger), (true, ofFavourite)] {
@@ -38,14 +38,14 @@ struct CourierBagTests {
         }
         let refused = add(try carried(5000, isOfFavourite: isFavourite), to: &bag)
         #expect(refused == .failure(.tooManyOfDepositor), "\(limit) \(places)")
-        // Another one still has a place.
+        // A second depositor's envelope is still accepted.
         let other = add(try carried(6000, from: 2, isOfFavourite: isFavourite), to: &bag)
         #expect(other == .success(.init(isNew: true)) || limit == 8)
       }
     }
   }
 
-  @Test("Strangers have twenty of forty places, and favourites all")
+  @Test("Strangers fill at most 20 of 40 slots; favourites fill all 40 and evict the oldest envelope of a stranger")
   func ofStrangers() throws {
     var bag = CourierBag()
     for number in 0..<20 {
@@ -59,7 +59,7 @@ struct CourierBagTests {
       #expect(result == .success(.init(isNew: true)))
     }
     #expect(bag.count == 40)
-    // The oldest of the strangers' goes for a favourite's.
+    // The oldest envelope from a stranger is evicted for a favourite's.
     let oldest = try carried(0).id
     let taken = add(try carried(300, from: 300, isOfFavourite: true), to: &bag)
     #expect(taken == .success(.init(isNew: true, dropped: [oldest])))
@@ -69,7 +69,7 @@ struct CourierBagTests {
     #expect(full == .failure(.full))
   }
 
-  @Test("Where all places are favourites', the oldest goes for another favourite's")
+  @Test("In a store full of favourites' envelopes, an envelope of another favourite evicts the oldest")
   func full() throws {
     var bag = CourierBag()
     for number in 0..<40 { _ = try bag.add(try carried(number, from: UInt64(number / 5), isOfFavourite: true)) }
@@ -80,7 +80,7 @@ struct CourierBagTests {
     #expect(refused == .failure(.full))
   }
 
-  @Test("What was handed over takes no place of its depositor's, and goes first")
+  @Test("An envelope that was handed over does not count for its depositor and is evicted first")
   func handed() throws {
     var bag = CourierBag()
     let first = try carried(0)
@@ -95,7 +95,7 @@ struct CourierBagTests {
     #expect(taken.dropped == [first.id])
   }
 
-  @Test("What was handed over goes before everything that waits, also before what is older and a stranger's")
+  @Test("An envelope that was handed over is evicted before all waiting ones, even older ones of strangers")
   func handedFirst() throws {
     var bag = CourierBag()
     for number in 0..<20 { _ = try bag.add(try carried(number, from: UInt64(number / 2))) }
@@ -106,7 +106,7 @@ struct CourierBagTests {
     #expect(taken.dropped == [last.id])
   }
 
-  @Test("An envelope that finds no place has nothing go for it")
+  @Test("An envelope that the full store refuses evicts no other envelope")
   func refusedWhole() throws {
     var bag = CourierBag(limit: 1000)
     let handed = try carried(0)
@@ -117,14 +117,14 @@ struct CourierBagTests {
       _ = try bag.add(try carried(number, from: UInt64(number), isOfFavourite: true, bytes: 16 << 10))
       number += 1
     }
-    // The one that was handed over would go, and that is not enough.
+    // Evicting the envelope that was handed over would not free enough bytes.
     let before = bag.bytes
     let large = add(try carried(5000, from: 5000, bytes: 16 << 10), to: &bag)
     #expect(large == .failure(.full))
     #expect(bag.bytes == before && bag.envelopes[handed.id] != nil)
   }
 
-  @Test("Of what an earlier run carried no more is taken over than there is room for")
+  @Test("Restored envelopes beyond the byte limit of the store are refused")
   func restored() throws {
     var bag = CourierBag(limit: 1000)
     var taken = 0
@@ -135,7 +135,7 @@ struct CourierBagTests {
     #expect(results == [true, true, true, false])
   }
 
-  @Test("No more bytes are carried than there is room for, however many places there are")
+  @Test("A store with 1,000 slots holds no more bytes than its byte limit")
   func bytes() throws {
     var bag = CourierBag(limit: 1000)
     var taken = 0
@@ -155,7 +155,7 @@ struct CourierBagTests {
     #expect(bag.bytes == 0 && bag.addressed(to: [own]).isEmpty)
   }
 
-  @Test("The same content is carried once; it gets no more copies once some were given away")
+  @Test("A repeated envelope is stored once; it raises the copy count only while no copies were given away")
   func repeated() throws {
     var bag = CourierBag()
     let one = try carried(1, copies: 1)
@@ -175,7 +175,7 @@ struct CourierBagTests {
     #expect(bag.envelopes[one.id]?.envelope.copies == 2)
   }
 
-  @Test("An envelope with another tag, end of life or prekey is another one, and takes nothing from the true one")
+  @Test("An envelope with a changed tag, expiry or prekey is stored separately and leaves the original unchanged")
   func changedOutside() throws {
     var bag = CourierBag()
     let one = try carried(1)
@@ -195,7 +195,7 @@ struct CourierBagTests {
     #expect(bag.count == 4 && bag.addressed(to: [tag]).contains { $0.envelope == one.envelope })
   }
 
-  @Test("A courier gets copies of what it neither brought nor has, and of nothing of its own")
+  @Test("A courier gets copies only of envelopes that it did not deposit, does not have, and that are not its own")
   func copies() throws {
     var bag = CourierBag()
     let ids = try [1, 2, 3, 4].map { try carried($0, from: UInt64($0), copies: $0 == 4 ? 1 : 4) }
@@ -207,7 +207,7 @@ struct CourierBagTests {
     #expect(bag.copies(for: PeerID(rawValue: 9), tags: [own]).isEmpty)
   }
 
-  @Test("What is too old goes, and no earlier")
+  @Test("An envelope is removed at its expiry and not before")
   func expiry() throws {
     var bag = CourierBag()
     for (number, expiry) in [(1, 999), (2, 1000), (3, 1001)] as [(Int, UInt64)] {
@@ -221,7 +221,7 @@ struct CourierBagTests {
     #expect(bag.count == 1)
   }
 
-  @Test("What an earlier run carried is taken over as far as there is room")
+  @Test("A store for 2 envelopes restores 2 of an earlier run and refuses the third")
   func restoring() throws {
     var bag = CourierBag(limit: 2)
     var taken: [Bool] = []

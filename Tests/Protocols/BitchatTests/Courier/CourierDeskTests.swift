@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("What a node remembers of letters")
+@Suite("The courier index")
 struct CourierDeskTests {
   private let key: X25519.PublicKey
   private var desk = CourierDesk(limit: CourierBag.usualLimit)
@@ -24,7 +24,7 @@ struct CourierDeskTests {
       tag: CourierTag(for: key, day: 1), expiry: 1000, ciphertext: random.bytes(100), copies: 4)
   }
 
-  @Test("Of own letters the last 256 envelopes are remembered, and none whose message is settled")
+  @Test("The index remembers the last 256 own envelopes, and none whose message is settled")
   mutating func sealed() throws {
     for number in 0..<257 { desk.remember(try envelope(number), of: try MessageID("M-\(number)")) }
     #expect(desk.envelope(of: try MessageID("M-0")) == nil)
@@ -35,7 +35,7 @@ struct CourierDeskTests {
     #expect(desk.held == [0, 0, 255, 0, 0, 0])
   }
 
-  @Test("Of messages that a courier brought the last thousand are known, and their receipts alone go that way")
+  @Test("The index knows the last 1,000 messages that couriers brought; only their receipts go by courier")
   mutating func brought() throws {
     for number in 0..<1001 { desk.bring(try Self.message(number), from: key, at: 1) }
     #expect(desk.held == [0, 0, 0, 1000, 0, 0])
@@ -45,7 +45,7 @@ struct CourierDeskTests {
     #expect(!oldest && next && !stranger)
   }
 
-  @Test("Two hundred receipts wait, the newest; of a message there is one, and `read` replaces `delivered`")
+  @Test("At most 200 receipts wait, one per message; `read` replaces `delivered`")
   mutating func receipts() throws {
     for number in 0..<201 {
       desk.bring(try Self.message(number), from: key, at: 1)
@@ -61,7 +61,7 @@ struct CourierDeskTests {
     #expect(ofFive.map(\.isRead) == [true] && desk.receipts.count == 200)
   }
 
-  @Test("Of a peer that is to be forgotten nothing is remembered")
+  @Test("Forgetting a peer removes all its messages, receipts and newcomer records")
   mutating func forgotten() throws {
     for sender in 1...2 as ClosedRange<UInt64> {
       desk.bring(try Self.message(1, from: sender), from: key, at: 1)

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Envelopes of the courier")
+@Suite("Courier envelopes")
 struct CourierEnvelopeTests {
   private let vectors = Vectors.shared
 
-  @Test("An envelope is read and written as the iOS app has it, and its tag is that of the day")
+  @Test("The iOS app's envelope is read and written unchanged, and its tag is the recipient's tag of that day")
   func vector() throws {
     let row = vectors.courier
     let bob = try X25519.PublicKey(try vectors.identity("bob").noisePublic.bytes)
@@ -21,7 +21,7 @@ struct CourierEnvelopeTests {
     #expect(CourierTag.day(of: UInt64(row.epochDay) * 86_400_000 + 86_399_999) == row.epochDay)
   }
 
-  @Test("An envelope for a prekey keeps the prekey's ID, and is opened by nobody here")
+  @Test("An envelope for a prekey keeps the prekey's ID; opening it throws `prekey`")
   func prekey() throws {
     let tag = CourierTag(for: try X25519.PublicKey([UInt8](repeating: 9, count: 32)), day: 1)
     let envelope = try CourierEnvelope(
@@ -34,7 +34,7 @@ struct CourierEnvelopeTests {
     #expect(throws: CourierEnvelope.OpeningError.prekey) { try envelope.open(with: key) }
   }
 
-  @Test("What is sealed is opened by its recipient alone, who learns who sealed it")
+  @Test("Only the recipient opens an envelope, and learns the sender's public key")
   func sealing() throws {
     var random = SeededRandom(seed: 2)
     let (ann, bob) = (X25519.PrivateKey(randomFrom: &random), X25519.PrivateKey(randomFrom: &random))
@@ -56,7 +56,7 @@ struct CourierEnvelopeTests {
     }
   }
 
-  @Test("The tags of a peer are those of yesterday, today and tomorrow, and no two peers or days share one")
+  @Test("A peer has a tag for yesterday, today and tomorrow; tags of two peers or two days differ")
   func tags() throws {
     var random = SeededRandom(seed: 3)
     let (one, other) = (
@@ -69,20 +69,20 @@ struct CourierEnvelopeTests {
     #expect(CourierTag.near(0, for: one).count == 3)
   }
 
-  @Test("Records may come in any order, and unknown ones are passed over")
+  @Test("Envelope records are read in any order, and unknown records are skipped")
   func order() throws {
     let whole = vectors.courier.envelope.bytes
     let known = try CourierEnvelope(reading: whole)
-    // Copies first, something unknown, and the rest.
+    // The record with the copies comes first, then an unknown record, then the others.
     let moved = whole.suffix(4) + [0x77, 0, 2, 1, 2] + whole.dropLast(4)
     let read = try CourierEnvelope(reading: Array(moved))
     #expect(read == known)
-    // Without the record it is one copy, which is written without it.
+    // Without the record there is one copy, which is encoded without the record.
     let single = try CourierEnvelope(reading: Array(whole.dropLast(4)))
     #expect(single.copies == 1 && single.bytes == Array(whole.dropLast(4)))
   }
 
-  @Test("Copies are cut to 1 to 8, and not refused")
+  @Test("A copy count outside 1 to 8 is clamped instead of refused")
   func copies() throws {
     for (said, allowed) in [(0, 1), (1, 1), (4, 4), (8, 8), (9, 8), (255, 8)] as [(UInt8, UInt8)] {
       let bytes = Array(vectors.courier.envelope.bytes.dropLast()) + [said]
@@ -91,7 +91,7 @@ struct CourierEnvelopeTests {
     }
   }
 
-  @Test("What lacks a record, or has one of another length, is no envelope")
+  @Test("An envelope with a missing record, a record of a wrong length, or 17 records is refused")
   func malformed() throws {
     let whole = vectors.courier.envelope.bytes
     for count in 0..<(whole.count - 4) {
@@ -113,7 +113,7 @@ struct CourierEnvelopeTests {
     #expect(sixteen.copies == 4)
   }
 
-  @Test("A ciphertext has 1 byte to 16 KiB")
+  @Test("A ciphertext of 1 byte to 16 KiB is accepted; 0 bytes and 16 KiB + 1 are refused")
   func length() throws {
     let tag = try CourierEnvelope(reading: vectors.courier.envelope.bytes).tag
     for (count, isGood) in [(0, false), (1, true), (16 << 10, true), ((16 << 10) + 1, false)] {
@@ -130,7 +130,7 @@ struct CourierEnvelopeTests {
     }
   }
 
-  @Test("A packet with an envelope is described without what is sealed in it")
+  @Test("The description of an envelope shows tag, expiry, copies and ciphertext length, but no content")
   func described() throws {
     let packet = try Packet(
       type: .courier, timestamp: 5, sender: PeerID(rawValue: 1), recipient: PeerID(rawValue: 2),

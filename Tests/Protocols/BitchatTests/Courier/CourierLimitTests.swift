@@ -4,9 +4,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Envelopes that hurt")
+@Suite("Invalid and excessive courier envelopes")
 struct CourierLimitTests {
-  /// Ann, who carries; Cem, whom envelopes are for; and what the test puts on the air.
+  /// Ann, a courier; Cem, the recipient of the envelopes; and the packets that the test sends to Ann.
   private struct Stage {
     var stage = LimitStage()
     let cem = Stranger(900)
@@ -23,7 +23,7 @@ struct CourierLimitTests {
       return (who, stage.hall.connect(stranger: who, to: 0))
     }
 
-    /// An envelope from a stranger with a new content.
+    /// An envelope from a stranger with unique content.
     mutating func envelope(
       for key: X25519.PublicKey? = nil, from who: Stranger? = nil, life: Int64 = 3_600_000, copies: UInt8 = 4,
       prekey: UInt32? = nil, text: String = "hello"
@@ -56,7 +56,7 @@ struct CourierLimitTests {
     }
   }
 
-  @Test("A neighbour's envelope is carried as it came, its prekey and content untouched, and handed to its recipient")
+  @Test("A neighbour's envelope is stored unchanged with its prekey and handed to its recipient")
   func carried() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -72,7 +72,7 @@ struct CourierLimitTests {
     #expect(read == envelope.with(copies: 1))
   }
 
-  @Test("What lives too long or is too old is refused, at the limit exactly")
+  @Test("An envelope that expires now, or in more than 25 h, is refused")
   func life() throws {
     let day: Int64 = 25 * 3600 * 1000
     for (life, taken) in [(0, 0), (-1, 0), (1, 1), (day, 1), (day + 1, 0)] as [(Int64, Int)] {
@@ -81,13 +81,13 @@ struct CourierLimitTests {
       stage.give(try stage.envelope(life: life), from: bob, on: link)
       #expect(stage.carried == taken, "\(life)")
       #expect(stage.counters.tooLong == (life > day ? 1 : 0) && stage.counters.tooLate == (life <= 0 ? 1 : 0))
-      // The same for what is for this node.
+      // Ann applies the limits also to envelopes that are addressed to herself.
       stage.give(try stage.envelope(for: stage.ann.noiseKey.publicKey, life: life), from: bob, on: link)
       #expect(stage.stage.ann.told.count == taken, "\(life)")
     }
   }
 
-  @Test("More than eight copies are eight, and are counted")
+  @Test("A copy count above 8 is reduced to 8 and counted")
   func copies() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -97,7 +97,7 @@ struct CourierLimitTests {
     #expect(copies == [8])
   }
 
-  @Test("Who is no neighbour, or has not signed, leaves nothing here")
+  @Test("An envelope that no neighbour sent directly, or that is unsigned, is not stored")
   func notOfNeighbours() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -110,7 +110,7 @@ struct CourierLimitTests {
     let forger = Stranger(bob, signingWith: 50)
     stage.give(try stage.envelope(), from: forger, on: link)
     #expect(stage.carried == 0 && stage.counters.notOfNeighbours == 5)
-    // A forged one does not keep the right one out.
+    // A forged packet does not make the authentic one a duplicate.
     let envelope = try stage.envelope()
     let packet = bob.packet(.courier, envelope.bytes, at: stage.time, to: stage.ann.id)
     stage.stage.hall.inject(packet.flipped(at: -1), on: link, to: 0)
@@ -118,7 +118,7 @@ struct CourierLimitTests {
     #expect(stage.carried == 1)
   }
 
-  @Test("What is no envelope is counted, and not passed on")
+  @Test("A malformed envelope is counted and not relayed")
   func malformed() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -130,7 +130,7 @@ struct CourierLimitTests {
     #expect(stage.counters.malformed == 3 && stage.stage.ann.engine.counters.relayed == before)
   }
 
-  @Test("An envelope for this node that cannot be opened is thrown away, and so is one for a prekey")
+  @Test("An envelope for this node that it cannot open, or that is for a prekey, is dropped and counted")
   func notOpened() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -145,7 +145,7 @@ struct CourierLimitTests {
     #expect(stage.stage.ann.told.isEmpty)
   }
 
-  @Test("The tags of yesterday and tomorrow are this node's as well, those of other days are not")
+  @Test("A node opens envelopes with its tags of yesterday, today and tomorrow, and of no other day")
   func days() throws {
     for (offset, isOwn) in [(-2, false), (-1, true), (0, true), (1, true), (2, false)] as [(Int, Bool)] {
       var stage = Stage()
@@ -162,7 +162,7 @@ struct CourierLimitTests {
   }
 
   @Test(
-    "A private message in an envelope may come from anybody, but not from one who is blocked, and not over and over")
+    "An envelope may bring a message of any author who is not blocked; a repeated envelope is counted and ignored")
   func replays() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -173,7 +173,7 @@ struct CourierLimitTests {
     stage.stage.hall.handle(.block(author.id, true), at: 0)
     stage.give(try stage.envelope(for: own, from: author), from: bob, on: link)
     #expect(stage.stage.ann.told.count == 1)
-    // What is carried already is not carried twice.
+    // An envelope that is stored already is not stored twice.
     let other = try stage.envelope()
     for _ in 0..<5 { stage.give(other, from: bob, on: link) }
     #expect(stage.carried == 1 && stage.counters.repeated == 4)
@@ -182,7 +182,7 @@ struct CourierLimitTests {
     #expect(stage.carried == 1)
   }
 
-  @Test("A flood of deposits takes the places of strangers, and no more")
+  @Test("Deposits of 40 devices fill the 20 slots of strangers and leave a favourite's slots free")
   func flood() throws {
     var stage = Stage()
     let (friend, friendly) = stage.neighbour(4000)
@@ -194,15 +194,16 @@ struct CourierLimitTests {
       stage.stage.hall.pass(.milliseconds(200))
     }
     #expect(stage.carried == 21)
-    // The first ten devices have two places each. Nine more take one place each from two others, the next one takes the last second place,
-    // and then each newcomer takes one of the twenty: 20 + 19 + 20 are taken.
+    // Each of the first ten devices stores two envelopes. Nine more devices evict one envelope each of two others,
+    // the next one evicts the last second envelope, and then each newcomer evicts one of the twenty: 20 + 19 + 20 are
+    // taken.
     #expect(stage.counters.taken == 1 + 59 && stage.counters.droppedForOthers == 39)
     #expect(stage.counters.tooManyOfDepositor + stage.counters.tooManyOfStrangers == 200 - 59)
     for _ in 0..<4 { stage.give(try stage.envelope(), from: friend, on: friendly) }
     #expect(stage.carried == 25)
   }
 
-  @Test("While the clock is not known to be right, neighbours that come and go leave nothing at the desk")
+  @Test("While the clock is untrusted, 50 neighbours that come and go leave at most one newcomer record")
   func passersBy() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -210,7 +211,7 @@ struct CourierLimitTests {
     for number in 1...50 as ClosedRange<UInt64> {
       let who = Stranger(number)
       let link = hall.connect(to: 0)
-      // An announce that came over a hop first shows nothing about clocks.
+      // An announce that was relayed first shows nothing about the neighbour's clock.
       for hops in [1, 0] as [UInt8] {
         hall.inject(who.announce(at: hall.time, timeToLive: Limits.timeToLive - hops), on: link, to: 0)
       }
@@ -222,7 +223,7 @@ struct CourierLimitTests {
     #expect(hall.nodes[0].engine.courier.newcomers.count <= 1)
   }
 
-  @Test("More envelopes a second than a link may bring are not looked at")
+  @Test("Envelopes above the rate limit of a link are not decrypted")
   func rate() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -232,7 +233,7 @@ struct CourierLimitTests {
     #expect(stage.counters.opened <= 50)
   }
 
-  @Test("What is handed over at once fits into the queue of a link; the rest follows")
+  @Test("At most 32 of 100 envelopes are handed over at once; the rest follow at the next announces")
   func batches() throws {
     var stage = Stage()
     for number in 0..<100 {
@@ -252,7 +253,7 @@ struct CourierLimitTests {
     #expect(stage.counters.handedOver == 100)
   }
 
-  @Test("What is for a neighbour is handed to it three times, a minute apart, then once an hour, and stays")
+  @Test("An envelope is handed to its recipient three times, a minute apart, then hourly, and stays stored")
   func handedOverThrice() throws {
     var stage = Stage()
     let carried = CarriedEnvelope(
@@ -275,7 +276,7 @@ struct CourierLimitTests {
     #expect(stage.envelopes(on: link).count == 4)
   }
 
-  @Test("Who is blocked gets neither letters to carry nor those that are for it")
+  @Test("A blocked peer gets neither envelopes to carry nor envelopes addressed to it")
   func blocked() throws {
     var stage = Stage()
     for isOwn in [true, false] {
@@ -303,7 +304,7 @@ struct CourierLimitTests {
     }
   }
 
-  @Test("Of long envelopes fewer are handed over at once")
+  @Test("Of five envelopes of 16 KiB, two are handed over at once")
   func longBatch() throws {
     var stage = Stage()
     let tag = CourierTag(for: stage.cem.noiseKey.publicKey, day: CourierTag.day(of: stage.time))
@@ -319,7 +320,7 @@ struct CourierLimitTests {
     #expect(stage.counters.handedOver == 2)
   }
 
-  @Test("Who repeats a peer's announce has the peer's letters handed over, and takes none from the peer")
+  @Test("An impostor that repeats a peer's announce gets the peer's envelopes, but the peer still gets them")
   func forgedPlace() throws {
     var stage = Stage()
     stage.stage.hall.nodes[0].engine.restore(
@@ -338,7 +339,7 @@ struct CourierLimitTests {
     #expect(stage.envelopes(on: link).count == 1)
   }
 
-  @Test("Of several neighbours that carry letters favourites get one first, and of the others not always the same ones")
+  @Test("A favourite among the couriers gets the first envelope; other couriers are chosen at random")
   func drawnCouriers() throws {
     var chosen: [Int: Int] = [:]
     for seed in 1...20 as ClosedRange<UInt64> {
@@ -359,7 +360,7 @@ struct CourierLimitTests {
     #expect((0..<5).allSatisfy { chosen[$0] ?? 0 > 0 && chosen[$0] ?? 0 < 20 }, "\(chosen)")
   }
 
-  @Test("A message is kept with the key of its peer, for a courier's envelope is sealed for it after a restart, too")
+  @Test("An outgoing message is stored with its recipient's Noise key, so that a restart can still seal it")
   func keyIsKept() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem"])
     try hall.tell("later", to: 2, as: 1, at: 0)
@@ -367,7 +368,7 @@ struct CourierLimitTests {
     #expect(kept.noiseKey == hall.nodes[2].engine.identity.noiseKey.publicKey)
   }
 
-  @Test("An announce that a neighbour tells later, in its answer to a request, shows nothing about where the peer is")
+  @Test("An announce in a sync answer does not reveal the position of its sender")
   func toldLater() throws {
     var stage = Stage()
     let carried = CarriedEnvelope(
@@ -375,7 +376,7 @@ struct CourierLimitTests {
       storedAt: stage.time)
     stage.stage.hall.nodes[0].engine.restore(carried)
     let (_, link) = stage.neighbour(1)
-    // The neighbour is asked what it has.
+    // Ann requests sync from the neighbour.
     stage.stage.hall.pass(.seconds(2))
     stage.stage.hall.inject(
       stage.cem.announce(at: stage.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("The places that couriers have for one sender")
+@Suite("Courier slots for one depositor")
 struct CourierPlacesTests {
-  @Test("A letter goes to no courier that would take a part of it")
+  @Test("A message is given only to a courier that can carry all its envelopes")
   func wholeLetters() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem", "dan"])
     let text = LimitStage.text(700)
@@ -20,7 +20,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[2].told.map(\.text).joined() == text)
   }
 
-  @Test("A courier that has all letters that it takes gets no other, until one of them is known to have arrived")
+  @Test("A courier whose slots for a depositor are used gets no envelope until one is acknowledged")
   func fullCourier() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem"])
     for number in UInt32(1)...3 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
@@ -35,7 +35,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[2].told.map(\.text) == ["letter 1", "letter 2", "letter 3"])
   }
 
-  @Test("That letters have arrived frees no place at the couriers that did not bring them")
+  @Test("A delivered envelope frees slots only at the courier that brought it, until the envelopes expire")
   func otherCouriers() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem", "dan"])
     for number in UInt32(1)...2 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
@@ -50,14 +50,14 @@ struct CourierPlacesTests {
     #expect(hall.nodes[0].progress[3] == nil && hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
     CourierTests.meet(0, 1, in: &hall)
     #expect(hall.nodes[0].progress[3] == [.sent])
-    // Until the letters' time is over.
+    // Wait until the envelopes expire.
     hall.leap(.seconds(25 * 3600))
     try hall.tell("letter 4", to: 2, as: 4, at: 0)
     CourierTests.meet(0, 3, in: &hall)
     #expect(hall.nodes[3].engine.courier.bag.envelopes.count == 1)
   }
 
-  @Test("What couriers have is known after a restart")
+  @Test("The slots used at couriers are known after a restart")
   func booksAfterRestart() throws {
     var hall = CourierTests.apart(["ann", "bob", "cem"])
     for number in UInt32(1)...2 { try hall.tell("letter \(number)", to: 2, as: number, at: 0) }
@@ -71,7 +71,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[1].engine.counters.courier.tooManyOfDepositor == 0)
   }
 
-  @Test("However many in made-up names call the node a favourite, who is near is known to")
+  @Test("Favourite notices of 1,100 invented peers do not displace the notice of a neighbour")
   func manyFavourers() throws {
     var hall = CourierTests.apart(["ann", "bob"])
     for number in UInt64(1)...1100 { hall.nodes[0].engine.favour(by: PeerID(rawValue: number), true) }
@@ -82,7 +82,7 @@ struct CourierPlacesTests {
     #expect(!hall.nodes[0].engine.favouredBy.contains(hall.nodes[1].id))
   }
 
-  @Test("Who carries no letters says so, and is given none")
+  @Test("A peer that announces 0 courier slots gets no envelope")
   func noPlaces() throws {
     var hall = CourierTests.apart(["ann", "cem"])
     hall.add(["bob"]) { $0.carries = 0 }
@@ -92,7 +92,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[0].progress[1] == nil && hall.nodes[2].engine.counters.courier == CourierCounters())
   }
 
-  @Test("A courier gets copies of as many letters as it has places for the node that gives them, and no copy is lost")
+  @Test("A courier gets no more copies than it has slots for the giving node, and no copy is lost")
   func copies() throws {
     var hall = CourierTests.apart(["ann", "eve", "bob", "cem", "far"])
     for sender in [0, 1] {
@@ -103,16 +103,16 @@ struct CourierPlacesTests {
       CourierTests.meet(2, 3, in: &hall)
       #expect(hall.nodes[2].engine.carried == 4 && hall.nodes[3].engine.carried == 2)
       #expect(hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
-      // Of ann's letters eve has got copies as well.
+      // Eve, too, has received copies of Ann's envelopes.
       #expect(hall.nodes[2].engine.courier.bag.envelopes.values.map(\.envelope.copies).sorted() == [1, 1, 4, 4])
     }
-    // They take the places of bob's own letters, too.
+    // The copies also evict envelopes that Bob has deposited himself.
     try hall.tell("from bob", to: 4, as: 1, at: 2)
     CourierTests.meet(2, 3, in: &hall)
     #expect(hall.nodes[2].progress[1] == nil && hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
   }
 
-  @Test("However many letters strangers send by a courier, their receipts leave it a place for an own letter")
+  @Test("Receipts for envelopes of strangers leave a courier slot for an own message")
   func receiptsLeaveRoom() throws {
     var hall = CourierTests.apart(["cem", "bob", "eva", "eve", "ann"])
     for (number, stranger) in [2, 3].enumerated() {
@@ -121,7 +121,7 @@ struct CourierPlacesTests {
     }
     CourierTests.meet(1, 0, in: &hall)
     #expect(hall.nodes[0].told.count == 2)
-    // What is read needs no second place, though nothing is left to be told of the first receipt.
+    // A read receipt needs no second envelope, although the first receipt is settled.
     for (message, peer) in zip(hall.nodes[0].told, hall.nodes[0].toldFrom) {
       hall.handle(.read(message.id, from: peer), at: 0)
     }
@@ -134,7 +134,7 @@ struct CourierPlacesTests {
     #expect(hall.nodes[4].told.map(\.text) == ["my own letter"])
   }
 
-  @Test("A mailbox says how many letters of one peer it carries, and gets as many")
+  @Test("A mailbox announces its slots for one peer and gets 8 envelopes")
   func mailbox() throws {
     var hall = CourierTests.apart(["ann", "cem"])
     hall.add(["bob"]) { $0.carries = 1000 }

@@ -6,7 +6,8 @@ import Testing
 
 @Suite("Letters that others carry")
 struct CourierTests {
-  /// Nodes of which none sees another, and each has met each: all know the others' keys, and nobody is thought to be near.
+  /// Nodes that are out of each other's range after all have met: all know the others' keys, and no node counts as
+  /// nearby.
   static func apart(
     _ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }
   ) -> MeshHall {
@@ -21,7 +22,7 @@ struct CourierTests {
     return hall
   }
 
-  /// Two meet for a while.
+  /// Connects two nodes for a while.
   static func meet(_ one: Int, _ other: Int, for duration: Duration = .seconds(30), in hall: inout MeshHall) {
     let link = hall.connect(one, other)
     hall.pass(duration)
@@ -30,11 +31,11 @@ struct CourierTests {
   }
 
   @Test(
-    "Ann leaves a message for Cem with Bob: it is delivered once, the ticks come back the same way, and nothing is left"
+    "A courier delivers a message once, brings the receipt back, and keeps no envelope"
   )
   func carriedAndBack() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
-    // Bob carries two receipts of a favourite, beside a letter.
+    // Bob carries two receipts of a favourite, and one message.
     hall.handle(.favourite(hall.nodes[2].id, true), at: 1)
     hall.nodes[2].engine.favour(by: hall.nodes[1].id, true)
     try hall.tell("when you are back", to: 2, as: 7, at: 0)
@@ -43,7 +44,7 @@ struct CourierTests {
     Self.meet(0, 1, in: &hall)
     #expect(hall.nodes[0].progress[7] == [.sent] && hall.nodes[1].engine.carried == 1)
     #expect(hall.nodes[1].told.isEmpty)
-    // Ann goes, Bob walks, Cem comes.
+    // Ann leaves. An hour later Bob meets Cem.
     hall.pass(.seconds(3600))
     Self.meet(1, 2, in: &hall)
     #expect(hall.nodes[2].told.map(\.text) == ["when you are back"])
@@ -51,7 +52,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[7] == [.sent])
     Self.meet(1, 0, in: &hall)
     #expect(hall.nodes[0].progress[7] == [.sent, .delivered])
-    // Cem reads it, and Bob passes by again.
+    // Cem reads the message, and Bob meets her again.
     let message = try #require(hall.nodes[2].told.first)
     hall.handle(.read(message.id, from: hall.nodes[0].id), at: 2)
     Self.meet(1, 2, in: &hall)
@@ -64,13 +65,13 @@ struct CourierTests {
       #expect(node.engine.courier.held == [0, 0, 0, 0, 0, 0], "\(node.name)")
       #expect(node.engine.outbox.waiting == 0)
     }
-    // What was to be kept of each envelope is forgotten.
+    // The records of all envelopes are deleted.
     for node in hall.nodes { #expect(node.carriedIDs.isEmpty, "\(node.name)") }
   }
 
-  /// A peer goes: it says so or not, and something is said to it before or after its links have ended.
+  /// A peer leaves, with or without a leave packet, and a message to it is sent before or after its links have ended.
   @Test(
-    "What is said to a peer that has left goes with a neighbour at once, though its link stands; one that vanished has half a minute",
+    "A message to a peer that has left goes to a courier at once; a vanished peer gets 30 s",
     arguments: [true, false], [true, false])
   func left(saysSo: Bool, isEarly: Bool) throws {
     var hall = MeshHall()
@@ -93,7 +94,7 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.carried == 1)
   }
 
-  @Test("What nobody has answered over a link goes with a neighbour when the link ends")
+  @Test("A message that no peer has acknowledged over a link goes to a courier when the link ends")
   func ended() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -108,7 +109,7 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.carried == 1)
   }
 
-  @Test("A message that also arrives directly is told once")
+  @Test("A message that arrives directly and by courier is shown once")
   func direct() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("once", to: 2, as: 1, at: 0)
@@ -119,7 +120,7 @@ struct CourierTests {
     Self.meet(1, 2, in: &hall)
     #expect(hall.nodes[2].told.count == 1)
     #expect(hall.nodes[2].engine.counters.courier.opened == 1)
-    // The other way round: first the courier, then Ann herself.
+    // In the opposite order: Cem meets the courier first, then Ann.
     try hall.tell("twice said", to: 2, as: 2, at: 0)
     hall.pass(.seconds(400))
     Self.meet(0, 1, in: &hall)
@@ -130,7 +131,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[2]?.last == .delivered)
   }
 
-  @Test("A peer that does not answer is given up for a courier, though it was heard a short time ago")
+  @Test("A message to a peer that does not answer goes to a courier although the peer was recently received")
   func silent() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     let link = hall.connect(0, 2)
@@ -145,7 +146,7 @@ struct CourierTests {
   }
 
   @Test(
-    "A link that passes for a peer's, because somebody says its last announce again, keeps no letter back once the peer is gone"
+    "A link that replays a departed peer's announce does not keep a message from the courier"
   )
   func borrowedLink() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
@@ -172,7 +173,7 @@ struct CourierTests {
     #expect(hall.nodes[0].engine.peer(cem) == nil && hall.nodes[1].engine.carried == 1)
   }
 
-  @Test("A neighbour's message goes to no courier")
+  @Test("A message to a neighbour goes to no courier")
   func neighbour() throws {
     var hall = ChatTests.line(["ann", "bob"])
     hall.add(["cem"])
@@ -184,7 +185,7 @@ struct CourierTests {
     #expect(hall.nodes[0].engine.counters.courier.deposited == 0 && hall.nodes[2].engine.carried == 0)
   }
 
-  @Test("Three neighbours get a letter, later each that comes, never one twice, and eight at most")
+  @Test("A message goes to 3 neighbours at once, then to each newcomer once, and to 8 couriers at most")
   func couriers() throws {
     let names = (0..<13).map { "n\($0)" }
     var hall = Self.apart(names)
@@ -194,7 +195,7 @@ struct CourierTests {
     hall.pass(.seconds(1))
     let first = (1...11).filter { hall.nodes[$0].engine.carried == 1 }
     #expect(first.count == 3)
-    // Two that were there and got none get none when the first ones come again.
+    // Two nodes that were present and received no copy receive none when the first ones return.
     for link in links { hall.disconnect(link) }
     links = first.map { hall.connect(0, $0) }
     hall.pass(.seconds(30))
@@ -209,7 +210,7 @@ struct CourierTests {
     #expect(repeated == 0)
   }
 
-  @Test("Copies are halved at each hand-over, and a courier that has one gets no other")
+  @Test("A hand-over halves the copies, and a courier that has the envelope gets no second one")
   func halving() throws {
     var hall = Self.apart(["ann", "b", "c", "d", "e", "far"])
     try hall.tell("spread it", to: 5, as: 1, at: 0)
@@ -229,20 +230,20 @@ struct CourierTests {
     #expect(copies(0).isEmpty && copies(1) == [2], "it does not go back to its sender")
     Self.meet(3, 5, in: &hall)
     #expect(hall.nodes[5].told.map(\.text) == ["spread it"])
-    // The others bring it as well.
+    // The other couriers deliver it as well.
     Self.meet(1, 5, in: &hall)
     Self.meet(2, 5, in: &hall)
     #expect(hall.nodes[5].told.count == 1)
   }
 
-  @Test("Over hops it is sent as well, not at each announce, and stays until it is handed over")
+  @Test("An envelope is also sent over hops, not at each announce, and stays until it is handed over")
   func overHops() throws {
     var hall = Self.apart(["ann", "bob", "dan", "cem"])
     try hall.tell("far away", to: 3, as: 1, at: 0)
     Self.meet(0, 1, in: &hall)
     hall.connect(2, 3)
     hall.pass(.seconds(30))
-    // Dan hears of it through Bob, and is no courier of it: its copies are given away first.
+    // Dan receives a copy from Bob, and is not a courier of it: Bob has no copies left to give away.
     for id in hall.nodes[1].engine.courier.bag.envelopes.keys {
       hall.nodes[1].engine.courier.bag.change(id) { $0.envelope.copies = 1 }
     }
@@ -258,7 +259,7 @@ struct CourierTests {
     #expect(hall.nodes[3].told.count == 1)
   }
 
-  @Test("A link that is cut while a letter is handed over loses nothing")
+  @Test("An envelope lost with a cut link is handed over again")
   func cutAtHandOver() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("through the cut", to: 2, as: 1, at: 0)
@@ -272,7 +273,7 @@ struct CourierTests {
     #expect(hall.nodes[2].told.map(\.text) == ["through the cut"])
   }
 
-  @Test("A text in several pieces is carried whole, and one of more than five is not carried")
+  @Test("A text of up to 5 pieces goes by courier whole; a longer text does not go by courier")
   func pieces() throws {
     var hall = Self.apart(["ann", "bob", "cem", "dan"])
     hall.handle(.favourite(hall.nodes[0].id, true), at: 1)
@@ -289,7 +290,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[1]?.contains(.sent) == true)
   }
 
-  @Test("A day after it was written a letter is given up by everybody, delivered or not")
+  @Test("24 h after it was written, a message expires at its sender and at couriers")
   func day() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("too late", to: 2, as: 1, at: 0)
@@ -306,7 +307,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[1]?.last == .failed)
   }
 
-  @Test("What was carried and deposited is known after a restart")
+  @Test("Carried and deposited envelopes are known after a restart")
   func restart() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     try hall.tell("kept", to: 2, as: 1, at: 0)
@@ -325,7 +326,7 @@ struct CourierTests {
     #expect(hall.nodes[2].told.count == 1)
   }
 
-  @Test("Neither letters nor copies go to those who do not show that they carry them, be it Android or a relay")
+  @Test("Peers that announce no courier slots, such as Android phones and relays, get no envelopes")
   func ableOnes() throws {
     var hall = Self.apart(["ann", "bob", "far"])
     hall.add(["relay"]) { $0.isRelayOnly = true }
@@ -335,7 +336,7 @@ struct CourierTests {
         .reduce(0, +)
     }
     let unable: [Capabilities?] = [nil, [], .privateMedia, [.privateMedia, Capabilities(rawValue: 1 << 14)]]
-    // Ann has a letter, and of five neighbours nobody to give it to.
+    // Ann has an envelope, and none of the five neighbours can be its courier.
     hall.connect(0, 3)
     for (number, capabilities) in unable.enumerated() {
       others.append(Stranger(UInt64(number)))
@@ -348,7 +349,7 @@ struct CourierTests {
     #expect(hall.nodes[0].engine.counters.courier.deposited == 0 && envelopes(of: 0) == 0)
     Self.meet(0, 1, in: &hall)
     #expect(hall.nodes[0].engine.counters.courier.deposited == 1 && hall.nodes[1].engine.carried == 1)
-    // And Bob nobody to give copies to, but an iPhone.
+    // Bob has no courier for his copies either, except an iPhone.
     links = []
     hall.connect(1, 3)
     for (number, capabilities) in unable.enumerated() {
@@ -363,7 +364,7 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.counters.courier.copied == 1 && envelopes(of: 1) == 1)
   }
 
-  @Test("A relay carries nothing and deposits nothing; it passes on what is for others")
+  @Test("A relay neither stores nor deposits envelopes, but relays them")
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -380,9 +381,9 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.carried == 0 && hall.nodes[1].engine.counters.courier == CourierCounters())
   }
 
-  /// Five people who meet and part at random for some hours, and write to each other meanwhile.
+  /// Five people who meet and part at random for some hours, and send messages to each other.
   @Test(
-    "In any order of meetings each message is told once, and nothing is left in the end",
+    "In any order of meetings each message is shown once, and no envelope remains",
     arguments: Array(1...8) as [UInt64])
   func randomOrders(seed: UInt64) throws {
     let people = 5
@@ -410,7 +411,7 @@ struct CourierTests {
       hall.pass(.seconds(Int64(draw(4) == 0 ? draw(600) : draw(60))))
     }
     let carriedOnly = hall.nodes.map(\.engine.counters.courier.opened).reduce(0, +)
-    // In the end all are there for a while.
+    // At the end all nodes are connected for a while.
     for one in 0..<people {
       for other in (one + 1)..<people where hall.links(one, other).isEmpty { hall.connect(one, other) }
     }

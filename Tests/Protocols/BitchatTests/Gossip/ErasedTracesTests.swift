@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Traces of what a wipe has erased")
+@Suite("Traces of erased packets and former peer IDs")
 struct ErasedTracesTests {
   private func packet(_ number: Int) throws -> PacketID {
     PacketID(
@@ -12,7 +12,7 @@ struct ErasedTracesTests {
         type: .message, timestamp: UInt64(number), sender: PeerID(rawValue: 7), payload: Array("text \(number)".utf8)))
   }
 
-  @Test("They know erased packets and former peer IDs again, also after they were written and read, and no others")
+  @Test("Traces recognise exactly the erased packets and former peer IDs, also after a restart")
   func roundTrip() throws {
     var random = SeededRandom(seed: 1)
     var traces = ErasedTraces(randomFrom: &random)
@@ -25,7 +25,7 @@ struct ErasedTracesTests {
     for packet in packets { #expect(!Hex.encode(traces.bytes).contains(packet.description)) }
   }
 
-  @Test("There are at most 8,000 packets, of which the oldest go, and the traces end a day after the last wipe")
+  @Test("Traces hold the latest 8,000 packets and expire a day after the last wipe")
   func limits() throws {
     var random = SeededRandom(seed: 1)
     var traces = ErasedTraces(randomFrom: &random)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("What neighbours are given")
+@Suite("The archive for sync answers")
 struct GossipArchiveTests {
   private let time: UInt64 = 1_800_000_000_000
 
@@ -25,7 +25,7 @@ struct GossipArchiveTests {
     try SyncRequest(filter: SyncFilter(items.map(\.id)), types: types, since: since, fragments: fragments)
   }
 
-  @Test("A neighbour gets what its filter does not hold, the oldest first")
+  @Test("An answer holds the messages that the request's filter lacks, oldest first")
   func missing() throws {
     var archive = GossipArchive()
     let items = try (0..<5).map { try item(age: UInt64(1000 * (5 - $0)), "line \($0)") }
@@ -35,7 +35,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(having: items), at: time) == [])
   }
 
-  @Test("A file is given for 15 minutes, whole or in fragments, and a message in fragments for six hours")
+  @Test("Files and their fragments are given for 15 min, fragments of messages for 6 h")
   func ages() throws {
     let minute: UInt64 = 60_000
     func fragment(of type: MessageType, id: UInt64, age: UInt64) throws -> GossipArchive.Item {
@@ -58,7 +58,7 @@ struct GossipArchiveTests {
     #expect(archive.fragmentCount == 0)
   }
 
-  @Test("An announce of up to 60 s goes by itself; one of up to 900 s goes before its sender's messages, and else not")
+  @Test("An announce is given by itself up to 60 s, and before its sender's messages up to 900 s")
   func announces() throws {
     var archive = GossipArchive()
     let fresh = try item(.announce, from: 1, age: 60_000)
@@ -71,11 +71,11 @@ struct GossipArchiveTests {
     let given = archive.missing(try request(), at: time)
     #expect(given.prefix(2) == [fresh, old])
     #expect(Set(given.dropFirst(2)) == Set(lines))
-    // One that asks for messages alone gets the announces that it needs for them.
+    // A request for messages alone also gets the announces that its sender needs for them.
     #expect(Set(archive.missing(try request(.message), at: time).prefix(2)) == [fresh, old])
   }
 
-  @Test("An announce that came in an answer goes on with messages of its sender, and by itself not")
+  @Test("An announce from a sync answer is given only together with messages of its sender")
   func far() throws {
     for (timeToLive, isNear) in [(0, false), (1, true), (7, true)] as [(UInt8, Bool)] {
       var archive = GossipArchive()
@@ -94,7 +94,7 @@ struct GossipArchiveTests {
     }
   }
 
-  @Test("The newest announce of a peer is kept, and none of one that has left")
+  @Test("Only the newest announce of a peer is stored, and none of a peer that has left")
   func newest() throws {
     var archive = GossipArchive()
     let (old, new) = (try item(.announce, age: 2000, "old"), try item(.announce, age: 1000, "new"))
@@ -105,7 +105,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time) == [])
   }
 
-  @Test("A request says from when on and of which types; announces have no beginning")
+  @Test("A request selects types and a start time; the start time does not apply to announces")
   func selection() throws {
     var archive = GossipArchive()
     let announce = try item(.announce, age: 50_000)
@@ -116,7 +116,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment), at: time) == [])
   }
 
-  @Test("Fragments are given to who asks for them, of the named packets where some are named")
+  @Test("Fragments are given only on request, and only of the named packets if some are named")
   func fragments() throws {
     var archive = GossipArchive()
     func fragment(_ id: UInt8) throws -> GossipArchive.Item {
@@ -137,7 +137,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment, fragments: [named]), at: time) == [two])
   }
 
-  @Test("Before fragments and small files goes the announce of their sender, as old as it may be, once")
+  @Test("A sender's announce up to 900 s old precedes its fragments and small files once")
   func announcesOfFiles() throws {
     for type in [MessageType.fragment, .fileTransfer] {
       var archive = GossipArchive()
@@ -164,7 +164,7 @@ struct GossipArchiveTests {
     }
   }
 
-  @Test("A thousand messages are kept, for six hours; of more the oldest go")
+  @Test("At most 1,000 messages are stored for 6 h; the oldest are evicted")
   func room() throws {
     var archive = GossipArchive()
     for number in 0..<1000 { _ = archive.keep(try item(age: UInt64(5000 + number), "line \(number)")) }
@@ -180,7 +180,7 @@ struct GossipArchiveTests {
     #expect(archive.messageCount == 0)
   }
 
-  @Test("A line that came before is no new line")
+  @Test("A repeated message is not stored again")
   func twice() throws {
     var archive = GossipArchive()
     let first = archive.keep(try item())
@@ -188,7 +188,7 @@ struct GossipArchiveTests {
     #expect(first && !second)
   }
 
-  @Test("A relay keeps announces, and no message and no fragment")
+  @Test("A relay stores announces, but no messages and fragments")
   func relay() throws {
     var archive = GossipArchive(keepsMessages: false)
     let isKept = archive.keep(try item())
@@ -198,7 +198,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time).map(\.type) == [.announce])
   }
 
-  @Test("Its own request asks a like archive for nothing; where its filter is full it asks for what is newer")
+  @Test("A node's own filter asks an equal archive for nothing; a full filter asks only for newer messages")
   func ownRequest() throws {
     var archive = GossipArchive()
     for number in 0..<100 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }
@@ -213,7 +213,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(full, at: time) == [])
   }
 
-  @Test("What a blocked sender said is forgotten")
+  @Test("Messages of a blocked sender are removed")
   func blocked() throws {
     var archive = GossipArchive()
     _ = archive.keep(try item(from: 1))
@@ -222,7 +222,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time).map(\.sender) == [PeerID(rawValue: 2)])
   }
 
-  @Test("Whoever says a thousand lines takes the room of nobody who has a quarter of it or less")
+  @Test("A sender of 1,500 messages evicts no message of a sender that uses a quarter of the archive or less")
   func shares() throws {
     var archive = GossipArchive()
     let others = try (0..<200).map { try item(from: 2 + UInt64($0 % 2), age: UInt64(60_000 + $0), "other \($0)") }
@@ -232,7 +232,7 @@ struct GossipArchiveTests {
     #expect(others.allSatisfy { archive.hasMessage($0.id) })
     let newest = try item(age: UInt64(50_000 - 1499), "line 1499")
     #expect(archive.hasMessage(newest.id))
-    // Long lines take room as well.
+    // Long messages use up the capacity in bytes as well.
     for number in 0..<60 {
       let long = try item(from: 9, age: UInt64(1000 - number), "\(number)" + String(repeating: "x", count: 60_000))
       let item = GossipArchive.Item(
@@ -242,17 +242,17 @@ struct GossipArchiveTests {
     }
     #expect(others.allSatisfy { archive.hasMessage($0.id) })
     #expect(archive.bytes <= 4 << 20)
-    // Where nobody has more than a quarter, the oldest goes of the stranger that has the most.
+    // Where nobody uses more than a quarter, the oldest message of the stranger with the most messages is evicted.
     var even = GossipArchive()
     let lines = try (UInt64(0)...1000).map { number in
-      // The sender of the last line has the most; the oldest line of all is another sender's.
+      // The sender of the newest message has the most messages. The oldest message is another sender's.
       try item(from: number == 1000 ? 2 : number % 5, age: 60_000 - number, "\(number)")
     }
     for line in lines { _ = even.keep(line) }
     #expect(lines.filter { !even.hasMessage($0.id) }.map(\.id) == [lines[2].id])
   }
 
-  @Test("Four megabytes of messages are kept: of more the oldest go, and one that is longer by itself is not kept")
+  @Test("The archive holds 4 MiB of messages, evicts the oldest, and refuses a longer message")
   func bytes() throws {
     var archive = GossipArchive()
     func long(_ number: UInt64, _ count: Int) -> GossipArchive.Item {

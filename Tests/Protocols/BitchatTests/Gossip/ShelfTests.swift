@@ -2,7 +2,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A shelf of packets")
+@Suite("The packet store")
 struct ShelfTests {
   private let time: UInt64 = 1_800_000_000_000
 
@@ -13,12 +13,12 @@ struct ShelfTests {
       timestamp: packet.timestamp)
   }
 
-  /// What a shelf counts is what lies on it.
+  /// Whether the byte count and the index agree with the stored items.
   private func isCounted(_ shelf: Shelf) -> Bool {
     shelf.bytes == shelf.items.reduce(0) { $0 + $1.bytes.count } && shelf.items.allSatisfy { shelf.has($0.id) }
   }
 
-  @Test("Of more than its limit the oldest go, a sixteenth at a time, and the newest stay")
+  @Test("A store beyond its limit of 160 packets evicts the oldest sixteenth")
   func limit() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
     for number in UInt64(0)..<500 {
@@ -33,7 +33,7 @@ struct ShelfTests {
     #expect(isGone)
   }
 
-  @Test("Of more than its bytes the oldest go")
+  @Test("A store beyond its byte limit evicts the oldest packets")
   func bytes() {
     var shelf = Shelf(limit: 160, byteLimit: 10_000)
     for number in UInt64(0)..<300 { _ = shelf.insert(item(number)) }
@@ -43,7 +43,7 @@ struct ShelfTests {
   }
 
   @Test(
-    "Fragments of one moment stand as they came, between what is older and what is newer; messages by their IDs",
+    "Fragments with equal timestamps keep the order of arrival; messages are ordered by ID",
     arguments: [false, true])
   func oneMoment(isShared: Bool) {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20, isShared: isShared)
@@ -59,7 +59,7 @@ struct ShelfTests {
     #expect(shelf.items.map(\.id) == ordered.map(\.id))
   }
 
-  @Test("What is taken off leaves its place, and may come again")
+  @Test("A removed packet frees its slot and may be stored again")
   func removal() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20)
     for number in UInt64(0)..<160 { _ = shelf.insert(item(number, from: number % 2)) }
@@ -75,7 +75,7 @@ struct ShelfTests {
     #expect(!isTakenTwice)
   }
 
-  @Test("Where nobody may take the room of all, who has more than a quarter gives way")
+  @Test("In a shared store, a sender with more than a quarter is evicted first")
   func shared() {
     var shelf = Shelf(limit: 160, byteLimit: 1 << 20, isShared: true)
     for number in UInt64(0)..<20 { _ = shelf.insert(item(number, from: 2)) }

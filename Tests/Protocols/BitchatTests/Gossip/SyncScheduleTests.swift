@@ -4,17 +4,17 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("When neighbours are asked")
+@Suite("The schedule of sync requests")
 struct SyncScheduleTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
   @Test(
-    "A neighbour is asked a second after its first announce, and then every 12 to 18 s, each second time for fragments")
+    "A neighbour gets a request 1 s after its first announce, then every 12 to 18 s, every second one for fragments")
   func period() throws {
     var random = SeededRandom(seed: 3)
     var schedule = SyncSchedule()
     schedule.begin(LinkID(1), at: moment(0))
-    // Its further announces change nothing.
+    // Further announces on the link do not change the schedule.
     schedule.begin(LinkID(1), at: moment(500))
     #expect(schedule.deadline == moment(1000))
     let early = schedule.takeDue(&random, at: moment(999))
@@ -31,7 +31,7 @@ struct SyncScheduleTests {
     }
   }
 
-  @Test("Eight requests of a neighbour are answered within 30 s, and none of a link without a peer")
+  @Test("A neighbour's requests are answered at most 8 times in 30 s, and never on a link without a peer")
   func answers() {
     var schedule = SyncSchedule()
     schedule.begin(LinkID(1), at: moment(0))
@@ -43,7 +43,7 @@ struct SyncScheduleTests {
     #expect(!stranger)
   }
 
-  @Test("Answers are awaited for 30 s after a request, on that link alone")
+  @Test("Answers are accepted for 30 s after a request, on the requested link only")
   func awaited() {
     var random = SeededRandom(seed: 3)
     var schedule = SyncSchedule()

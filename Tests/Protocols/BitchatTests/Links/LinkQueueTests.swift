@@ -18,7 +18,7 @@ struct LinkQueueTests {
   }
 
   @Test(
-    "Announces that overtook nothing have no line go before its author's announce, and files wait for all announces")
+    "A public message does not precede its author's announce, and files wait for all announces")
   func announcesOnAnIdleLink() {
     var queue = LinkQueue()
     for number in 0..<6 {
@@ -35,7 +35,7 @@ struct LinkQueueTests {
     #expect(withFile == [0, 1, 2, 3, 4, 5, 20])
   }
 
-  @Test("An answer to sync and what is said leave in turn, so that a line overtakes a long answer")
+  @Test("Sync answers and own packets alternate, so a message overtakes a long answer")
   func answers() {
     var queue = LinkQueue()
     for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .syncAnswer) }
@@ -45,7 +45,7 @@ struct LinkQueueTests {
     #expect(numbers == [10, 0, 11, 1, 2, 3, 20])
   }
 
-  @Test("However many announces wait, something else goes after each four of them")
+  @Test("After four waiting announces, one packet of another class leaves")
   func announcesInARow() {
     var queue = LinkQueue()
     for number in 0..<10 { _ = queue.append(packet(UInt8(number)), as: .announce) }
@@ -55,7 +55,7 @@ struct LinkQueueTests {
     #expect(numbers == [0, 1, 2, 3, 100, 4, 5, 6, 7, 200, 8, 9, 101])
   }
 
-  @Test("Packets leave in the order in which they came, but announces before all others")
+  @Test("Packets leave in the order of arrival, except that announces go first")
   func order() {
     var queue = LinkQueue()
     let classes: [PacketClass] = [.own, .publicChat, .announce, .handshake, .directed, .announce]
@@ -66,7 +66,7 @@ struct LinkQueueTests {
   }
 
   @Test(
-    "Of a full queue the oldest public chat goes first, then answers to sync; handshakes last, own packets never")
+    "A full queue evicts public chat, then sync answers, and handshakes last; it never evicts own packets")
   func dropping() {
     var queue = LinkQueue()
     let order: [PacketClass] = [.publicChat, .syncAnswer, .fragment, .directed, .announce, .handshake]
@@ -79,7 +79,7 @@ struct LinkQueueTests {
     #expect(gone == order)
   }
 
-  @Test("The oldest of a class goes, and a newcomer of the least class goes itself where nothing less is there")
+  @Test("The oldest packet of a class is evicted; a new packet is dropped if no lower class waits")
   func oldest() {
     var queue = LinkQueue()
     for number in 0..<256 { _ = queue.append(packet(UInt8(number)), as: .publicChat) }
@@ -95,7 +95,7 @@ struct LinkQueueTests {
   }
 
   @Test(
-    "Own packets wait in order beside all others, push out none, and of too many the last is not taken"
+    "Own packets keep their order and evict none; the queue refuses an own packet beyond the own limit"
   )
   func own() {
     var queue = LinkQueue()
@@ -116,7 +116,7 @@ struct LinkQueueTests {
     #expect(own == (0..<LinkQueue.ownLimit).map { UInt8($0 % 100) })
   }
 
-  @Test("Of chat, answers and fragments the class that takes the most loses, so none pushes the others out")
+  @Test("The class that fills the queue is evicted first, so that no class displaces the others")
   func sharing() {
     for (flood, others) in [
       (PacketClass.fragment, [PacketClass.publicChat, .syncAnswer]), (.publicChat, [.syncAnswer, .fragment]),
@@ -133,7 +133,7 @@ struct LinkQueueTests {
     }
   }
 
-  @Test("A fragment and another packet leave in turn, whatever waits longer")
+  @Test("Fragments and other packets alternate, whichever waits longer")
   func turns() {
     var queue = LinkQueue()
     for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .fragment) }
@@ -148,7 +148,7 @@ struct LinkQueueTests {
     #expect(after == [8, 7])
   }
 
-  @Test("No more than 64 KiB wait")
+  @Test("The queue holds at most 64 KiB")
   func bytes() {
     var queue = LinkQueue()
     for _ in 0..<128 { _ = queue.append(packet(1, bytes: 512), as: .fragment) }
@@ -158,7 +158,7 @@ struct LinkQueueTests {
     #expect(queue.bytes <= LinkQueue.byteLimit)
   }
 
-  @Test("Everything overtakes a file; while files are held they wait, and none is lost by it")
+  @Test("All other packets overtake a file; held files wait, and none is lost")
   func files() {
     var queue = LinkQueue()
     for number in 0..<3 { _ = queue.append(packet(UInt8(number)), as: .file) }
@@ -179,7 +179,7 @@ struct LinkQueueTests {
     #expect(queue.isEmpty && queue.bytes == 0)
   }
 
-  @Test("Files that are not wanted any more are taken out, and the others stay in their order")
+  @Test("Unwanted files are removed, and other packets keep their order")
   func removed() {
     var queue = LinkQueue()
     for number in 0..<4 { _ = queue.append(packet(UInt8(number)), as: .file) }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("What belongs to links")
+@Suite("The table of links")
 struct LinkTableTests {
-  @Test("Each link has its value, in the order of the numbers, and none when it is gone")
+  @Test("Values are ordered by link number, and a removed link has no value")
   func values() {
     var table = LinkTable<String>()
     for number in [5, 1, 9, 3] as [UInt64] { table[LinkID(number)] = "\(number)" }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("How often a node says who it is")
+@Suite("The period of announces")
 struct AnnouncePeriodTests {
-  /// A node with some neighbours, which has been there for a minute.
+  /// A node with this number of neighbours, started a minute ago.
   private static func hall(neighbours: Int, isSparing: Bool = false) -> MeshHall {
     var hall = MeshHall()
     hall.add(["ann"]) { $0.isSparing = isSparing }
@@ -15,8 +15,8 @@ struct AnnouncePeriodTests {
     return hall
   }
 
-  /// The pauses between the announces to all that the node sends in so many seconds, in milliseconds. Called once a second, `each` may do
-  /// something to the hall.
+  /// The intervals in milliseconds between the broadcast announces that the node sends within this number of seconds.
+  /// `each` is called once a second and may change the hall.
   private static func pauses(_ hall: inout MeshHall, for seconds: Int, _ each: (inout MeshHall) -> Void = { _ in })
     -> [Int64]
   {
@@ -28,13 +28,13 @@ struct AnnouncePeriodTests {
     let own = overheard.all(.announce).filter { packet in
       packet.from == 0 && packet.view?.timeToLive == Limits.timeToLive && packet.view?.sender == hall.nodes[0].id
     }
-    // One announce goes to all links at one moment.
+    // An announce is sent over all links at once, so one moment counts once.
     let moments = Set(own.map(\.at)).sorted()
     return zip(moments, moments.dropFirst()).map { $0.duration(to: $1) / .milliseconds(1) }.map { Int64($0) }
   }
 
   @Test(
-    "About every 15 s with few neighbours, every 30 s with six, every minute on a battery, and never in step",
+    "A node announces every 15 s, with 6 neighbours every 30 s, on battery every minute, with jitter",
     arguments: [
       (1, false, 11_000...19_000), (5, false, 11_000...19_000), (6, false, 22_000...38_000),
       (1, true, 57_000...63_000), (6, true, 57_000...63_000),
@@ -47,7 +47,7 @@ struct AnnouncePeriodTests {
     #expect(Set(pauses).count > pauses.count / 2, "\(pauses)")
   }
 
-  @Test("About every 38 s where more than 256 peers are known, before the iOS app forgets a peer, after 45")
+  @Test("A node that knows more than 256 peers announces every 32 to 44 s, before the iOS app's timeout of 45 s")
   func crowd() {
     var hall = Self.hall(neighbours: 1)
     let link = hall.links(0, 1)[0]
@@ -66,7 +66,7 @@ struct AnnouncePeriodTests {
     #expect(pauses.allSatisfy { (32_000...44_000).contains($0) }, "\(pauses)")
   }
 
-  @Test("Every four seconds over a link on which nobody has said who he is")
+  @Test("A link without an announced peer gets an announce about every 4 s")
   func isolated() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -81,7 +81,7 @@ struct AnnouncePeriodTests {
     }
     let pauses = zip(moments, moments.dropFirst()).map { $0.duration(to: $1) }
     #expect(pauses.count >= 2)
-    // The last ones are between two announces to all; the first is from the greeting of the link.
+    // The first interval begins with the announce at connection. Only the later ones are between two broadcasts.
     #expect(pauses.dropFirst().allSatisfy { .milliseconds(3300) < $0 && $0 < .milliseconds(4700) }, "\(pauses)")
   }
 }

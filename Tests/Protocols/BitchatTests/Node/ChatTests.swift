@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Chat in the mesh")
 struct ChatTests {
-  /// Nodes in a line, each with a link to the next, that know each other.
+  /// Nodes in a row, each connected to the next, that know each other.
   static func line(_ names: [String], seed: UInt64 = 1, _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in })
     -> MeshHall
   {
@@ -17,7 +17,7 @@ struct ChatTests {
     return hall
   }
 
-  @Test("Neighbours know each other soon after they are connected")
+  @Test("Two connected nodes know each other's nickname within 1 s")
   func neighbours() {
     var hall = MeshHall()
     hall.add(["ann", "bea"])
@@ -30,7 +30,7 @@ struct ChatTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("A line reaches every node of a line of eight, once, and nobody beyond seven hops")
+  @Test("A public message reaches each of 7 nodes in a row once, and not the node beyond 7 hops")
   func sevenHops() throws {
     var hall = Self.line((0..<9).map { "n\($0)" })
     let saying = hall.say("hello", at: 0)
@@ -44,7 +44,7 @@ struct ChatTests {
     #expect(hall.nodes[0].heard.isEmpty)
   }
 
-  @Test("In a ring every node hears a line once, and the copies die out")
+  @Test("In a ring each node receives a public message once, and copies stop within 40 packets")
   func ring() throws {
     var hall = Self.line((0..<6).map { "n\($0)" })
     hall.connect(5, 0)
@@ -57,7 +57,7 @@ struct ChatTests {
     #expect(hall.packets - before <= 40)
   }
 
-  @Test("A text of several kilobytes goes in fragments, and comes out whole at the end of the line")
+  @Test("A public text of several kilobytes goes in fragments and arrives whole two hops away")
   func longText() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     let text = (0..<400).map { "word\($0 * 7919 % 1000)" }.joined(separator: " ")
@@ -68,7 +68,7 @@ struct ChatTests {
     #expect(hall.nodes[2].heard.map(\.text) == [text])
   }
 
-  @Test("A private text arrives two hops away, and its sender learns that it was delivered and read")
+  @Test("A private text arrives two hops away, and its sender gets the states delivered and read")
   func privateText() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     try hall.tell("only for you", to: 2, as: 7, at: 0)
@@ -82,7 +82,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[7] == [.sent, .delivered, .read])
   }
 
-  @Test("Nobody in between sees a private text")
+  @Test("A private text is not readable on any link of its way")
   func secrecy() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     let text = "only for you and for nobody else"
@@ -102,7 +102,7 @@ struct ChatTests {
     #expect(!isSeen)
   }
 
-  @Test("A long private text is several messages, and is delivered when the last of them is")
+  @Test("A long private text is split, and is delivered when its last piece is")
   func longPrivateText() throws {
     var hall = Self.line(["ann", "bob"])
     let text = String(repeating: "äöü €", count: 100)
@@ -113,7 +113,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered])
   }
 
-  @Test("The sender does not learn of a delivery before the service keeps the message")
+  @Test("A message is not acknowledged before the recipient's service has stored it")
   func notKept() throws {
     var hall = Self.line(["ann", "bob"])
     hall.nodes[1].keeps = false
@@ -122,13 +122,13 @@ struct ChatTests {
     #expect(hall.nodes[1].told.count == 1)
     #expect(hall.nodes[0].progress[1] == [.sent])
     hall.nodes[1].keeps = true
-    // It is sent again, told once, and acknowledged now.
+    // The message is sent again, reported once, and acknowledged now.
     hall.pass(.seconds(60))
     #expect(hall.nodes[1].told.count == 1)
     #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
   }
 
-  @Test("A message to a peer that is away is delivered when the peer is back")
+  @Test("A message to an absent peer is delivered when the peer returns")
   func away() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     let link = try #require(hall.links(1, 2).first)
@@ -138,7 +138,7 @@ struct ChatTests {
     #expect(hall.nodes[0].engine.peer(hall.nodes[2].id) == nil)
     try hall.tell("for later", to: 2, as: 5, at: 0)
     hall.pass(.seconds(600))
-    // Bob carries it meanwhile.
+    // Bob carries the message meanwhile.
     #expect(hall.nodes[0].progress[5] == [.sent] && hall.nodes[1].engine.carried == 1)
     hall.handle(.start, at: 2)
     hall.connect(1, 2)
@@ -147,7 +147,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[5] == [.sent, .delivered])
   }
 
-  @Test("With every third packet lost, private messages are delivered, each once", arguments: UInt64(1)...5)
+  @Test("With 33% packet loss each private message is delivered exactly once", arguments: UInt64(1)...5)
   func loss(seed: UInt64) throws {
     var hall = Self.line(["ann", "bob"], seed: seed)
     hall.loss = 33
@@ -161,7 +161,7 @@ struct ChatTests {
     for number in UInt32(1)...10 { #expect(hall.nodes[0].progress[number]?.last == .delivered) }
   }
 
-  @Test("A newcomer is told what was said before it came")
+  @Test("A newcomer receives public messages that were sent 100 s earlier")
   func newcomer() throws {
     var hall = Self.line(["ann", "bob"])
     let said = hall.say("before you came", at: 0)
@@ -172,12 +172,12 @@ struct ChatTests {
     hall.pass(.seconds(40))
     #expect(hall.nodes[2].heard.map(\.text) == ["before you came"])
     #expect(hall.nodes[2].heard.first?.isLate == true)
-    // It is told once, however often it asks.
+    // The message is reported once, however often sync is requested.
     hall.pass(.seconds(100))
     #expect(hall.nodes[2].heard.count == 1)
   }
 
-  @Test("A node that leaves is gone at once, everywhere")
+  @Test("A node that leaves is removed at every node within 1 s")
   func leave() {
     var hall = Self.line(["ann", "bob", "cem"])
     hall.handle(.stop, at: 2)
@@ -186,7 +186,7 @@ struct ChatTests {
     #expect(hall.nodes[0].engine.peer(hall.nodes[2].id) == nil)
   }
 
-  @Test("A blocked peer is not shown and not answered, and its lines go on to others")
+  @Test("A blocked peer is neither shown nor answered, but its public messages are relayed")
   func blocked() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     hall.handle(.block(hall.nodes[0].id, true), at: 1)
@@ -197,12 +197,12 @@ struct ChatTests {
     hall.pass(.seconds(5))
     #expect(hall.nodes[1].heard.isEmpty && hall.nodes[1].told.isEmpty && hall.nodes[1].files.isEmpty)
     #expect(hall.nodes[2].heard.map(\.text) == ["hello"] && hall.nodes[2].files.count == 1)
-    // Nobody gets it from this node later.
+    // This node does not store the fragments for later sync requests.
     let kept = hall.nodes.map(\.engine.archive.fragmentCount)
     #expect(kept[1] == 0 && kept[2] > 0)
   }
 
-  @Test("A blocked peer stays a peer: its links are its own, and its announces are heard", arguments: [false, true])
+  @Test("A blocked peer keeps its links, and its announces are handled", arguments: [false, true])
   func blockedLink(blocksRelay: Bool) {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"]) { $0.blocksRelay = blocksRelay }
@@ -221,7 +221,7 @@ struct ChatTests {
     #expect(bob.gone == [ann])
   }
 
-  @Test("Where that is set, the packets of a blocked peer do not go on either")
+  @Test("With `blocksRelay`, the packets of a blocked peer are not relayed")
   func blockedRelay() throws {
     var hall = Self.line(["ann", "bob", "cem"]) { $0.blocksRelay = true }
     hall.handle(.block(hall.nodes[0].id, true), at: 1)
@@ -231,7 +231,7 @@ struct ChatTests {
     #expect(hall.nodes[2].heard.isEmpty)
   }
 
-  @Test("A relay passes on, says and stores nothing, and answers no private message")
+  @Test("A relay relays, but it sends and stores no message and answers no private message")
   func relayOnly() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -253,7 +253,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[1] == nil)
   }
 
-  @Test("A message is kept, with its try, before it goes out, and settled when it is delivered")
+  @Test("A message and its try count are stored before it is sent, and settled when it is delivered")
   func keptFirst() throws {
     var hall = Self.line(["ann", "bob"])
     try hall.tell("first", to: 1, as: 1, at: 0)
@@ -272,7 +272,7 @@ struct ChatTests {
     #expect(ann.kept.contains(.settled(1)) && !ann.kept.contains(.settled(2)))
   }
 
-  @Test("Nobody but its recipient can say that a message was delivered")
+  @Test("A receipt from a peer other than the recipient does not mark a message as delivered")
   func foreignReceipt() throws {
     var hall = Self.line(["ann", "bob", "eve"])
     try hall.tell("hello", to: 0, at: 2)

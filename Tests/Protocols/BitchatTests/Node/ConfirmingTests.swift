@@ -3,11 +3,11 @@ import Testing
 
 @testable import Bitchat
 
-/// How nodes of this kind confirm fragments of files to each other.
+/// How Earshot peers confirm fragments of files to each other.
 @Suite("Confirmation of files")
 struct ConfirmingTests {
   @Test(
-    "A node asks its neighbour a few times in a file of 1 MiB, which confirms the fragments by itself, and nobody signs that"
+    "A 1 MiB file needs at most 20 pings; the neighbour confirms its fragments with unsigned pongs"
   )
   func unasked() throws {
     var hall = FileTests.line(2)
@@ -28,7 +28,7 @@ struct ConfirmingTests {
   enum Line: CaseIterable { case own, toOne, passedOn }
 
   @Test(
-    "Where nobody chats many packets go for one confirmation; for 30 s after a line, an own one or another's, few",
+    "For 30 s after a public message, a confirmation covers at most half as many packets",
     arguments: Line.allCases)
   func besideChat(line: Line) throws {
     var hall = FileTests.line(3)
@@ -53,13 +53,13 @@ struct ConfirmingTests {
     #expect(beside * 2 <= before && beside * 2 <= after, "\(before), \(beside), \(after)")
   }
 
-  @Test("A line holds a file up for no longer than the packets that are under way, at whatever moment it goes")
+  @Test("A public message during a file delays the file only by the packets that are under way")
   func lineAmidFile() throws {
     for moment in stride(from: 0, to: 600, by: 20) as StrideTo<Int64> {
       var hall = FileTests.line(2)
       hall.pass(OutgoingFiles.chatTime)
       hall.filePacketTime = .milliseconds(5)
-      // Of 86 fragments.
+      // The file has 86 fragments.
       try hall.sendFile(FileTests.content(40_000), as: 7, at: 0)
       hall.pass(.milliseconds(moment))
       _ = hall.say("one", at: 0)
@@ -68,11 +68,11 @@ struct ConfirmingTests {
     }
   }
 
-  @Test("Small files one after the other do not wait for each other's confirmation")
+  @Test("Small files in succession do not wait for each other's confirmation")
   func small() throws {
     var hall = FileTests.line(2)
     hall.pass(.seconds(3))
-    // In less than a confirmation is waited for.
+    // The files follow each other faster than the timeout of a confirmation.
     for number in 1...8 as ClosedRange<UInt32> {
       try hall.sendFile([UInt8(number)], as: number, at: 0)
       hall.pass(.milliseconds(50))
@@ -80,7 +80,7 @@ struct ConfirmingTests {
     #expect(hall.nodes[1].files.count == 8)
   }
 
-  @Test("No more of a file is under way to a node than may be unconfirmed; if it confirms nothing, a little a second")
+  @Test("Unconfirmed fragments to a node are limited; without confirmations a few go per second")
   func confirming() throws {
     var hall = FileTests.line(2)
     hall.pass(.seconds(3))
@@ -97,7 +97,7 @@ struct ConfirmingTests {
     #expect(hall.nodes[0].fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
   }
 
-  /// Ann, and Eve, a node of this kind whose packets the test makes.
+  /// Ann, and Eve, an Earshot peer whose packets the test makes.
   private struct Asked {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -122,7 +122,7 @@ struct ConfirmingTests {
       }
     }
 
-    /// The nonces of what Ann has answered to Eve.
+    /// The nonces of Ann's answers to Eve.
     var answers: [UInt64] { answers(to: eve) }
 
     func answers(to peer: Stranger) -> [UInt64] { payloads(to: peer).map(\.nonce) }
@@ -139,7 +139,7 @@ struct ConfirmingTests {
     }
   }
 
-  @Test("After so many fragments as it was asked for a node confirms the last one, by its ID and index, copies too")
+  @Test("A node confirms every n-th fragment as requested, by ID and index, copies included")
   func confirms() {
     var asked = Asked()
     asked.fragments(0..<10)
@@ -163,7 +163,7 @@ struct ConfirmingTests {
     #expect(asked.answers.last == 4)
   }
 
-  @Test("What counts are fragments of the neighbour's files for this node, on their way from it")
+  @Test("Only fragments of the neighbour's own files for this node count for confirmations")
   func counted() {
     var asked = Asked()
     asked.ping(1, interval: 2)
@@ -176,7 +176,7 @@ struct ConfirmingTests {
     #expect(asked.answers == [1, 601])
   }
 
-  @Test("What a peer has asked for is not done for the next one on its link")
+  @Test("A request for confirmations ends with its peer when another peer takes over the link")
   func nextPeer() {
     var asked = Asked()
     asked.ping(1, interval: 1)
@@ -189,7 +189,7 @@ struct ConfirmingTests {
     #expect(asked.stage.ann.engine.neighbours.contains(next.id) && asked.answers(to: next).isEmpty)
   }
 
-  @Test("A phone that asks for confirmations gets its answer alone; a node gets 250 a second")
+  @Test("A phone gets only the pong for its ping; an Earshot peer gets 250 confirmations a second")
   func limits() {
     var phone = Asked(isEarshot: false)
     phone.ping(1, interval: 1)
@@ -205,14 +205,14 @@ struct ConfirmingTests {
     #expect(node.answers.count == quiet + 1 && node.answers.last == 400)
   }
 
-  @Test("A confirmation counts once, with all that went before, and one of what never went does not")
+  @Test("A confirmation counts once and covers all earlier packets; one for an unsent packet is ignored")
   func confirmation() {
     var confirming = Confirming()
     let (fewest, now) = (Confirming.limits.lowerBound, Instant.zero.advanced(by: .milliseconds(1)))
     confirming.sent(900, at: .zero)
     confirming.ask(9, at: .zero)
     let isQuick = confirming.confirm(.answer(9), at: now)
-    // Two confirmations are under way where one takes no longer than packets may wait.
+    // Two confirmations are under way where one takes no longer than the maximum queueing time of packets.
     let (limit, batch) = (confirming.limit, confirming.limit / 2)
     #expect(isQuick && batch > fewest && confirming.interval == batch)
     for number in 1..<UInt64(batch) {
@@ -238,7 +238,7 @@ struct ConfirmingTests {
     confirming.ask(3001, at: givenUp)
     while confirming.unconfirmed < confirming.limit { confirming.sent(nil, at: givenUp) }
     confirming.sent(4000, at: confirming.next)
-    // One that comes too late confirms nothing, and shows that the link is slow.
+    // A late confirmation confirms nothing, and shows that the link is slow.
     let late = givenUp.advanced(by: .seconds(2))
     let isMarkLate = confirming.confirm(.fragment(3001), at: late)
     let isLate = confirming.confirm(.answer(3001), at: late)
@@ -249,7 +249,7 @@ struct ConfirmingTests {
     #expect(confirming.next == late.advanced(by: .seconds(2) * 4))
   }
 
-  @Test("The answer to a question confirms no fragment, nor does what names a fragment answer a question")
+  @Test("A pong confirms no fragment, and a confirmation of a fragment answers no ping")
   func kinds() {
     var confirming = Confirming()
     confirming.sent(900, at: .zero)
@@ -260,7 +260,7 @@ struct ConfirmingTests {
     #expect(isRight && confirming.unconfirmed == 0)
   }
 
-  @Test("Who asks a neighbour with a fragment's mark, in the name of the file's sender, has it confirm nothing")
+  @Test("A ping with a fragment's mark under the file sender's name confirms no fragment")
   func forgedQuestion() throws {
     var asked = Asked()
     asked.ping(112, interval: 0)
@@ -286,7 +286,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "Where a confirmation takes longer than packets may wait on the way, one goes after as many packets as may wait",
+    "On a slow path one confirmation is requested per allowed batch of unconfirmed packets",
     arguments: [(20, 48), (40, 48), (60, 38), (100, 32), (400, 32)] as [(Int64, Int)])
   func questions(wayMilliseconds: Int64, batch: Int) {
     var confirming = Confirming()
@@ -302,7 +302,7 @@ struct ConfirmingTests {
     #expect(confirming.limit == Confirming.limits.upperBound && confirming.interval == batch)
   }
 
-  @Test("What a confirmation takes on an empty link is measured with the first packet, and again after ten seconds")
+  @Test("The round trip on an empty link is measured with the first packet and again after 10 s")
   func measuresAnew() {
     var confirming = Confirming()
     confirming.sent(nil, at: .zero)
@@ -328,7 +328,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "As many packets may be unconfirmed as keep a link busy, and a line waits for them 80 ms, twice its time or three packets, at most",
+    "The limit of unconfirmed packets uses 90% of a link; a public message waits 80 ms, two trips or 3 packets",
     arguments: [(1, 5), (1, 25), (5, 25), (10, 17), (27, 5), (20, 100), (100, 500)] as [(Int64, Int64)])
   func followsTheLink(milliseconds: Int64, wayMilliseconds: Int64) {
     var link = BusyLink(packet: .milliseconds(milliseconds), way: .milliseconds(wayMilliseconds))
@@ -342,7 +342,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "Where nobody chats more packets are under way, and the first line waits 0.4 s more at most; as soon as it goes they are few again",
+    "Without chat more packets are unconfirmed; the first public message waits at most 0.4 s more",
     arguments: [(1, 5), (5, 25), (27, 5), (20, 100)] as [(Int64, Int64)])
   func leavesRoomForChat(milliseconds: Int64, wayMilliseconds: Int64) {
     func run(_ isBesideChat: Bool) -> BusyLink {
@@ -357,7 +357,7 @@ struct ConfirmingTests {
     #expect(busy.sent > quiet.sent / 10 * 9 && quiet.sent > busy.sent / 10 * 9)
     #expect(quiet.confirming.limit >= min(busy.confirming.limit * 3 / 2, Confirming.limits.upperBound))
     quiet.confirming.isBesideChat = true
-    // What is under way goes first, and is confirmed.
+    // Packets that are under way go first, and are confirmed.
     quiet.run(for: Confirming.waitWithoutChat * 2)
     #expect(quiet.confirming.limit <= busy.confirming.limit && quiet.confirming.interval <= busy.confirming.interval)
     quiet.waits = []
@@ -365,12 +365,12 @@ struct ConfirmingTests {
     #expect(quiet.waits.max() ?? .zero <= busy.waits.max() ?? .zero)
   }
 
-  @Test("A link that becomes longer, or slower, is busy again within 15 s, and lines wait no longer there")
+  @Test("The limit adapts to a slower or longer link within 15 s, and public messages wait no longer")
   func followsChanges() {
     var link = BusyLink(packet: .milliseconds(5), way: .milliseconds(25))
     for (packet, way) in [(5, 100), (20, 25), (5, 25)] as [(Int64, Int64)] {
       (link.packet, link.way) = (.milliseconds(packet), .milliseconds(way))
-      // Of what the link before took, 205 ms, 64 times.
+      // 64 round trips of the previous link, of 205 ms each, take 13 s.
       link.run(for: .seconds(15))
       (link.sent, link.waits) = (0, [])
       link.run(for: .seconds(20))
@@ -386,17 +386,18 @@ extension FileConfirmation {
   fileprivate static func fragment(_ mark: UInt64) -> Self { Self(mark: mark, isOfFragment: true) }
 }
 
-/// A link that takes a packet in `packet`, one after the other, and brings it, and the answer to it, in `way`; and a file without end.
+/// A link that transmits one packet at a time in `packet`, and delivers it, and its answer, after `way`; and an
+/// endless file.
 private struct BusyLink {
   var packet: Duration
   var way: Duration
   var sent = 0
-  /// What each packet waited for until the link took it.
+  /// The time for which each packet was queued before transmission.
   var waits: [Duration] = []
   var confirming = Confirming()
   private var (now, free, number) = (Instant.zero, Instant.zero, 0 as UInt64)
   private var answers: [(at: Instant, confirmation: FileConfirmation)] = []
-  /// Fragments that the other end has taken since its last confirmation, and after how many it confirms.
+  /// Fragments that the peer has received since its last confirmation, and the number after which it confirms.
   private var (taken, told) = (0, 0)
 
   init(packet: Duration, way: Duration) { (self.packet, self.way) = (packet, way) }

@@ -16,7 +16,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "One request asks for everything while one filter holds it; else messages are asked for by themselves, announces seldom"
+    "One request asks for all types while one filter suffices; otherwise every fourth round asks for announces"
   )
   func requests() throws {
     var archive = GossipArchive()
@@ -25,14 +25,14 @@ struct CrowdTests {
     for round in 0..<8 {
       #expect(archive.requests(for: .usual, round: round, at: time).map(\.types) == [.usual])
     }
-    // Many messages are no crowd.
+    // Many messages of one sender are not a crowd.
     for line in 100..<600 { _ = archive.keep(try item(.message, from: 1, age: UInt64(20_000 + line))) }
     #expect(archive.requests(for: .usual, round: 1, at: time).map(\.types) == [.usual])
     for peer in 100..<800 { _ = archive.keep(try item(.announce, from: UInt64(peer), age: UInt64(peer))) }
     for round in 0..<8 {
       let requests = archive.requests(for: .usual, round: round, at: time)
       #expect(requests.map(\.types) == (round.isMultiple(of: 4) ? [.message, .announce] : [.message]))
-      // The filter is of messages alone, so old ones are asked for, too.
+      // The filter covers messages alone, so the request includes old ones.
       #expect(requests.first?.since ?? 0 < time - 20_200)
     }
     let fragments = archive.requests(for: [.announce, .message, .fragment], round: 1, at: time)
@@ -40,7 +40,7 @@ struct CrowdTests {
     #expect(archive.requests(for: .announce, round: 1, at: time).map(\.types) == [.announce])
   }
 
-  @Test("Who asks for announces alone gets none from before the beginning; who asks for messages as well gets all")
+  @Test("The start time of a request limits announces only if no messages are requested")
   func beginning() throws {
     var archive = GossipArchive()
     let (old, new) = (try item(.announce, from: 1, age: 30_000), try item(.announce, from: 2, age: 10_000))
@@ -53,7 +53,7 @@ struct CrowdTests {
     #expect(try given(.usual) == [old, new])
   }
 
-  @Test("In a crowd a message comes to somebody who asks, however many announces there are")
+  @Test("Among 900 announces, a requested message is still given")
   func message() throws {
     var (full, other) = (GossipArchive(), GossipArchive())
     for peer in 0..<900 {
@@ -68,7 +68,7 @@ struct CrowdTests {
     #expect(given.count <= 2)
   }
 
-  @Test("A silent link ends on time, whatever came over others meanwhile")
+  @Test("A silent link is cut after 15 s although other links are active")
   func silence() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -84,7 +84,7 @@ struct CrowdTests {
     #expect(hall.nodes[0].cuts.map(\.0) == [quiet, loud])
   }
 
-  @Test("Who checks signatures can be chosen, and is asked")
+  @Test("The signature checker is replaceable, and the engine uses it")
   func signatures() {
     struct Nobody: SignatureChecking {
       func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool { false }

@@ -4,22 +4,22 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A link that is cut")
+@Suite("Conversations over links that are cut")
 struct CutTests {
-  /// What a closure on the air counts.
+  /// Counts the packets of the simulated radio.
   private final class Air {
     var packets = 0
     var isCut = false
-    /// Nothing that is sent from here on arrives, for the link is gone.
+    /// Whether the link is cut, so that no further packet arrives.
     var isGone = false
   }
 
-  /// Two nodes that connect, make a session, and send each other private texts with receipts. The link is cut where it says,
-  /// and made again.
+  /// Two nodes connect, make a session, and send each other private messages with receipts. The link is cut at the
+  /// given points, and made again.
   ///
   /// - Parameters:
-  ///   - cuts: after which packets. The link is cut before the packet arrives, or after it.
-  /// - Returns: the hall, and the packets until all was delivered.
+  ///   - cuts: packet numbers after which the link is cut, before the packet arrives or after it.
+  /// - Returns: the hall, and the number of packets until all was delivered.
   private func converse(
     cutAfter cuts: Set<Int>, isLost: Bool, seed: UInt64 = 1, cutAfterAction cutAction: Int? = nil
   ) throws -> (
@@ -41,7 +41,7 @@ struct CutTests {
       while hall.now < end {
         hall.pass(hall.now.duration(to: end)) { air.isCut }
         guard air.isCut else { continue }
-        // The packet has time to arrive, and nothing else has.
+        // The packet has time to arrive, and no later packet has.
         if !air.isGone { hall.pass(.milliseconds(20)) }
         for link in hall.links(0, 1) { hall.disconnect(link) }
         hall.pass(.milliseconds(300))
@@ -68,14 +68,14 @@ struct CutTests {
       #expect(hall.nodes[node].told.map(\.text).sorted() == texts, "\(`where`)")
       #expect(hall.nodes[node].progress[1]?.last == .delivered, "\(`where`)")
       #expect(hall.nodes[node].progress[2]?.last == .delivered, "\(`where`)")
-      // Every message is kept before it goes out, and settled once.
+      // Every message is stored before it is sent, and settled once.
       let settled = hall.nodes[node].kept.filter { if case .settled = $0 { true } else { false } }
       #expect(settled.count == 2, "\(`where`)")
     }
     #expect(hall.nonces.findings == [], "\(`where`)")
   }
 
-  @Test("After each packet of a conversation: no message is lost, and none told twice", arguments: [false, true])
+  @Test("A cut after any one packet of a conversation loses no message and shows none twice", arguments: [false, true])
   func everyPacket(isLost: Bool) throws {
     let (whole, packets) = try converse(cutAfter: [], isLost: isLost)
     expectAll(whole, "no cut")
@@ -86,10 +86,10 @@ struct CutTests {
     }
   }
 
-  @Test("After each action of a conversation, amid those of one call as well: no message is lost, and none told twice")
+  @Test("A cut after any one action of a conversation loses no message and shows none twice")
   func everyAction() throws {
     let (whole, packets) = try converse(cutAfter: [], isLost: false)
-    // What comes after the last receipt is no conversation any more.
+    // Actions after the last receipt do not belong to the conversation.
     let actions = min(whole.actions, packets * 4)
     #expect(actions > 40 && whole.nonces.count > 8)
     for action in 1...actions {
@@ -98,14 +98,14 @@ struct CutTests {
     }
   }
 
-  @Test("Again and again: no message is lost, and none told twice", arguments: [3, 4, 5, 7, 11], [false, true])
+  @Test("40 cuts at regular intervals lose and repeat no message", arguments: [3, 4, 5, 7, 11], [false, true])
   func often(every: Int, isLost: Bool) throws {
     let cuts = Set((1...40).map { $0 * every })
     let (hall, _) = try converse(cutAfter: cuts, isLost: isLost, seed: UInt64(every))
     expectAll(hall, "every \(every)")
   }
 
-  @Test("A message that waits for a neighbour goes out as soon as there is a link again, however often it was tried")
+  @Test("A waiting message is sent at once when a link returns, however many tries it has used")
   func backSoon() throws {
     var hall = ChatTests.line(["ann", "bob"])
     hall.passes = { bytes, from, _ in from != 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
@@ -121,7 +121,7 @@ struct CutTests {
     #expect(hall.nodes[0].progress[1] == [.sent, .delivered])
   }
 
-  @Test("Without a link no try is used up, and a link that comes and goes uses up none either")
+  @Test("A message uses no try without a link, nor on links that come and go")
   func tries() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("first", to: 1, as: 1, at: 0)
@@ -149,7 +149,7 @@ struct CutTests {
     #expect(hall.nodes[1].told.map(\.text) == ["first", "hello"])
   }
 
-  @Test("A node that was stopped and began anew with what was kept tells nothing twice, and delivers what waits")
+  @Test("A node restarted from its stored state shows no message twice and delivers waiting ones")
   func restart() throws {
     var hall = ChatTests.line(["ann", "bob"])
     let said = hall.say("for all", at: 0)
@@ -162,7 +162,7 @@ struct CutTests {
     #expect(bob.told.map(\.text) == ["told"])
     for link in hall.links(0, 1) { hall.disconnect(link) }
     hall.passes = { _, _, _ in true }
-    // A new engine with the old identity and what the service has kept.
+    // A new engine with the old identity and the stored state.
     var engine = MeshEngine(
       identity: bob.engine.identity, configuration: bob.engine.configuration, random: SeededRandom(seed: 77))
     for keepsake in bob.kept {
@@ -190,7 +190,7 @@ struct CutTests {
   }
 
   @Test(
-    "A peer that was killed without a word, and is back, gets what is told within half a minute", arguments: [2, 3])
+    "A killed peer that returns receives a new message within 30 s", arguments: [2, 3])
   func killed(nodes: Int) throws {
     var hall = ChatTests.line(Array(["ann", "bob", "cat"].prefix(nodes)))
     let last = nodes - 1
@@ -207,14 +207,14 @@ struct CutTests {
     hall.handle(.start, at: last)
     hall.connect(last - 1, last)
     hall.pass(.seconds(3))
-    // The session of before is one-sided now, and nobody knows it.
+    // The previous session exists on one side only, and neither node knows it.
     try hall.tell("after", to: last, as: 2, at: 0)
     hall.pass(.seconds(30))
     #expect(hall.nodes[0].progress[2] == [.sent, .delivered])
     #expect(cat.told.map(\.text) == ["before", "after"])
   }
 
-  @Test("With one that has said that it leaves there is no session any more")
+  @Test("A node has no session with a peer that has announced its leave")
   func left() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("hello", to: 1, at: 0)

@@ -8,7 +8,7 @@ import Testing
 /// Nodes of dialect S among themselves. Facts: bitchat.md section 16.1.
 @Suite("Nodes of dialect S")
 struct DialectTests {
-  /// Nodes of dialect S in a line that know each other, and what they have said so far.
+  /// Nodes of dialect S in a row that know each other, and the packets that they have sent until now.
   static func line(_ names: [String], frameLimit: Int = 512) -> (hall: MeshHall, air: Overheard) {
     var hall = MeshHall()
     let air = Overheard.listen(to: &hall)
@@ -19,7 +19,7 @@ struct DialectTests {
   }
 
   @Test(
-    "Neighbours announce themselves, greet, agree on version 2, shake hands by three numbers, and announce themselves")
+    "Neighbours of dialect S exchange hellos, agree on version 2 and complete a handshake within 2 s")
   func lifecycle() throws {
     var hall = MeshHall()
     let air = Overheard.listen(to: &hall)
@@ -39,7 +39,7 @@ struct DialectTests {
     #expect(acks.map(\.from).sorted() == [0, 1])
     for ack in acks { #expect(try VersionAck(reading: try #require(ack.packet).payload).agreed == 2) }
     #expect(ann.engine.peer(bob.id)?.version == .v2 && bob.engine.peer(ann.id)?.version == .v2)
-    // The one with the smaller ID begins: 10, and 11 for the answer, and 10.
+    // The node with the smaller ID begins: 10, then 11 as the answer, then 10.
     let first = ann.id < bob.id ? 0 : 1
     let handshake = air.packets.filter { [0x10, 0x11].contains($0.type) }
     #expect(handshake.map(\.type) == [0x10, 0x11, 0x10])
@@ -52,7 +52,7 @@ struct DialectTests {
     }
   }
 
-  @Test("An announce says that its sender speaks dialect S, and one of dialect L does not")
+  @Test("An announce marks its sender as a speaker of dialect S only if the sender is one")
   func mark() throws {
     var hall = MeshHall()
     let air = Overheard.listen(to: &hall)
@@ -67,7 +67,7 @@ struct DialectTests {
   }
 
   @Test(
-    "A line is a message with an ID and its sender's name for everybody, signed and padded, and nothing else carries it"
+    "A public message of dialect S is one signed, padded packet 04 with ID and sender name"
   )
   func lines() throws {
     var (hall, air) = Self.line(["ann", "bob", "cat"])
@@ -88,7 +88,7 @@ struct DialectTests {
     #expect(hall.nodes.allSatisfy { $0.engine.counters.unreadable == 0 })
   }
 
-  @Test("A private message is sealed as 12 around a packet of its own; its receipts are packets 05 and 06")
+  @Test("A private message of dialect S is sealed in a packet 12; its receipts are packets 05 and 06")
   func privately() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     air.forget()
@@ -114,7 +114,7 @@ struct DialectTests {
     #expect(air.all(0x12).first?.packet?.signature == nil)
   }
 
-  @Test("What is sealed is a packet 04 with the message's ID, both names and the mark of a private one")
+  @Test("A sealed private message is a packet 04 with a UUID, both nicknames and the private flag")
   func inside() throws {
     var (hall, _) = Self.line(["ann", "bob"])
     var sealed: [UInt8] = []
@@ -136,7 +136,7 @@ struct DialectTests {
   }
 
   @Test(
-    "Through a node in the middle all of it goes as well, once the ends know that everybody between speaks dialect S")
+    "Handshake, private message and receipts pass a middle node of dialect S")
   func line() throws {
     var (hall, air) = Self.line(["ann", "bob", "cat"])
     air.forget()
@@ -149,7 +149,7 @@ struct DialectTests {
     #expect(hall.nodes[1].told.isEmpty)
   }
 
-  @Test("What is too long for a link goes as 0A, 0B and 0C, a fifth of a second apart", arguments: [185, 512])
+  @Test("A packet above the frame limit is sent as fragments 0A, 0B and 0C, 200 ms apart", arguments: [185, 512])
   func fragments(frameLimit: Int) throws {
     var (hall, air) = Self.line(["ann", "bob"], frameLimit: frameLimit)
     air.forget()
@@ -158,7 +158,7 @@ struct DialectTests {
     hall.pass(.seconds(10))
     #expect(hall.nodes[1].heard.map(\.text) == [text])
     let all = air.packets.filter { $0.from == 0 && (0x0A...0x0C).contains($0.type) }
-    // A request for sync that comes meanwhile is answered with the same once more.
+    // A sync request that arrives meanwhile is answered with the same packets again.
     let parts = all.prefix { $0.type != 0x0C } + all.filter { $0.type == 0x0C }.prefix(1)
     #expect(parts.count > 2 && air.all(0x20).isEmpty)
     #expect(parts.first?.type == 0x0A && parts.last?.type == 0x0C)
@@ -169,7 +169,7 @@ struct DialectTests {
     #expect(inner.type.rawValue == 0x04 && Int(inner.total) == parts.count)
   }
 
-  @Test("A long private text arrives whole, and is acknowledged")
+  @Test("A long private text of dialect S arrives whole and is acknowledged")
   func longPrivate() throws {
     var (hall, air) = Self.line(["ann", "bob"], frameLimit: 185)
     try hall.tell(LimitStage.text(600), to: 1, as: 1, at: 0)
@@ -178,7 +178,7 @@ struct DialectTests {
     #expect(hall.nodes[0].progress[1]?.last == .delivered && !air.all(0x0B).isEmpty && air.all(0x20).count == 2)
   }
 
-  @Test("Whoever leaves says so as 07, and the others know at once")
+  @Test("A node of dialect S leaves with a signed packet 07, and all nodes remove it within 1 s")
   func leaving() {
     var (hall, air) = Self.line(["ann", "bob", "cat"])
     air.forget()
@@ -189,7 +189,7 @@ struct DialectTests {
     #expect(air.all(0x07).first?.packet?.payload == [] && air.all(0x07).first?.packet?.signature != nil)
   }
 
-  @Test("A newcomer asks after five seconds, with a short filter alone, and gets the lines as they were said")
+  @Test("A newcomer of dialect S requests sync after 5 s and gets the earlier public messages")
   func sync() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     for number in 0..<3 { _ = hall.say("line \(number)", at: 0) }
@@ -211,7 +211,7 @@ struct DialectTests {
     #expect(requests.count == 1, "the next one is after half a minute")
   }
 
-  @Test("With many packets the filter of a request is of 256 bytes")
+  @Test("After 400 messages the filter of a request has 200 to 256 bytes")
   func filter() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     for number in 0..<400 {
@@ -225,7 +225,7 @@ struct DialectTests {
     #expect(!filters.isEmpty && filters.allSatisfy { (200...256).contains($0) })
   }
 
-  @Test("Favourites, verification and proof of keys go through sessions of dialect S")
+  @Test("Favourite notices, verification and key proofs work in sessions of dialect S")
   func notices() {
     var (hall, _) = Self.line(["ann", "bob"])
     hall.handle(.favourite(hall.nodes[1].id, true), at: 0)
@@ -234,7 +234,7 @@ struct DialectTests {
     #expect(hall.nodes.allSatisfy { $0.engine.counters.unreadable == 0 && $0.engine.counters.unknownPayloads == 0 })
   }
 
-  @Test("A message that was lost comes again, is shown once, and acknowledged")
+  @Test("A lost message of dialect S is sent again, shown once and acknowledged")
   func retry() throws {
     var (hall, air) = Self.line(["ann", "bob"])
     var lost = 0

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The progress of files that arrive")
 struct FileArrivalTests {
-  /// Two neighbours, with a pause between the fragments that one sends.
+  /// Two neighbours, one of which sends fragments with a pause between them.
   private static func hall() -> MeshHall {
     var hall = MeshHall()
     hall.add(["ann", "bob"])

@@ -3,10 +3,10 @@ import Testing
 
 @testable import Bitchat
 
-/// What links do to files: those that stall, and those that have to give way.
+/// The effects of links on files: links that stall, and links that are evicted.
 @Suite("Files and slow links")
 struct FileLinkTests {
-  @Test("A link that stalls keeps a public file from nobody else, and has nobody get it twice")
+  @Test("A stalled link does not keep a public file from other peers, and no peer gets the file twice")
   func stalled() throws {
     var hall = FileTests.line(3)
     let link = hall.connect(stranger: Stranger(1), to: 0)
@@ -25,7 +25,7 @@ struct FileLinkTests {
   }
 
   @Test(
-    "A file that takes a slow link more than two minutes arrives in one go, past a hop as well",
+    "A file that needs over two minutes on a slow link arrives without a second try, over a hop too",
     arguments: [true, false],
     [55, 110] as [Int64])
   func slow(isPrivate: Bool, milliseconds: Int64) throws {
@@ -46,7 +46,7 @@ struct FileLinkTests {
     #expect(sender.fileFrames.count < 2700, "each fragment once, and few pings")
   }
 
-  @Test("What a phone would drop for its time does not go to it, while a node gets the rest")
+  @Test("A file that is too slow for a phone stops at the phone's time limit and goes on to Earshot peers")
   func slowBesidePhone() throws {
     var hall = FileTests.line(2)
     let phone = Stranger(1)
@@ -63,7 +63,7 @@ struct FileLinkTests {
     #expect(fragments() == before && node.fileStates[7] == [.sending, .sent] && hall.nodes[1].files.count == 1)
   }
 
-  @Test("What a slow link has lost of a private file goes once more in the same fragments")
+  @Test("A private file with a lost fragment is sent again in the same fragments")
   func slowAndLossy() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -76,7 +76,7 @@ struct FileLinkTests {
     #expect(counts.ids.count == 1 && counts[.fragment] > 2200)
   }
 
-  @Test("A private file whose first receipt is lost is acknowledged all the same, though its fragments are copies then")
+  @Test("A private file whose first receipt is lost is acknowledged when its copies arrive")
   func lostReceipt() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -96,7 +96,7 @@ struct FileLinkTests {
   }
 
   @Test(
-    "A file waits while there are only links that cannot carry it, and takes the widest that can",
+    "A file waits while no link can carry it, then uses the widest link",
     arguments: [false, true])
   func narrowLinks(isPrivate: Bool) throws {
     var hall = FileTests.line(2)
@@ -117,7 +117,7 @@ struct FileLinkTests {
     #expect(fragments[0] == 0 && fragments[1] < 20, "the file is over 50 such fragments")
   }
 
-  @Test("A private file that was sealed for a session which the peer has lost goes once more in the new one")
+  @Test("A private file sealed for a lost session is sent again in the new session")
   func newSession() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -129,13 +129,13 @@ struct FileLinkTests {
     hall.restart(1)
     hall.connect(0, 1)
     hall.pass(.seconds(2))
-    // The one that came back begins the session anew, amid the file.
+    // The node that returned begins a new session during the transfer.
     try hall.tell("back", to: 0, as: 2, at: 1)
     hall.pass(.seconds(40))
     #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
   }
 
-  @Test("Of narrow links alone the widest gets a file")
+  @Test("Of several narrow links the widest carries the file")
   func widestOfNarrow() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -153,7 +153,7 @@ struct FileLinkTests {
   }
 
   @Test(
-    "The slices of a file for everybody are as long as the narrowest link takes them that is no narrower than an iPhone's",
+    "The slice size of a public file follows the narrowest link that is at least as wide as an iPhone's",
     arguments: [
       ([], nil), ([20], nil), ([512], 469), ([509, 512], 467), ([182, 512], 140), ([512, 120, 182], 140),
       ([110, 150, 20], 108),
@@ -174,7 +174,7 @@ struct FileLinkTests {
     #expect(fragments.contains { $0.slice.count == slice })
   }
 
-  @Test("A narrow link does not keep a private file over hops from going once more in the same fragments")
+  @Test("A narrow link does not prevent a private file over hops from using the same fragments again")
   func narrowAndLossy() throws {
     var hall = FileTests.line(3)
     hall.connect(stranger: Stranger(1), to: 0, frameLimit: 20)
@@ -187,7 +187,7 @@ struct FileLinkTests {
     #expect(counts.ids.count == 1 && counts[.fragment] > 107)
   }
 
-  @Test("A private file over hops does not wait for what went over its link before, as fast as that takes it")
+  @Test("A private file over hops does not wait for an earlier file on the same fast link")
   func fastBeforeSlow() throws {
     var hall = FileTests.line(3)
     try hall.tell("first", to: 2, at: 0)
@@ -201,7 +201,7 @@ struct FileLinkTests {
     #expect(hall.nodes[2].files.count == 1)
   }
 
-  @Test("A file whose link needs more than five minutes for it is made anew, and fails in the end")
+  @Test("A file that needs over 5 min on its link is rebuilt, and finally fails")
   func tooSlow() throws {
     var hall = FileTests.line(2)
     hall.filePacketTime = .milliseconds(500)
@@ -212,7 +212,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7]?.last == .failed(.unsendable) && hall.nodes[1].files.isEmpty)
   }
 
-  @Test("A public file whose fragments came so late that the first were given up is whole when the last one is here")
+  @Test("A public file arrives although its first fragments had expired before the last arrived")
   func givenUp() throws {
     var hall = FileTests.line(2)
     let phone = Stranger(1)
@@ -228,7 +228,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].files.map(\.content) == [file.content] && hall.nodes[0].engine.assembler.count == 0)
   }
 
-  @Test("A fragment that contradicts those of a public file is passed on, and keeps the file from nobody")
+  @Test("A fragment that contradicts a public file's fragments is relayed and does not prevent the file")
   func contradiction() throws {
     var hall = FileTests.line(2)
     let (phone, forger) = (Stranger(1), Stranger(2))
@@ -250,7 +250,7 @@ struct FileLinkTests {
     #expect(counts[.fragment] == fragments.count + 1, "nobody knows which one is true")
   }
 
-  @Test("What a node says in fragments goes before those that it passes on, and has room beside them")
+  @Test("A node's own fragments precede relayed ones and have buffer space of their own")
   func lanes() throws {
     var hall = FileTests.line(2)
     let phone = Stranger(1)
@@ -277,7 +277,7 @@ struct FileLinkTests {
     #expect(relay.engine.counters.relaysDropped > dropped && relay.engine.paced.longest <= PacedPackets.limit)
   }
 
-  @Test("A full lane of one link leaves the others their room")
+  @Test("A full lane of one link does not reduce the capacity of other links")
   func room() {
     var paced = PacedPackets()
     let (one, other) = (LinkID(1), LinkID(2))
@@ -301,7 +301,7 @@ struct FileLinkTests {
     #expect(paced.count == PacedPackets.limit)
   }
 
-  @Test("What comes right behind a fragment of an own file leaves 25 ms after that, on its link alone")
+  @Test("A packet behind a fragment of an own file leaves 25 ms later, on that link only")
   func behindOwnFile() throws {
     var paced = PacedPackets()
     let links = [LinkID(1), LinkID(2)]
@@ -313,7 +313,7 @@ struct FileLinkTests {
     #expect(paced.deadline == due && paced.takeDue(at: due).map(\.link) == [links[0]])
   }
 
-  @Test("After a standstill packets leave one after the other again, and not all at once")
+  @Test("After a stall, paced packets leave one by one and not all at once")
   func standstill() {
     var paced = PacedPackets()
     _ = paced.add(Array(repeating: [1], count: 40), on: LinkID(1), as: .fragment, in: .own, at: .zero)
@@ -323,7 +323,7 @@ struct FileLinkTests {
     #expect([0, 1000, 1010, 1020, 1045, 1070].map { left(after: $0) } == [1, 1, 0, 1, 1, 1])
   }
 
-  @Test("Who fills a lane of a phone with fragments gives way there to what comes over another link, up to half of it")
+  @Test("A link that fills a phone's lane with fragments is evicted in favour of another link, up to half")
   func shares() {
     var paced = PacedPackets()
     let (phone, packet): (LinkID, [UInt8]) = (LinkID(1), [1])
@@ -339,17 +339,17 @@ struct FileLinkTests {
       #expect(add(packet, from: flood) == nil, "the flood takes nothing back")
     }
     #expect(taken == PacedPackets.limit / 2 && paced.count == PacedPackets.limit)
-    // What waited longest of the flood is still the first, and what came over the other link leaves behind it.
+    // The packet of the flood that was queued longest is still the first, and packets from the other link follow it.
     var left: [[UInt8]] = []
     for number in 0..<PacedPackets.limit {
       left += paced.takeDue(at: .zero.advanced(by: PacedPackets.pause * number)).map(\.bytes)
     }
     #expect(left == Array(repeating: packet, count: taken) + Array(repeating: [2], count: taken))
-    // Nothing of a share is left behind.
+    // An empty queue leaves no record of its share.
     #expect(paced.count == 0 && add(packet, from: flood) == 0)
   }
 
-  @Test("Of several who fill a lane alike the one over the newest link gives way, so that each run is the same")
+  @Test("Of several links that fill a lane equally, the newest loses a packet")
   func equalShares() {
     for first in stride(from: 10, to: 210, by: 10) as StrideTo<UInt64> {
       var paced = PacedPackets()
@@ -370,7 +370,7 @@ struct FileLinkTests {
     }
   }
 
-  @Test("A public file of which no link got all is made anew, and is not said to be sent")
+  @Test("A public file that no link received completely is rebuilt, and is never reported as sent")
   func stalledAlone() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -388,7 +388,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7] == Array(repeating: .sending, count: 6) + [.failed(.unsendable)])
   }
 
-  @Test("A file that had to give way again and again is no worse off for it", arguments: [true, false])
+  @Test("A file that was held by 10 radio inhibits is still delivered", arguments: [true, false])
   func heldBack(isPrivate: Bool) throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -404,7 +404,7 @@ struct FileLinkTests {
     #expect(hall.nodes[1].files.count == 1)
   }
 
-  @Test("What peers have shown that they take does not fill up: a private file to a new one goes")
+  @Test("After 2,000 peers with proven capabilities, a private file to a new peer is still sent")
   func manyProven() throws {
     var hall = FileTests.line(2)
     for number in 1...2000 as ClosedRange<UInt64> {
@@ -416,7 +416,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].engine.proven.count <= 256)
   }
 
-  @Test("A neighbour that is asked for fragments for ten minutes answers the usual requests as well")
+  @Test("A neighbour that gets fragment requests for 10 min also answers regular sync requests")
   func longRepair() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -429,13 +429,13 @@ struct FileLinkTests {
     #expect(stage.bob.engine.counters.refusedRequests == 0 && stage.ann.engine.counters.refusedRequests == 0)
   }
 
-  /// What a node has sent, by type, and the IDs of its fragments.
+  /// The packets that a node has sent, by type, and the IDs of its fragments.
   private final class Counts {
     var sent: [UInt8: Int] = [:]
     var ids: Set<FragmentID> = []
     subscript(type: MessageType) -> Int { sent[type.rawValue] ?? 0 }
 
-    /// Counts the first node's fragments from now on; the fifth is lost.
+    /// Counts the first node's fragments from now on, and drops the fifth.
     static func losingTheFifthFragment(in hall: inout MeshHall) -> Counts {
       let counts = Counts()
       hall.passes = { bytes, from, _ in

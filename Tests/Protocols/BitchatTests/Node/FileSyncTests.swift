@@ -4,10 +4,10 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Files of those who have gone, and files that are taken back")
+@Suite("Files of departed senders, and withdrawn files")
 struct FileSyncTests {
   @Test(
-    "Who comes two minutes after the sender went gets the file from a neighbour, with the announce that it needs for it",
+    "A newcomer gets a file from a neighbour two minutes after the sender left, with the sender's announce",
     arguments: [200, 20_000, 300_000])
   func gone(size: Int) throws {
     var hall = FileTests.line(2)
@@ -24,7 +24,7 @@ struct FileSyncTests {
     #expect(hall.nodes[2].files.first?.nickname == "node 0")
   }
 
-  @Test("A small file that one link has, and another one has no room for, is given to nobody once it is cancelled")
+  @Test("A cancelled small file is not given to any peer, although one link had received it")
   func cancelled() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -54,7 +54,7 @@ struct FileSyncTests {
     #expect(try given() == 0)
   }
 
-  @Test("A file that was sent to all and is then deleted is given to nobody who comes", arguments: [200, 20_000])
+  @Test("A public file that was deleted after sending is given to no newcomer", arguments: [200, 20_000])
   func takenBack(size: Int) throws {
     for isDeleted in [false, true] {
       var hall = FileTests.line(2)
@@ -71,7 +71,7 @@ struct FileSyncTests {
     }
   }
 
-  @Test("A relay asks nobody for what a file lacks, and is not asked for it: it keeps no fragments")
+  @Test("A relay neither requests missing fragments nor is asked for them")
   func relays() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -89,7 +89,7 @@ struct FileSyncTests {
         asked.pairs.append([from, to])
       }
       guard packet.type == .fragment, let fragment = try? Fragment(reading: packet.payload) else { return true }
-      // From the one who said it, before it was asked.
+      // The packet comes from its sender, before the sync request.
       return fragment.index != 3 || packet.timeToLive == 0
     }
     try hall.sendFile(FileTests.content(20_000), as: 7, at: 0)
@@ -98,7 +98,7 @@ struct FileSyncTests {
     #expect(!asked.pairs.isEmpty && asked.pairs.allSatisfy { $0 == [2, 0] }, "\(asked.pairs)")
   }
 
-  @Test("What is taken back of a file is known as it went out, and as the answer to a request")
+  @Test("A withdrawn file matches its own packet, its sync answer and its relayed form, and no other packet")
   func answersOfFiles() throws {
     let packet = Packet(
       version: .v2, type: .fileTransfer, timestamp: 1_800_000_000_000, sender: PeerID(rawValue: 1), payload: [1, 2, 3])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-/// Files from node to node, over the simulated room of the engines.
+/// Files from node to node, in the simulated mesh of the engines.
 @Suite("Files between nodes")
 struct FileTests {
   static func content(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
@@ -12,7 +12,7 @@ struct FileTests {
     return random.bytes(count)
   }
 
-  /// Nodes in a line who know each other.
+  /// Nodes in a row that know each other.
   static func line(_ count: Int, seed: UInt64 = 1) -> MeshHall {
     var hall = MeshHall(seed: seed)
     hall.add((0..<count).map { "node \($0)" })
@@ -22,7 +22,7 @@ struct FileTests {
   }
 
   @Test(
-    "A public file of a byte, of 100 KB and of 1 MiB arrives at all, whole and once", arguments: [1, 100_000, 1 << 20])
+    "A public file of 1 byte, 100 KB or 1 MiB arrives once at each node", arguments: [1, 100_000, 1 << 20])
   func publicFile(size: Int) throws {
     var hall = Self.line(3)
     let content = Self.content(size)
@@ -43,7 +43,7 @@ struct FileTests {
     #expect(hall.nodes.dropFirst().allSatisfy { $0.files.count == 1 }, "sync tells it no second time")
   }
 
-  @Test("A private file arrives at its peer alone, sealed, and its sender is told", arguments: [1, 100_000, 1 << 20])
+  @Test("A private file arrives sealed, at its recipient only, with a receipt", arguments: [1, 100_000, 1 << 20])
   func privateFile(size: Int) throws {
     var hall = Self.line(3)
     let content = Self.content(size)
@@ -63,12 +63,12 @@ struct FileTests {
     #expect(size < 40 || clear == 0)
     let states = hall.nodes[0].fileStates[3] ?? []
     #expect(states.first == .sending && states.last == .delivered)
-    // What is for one peer is given to nobody who asks what he has missed.
+    // Fragments for a single peer are not sent in answer to sync requests.
     #expect(hall.nodes.allSatisfy { $0.engine.holdings.fragments == 0 })
   }
 
   @Test(
-    "Nothing more of a private file goes to a peer that has left, though its link stays, and all of it when it is back")
+    "A private file to a departed peer pauses although the link remains, and arrives after the peer's return")
   func privateToWhoLeft() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -93,7 +93,7 @@ struct FileTests {
   }
 
   @Test(
-    "With one of a hundred frames lost, 100 KB arrive over two hops within 90 s", arguments: Array(1...20) as [UInt64])
+    "With 1% frame loss, a 100 KB file arrives over two hops within 90 s", arguments: Array(1...20) as [UInt64])
   func lossy(seed: UInt64) throws {
     var hall = Self.line(3, seed: seed)
     hall.loss = 1
@@ -103,7 +103,7 @@ struct FileTests {
     #expect(hall.nodes[2].files.map(\.content) == [content])
   }
 
-  @Test("The same to one peer, in tries of which each brings what the one before has lost", arguments: [1, 2, 3, 4, 5])
+  @Test("With 1% frame loss, a private file of 100 KB over two hops is delivered", arguments: [1, 2, 3, 4, 5])
   func lossyPrivate(seed: UInt64) throws {
     var hall = Self.line(3, seed: seed)
     try hall.tell("first", to: 2, at: 0)
@@ -116,7 +116,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[9]?.last == .delivered)
   }
 
-  @Test("A file that is cancelled at each tenth sends no further fragment, and asks no one else to", arguments: 0...9)
+  @Test("A file cancelled at any tenth sends no further fragment and requests none", arguments: 0...9)
   func cancelled(tenth: Int) throws {
     var hall = Self.line(3)
     for (number, peer) in [(UInt32(1), nil), (2, 2)] as [(UInt32, Int?)] {
@@ -138,7 +138,7 @@ struct FileTests {
     }
   }
 
-  @Test("To a phone a fragment goes every 25 ms, to a node of this kind as fast as there is room")
+  @Test("A phone gets a fragment every 25 ms; an Earshot peer gets fragments as fast as its link takes them")
   func pace() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -156,14 +156,14 @@ struct FileTests {
       if after > before { moments += Array(repeating: hall.now, count: after - before) }
       if hall.nodes[1].files.count == 1, moments.count < 20 { #expect(begin.duration(to: hall.now) < .seconds(1)) }
     }
-    // The first one went at once.
+    // The first fragment was sent at once.
     #expect(moments.count == 64)
     let gaps = zip(moments, moments.dropFirst()).map { $0.duration(to: $1) }
     #expect(gaps.allSatisfy { $0 >= .milliseconds(24) })
     #expect(hall.nodes[1].files.count == 1)
   }
 
-  @Test("Of an own file and one that is passed on a phone gets the fragments in turn, one every 25 ms")
+  @Test("Fragments of an own and of a relayed file alternate towards a phone, one every 25 ms")
   func sharedPace() throws {
     var hall = Self.line(2)
     let link = hall.connect(stranger: Stranger(1), to: 1)
@@ -185,16 +185,16 @@ struct FileTests {
         totals[packet.sender] = Int(try Fragment(reading: Packet(packet).payload).total)
       }
     }
-    // One that leaves 5 ms late moves no others, and the test looks once in a millisecond.
+    // A fragment that leaves 5 ms late does not delay others. The test looks once in a millisecond.
     #expect(gaps.allSatisfy { $0 >= .milliseconds(19) }, "\(gaps.min() as Any)")
     #expect(
       totals.count == 2 && totals.allSatisfy { sender, total in senders.count { $0 == sender } == total }, "\(totals)")
-    // While both are on their way neither waits for the other.
+    // While both files are under way, neither waits for the other.
     let both = senders.drop { $0 == senders[0] }.prefix(60)
     #expect(both.count { $0 == hall.nodes[0].id } >= 25 && both.count { $0 == hall.nodes[1].id } >= 25, "\(both)")
   }
 
-  @Test("A private file that goes over several hops leaves slowly, for a phone may pass it on")
+  @Test("A private file over several hops is paced, because a phone may relay it")
   func slowOverHops() throws {
     var hall = Self.line(3)
     try hall.sendFile(Self.content(20_000), to: 2, as: 7, at: 0)
@@ -204,7 +204,7 @@ struct FileTests {
     #expect(zip(moments, moments.dropFirst()).allSatisfy { $0.duration(to: $1) >= .milliseconds(20) })
   }
 
-  @Test("A small private file that still waits for its link is withdrawn with its cancelling")
+  @Test("Cancelling a small private file withdraws its packet from the queue of the link")
   func cancelledInQueue() throws {
     var hall = Self.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -220,7 +220,7 @@ struct FileTests {
     #expect(!withdrawn.contains { $0.contains(other) })
   }
 
-  @Test("With a peer that is forgotten the files for it end, on their way or not, and no others")
+  @Test("Forgetting a peer ends the files for it, and no others")
   func forgotten() throws {
     var hall = Self.line(2)
     try hall.tell("first", to: 1, at: 0)
@@ -236,7 +236,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.map(\.isPrivate) == [false] && hall.nodes[0].fileStates[9]?.last == .sent)
   }
 
-  @Test("A file in clear for one peer is told as one that is not private, and its sender learns that it came")
+  @Test("An unencrypted file for one peer is shown as not private, and is acknowledged")
   func clearFile() throws {
     var hall = Self.line(1)
     let phone = Stranger(1)
@@ -251,12 +251,12 @@ struct FileTests {
     #expect(told.first?.receipt != nil)
   }
 
-  @Test("A file that a neighbour gives later is told up to 15 min after it was sent")
+  @Test("A file from a sync answer is shown if it was sent up to 15 min ago")
   func oldFile() throws {
     var stage = LimitStage()
     let phone = Stranger(1)
     stage.inject(phone.announce(at: stage.time))
-    // The neighbour is asked what it has.
+    // Ann requests sync from the neighbour.
     stage.hall.pass(.seconds(2))
     for (minutes, count) in [(16, 0), (14, 1)] as [(UInt64, Int)] {
       let file = try SharedFile(name: "a.bin", mime: "application/octet-stream", content: [UInt8(minutes)])
@@ -267,7 +267,7 @@ struct FileTests {
     }
   }
 
-  @Test("A private file never goes to a peer that has not shown that it takes one")
+  @Test("A private file is not sent to a peer that has not announced support in a session")
   func unproven() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -280,7 +280,7 @@ struct FileTests {
     hall.pass(.seconds(300))
     #expect(hall.nodes[0].fileFrames.isEmpty, "without a session it waits")
     #expect(hall.nodes[0].sent[link, default: []].allSatisfy { $0[1] != MessageType.fileTransfer.rawValue })
-    // With a session in which the peer says that it takes none.
+    // With a session in which the peer reports that it does not accept files.
     var other = MeshHall()
     other.add(["ann", "bob"])
     other.connect(0, 1)
@@ -292,7 +292,7 @@ struct FileTests {
     other.pass(.seconds(60))
     #expect(other.nodes[0].fileStates[4] == [.failed(.noPrivateFiles)])
     #expect(other.nodes[1].files.isEmpty)
-    // And with one in which it says nothing.
+    // With a session in which the peer reports nothing about files.
     other.nodes[0].engine.proven[other.nodes[1].id] = nil
     other.passes = { bytes, from, _ in from == 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
     try other.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
@@ -301,7 +301,7 @@ struct FileTests {
     #expect(other.nodes[1].files.isEmpty)
   }
 
-  @Test("What a peer says of itself in a session may be lost: it says it again in a new one, and the private file goes")
+  @Test("A lost peer state is sent again in a new session, and a waiting private file is delivered")
   func lostState() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -319,7 +319,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[5]?.last == .delivered)
   }
 
-  @Test("A peer that was asked anew less than a minute ago is asked later once more, before a private file fails")
+  @Test("A peer asked for its state within the last minute is asked again before a private file fails")
   func lostStateAgain() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -336,7 +336,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates[6]?.last == .delivered)
   }
 
-  @Test("Two files go at a time, and six more wait; a ninth is refused, and so is one of a relay")
+  @Test("Two files are sent at a time and six wait; a ninth, or a file of a relay, is refused")
   func several() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -356,7 +356,7 @@ struct FileTests {
     #expect(throws: MeshEngine.SendError.relayOnly) { try hall.sendFile([1], at: 1) }
   }
 
-  @Test("While somebody else needs the radio no file goes out and none is asked for; then it goes on")
+  @Test("During a radio inhibit no file is sent or requested; afterwards it continues")
   func quiet() throws {
     var hall = Self.line(2)
     try hall.sendFile(Self.content(50_000), at: 0)
@@ -368,7 +368,7 @@ struct FileTests {
     for place in 0...1 { hall.handle(.quiet(false), at: place) }
     hall.pass(.seconds(5))
     #expect(hall.nodes[1].files.count == 1)
-    // A packet whose time is too old by then is made anew.
+    // A packet whose timestamp is too old by then is encoded again.
     hall.handle(.quiet(true), at: 0)
     try hall.sendFile(Self.content(50_000, seed: 2), as: 2, at: 0)
     hall.handle(.quiet(false), at: 0)
@@ -379,7 +379,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 2)
   }
 
-  @Test("A file for nobody near goes when somebody comes, and one whose links go begins again")
+  @Test("A file without a peer waits for one, and starts again when its links are lost")
   func later() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -396,7 +396,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 1 && hall.nodes[0].fileStates[1]?.last == .sent)
   }
 
-  @Test("A thousand packets begun and never ended stay within 8 MiB, and what is asked for has an end")
+  @Test("A thousand incomplete packets use at most 8 MiB, and requests for their fragments end")
   func neverEnded() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -404,7 +404,7 @@ struct FileTests {
     let slice = FileTests.content(469)
     for number in 0..<1000 {
       let sender = Stranger(UInt64(number / 4 + 10))
-      // Every tenth has so much that 128 of them would be 16 MiB.
+      // Every tenth set is so large that 128 of them would be 16 MiB.
       for index in 0..<(number % 10 == 0 ? 280 : 20) {
         let bytes = sender.fragment(
           UInt64(number), UInt16(index), of: 2000, slice, at: stage.time, type: .fileTransfer)
@@ -416,11 +416,11 @@ struct FileTests {
     let before = stage.bob.engine.counters.frames
     stage.hall.pass(.seconds(300))
     #expect(stage.ann.engine.assembler.count == 0)
-    // A question every six seconds for a minute, the requests of each 15 s, announces.
+    // A sync request every 6 s for a minute, the periodic requests every 15 s, and announces.
     #expect(stage.bob.engine.counters.frames - before < 200)
   }
 
-  @Test("A file that is no file, of another kind, or of a blocked peer is not told, and is counted")
+  @Test("A malformed file, one of an unsupported type, or one of a blocked peer is counted and not shown")
   func refused() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -449,7 +449,7 @@ struct FileTests {
     #expect(stage.bob.files.count == 3, "what is right is passed on, to Bob who has blocked nobody")
   }
 
-  @Test("Chat that is said while a file goes out overtakes it, to a phone too")
+  @Test("A public message during a file arrives within 100 ms, at a phone too")
   func chat() throws {
     var hall = Self.line(2)
     try hall.sendFile(Self.content(1 << 20), at: 0)
@@ -460,7 +460,7 @@ struct FileTests {
     #expect(hall.nodes[1].heard.map(\.text) == ["and now this"] && hall.nodes[1].files.isEmpty)
   }
 
-  @Test("A fragment that came fast leaves slowly to a phone")
+  @Test("A relay paces fast fragments towards a phone at 25 ms each")
   func relayToPhone() throws {
     var hall = Self.line(2)
     let phone = Stranger(1)

@@ -12,14 +12,14 @@ struct FloodTests {
     case handshakes, ciphertexts, unknownTypes, garbage, copies, zeros, staleAnswers
   }
 
-  /// Somebody who sends whatever may hurt, as quickly as a link takes it.
+  /// An attacker that sends harmful packets as fast as a link takes them.
   private struct Flooder {
     let kind: Flood
     let known: Stranger
     let victim: PeerID
     let node: PeerID
     var number: UInt64 = 0
-    /// A long line, small on the air. Its signature is wrong whatever its time, so it is made once.
+    /// A long message that compresses well. Its signature is wrong at any timestamp, so it is made once.
     private let zeros: [UInt8]
 
     init(_ kind: Flood, known: Stranger, victim: PeerID, node: PeerID) {
@@ -28,7 +28,7 @@ struct FloodTests {
         kind == .zeros ? known.packet(.message, [UInt8](repeating: 0x61, count: 60_000), at: 0).flipped(at: -1) : []
     }
 
-    /// The next packet, and packets that go before it.
+    /// The next packet of the flood, and the packets that precede it.
     mutating func next(at time: UInt64) -> [UInt8] {
       number += 1
       let text = "line \(number)"
@@ -80,7 +80,7 @@ struct FloodTests {
     }
   }
 
-  /// What the engine holds, against its bounds.
+  /// Compares the records of the engine with its limits.
   private func expectBounds(_ engine: MeshEngine, _ flood: Flood) {
     #expect(engine.table.count <= 1024 && engine.table.pinCount <= 4096, "\(flood)")
     #expect(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "\(flood)")
@@ -97,7 +97,7 @@ struct FloodTests {
   }
 
   @Test(
-    "With 2,000 packets a second on one link all that is held has its bounds, and chat from another link arrives within a second",
+    "At 2,000 packets a second on one link, state is bounded and chat of other links arrives within 1 s",
     arguments: Flood.allCases)
   func flood(_ flood: Flood) throws {
     var hall = MeshHall()
@@ -112,7 +112,7 @@ struct FloodTests {
     for second in 0..<seconds {
       try hall.tell("private \(second)", to: 0, as: UInt32(second), at: 1)
       for number in 0..<2000 {
-        // Bob says something when the flood has used up what it may.
+        // Bob sends a public message when the flood has used up its quota.
         if number == 600 {
           let said = hall.say("public \(second)", at: 1)
           #expect(said != nil)
@@ -122,14 +122,14 @@ struct FloodTests {
       }
       expectBounds(hall.nodes[0].engine, flood)
     }
-    // Now his last line is a second old.
+    // Now Bob's last message is a second old.
     hall.pass(.milliseconds(300))
     let expected = (0..<seconds).map { "public \($0)" }
     #expect(hall.nodes[0].heard.map(\.text).filter { $0.hasPrefix("public") } == expected, "\(flood)")
     #expect(hall.nodes[2].heard.map(\.text).filter { $0.hasPrefix("public") } == expected, "\(flood)")
     #expect(hall.nodes[0].told.map(\.text) == (0..<seconds).map { "private \($0)" }, "\(flood)")
     #expect(hall.nodes[1].engine.links.count == 1 && hall.nodes[2].engine.links.count == 1, "\(flood)")
-    // When all have left, what was held for them goes.
+    // After all links have closed, the records of the senders are deleted.
     hall.handle(.linkClosed(link), at: 0)
     for link in hall.links(0, 1) + hall.links(0, 2) { hall.disconnect(link) }
     hall.pass(.seconds(400))
@@ -139,7 +139,7 @@ struct FloodTests {
     #expect(engine.table.count == 0, "\(flood)")
   }
 
-  @Test("Seven links of forged lines, and of fragments without end, keep no neighbour's line out, long or short")
+  @Test("Forged messages and endless fragments on 7 links do not block a neighbour's short or long message")
   func manyLinks() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -176,7 +176,7 @@ struct FloodTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["short", LimitStage.text(2000)])
   }
 
-  @Test("For years of ever new links nothing stays of those that are gone")
+  @Test("After 300 links that came and went, no state of them remains")
   func links() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -195,7 +195,7 @@ struct FloodTests {
     #expect(engine.paced.count == 0)
   }
 
-  @Test("Of 1,201 peers 1,024 are known, and one that matters to the user stays; so does its pin")
+  @Test("Of 1,201 peers 1,024 are known, and a favourite and its pin are among them")
   func manyPeers() {
     var hall = MeshHall()
     hall.add(["ann"])

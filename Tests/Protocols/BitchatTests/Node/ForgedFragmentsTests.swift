@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Fragments of a packet that somebody forged")
 struct ForgedFragmentsTests {
-  /// Frames of the fragments of a long public message in Bob's name.
+  /// The fragments of a long public message in Bob's name.
   private func fragments(_ hall: MeshHall, signedBy key: Ed25519.PrivateKey) throws -> [[UInt8]] {
-    // Not to be compressed into one fragment.
+    // The text does not compress to one fragment.
     let text = (0..<400).map { "\($0 &* 2_654_435_761 % 1_000_003)" }.joined()
     let packet = Packet(
       type: .message, timestamp: hall.time, sender: hall.nodes[1].id, payload: try PublicText(text).payload)

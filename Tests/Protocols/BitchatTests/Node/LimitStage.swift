@@ -3,10 +3,10 @@ import Crypto
 
 @testable import Bitchat
 
-/// Ann with a link to the test, and Bob, who would get what she passes on.
+/// Ann with a link to the test, and Bob, to whom she relays.
 struct LimitStage {
   var hall = MeshHall()
-  /// Requests of Bob's that were answered.
+  /// Requests that Ann has answered since the stage was set up.
   private var answeredBefore: UInt64 = 0
   var answered: UInt64 { ann.engine.counters.answeredRequests - answeredBefore }
   let link: LinkID
@@ -24,16 +24,16 @@ struct LimitStage {
 
   mutating func inject(_ bytes: [UInt8]) { hall.inject(bytes, on: link, to: 0) }
 
-  /// Whether nothing of a sender went on, and nothing is known of it.
+  /// Whether no packet of a sender was relayed, and no record of it exists.
   mutating func hasNoTrace(of id: PeerID) -> Bool {
     let before = bob.engine.counters.frames
     hall.pass(.milliseconds(500))
-    // What Bob gets meanwhile are announces and requests of Ann's own.
+    // Bob meanwhile receives Ann's own announces and sync requests.
     return ann.engine.peer(id) == nil && ann.engine.table.pin(of: id) == nil && bob.engine.peer(id) == nil
       && bob.engine.counters.frames <= before + 2
   }
 
-  /// A text of so many bytes that does not compress well.
+  /// A text of this number of bytes that compresses badly.
   static func text(_ count: Int) -> String {
     var random = SeededRandom(seed: UInt64(count))
     return String(decoding: random.bytes(count).map { 0x21 + $0 % 0x5E }, as: UTF8.self)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Limits and bad input of the mesh")
+@Suite("Limits of the mesh and invalid input")
 struct LimitTests {
   // MARK: Announces
 
@@ -14,7 +14,7 @@ struct LimitTests {
   }
 
   @Test(
-    "An announce that is not its sender's is dropped, counted, not passed on, and leaves no state",
+    "A forged announce is dropped and counted, is not relayed, and leaves no state",
     arguments: BadAnnounce.allCases)
   func badAnnounce(_ kind: BadAnnounce) throws {
     var stage = LimitStage()
@@ -41,12 +41,12 @@ struct LimitTests {
     #expect(hasNoTrace)
     #expect(stage.ann.engine.table.pinCount == pinsBefore)
     #expect(stage.ann.engine.links[stage.link]?.peer == nil)
-    // The right one is not taken for a copy of the wrong one.
+    // The valid announce is not dropped as a duplicate of the invalid one.
     stage.inject(good)
     #expect(stage.ann.engine.peer(eve.id)?.nickname == eve.nickname)
   }
 
-  @Test("The first signing key of a peer stays, whoever else says to be that peer")
+  @Test("The first signing key of a peer stays pinned against announces with another key")
   func otherSigningKey() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -56,7 +56,7 @@ struct LimitTests {
     #expect(stage.ann.engine.counters.otherSigningKeys == 1)
     #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
     #expect(stage.ann.engine.peer(cem.id)?.signingKey == cem.signingKey.publicKey)
-    // A pin outlives the peer.
+    // The pinned key remains after the peer was forgotten.
     stage.hall.handle(.linkClosed(stage.link), at: 0)
     stage.hall.pass(.seconds(400))
     #expect(stage.ann.engine.peer(cem.id) == nil)
@@ -65,7 +65,7 @@ struct LimitTests {
     #expect(stage.ann.engine.links[link]?.peer == nil)
   }
 
-  @Test("A pin of an earlier run counts as one of this run")
+  @Test("A pin restored from an earlier run is enforced")
   func restoredPin() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -77,7 +77,7 @@ struct LimitTests {
   }
 
   @Test(
-    "An announce is off by 120 s at most, and what is off by more is counted apart",
+    "An announce more than 120 s off is refused and counted under `clock`",
     arguments: [(-120_000, true), (-120_001, false), (120_000, true), (120_001, false)])
   func clock(offset: Int64, isTaken: Bool) {
     var stage = LimitStage()
@@ -90,7 +90,7 @@ struct LimitTests {
     #expect(hasNoTrace)
   }
 
-  @Test("A line whose signature does not hold is not heard, not kept and not passed on, and the right one still is")
+  @Test("A public message with an invalid signature is dropped; the valid one is still shown")
   func forgedLine() throws {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
@@ -113,7 +113,7 @@ struct LimitTests {
     #expect(stage.bob.heard.map(\.text) == ["hello"])
   }
 
-  @Test("A peer is gone when it says so itself, after its last announce; then it is not gossiped any more")
+  @Test("A peer is removed by its own leave after its last announce, and is then not gossiped")
   func leave() {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
@@ -132,11 +132,11 @@ struct LimitTests {
     #expect(stage.ann.engine.peer(cem.id) == nil)
     #expect(stage.ann.gone == [cem.id])
     #expect(stage.ann.engine.archive.announceCount == announces - 1)
-    // Its signing key stays what it was.
+    // The pinned signing key does not change.
     #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
   }
 
-  @Test("A peer that the user has forgotten may come again with another signing key")
+  @Test("A peer that was forgotten may return with another signing key")
   func forgotten() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -148,7 +148,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A line is off by 120 s at most",
+    "A public message more than 120 s off is refused and counted under `clock`",
     arguments: [(-120_000, true), (-120_001, false), (120_000, true), (120_001, false)])
   func clockOfLine(offset: Int64, isTaken: Bool) {
     var stage = LimitStage()
@@ -159,18 +159,18 @@ struct LimitTests {
     #expect(stage.ann.engine.counters.clock == (isTaken ? 0 : 1))
   }
 
-  @Test("An announce that answers a request is 900 s old at most", arguments: [(900_000, true), (900_001, false)])
+  @Test("An announce in a sync answer may be up to 900 s old", arguments: [(900_000, true), (900_001, false)])
   func oldAnnounce(age: UInt64, isTaken: Bool) {
     var stage = LimitStage()
     let (cem, dea) = (Stranger(1), Stranger(2))
     stage.inject(cem.announce(at: stage.time))
-    // The neighbour is asked a second after it announced itself.
+    // Ann requests sync from the neighbour a second after its announce.
     stage.hall.pass(.milliseconds(1500))
     stage.inject(dea.announce(at: stage.time - age, timeToLive: 0, isSyncAnswer: true))
     #expect((stage.ann.engine.peer(dea.id) != nil) == isTaken)
     #expect(stage.ann.engine.counters.tooOld == (isTaken ? 0 : 1))
     #expect(stage.ann.engine.counters.clock == 0)
-    // What answers is not passed on, and its hops are not known.
+    // A sync answer is not relayed, and does not tell the number of hops.
     stage.hall.pass(.milliseconds(500))
     #expect(stage.bob.engine.peer(dea.id) == nil)
     #expect(stage.ann.engine.peer(dea.id)?.hops != 1)
@@ -178,7 +178,7 @@ struct LimitTests {
 
   // MARK: How much
 
-  @Test("Of new identities ten come in by one link in a second, and thirty by all; the next second ten more")
+  @Test("New identities are limited to 10 a second per link and 30 a second in all")
   func identities() {
     var stage = LimitStage()
     stage.hall.pass(.seconds(2))
@@ -200,7 +200,7 @@ struct LimitTests {
   }
 
   @Test(
-    "Of one link 270 lines and 300 announces of known peers are checked in a second; 1,000 signatures in all, and 30 of a link beside these"
+    "Signature checks per second: 270 messages and 300 known announces a link, 1,000 in all plus 30 a link"
   )
   func signatures() {
     var stage = LimitStage()
@@ -210,7 +210,7 @@ struct LimitTests {
     for number in 0..<400 { stage.inject(cem.line("line \(number)", at: stage.time).flipped(at: -1)) }
     #expect(stage.ann.engine.counters.badSignatures == 270)
     #expect(stage.ann.engine.counters.tooManySignatures == 130)
-    // Announces of those who are known have a share of their own.
+    // Announces of known peers have a quota of their own.
     for number in 0..<40 { stage.inject(cem.announce(at: stage.time - UInt64(number)).flipped(at: -1)) }
     #expect(stage.ann.engine.counters.badSignatures == 300)
     let links = (0..<4).map { _ in stage.hall.connect(to: 0) }
@@ -219,7 +219,7 @@ struct LimitTests {
         stage.hall.inject(cem.line("\(link) \(number)", at: stage.time).flipped(at: -1), on: link, to: 0)
       }
     }
-    // The last two links each have their thirty.
+    // Each of the last two links has its own quota of 30.
     #expect(stage.ann.engine.counters.badSignatures == 900 + 60)
     for link in links {
       for number in 0..<40 {
@@ -229,14 +229,14 @@ struct LimitTests {
     #expect(stage.ann.engine.counters.badSignatures == 1000 + 60)
   }
 
-  @Test("A long payload costs as much as the signatures that could be checked meanwhile")
+  @Test("A payload of 60,000 bytes costs as much as 16 signatures")
   func longPayloads() {
     var stage = LimitStage()
     let cem = Stranger(1)
     stage.inject(cem.announce(at: stage.time))
     stage.hall.pass(.seconds(2))
     let text = String(repeating: "a", count: 60_000)
-    // Two forms of 60,000 bytes cost as much as sixteen signatures.
+    // A check of two forms of 60,000 bytes costs as much as 16 signatures.
     for number in 0..<100 { stage.inject(cem.line(text + "\(number)", at: stage.time).flipped(at: -1)) }
     #expect(stage.ann.engine.counters.badSignatures <= 300 / 16)
     #expect(stage.ann.engine.counters.badSignatures > 0)
@@ -244,7 +244,7 @@ struct LimitTests {
   }
 
   @Test(
-    "The packets of a link are inflated to two megabytes a second, and those that nobody here reads are not inflated")
+    "Inflation is limited to 2 MB a second per link, and unread packets are not inflated")
   func inflation() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -259,7 +259,7 @@ struct LimitTests {
     #expect(stage.ann.engine.counters.tooMuchInflation == 6)
   }
 
-  @Test("Packets that nobody can verify come in by so many a second of each type and link")
+  @Test("Unverifiable packets are limited per second by type and link")
   func unverified() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -274,10 +274,10 @@ struct LimitTests {
       refused += 500 - limit
       #expect(stage.ann.engine.counters.tooManyUnverified == refused)
     }
-    // Types that are not known have one share together.
+    // All unknown types share one quota.
     stage.inject(eve.packet(.groupMessage, [1], at: stage.time, isSigned: false))
     #expect(stage.ann.engine.counters.tooManyUnverified == refused + 1)
-    // Another link has its own.
+    // Another link has its own quota.
     let link = stage.hall.connect(to: 0)
     stage.hall.inject(eve.packet(.groupMessage, [1], at: stage.time, isSigned: false), on: link, to: 0)
     #expect(stage.ann.engine.counters.tooManyUnverified == refused + 1)
@@ -285,7 +285,7 @@ struct LimitTests {
 
   // MARK: Fragments
 
-  @Test("Fragments that are none, of no packet or of more than 10,000, or of a fragment, are dropped and not passed on")
+  @Test("A fragment with a bad total or index, or of a fragment, is dropped and not relayed")
   func noFragments() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -303,7 +303,7 @@ struct LimitTests {
     #expect(stage.ann.engine.pending.count == 1)
   }
 
-  @Test("A fragment that contradicts the others of its packet does not end the packet", arguments: [false, true])
+  @Test("A contradicting fragment does not end the reassembly of its packet", arguments: [false, true])
   func contradiction(isOfTotal: Bool) {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -322,7 +322,7 @@ struct LimitTests {
   }
 
   @Test(
-    "The next fragment of a packet for one peer comes within 30 s, one of a packet for all within 120 s, or not at all",
+    "Fragments of a directed packet may be 30 s apart, those of a public packet 120 s",
     arguments: [(29_900, true, true), (30_001, true, false), (119_000, false, true), (121_000, false, false)])
   func slowFragments(milliseconds: Int, isForOne: Bool, isHeard: Bool) {
     var stage = LimitStage()
@@ -337,7 +337,7 @@ struct LimitTests {
     #expect(stage.ann.heard.count == (isHeard ? 1 : 0))
   }
 
-  @Test("A packet of another sender than its fragments is dropped")
+  @Test("A reassembled packet whose sender differs from its fragments' sender is dropped")
   func otherSenderInside() {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
@@ -349,7 +349,7 @@ struct LimitTests {
     #expect(stage.ann.heard.count == 1)
   }
 
-  @Test("A packet that came in fragments is heard, and passed on in them alone")
+  @Test("A fragmented packet is shown and is relayed as fragments only")
   func passedOnOnce() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -370,7 +370,7 @@ struct LimitTests {
     #expect(stage.bob.heard.count == 1)
   }
 
-  @Test("A line for everybody by name, as Android sends it, is a line for everybody, whole and in fragments")
+  @Test("A message to the broadcast ID, as Android sends it, is a public message, whole and in fragments")
   func everybody() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -388,7 +388,7 @@ struct LimitTests {
   // MARK: Chat of unknown peers
 
   @Test(
-    "Chat of a peer that is not known waits five seconds for its announce", arguments: [(4_900, true), (5_000, false)])
+    "A message of an unknown peer waits up to 5 s for its announce", arguments: [(4_900, true), (5_000, false)])
   func waiting(milliseconds: Int, isHeard: Bool) {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -403,7 +403,7 @@ struct LimitTests {
     #expect(stage.bob.heard.count == (isHeard ? 1 : 0))
   }
 
-  @Test("A long text of a peer that is not known waits as well, and is passed on in its fragments alone")
+  @Test("A fragmented message of an unknown peer waits, and is relayed as fragments only")
   func longWaiting() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -421,7 +421,7 @@ struct LimitTests {
     #expect(lines == 0)
   }
 
-  @Test("Of such chat 32 packets of one link wait, 64 in all, and 256 KiB; a copy takes no room")
+  @Test("At most 32 packets of unknown peers wait per link, 64 in all, and 256 KiB; copies take no space")
   func waitingRoom() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -437,7 +437,7 @@ struct LimitTests {
     flood(second, "two")
     flood(third, "three")
     #expect(stage.ann.engine.unknown.count == 64)
-    // What came over a link that is gone goes with it, and has waited in vain.
+    // Packets that waited for a sender's announce are dropped with their link.
     let before = stage.ann.engine.counters.chatOfUnknown
     stage.hall.handle(.linkClosed(stage.link), at: 0)
     stage.hall.handle(.linkClosed(second), at: 0)

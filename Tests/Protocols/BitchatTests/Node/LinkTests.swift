@@ -8,7 +8,7 @@ import Testing
 @Suite("Links of the mesh")
 struct LinkTests {
   @Test(
-    "Two nodes that connect to each other at one moment end with one link, in each order of events",
+    "Of two simultaneous connections, the one of the node with the smaller ID remains",
     arguments: 0..<Extent.of(5, all: 20))
   func bothConnect(group: UInt64) {
     for seed in (group * 50)..<(group * 50 + 50) {
@@ -26,13 +26,13 @@ struct LinkTests {
     }
   }
 
-  @Test("Two identities that fight for a link do not make it flap")
+  @Test("Two identities that claim one link change its binding at most twice in 100 announces")
   func fight() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "eve"])
     let link = hall.connect(0, 1)
     hall.pass(.seconds(1))
-    // Eve's announces come over Bob's link, as if Eve were there: caught on a link of hers and replayed.
+    // Eve's announces arrive over Bob's link as if Eve were there: recorded on a link of hers and replayed.
     let other = hall.connect(0, 2)
     var caught: [[UInt8]] = []
     hall.passes = { bytes, from, _ in
@@ -54,7 +54,7 @@ struct LinkTests {
   }
 
   @Test(
-    "Narrow links, at the smallest MTU too, keep nothing from the others, and get what they take in fragments of their own",
+    "A narrow link gets fragments of its own, and other links get packets whole",
     arguments: [20, 120])
   func narrow(frameLimit: Int) throws {
     var hall = MeshHall()
@@ -79,7 +79,7 @@ struct LinkTests {
     #expect((hall.nodes[0].engine.counters.unsendable > 0) == (frameLimit == 20))
   }
 
-  @Test("What a link does not take whole goes whole to those that take it, announces, lines and fragments of others")
+  @Test("A packet that one link cannot take whole goes whole to the links that can")
   func middling() {
     var hall = MeshHall()
     hall.add([LimitStage.text(60)])
@@ -98,7 +98,7 @@ struct LinkTests {
     #expect(sent(.fragment, on: links[0]).isEmpty && sent(.fragment, on: links[1]).count > 3)
     #expect(sent(.announce, on: links[1]).count == known[1] && sent(.message, on: links[1]).isEmpty)
 
-    // Beside one that takes no fragments at all.
+    // A second link does not take fragments at all.
     hall.connect(stranger: Stranger(4), to: 0, frameLimit: 20)
     hall.pass(.seconds(1))
     let cut = sent(.fragment, on: links[1]).count
@@ -119,7 +119,7 @@ struct LinkTests {
       })
   }
 
-  @Test("Where all is padded each link gets what it takes", arguments: [[100, 100], [100, 512], [512, 512]])
+  @Test("Padded packets are cut to fit each link's frame limit", arguments: [[100, 100], [100, 512], [512, 512]])
   func padded(frameLimits: [Int]) {
     var hall = MeshHall()
     hall.add(["ann"]) { $0.padsAll = true }
@@ -144,7 +144,7 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.counters.unsendable == unsendable)
   }
 
-  @Test("Who is here is said anew when a link takes an announce that it did not take before, and not each time")
+  @Test("A link that becomes wide enough for an announce gets one, and only once")
   func widened() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -155,7 +155,7 @@ struct LinkTests {
     #expect(announces() == 1)
   }
 
-  @Test("A link whose other end does not announce itself is cut after 15 s")
+  @Test("A link without an announce is cut after 15 s")
   func silent() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -169,20 +169,20 @@ struct LinkTests {
   }
 
   @Test(
-    "A link whose peer has left is nobody's, and is cut after 15 s unless the peer comes back",
+    "A link whose peer has left is unbound, and is cut after 15 s unless the peer returns",
     arguments: [true, false])
   func left(comesBack: Bool) throws {
     var hall = MeshHall()
     hall.add(["ann"])
     let eve = Stranger(1)
     let link = hall.connect(stranger: eve, to: 0)
-    // The time for its first announce is over.
+    // The timeout for the link's first announce is over.
     hall.pass(.seconds(20))
     #expect(hall.nodes[0].engine.neighbours == [eve.id])
     hall.inject(eve.packet(.leave, [], at: hall.time), on: link, to: 0)
     #expect(hall.nodes[0].engine.neighbours.isEmpty && hall.nodes[0].engine.state == .alone)
     hall.pass(.milliseconds(14_000))
-    // Somebody else cannot have the link so soon, and the peer itself can.
+    // Another peer cannot bind the link so soon; the peer itself can.
     hall.inject(Stranger(2).announce(at: hall.time), on: link, to: 0)
     #expect(hall.nodes[0].engine.counters.refusedBindings == 1 && hall.nodes[0].engine.neighbours.isEmpty)
     if comesBack { hall.inject(eve.announce(at: hall.time), on: link, to: 0) }
@@ -193,14 +193,14 @@ struct LinkTests {
     #expect(reasons == (comesBack ? [] : [.left]))
   }
 
-  @Test("A neighbour may be silent for 330 s; by the document of 2025 for 60 s", arguments: [(false, 330), (true, 60)])
+  @Test("A silent neighbour is cut after 330 s; in strict mode after 60 s", arguments: [(false, 330), (true, 60)])
   func silentPeer(isStrict: Bool, seconds: Int) {
     var hall = MeshHall()
     hall.add(["ann", "bob"]) { $0.isMonitorStrict = isStrict }
     hall.connect(0, 1)
     hall.pass(.seconds(1))
     hall.passes = { _, _, _ in false }
-    // The last packet on its way has arrived by now.
+    // The last packet under way has arrived by now.
     hall.pass(.milliseconds(100))
     hall.pass(.seconds(seconds - 3))
     #expect(hall.nodes[0].cuts.isEmpty)
@@ -208,7 +208,7 @@ struct LinkTests {
     #expect(hall.nodes.flatMap(\.cuts).map(\.1).contains(.silent))
   }
 
-  @Test("A hundred frames that are no packets are counted, and one more within ten seconds ends the link")
+  @Test("The 101st malformed frame within 10 s cuts the link")
   func garbage() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -221,7 +221,7 @@ struct LinkTests {
     #expect(hall.nodes[0].cuts.map(\.1) == [.garbage])
   }
 
-  @Test("Nothing is said while the clock is not known to be right; two neighbours with the same time are enough")
+  @Test("A node with an untrusted clock sends nothing until two neighbours confirm the time")
   func clock() {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -243,7 +243,7 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("A node whose clock is wrong is not believed by those whose clocks are right, and counts what it drops itself")
+  @Test("Nodes whose clocks differ by 121 s ignore each other's packets and count them")
   func wrongClock() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -260,7 +260,7 @@ struct LinkTests {
     #expect(hall.nodes[0].engine.peers.count == 1)
   }
 
-  @Test("The neighbours are told who is here as soon as the clock is known to be right")
+  @Test("Neighbours get an announce as soon as the clock is trusted")
   func clockComesRight() {
     var hall = MeshHall()
     hall.add(["ann"])

@@ -3,17 +3,17 @@ import Crypto
 
 @testable import Bitchat
 
-/// Nodes of a mesh in one room: their links, the air between them, and a clock that the test moves.
+/// A simulated mesh: nodes, their links, the simulated radio between them, and virtual time.
 struct MeshHall {
-  /// A node and what it has told its service.
+  /// A node, and the reports that its service has received.
   final class Node {
     var engine: MeshEngine
     let name: String
-    /// Milliseconds by which the node's clock is wrong.
+    /// Error of the node's clock in milliseconds.
     var clockError: Int64 = 0
     var heard: [PublicMessage] = []
     var told: [PrivateMessage] = []
-    /// Who has said each of those.
+    /// The sender of each private message.
     var toldFrom: [PeerID] = []
     var progress: [UInt32: [MessageState]] = [:]
     var dates: [UInt32: UInt64] = [:]
@@ -33,14 +33,14 @@ struct MeshHall {
     var troubles: [PeerID: MeshEngine.PeerTrouble] = [:]
     /// Messages whose read receipts have arrived.
     var receiptsSettled: [MessageID] = []
-    /// Packets of files that it has sent last, and those that it wants back.
+    /// The last packets of files that the node has sent, and those that it has withdrawn.
     var filePackets: [[UInt8]] = []
     var withdrawn: [FilePackets] = []
-    /// Packets of files that it has sent, by the time of virtual time.
+    /// The moments at which packets of files were sent, in virtual time.
     var fileFrames: [Instant] = []
-    /// What it has sent over links that only the test has an end of.
+    /// Packets sent over links whose other end is the test.
     var sent: [LinkID: [[UInt8]]] = [:]
-    /// Whether the service keeps what it is told, so that senders learn of it.
+    /// Whether the service confirms that it has stored messages, so that their senders get receipts.
     var keeps = true
     var id: PeerID { engine.identity.id }
 
@@ -49,23 +49,23 @@ struct MeshHall {
     }
   }
 
-  /// A text to somebody who is no node here.
+  /// Sends a private message to a peer that is not a node of the hall.
   mutating func tell(_ text: String, to peer: PeerID, as number: UInt32, at node: Int) throws {
     carryOut(try nodes[node].engine.tell(text, to: peer, as: number, at: now, time: clock(of: node)), of: node)
   }
 
-  /// Two ends of a link: the nodes' places, the one that has made it first.
+  /// A link between two nodes, given by their indices, the initiator first.
   struct Wire {
     let ends: (Int, Int)
     var isUp = true
   }
 
-  /// A frame that leaves a node.
+  /// A frame that a node has sent.
   struct Frame {
     let bytes: [UInt8]
     let link: LinkID
     let from: Int
-    /// Nil where the other end of the link is the test's.
+    /// Nil where the other end of the link is the test.
     let to: Int?
 
     var type: MessageType { MessageType(rawValue: bytes.count > 1 ? bytes[1] : 0) }
@@ -86,7 +86,7 @@ struct MeshHall {
     let bytes: [UInt8]
     let link: LinkID
     let to: Int
-    /// The link has taken a packet of a file, and says so.
+    /// Whether this is the report to the sender that the link has taken a packet of a file.
     var isRoom = false
   }
 
@@ -95,9 +95,9 @@ struct MeshHall {
     let node: Int
   }
 
-  /// Virtual time begins with this wall clock, in milliseconds since 1970.
+  /// Wall clock at the beginning of virtual time, in milliseconds since 1970.
   static let epoch: UInt64 = 1_800_000_000_000
-  /// Links whose other end is the test's have higher numbers.
+  /// Lower bound of the numbers of links whose other end is the test.
   private static let strangers: UInt64 = 1_000_000
 
   private(set) var nodes: [Node] = []
@@ -106,30 +106,30 @@ struct MeshHall {
   private var flights: [Flight] = []
   private var strangerLinks: UInt64 = 0
   private var sent = 0
-  /// When a link will have taken the packets of files that wait for it, and how many these are.
+  /// The moment when a link will have taken the packets of files that wait for it, and their number.
   private var takenAt: [End: Instant] = [:]
   private var waiting: [End: Int] = [:]
   private var random: SeededRandom
-  /// From the sending to the arrival, in milliseconds.
+  /// Time from sending to arrival, in milliseconds.
   var latency: ClosedRange<Int64> = 5...15
-  /// Of a hundred packets so many are lost.
+  /// Packet loss in percent.
   var loss: Int64 = 0
-  /// So long a link needs for a packet of a file.
+  /// Time in which a link takes a packet of a file.
   var filePacketTime = Duration.milliseconds(3)
-  /// Links whose radio takes nothing of files, so that there is never room again.
+  /// Links whose radio takes no packets of files, so that their buffers never drain.
   var stalled: Set<LinkID> = []
-  /// What passes the air is shown to it; false keeps the packet from arriving.
+  /// Called with each packet; false drops it.
   var passes: (_ bytes: [UInt8], _ from: Int, _ to: Int) -> Bool = { _, _, _ in true }
-  /// An eavesdropper who receives every frame when it is sent, and returns the frames to send on links.
+  /// Called with each frame when it is sent; returns the frames that an eavesdropper sends on links.
   var attacker: ((_ frame: Frame) -> [Injection])?
-  /// What passes the air is noted there.
+  /// Record of the packets on the simulated radio.
   var overheard: Overheard?
-  /// Called with each action that was carried out, counted from 1.
+  /// Called with the number of each effect that was carried out, counted from 1.
   var carriedOut: (Int) -> Void = { _ in }
   private(set) var actions = 0
-  /// What each node has sealed, to see that no nonce is used twice.
+  /// Checks that no node uses a nonce twice.
   let nonces = NonceWatch()
-  /// Packets that went over the air.
+  /// Number of packets on the simulated radio.
   private(set) var packets = 0
 
   init(seed: UInt64 = 1) {
@@ -138,7 +138,7 @@ struct MeshHall {
 
   var time: UInt64 { Self.epoch + UInt64(Instant.zero.duration(to: now) / .milliseconds(1)) }
 
-  /// Adds nodes that are started and know the time.
+  /// Adds nodes that are started and have a trusted clock.
   mutating func add(_ names: [String], _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }) {
     for name in names {
       var configuration = MeshEngine.Configuration(nickname: name)
@@ -181,7 +181,7 @@ struct MeshHall {
 
   // MARK: Restarts
 
-  /// The node ends, and another run takes over what it has kept. Its links are gone.
+  /// Ends a node, closes its links, and starts a new engine with the stored state.
   mutating func restart(_ node: Int) {
     for (link, wire) in wires.sorted(by: { $0.key.number < $1.key.number })
     where wire.isUp && (wire.ends.0 == node || wire.ends.1 == node) { disconnect(link) }
@@ -227,14 +227,14 @@ struct MeshHall {
       try nodes[node].engine.challenge(nodes[peer].id, signingKey: key, at: now, time: clock(of: node)), of: node)
   }
 
-  /// Sends something inside the session of two nodes that the sender's engine would not say.
+  /// Sends a payload inside the session of two nodes that the sender's engine would not send.
   mutating func seal(_ payload: NoisePayload, to peer: Int, at node: Int) {
     var turn = MeshEngine.Turn(now: now, time: clock(of: node))
     nodes[node].engine.seal(payload, for: nodes[peer].id, &turn)
     carryOut(turn.actions, of: node)
   }
 
-  /// Opens a link whose other end belongs to the test. By default all links of one stranger come from one device.
+  /// Opens a link whose other end is the test. By default all links of one stranger come from one device.
   @discardableResult
   mutating func connect(
     stranger: Stranger? = nil, to node: Int, frameLimit: Int = 512, from origin: DeviceOrigin? = nil
@@ -247,7 +247,7 @@ struct MeshHall {
     return link
   }
 
-  /// Puts bytes on the air as if a node had sent them.
+  /// Delivers bytes to a node as if its peer had sent them.
   mutating func inject(_ bytes: [UInt8], on link: LinkID, to node: Int) {
     handle(.received(bytes, on: link), at: node)
   }
@@ -269,7 +269,7 @@ struct MeshHall {
 
   private func clock(of node: Int) -> UInt64 { UInt64(Int64(time) + nodes[node].clockError) }
 
-  /// Lets time pass, and stops where something has happened that the test waits for.
+  /// Advances virtual time, at most until the condition of the test holds.
   mutating func pass(_ duration: Duration, until isEnough: () -> Bool = { false }) {
     let end = now.advanced(by: duration)
     while let next = nextMoment, next <= end {
@@ -293,7 +293,7 @@ struct MeshHall {
     now = end
   }
 
-  /// Lets a time pass in which nobody is awake.
+  /// Advances virtual time without running any node, as during a suspend.
   mutating func leap(_ duration: Duration) { now = now.advanced(by: duration) }
 
   private var nextMoment: Instant? {
@@ -367,7 +367,7 @@ struct MeshHall {
     beHeard(Frame(bytes: bytes, link: link, from: node, to: to))
     guard passes(bytes, node, to), draw(1...100) > loss else { return }
     sent += 1
-    // What goes over one link arrives in order.
+    // Packets of one link arrive in order.
     let earliest = flights.last { $0.link == link && $0.to == to && !$0.isRoom }?.due ?? now
     let due = max(earliest, leaves.advanced(by: .milliseconds(draw(latency))))
     fly(Flight(due: due, number: sent, bytes: bytes, link: link, to: to))
@@ -395,7 +395,7 @@ struct MeshHall {
 }
 
 extension MeshHall.Node {
-  /// The envelopes that the last word was about keeping.
+  /// The envelopes whose last stored record is not a deletion.
   var carriedLast: [CourierID: CarriedEnvelope] {
     kept.reduce(into: [:]) { envelopes, keepsake in
       switch keepsake {
@@ -408,7 +408,7 @@ extension MeshHall.Node {
 
   var carriedIDs: Set<CourierID> { Set(carriedLast.keys) }
 
-  /// The messages that wait, as they are kept.
+  /// The messages that wait, as stored.
   var outgoingLast: [UInt32: OutgoingMessage] {
     kept.reduce(into: [:]) { messages, keepsake in
       switch keepsake {

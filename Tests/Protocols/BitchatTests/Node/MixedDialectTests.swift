@@ -8,7 +8,7 @@ import Testing
 /// Nodes of both dialects in one mesh. Facts: bitchat.md section 16.1.
 @Suite("Nodes of both dialects")
 struct MixedDialectTests {
-  /// Nodes of these dialects with these links, that know each other.
+  /// Nodes with the given dialects and links that know each other.
   static func hall(
     _ dialects: [MeshDialect], _ links: [(Int, Int)], seed: UInt64 = 1
   ) -> (hall: MeshHall, air: Overheard) {
@@ -20,7 +20,7 @@ struct MixedDialectTests {
     return (hall, air)
   }
 
-  @Test("A node of dialect S speaks to one of dialect L as the apps do, and hears what the apps say")
+  @Test("A node of dialect S exchanges messages with a node of dialect L in dialect L")
   func strangers() throws {
     var (hall, air) = Self.hall([.seed, .live], [(0, 1)])
     _ = hall.say("from the seed", at: 0)
@@ -37,7 +37,7 @@ struct MixedDialectTests {
     #expect(hall.nodes[1].gone == [hall.nodes[0].id] && air.all(0x03).count == 1)
   }
 
-  @Test("In a line of two of dialect S and one of dialect L, each line reaches all, once, and private texts everybody")
+  @Test("Two nodes of dialect S and one of L in a row receive every public and private message once")
   func line() throws {
     var (hall, air) = Self.hall([.seed, .seed, .live], [(0, 1), (1, 2)])
     air.forget()
@@ -57,7 +57,7 @@ struct MixedDialectTests {
     #expect(hall.nodes.map(\.told.count) == [1, 1, 2])
   }
 
-  @Test("Between two of dialect S who have one of dialect L between them, what is private goes as the apps have it")
+  @Test("Private messages between dialect S nodes with a dialect L node between them go in dialect L")
   func bridge() throws {
     var (hall, air) = Self.hall([.seed, .live, .seed], [(0, 1), (1, 2)])
     _ = hall.say("across", at: 0)
@@ -71,7 +71,7 @@ struct MixedDialectTests {
   }
 
   @Test(
-    "In villages of any mixture lines and private texts reach everybody, and dialect S nobody who does not speak it",
+    "In random mixed meshes all messages arrive, and only speakers get packets of dialect S",
     arguments: Array(1...12) as [UInt64])
   func villages(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
@@ -102,7 +102,7 @@ struct MixedDialectTests {
     #expect(air.all(0x02).isEmpty && air.all(0x20).allSatisfy(\.isOfSeed))
   }
 
-  @Test("A peer that is configured for dialect S is spoken to in it, and the same with dialect L")
+  @Test("A dialect that is configured for a peer is used with that peer only")
   func configured() throws {
     var hall = MeshHall()
     let air = Overheard.listen(to: &hall)
@@ -118,7 +118,7 @@ struct MixedDialectTests {
     hall.pass(.seconds(1))
     #expect(air.all(0x04).map(\.to) == [1] && air.all(0x02).map(\.to) == [2])
     #expect(hall.nodes[1].heard.count == 1 && hall.nodes[2].heard.count == 1)
-    // Bob is understood, in whatever he says, and understands.
+    // Bob can decode all packets, and the others can decode his.
     try hall.tell("to bob", to: 1, as: 1, at: 0)
     hall.pass(.seconds(2))
     try hall.tell("to ann", to: 0, as: 1, at: 1)
@@ -141,7 +141,7 @@ struct MixedDialectTests {
   }
 
   @Test(
-    "Where one of two insists on dialect S and the other on dialect L, they understand each other all the same",
+    "Two nodes configured for different dialects still deliver messages to each other",
     arguments: [true, false])
   func insisting(firstTells: Bool) throws {
     var (hall, air) = Self.hall([.seed, .live], [])
@@ -164,7 +164,7 @@ struct MixedDialectTests {
     #expect(hall.nodes[1].gone == [hall.nodes[0].id])
   }
 
-  @Test("A node that is told to prefer another dialect does so from its next announce on, both ways")
+  @Test("A change of the preferred dialect takes effect with the next announce")
   func reload() throws {
     var (hall, air) = Self.hall([.live, .seed], [(0, 1)])
     air.forget()
@@ -186,20 +186,21 @@ struct MixedDialectTests {
     #expect(hall.nodes[0].progress[1]?.last == .delivered)
   }
 
-  @Test("A neighbour of dialect L that asks for what it missed gets no packet of dialect S, and all lines")
+  @Test("A neighbour of dialect L gets sync answers in dialect L only, with all messages")
   func sync() {
     var (hall, air) = Self.hall([.seed, .seed], [(0, 1)])
     for number in 0..<3 { _ = hall.say("line \(number)", at: 0) }
     hall.pass(.seconds(1))
     hall.add(["cat"])
     air.forget()
-    // Ann has said it, and has it in both dialects.
+    // Ann is the author, so she has the message in both dialects.
     hall.connect(0, 2)
     hall.pass(.seconds(10))
     #expect(hall.nodes[2].heard.map(\.text) == ["line 0", "line 1", "line 2"])
     #expect(air.packets.filter { $0.to == 2 }.allSatisfy { !$0.isOfSeed })
     #expect(air.all(0x04, from: 0).isEmpty)
-    // A newcomer of dialect S behind whom nobody of dialect L is known gets Ann's lines in dialect S alone.
+    // A newcomer of dialect S gets Ann's messages in dialect S alone, because no peer of dialect L is known behind
+    // it.
     var (quiet, heard) = Self.hall([.seed], [])
     _ = quiet.say("line", at: 0)
     quiet.add(["dan"]) { $0.dialect = .seed }

@@ -1,7 +1,7 @@
 @testable import Bitchat
 
-/// Sees from outside that no key and nonce seal two different messages: from one node to another the nonces grow, and begin anew
-/// only with a session that a handshake has made.
+/// Checks on the radio that no key and nonce seal two different messages: the nonces in each direction grow, and
+/// restart only with a session from a new handshake.
 final class NonceWatch {
   private struct Way: Hashable {
     let from: PeerID
@@ -10,13 +10,13 @@ final class NonceWatch {
 
   private struct Stand {
     var highest: UInt32
-    /// Sealed messages of this session, by their nonces.
+    /// Sealed messages of this session, by nonce.
     var sealed: [UInt32: [UInt8]]
     var handshakes: Int
   }
 
   private var stands: [Way: Stand] = [:]
-  /// Last messages of handshakes, in either direction, by the pair.
+  /// Last messages of handshakes in either direction, by pair of nodes.
   private var handshakes: [Set<PeerID>: Set<[UInt8]>] = [:]
   private(set) var findings: [String] = []
   private(set) var count = 0
@@ -27,7 +27,8 @@ final class NonceWatch {
     else { return }
     let pair: Set = [view.sender, recipient]
     if view.type == .noiseHandshake {
-      // The second message is 96 bytes long and makes the session of its reader, the third one that of the other side.
+      // The second message has 96 bytes and completes its reader's session. The third message completes the other
+      // side's.
       if packet.payload.count != 32 { handshakes[pair, default: []].insert(packet.payload) }
       return
     }

@@ -3,11 +3,11 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("The packets of own files, link by link")
+@Suite("The queue of outgoing file packets")
 struct OutgoingFilesTests {
   private static let link = LinkID(1)
 
-  /// A file of so many fragments that is to go over the link.
+  /// A file of this number of fragments that is to go over the link.
   private static func file(_ number: UInt32, fragments: Int) throws -> OutgoingFile {
     var file = OutgoingFile(
       number: number, file: try SharedFile(name: "a.bin", mime: nil, content: [1]), peer: nil, at: .zero)
@@ -23,7 +23,7 @@ struct OutgoingFilesTests {
     return file
   }
 
-  @Test("A machine that wakes late for each fragment to a phone sends as many in a second all the same")
+  @Test("Late wake-ups of 4 ms do not reduce the rate of fragments to a phone")
   func late() throws {
     var files = OutgoingFiles()
     files[1] = try Self.file(1, fragments: 101)
@@ -39,7 +39,7 @@ struct OutgoingFilesTests {
     #expect(taken >= OutgoingFiles.pause * 100 && taken <= OutgoingFiles.pause * 100 + .milliseconds(10), "\(taken)")
   }
 
-  @Test("Of two files that share a link the one with less left goes first")
+  @Test("Of two files on one link, the one with fewer remaining fragments goes first")
   func smallFirst() throws {
     var files = OutgoingFiles()
     files[1] = try Self.file(1, fragments: 30)

@@ -2,7 +2,7 @@ import Common
 
 @testable import Bitchat
 
-/// What goes over the air of a hall, for tests that look at packets.
+/// Records the packets on a hall's simulated radio, for tests that inspect them.
 final class Overheard {
   struct Packet {
     let bytes: [UInt8]
@@ -14,7 +14,7 @@ final class Overheard {
     var view: PacketView? { try? PacketView(bytes) }
     /// The packet, inflated.
     var packet: Bitchat.Packet? { view.flatMap { try? Bitchat.Packet($0) } }
-    /// What it means, to somebody who has a session of dialect S with everybody.
+    /// The meaning of the packet to a node that has a session of dialect S with every peer.
     var meaning: PacketMeaning? {
       packet.map {
         PacketMeaning(
@@ -22,10 +22,10 @@ final class Overheard {
           state: .init(awaitsHandshakeResponse: $0.payload.count == 96, hasSession: true))
       }
     }
-    /// Whether the apps have no such packet.
+    /// Whether the packet exists in dialect S only.
     var isOfSeed: Bool {
       switch meaning {
-      // 11 is a number of both, and what 04 is not goes on as what nobody knows.
+      // Number 11 exists in both dialects, and a packet 04 that does not decode is relayed as an unknown type.
       case .live, .courier, .ciphertext, .seedHandshakeResponse, .fragment, .requestSync, nil: false
       default: true
       }
@@ -34,7 +34,7 @@ final class Overheard {
 
   var packets: [Packet] = []
 
-  /// All that passes the air of a hall from now on.
+  /// Records all packets of a hall from now on.
   static func listen(to hall: inout MeshHall) -> Overheard {
     let overheard = Overheard()
     hall.overheard = overheard

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Private messages that later ones overtake")
+@Suite("Private messages overtaken by later ones")
 struct OvertakenTests {
-  /// Noise packets that went over the air, and those that did not arrive.
+  /// Noise packets that were sent, and those that were lost.
   private final class Air {
     var sent: [[UInt8]] = []
     var lost: [[UInt8]] = []
@@ -34,7 +34,7 @@ struct OvertakenTests {
   }
 
   @Test(
-    "What was lost is sent again two seconds after it was sent, once the peer has what was sent later; each is told once"
+    "A lost message is sent again after 2 s once a later one is acknowledged; each is shown once"
   )
   func lost() throws {
     var hall = try pair()
@@ -53,7 +53,7 @@ struct OvertakenTests {
     #expect(air.sent.count == 19)
   }
 
-  @Test("A piece that is lost amid a long text is sent again when a later piece has arrived, and no other with it")
+  @Test("A lost piece of a long text is sent again alone when a later piece is acknowledged")
   func piece() throws {
     var hall = try pair()
     air.loses = { [air] _, from in from == 0 && air.sent.count == 2 }
@@ -65,10 +65,10 @@ struct OvertakenTests {
     #expect(air.sent.count == pieces + 1)
   }
 
-  @Test("What arrives never is hurried once for each try, however many later ones are acknowledged")
+  @Test("A message that never arrives is sent early once per try, however many later ones are acknowledged")
   func once() throws {
     var hall = try pair()
-    // The long one's packet is the only one of 512 bytes.
+    // Only the long message's packet has 512 bytes.
     air.loses = { bytes, from in from == 0 && bytes.count > 300 }
     try hall.tell(String(repeating: "x", count: 250), to: 1, as: 2, at: 0)
     var number: UInt32 = 3
@@ -82,15 +82,15 @@ struct OvertakenTests {
     }
     try talk(until: .seconds(16), &hall)
     #expect(air.lost.count == 2)
-    // The next try by the clock, and once more.
+    // The next scheduled retry, and one more.
     try talk(until: .seconds(24), &hall)
     #expect(air.lost.count == 4)
     #expect(hall.nodes[0].progress[2] == [.sent])
-    // The session in which all others are answered is left as it is.
+    // The session answers all other messages, so it is not replaced.
     #expect(hall.nodes[0].engine.sessions.counters.recoveries == 0)
   }
 
-  @Test("Receipts that overtake each other within two seconds have nothing sent again")
+  @Test("Receipts that arrive out of order within 2 s cause no retransmission")
   func receipts() throws {
     var hall = try pair()
     air.loses = { [air] _, from in from == 1 && air.lost.isEmpty }
@@ -106,7 +106,7 @@ struct OvertakenTests {
     #expect(air.sent.count == 2)
   }
 
-  @Test("What was sent to another peer, or later, overtakes nothing")
+  @Test("A message to another peer, or a later one, does not count as overtaking")
   func others() throws {
     var hall = try pair()
     hall.add(["cem"])

@@ -18,7 +18,7 @@ struct OwedNewsTests {
 
   private func isFavoured(_ hall: MeshHall) -> Bool { hall.nodes[1].engine.favouredBy.contains(hall.nodes[0].id) }
 
-  @Test("A favourite that is set before there is a session arrives, and its notice is acknowledged")
+  @Test("A favourite notice set before a session exists is delivered and acknowledged")
   func beforeSession() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -30,7 +30,7 @@ struct OwedNewsTests {
   }
 
   @Test(
-    "A favourite that is set, or taken back, while the peer is away arrives when it is back", arguments: [true, false])
+    "A favourite notice set or withdrawn while the peer is away is delivered on its return", arguments: [true, false])
   func away(isFavourite: Bool) throws {
     var (hall, link) = try pair()
     if !isFavourite {
@@ -47,7 +47,7 @@ struct OwedNewsTests {
     #expect(isFavoured(hall) == isFavourite)
   }
 
-  @Test("A notice that was sealed for a session that the peer has lost is sent in the next one")
+  @Test("A favourite notice sealed for a lost session is sent again in the next")
   func staleSession() throws {
     var (hall, _) = try pair()
     hall.restart(1)
@@ -57,7 +57,7 @@ struct OwedNewsTests {
     #expect(isFavoured(hall))
   }
 
-  @Test("Of notices that wait the last one counts")
+  @Test("Of several waiting favourite notices only the last takes effect")
   func superseded() throws {
     var (hall, link) = try pair()
     hall.disconnect(link)
@@ -69,7 +69,7 @@ struct OwedNewsTests {
     #expect(!isFavoured(hall) && hall.nodes[1].favourited.count == 1)
   }
 
-  @Test("A read receipt that was given while the sender was away arrives when it is back")
+  @Test("A read receipt for an absent sender is delivered on its return")
   func receiptAway() throws {
     var (hall, link) = try pair()
     hall.disconnect(link)
@@ -82,12 +82,12 @@ struct OwedNewsTests {
     #expect(hall.nodes[0].progress[1]?.last == .read)
   }
 
-  @Test("A read receipt for a sender that has lost its session arrives in the next one, and then counts as arrived")
+  @Test("A read receipt lost with a session is sent again in the next, and then settled")
   func receiptStale() throws {
     var (hall, link) = try pair()
     let id = try #require(hall.nodes[1].told.first?.id)
     var dropped = 0
-    // The receipt is lost on its way, and nothing shows that it is.
+    // The receipt is lost, and neither node can see that it is.
     hall.passes = { _, from, _ in
       guard from == 1, dropped == 0 else { return true }
       dropped += 1
@@ -105,7 +105,7 @@ struct OwedNewsTests {
     #expect(hall.nodes[1].receiptsSettled == [id] && hall.nodes[1].engine.owed.receipts == 0)
   }
 
-  @Test("A blocked peer gets no receipt, now or when it is blocked no longer")
+  @Test("A blocked peer gets no read receipt, not even after it is unblocked")
   func blocked() throws {
     var (hall, _) = try pair()
     let id = try #require(hall.nodes[1].told.first?.id)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("What goes on, and where to")
+@Suite("Which packets are relayed, and over which links")
 struct PassingOnTests {
-  /// Ann, and strangers who have links to her and are known.
+  /// Ann, and known strangers with links to her.
   private func stage(_ strangers: [Stranger]) -> (hall: MeshHall, links: [LinkID]) {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -15,34 +15,34 @@ struct PassingOnTests {
     return (hall, links)
   }
 
-  /// The packets of this type that went out on a link.
+  /// The packets of this type that were sent on a link.
   private func sent(_ hall: MeshHall, on link: LinkID, _ type: MessageType) -> [[UInt8]] {
     (hall.nodes[0].sent[link] ?? []).filter { $0[1] == type.rawValue }
   }
 
-  @Test("A packet goes on as it came, but for its time to live, to every neighbour but the one that it came from")
+  @Test("A relayed packet differs only in TTL and goes to every neighbour except its source")
   func verbatim() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea, eli])
-    // Padding, too, goes on.
+    // Padding is relayed, too.
     let line = cem.line("hello", at: hall.time, timeToLive: 5) + [7, 7, 7, 7, 7, 7, 7]
     hall.inject(line, on: links[0], to: 0)
     hall.pass(.milliseconds(500))
     #expect(sent(hall, on: links[0], .message).isEmpty)
     #expect(sent(hall, on: links[1], .message) == [line.with(4, at: 2)])
     #expect(sent(hall, on: links[2], .message) == [line.with(4, at: 2)])
-    // One hop is left: it ends here.
+    // With one hop left the packet is not relayed.
     hall.inject(cem.line("the end", at: hall.time, timeToLive: 1), on: links[0], to: 0)
     hall.pass(.milliseconds(500))
     #expect(hall.nodes[0].heard.count == 2)
     #expect(sent(hall, on: links[1], .message).count == 1)
   }
 
-  @Test("A packet goes as far as its best copy that comes before it leaves; the apps stay with the first")
+  @Test("A relay uses the highest TTL of the copies; with the apps' policy the TTL of the first")
   func bestCopy() {
     for (policy, timeToLive) in [(RelayPolicy.mains, UInt8(5)), (.apps, 3)] {
       let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
-      // With two links a copy cancels nothing for the apps.
+      // With two links a copy does not cancel the relay under the apps' policy.
       var (hall, links) = stage(policy == .apps ? [cem, dea] : [cem, dea, eli])
       hall.nodes[0].engine.configuration.relayPolicy = policy
       let line = cem.line("hello", at: hall.time, timeToLive: 4)
@@ -53,7 +53,7 @@ struct PassingOnTests {
     }
   }
 
-  @Test("What is for a neighbour goes to that one alone, and what is for this node to nobody")
+  @Test("A packet for a neighbour goes to that neighbour only, one for this node to none")
   func directed() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea, eli])
@@ -67,7 +67,7 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[1], .noiseEncrypted) == [packet.with(6, at: 2)])
     #expect(sent(hall, on: links[2], .noiseEncrypted).isEmpty)
     for link in links { #expect(sent(hall, on: link, .message).isEmpty) }
-    // Whom nobody here knows everybody is asked for.
+    // A packet for an unknown recipient is relayed on all links.
     hall.inject(
       cem.packet(.noiseEncrypted, [4, 5, 6], at: hall.time, to: Stranger(9).id, isSigned: false), on: links[0], to: 0)
     hall.pass(.milliseconds(500))
@@ -75,7 +75,7 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[2], .noiseEncrypted).count == 1)
   }
 
-  @Test("A neighbour with two links of its own hears a packet on both, and not at all if it came from one of them")
+  @Test("A neighbour with two links gets a packet on both, unless one of them brought it")
   func twoLinks() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -92,7 +92,7 @@ struct PassingOnTests {
     #expect(sent(hall, on: links[1], .message).count == 1)
   }
 
-  @Test("A packet that nobody here verifies is not suppressed by a copy with another signature")
+  @Test("A copy with another signature does not suppress an unverifiable packet")
   func otherSignature() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -103,7 +103,7 @@ struct PassingOnTests {
     #expect(hall.nodes[0].engine.counters.duplicates == 1)
   }
 
-  @Test("A file in clear for somebody else goes on like what nobody here verifies: so many, and no copy suppresses one")
+  @Test("An unencrypted file for another peer is relayed within the limits for unverifiable packets")
   func fileForAnother() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -123,7 +123,7 @@ struct PassingOnTests {
     #expect(hall.nodes[0].engine.counters.tooManyUnverified == 180)
   }
 
-  @Test("A line that a relay has compressed in another way is the same line")
+  @Test("A public message that a relay compressed differently is a duplicate")
   func recompressed() throws {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])

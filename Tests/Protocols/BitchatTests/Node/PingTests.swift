@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Pings between nodes")
 struct PingTests {
-  @Test("A ping says how far the peer is and how long the way takes")
+  @Test("A pong reports the number of hops and the round-trip time")
   func pings() throws {
     var hall = FileTests.line(4)
     for place in 1...3 { try hall.ping(place, as: UInt32(place), at: 0) }
@@ -20,7 +20,7 @@ struct PingTests {
     #expect(hall.nodes[0].lostPings.isEmpty)
   }
 
-  @Test("Without an answer a ping is lost after 10 s, and an answer that comes later is none")
+  @Test("A ping without a pong is lost after 10 s, and a later pong is ignored")
   func lost() throws {
     var hall = FileTests.line(2)
     hall.passes = { bytes, _, _ in bytes[1] != MessageType.pong.rawValue }
@@ -31,13 +31,13 @@ struct PingTests {
     #expect(hall.nodes[0].lostPings == [1])
   }
 
-  @Test("Of the pings in any ten seconds five are answered for a link, whoever asks")
+  @Test("A link gets at most 5 pongs in 10 s, whichever peer pings")
   func limit() {
     var stage = LimitStage()
     func pongs() -> Int {
       (stage.ann.sent[stage.link] ?? []).count { $0[1] == MessageType.pong.rawValue }
     }
-    // A link whose peer does not say who it is has an end.
+    // A link whose peer sends no announce closes.
     stage.inject(Stranger(0).announce(at: stage.time))
     var number: UInt64 = 0
     func ask(_ times: Int) {
@@ -65,7 +65,7 @@ struct PingTests {
   }
 
   @Test(
-    "A neighbour of this kind is answered 250 times a second, and what it passes on of others no more often than for anybody"
+    "An Earshot neighbour gets 250 pongs a second; pings that it relays keep the usual limit"
   )
   func often() {
     for isOwn in [true, false] {
@@ -82,7 +82,7 @@ struct PingTests {
     }
   }
 
-  @Test("A node that ends says of each ping under way that it is lost, once")
+  @Test("Stopping a node reports each pending ping as lost once")
   func stopped() throws {
     var hall = FileTests.line(2)
     hall.passes = { bytes, _, _ in bytes[1] != MessageType.pong.rawValue }
@@ -94,7 +94,7 @@ struct PingTests {
     #expect(hall.nodes[0].lostPings.count == 3)
   }
 
-  @Test("An answer to no ping, of another peer, or with another nonce says nothing")
+  @Test("A pong of another peer, with another nonce, or without a ping is ignored and counted")
   func forged() throws {
     var hall = FileTests.line(2)
     let eve = Stranger(1)
@@ -114,7 +114,7 @@ struct PingTests {
     #expect(counters.unaskedPongs == 20 && counters.unreadable == 0)
   }
 
-  @Test("The answer of another peer with the right nonce is none, and of one's own pings 64 wait")
+  @Test("A pong of another peer with the right nonce is ignored, and at most 64 pings are pending")
   func answeredByAnother() throws {
     var hall = FileTests.line(2)
     let eve = Stranger(1)
@@ -138,12 +138,12 @@ struct PingTests {
     try hall.ping(1, as: 66, at: 0)
   }
 
-  /// What pings have asked with.
+  /// The nonces of pings.
   private final class Nonces {
     var seen: [UInt64] = []
   }
 
-  @Test("Nobody asks itself, and without neighbours nobody is asked")
+  @Test("A node cannot ping itself, nor ping without neighbours, and a blocked peer gets no pong")
   func refused() throws {
     var hall = FileTests.line(2)
     #expect(throws: MeshEngine.PingError.ourselves) { try hall.ping(0, at: 0) }

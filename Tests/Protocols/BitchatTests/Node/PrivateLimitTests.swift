@@ -9,7 +9,7 @@ import Testing
 struct PrivateLimitTests {
   // MARK: Private messages
 
-  @Test("A private text of 64 KiB is taken, and one byte more is not")
+  @Test("A private text of 64 KiB is accepted; one byte more is refused")
   func longest() throws {
     let stage = LimitStage()
     let bob = stage.bob.id
@@ -21,7 +21,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.outbox.waiting == 1)
   }
 
-  @Test("A neighbour's handshake outlives a first message in its name over a link that has repeated its announce")
+  @Test("A first handshake message over a link that replays announces does not end the neighbour's handshake")
   func forgedAside() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -42,7 +42,7 @@ struct PrivateLimitTests {
     #expect(ann.engine.hasSession(with: cem.id))
   }
 
-  @Test("A favourite's session outlives those of strangers, however long it rests")
+  @Test("A favourite's idle session outlives sessions of strangers")
   func dearSession() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -68,7 +68,7 @@ struct PrivateLimitTests {
   }
 
   @Test(
-    "A stranger that proves one key after the other inside Noise is held to the last one, and nothing of it is written to the disk"
+    "The last signing key a stranger proves in a session is pinned in memory and not stored"
   )
   func provenKeys() throws {
     var stage = try Private()
@@ -80,7 +80,7 @@ struct PrivateLimitTests {
     #expect(!stage.hall.nodes[1].kept.contains { if case .pin = $0 { true } else { false } })
   }
 
-  @Test("A notice that the service had no room for is told again when it comes again, and one that it has is not")
+  @Test("A favourite notice the service could not take is reported again when repeated; a stored one is not")
   func noticeNotTaken() throws {
     var stage = try Private()
     stage.hall.nodes[1].keeps = false
@@ -95,7 +95,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.nodes[1].favourited.count == 2)
   }
 
-  @Test("A message to a peer that stays away fails after a day, and one of a hundred that did makes room for another")
+  @Test("A message to an absent peer fails after 24 h and frees its slot among 100")
   func away() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -114,7 +114,7 @@ struct PrivateLimitTests {
     try hall.tell("one more", to: peer, as: 101, at: 0)
   }
 
-  @Test("Texts of 16 MiB wait at most, however few they are")
+  @Test("Waiting texts hold at most 16 MiB")
   func manyBytes() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -128,7 +128,7 @@ struct PrivateLimitTests {
     if left > 0 { try hall.tell(String(last.dropLast()), to: Stranger(9).id, as: 1000, at: 0) }
   }
 
-  @Test("A text that the peer has, and has not read, takes no room")
+  @Test("A delivered but unread text takes no capacity")
   func deliveredText() throws {
     var hall = FileTests.line(2)
     try hall.tell(String(repeating: "long ", count: 100), to: 1, as: 3, at: 0)
@@ -140,7 +140,7 @@ struct PrivateLimitTests {
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered, .read])
   }
 
-  /// Ann and Bob with a session, and what Ann seals for Bob as the test likes.
+  /// Ann and Bob with a session, and payloads of the test that Ann seals for Bob.
   private struct Private {
     var hall = MeshHall()
     let link: LinkID
@@ -153,7 +153,7 @@ struct PrivateLimitTests {
       hall.pass(.seconds(2))
     }
 
-    /// The packet with this plaintext, which Bob has not got yet.
+    /// A packet with this plaintext, which Bob has not received yet.
     mutating func sealed(_ plaintext: [UInt8]) throws -> [UInt8] {
       let ann = hall.nodes[0]
       let payload = try ann.engine.sessions.seal(plaintext, for: hall.nodes[1].id, at: hall.now)
@@ -170,7 +170,7 @@ struct PrivateLimitTests {
   }
 
   @Test(
-    "A Noise payload of an unknown type, and a private message with an unknown record, are counted and not acknowledged"
+    "An unknown Noise payload and a message with an unknown record are counted and not acknowledged"
   )
   func unknownPayloads() throws {
     var stage = try Private()
@@ -187,7 +187,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.packets == before + 1)
   }
 
-  @Test("The notice that this node is a favourite is acknowledged when it is kept, and not before; a copy is not told")
+  @Test("A favourite notice is acknowledged once stored, and a copy is not reported")
   func favourite() throws {
     var stage = try Private()
     let (ann, bob) = (stage.hall.nodes[0].id, stage.hall.nodes[1])
@@ -200,14 +200,14 @@ struct PrivateLimitTests {
     #expect(stage.hall.packets == before)
     stage.hall.handle(.kept(id, from: ann), at: 1)
     #expect(stage.hall.packets == before + 1)
-    // Ann's next notice is another one.
+    // Ann's next notice differs.
     let other = try PrivateMessage(id: try MessageID("another"), text: FavoriteNotice(isFavorite: false).text)
     stage.inject(try stage.sealed(NoisePayload.privateMessage(other).bytes))
     #expect(bob.favourited == [ann, ann])
     #expect(bob.told.count == 1)
   }
 
-  @Test("A Noise packet that comes again, in another packet, tells nothing twice")
+  @Test("A replayed Noise message in a new packet is shown only once")
   func replay() throws {
     var stage = try Private()
     let plaintext: [UInt8] = [0x01, 0, 1, 0x31, 1, 1, 0x61]
@@ -218,7 +218,7 @@ struct PrivateLimitTests {
     stage.inject(try stage.packet(payload))
     #expect(stage.hall.nodes[1].told.count == 2)
     #expect(stage.hall.nodes[1].engine.sessions.counters[.replayed] == 1)
-    // The nonce is under the seal: another one opens nothing.
+    // The nonce is authenticated: another nonce does not open the message.
     var jump = payload
     jump.replaceSubrange(0..<4, with: [0xC0, 0, 0, 0])
     stage.hall.pass(.milliseconds(5))
@@ -227,7 +227,7 @@ struct PrivateLimitTests {
     #expect(stage.hall.nodes[1].engine.hasSession(with: stage.hall.nodes[0].id))
   }
 
-  @Test("Three packets in a row that no key opens start one new handshake, once a minute, and the session goes on")
+  @Test("Three undecryptable messages in a row start one handshake a minute, and the session stays usable")
   func garbage() throws {
     var stage = try Private()
     func garbage(_ count: Int) throws {
@@ -249,13 +249,13 @@ struct PrivateLimitTests {
     #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 2)
   }
 
-  @Test("A handshake with a key that is not the sender's makes no session")
+  @Test("A handshake with a key that does not match the peer ID makes no session")
   func otherStaticKey() throws {
     var stage = LimitStage()
     let (cem, eve) = (Stranger(1), Stranger(2))
     stage.inject(cem.announce(at: stage.time))
     var random = SeededRandom(seed: 3)
-    // Eve begins in the name of Cem.
+    // Eve begins a handshake in the name of Cem.
     var handshake = Handshake(.xxInitiator, key: eve.noiseKey)
     stage.inject(
       cem.packet(
@@ -276,7 +276,7 @@ struct PrivateLimitTests {
       inFragments
   }
 
-  @Test("A request for sync that is not right gets no answer, and is counted", arguments: BadRequest.allCases)
+  @Test("An invalid sync request is counted and not answered", arguments: BadRequest.allCases)
   func badRequest(_ kind: BadRequest) throws {
     var stage = LimitStage()
     let (cem, dea) = (Stranger(1), Stranger(2))
@@ -314,13 +314,13 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.refusedRequests == 1)
     #expect(stage.answered == 0)
     #expect(stage.ann.sent[stage.link]?.count == before)
-    // None of it is passed on, and a right one is answered all the same.
+    // None of the requests is relayed, and a valid one is still answered.
     stage.inject(request(payload(p: 32, filter: 0), to: stage.ann.id))
     #expect(stage.answered == 1)
     #expect(stage.bob.engine.counters.refusedRequests == 0)
   }
 
-  @Test("A request with a filter of 1,024 bytes is answered, though it comes in fragments before this node has asked")
+  @Test("A fragmented request with a filter of 1,024 bytes is answered before this node has sent a request")
   func longRequest() throws {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -335,7 +335,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.unaskedAnswers == 0)
   }
 
-  @Test("Eight requests of a peer are answered in 30 s; what is forged in its name takes nothing from that")
+  @Test("A peer gets 8 sync answers in 30 s; forged requests in its name do not count")
   func manyRequests() throws {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -353,7 +353,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.refusedRequests == 15 + 4)
   }
 
-  @Test("What a forgotten peer has not acknowledged fails; what it has acknowledged stays delivered")
+  @Test("Forgetting a peer fails its unacknowledged messages; acknowledged ones stay delivered")
   func forgotten() throws {
     var hall = FileTests.line(2)
     try hall.tell("first", to: 1, as: 3, at: 0)

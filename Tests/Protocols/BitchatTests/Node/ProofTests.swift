@@ -4,11 +4,11 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A peer proves that a verification code is its own")
+@Suite("Proof that a peer has the keys of its verification code")
 struct ProofTests {
   private static let limit = Duration.seconds(25)
 
-  /// Ann and bob have a session, and bob's answers do not arrive.
+  /// Ann and Bob have a session, and Bob's answers do not arrive.
   private static func silentBob() throws -> MeshHall {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("hello", to: 1, at: 0)
@@ -27,7 +27,7 @@ struct ProofTests {
     .verificationResponse(VerificationResponse(to: challenge, key: hall.nodes[node].engine.identity.signingKey))
   }
 
-  @Test("With a session and without one, from a neighbour and through others", arguments: [2, 3], [false, true])
+  @Test("A peer proves its keys with or without a session, also over hops", arguments: [2, 3], [false, true])
   func proven(nodes: Int, hasSession: Bool) throws {
     var hall = ChatTests.line(Array(["ann", "bob", "cat"].prefix(nodes)))
     if hasSession {
@@ -45,7 +45,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven])
   }
 
-  @Test("The engine marks nobody as verified: that is for whoever asked")
+  @Test("A successful proof does not mark the peer as verified")
   func noMark() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.challenge(1, at: 0)
@@ -53,7 +53,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.verified.isEmpty)
   }
 
-  @Test("A question or an answer that is lost is asked again, with another nonce, and any answer counts")
+  @Test("A lost challenge or answer leads to a new challenge with a new nonce; any answer counts")
   func lost() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -66,7 +66,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven])
   }
 
-  @Test("Without an answer it ends after 24 seconds and four questions, and late answers count for nothing")
+  @Test("A proof ends with `noAnswer` after 24 s and 4 challenges, and later answers are ignored")
   func noAnswer() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -82,7 +82,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.noAnswer] && hall.nodes[0].engine.counters.unaskedProofs == 1)
   }
 
-  @Test("An answer that another key signed ends it: it is wrong")
+  @Test("An answer signed with another key ends the proof with `wrong`")
   func wrongSignature() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -93,13 +93,13 @@ struct ProofTests {
     hall.seal(.verificationResponse(VerificationResponse(to: challenge, key: other)), to: 0, at: 1)
     hall.pass(.seconds(1))
     #expect(hall.nodes[0].proofs == [.wrong] && hall.nodes[0].engine.counters.wrongProofs == 1)
-    // The right one comes too late.
+    // The valid response arrives too late.
     hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 1)
     hall.pass(.seconds(30))
     #expect(hall.nodes[0].proofs == [.wrong])
   }
 
-  @Test("A peer that shows another signing key inside Noise does not have the keys of the code")
+  @Test("A peer state with another signing key ends the proof with `wrong`")
   func otherKeyInside() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -113,7 +113,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.wrong])
   }
 
-  @Test("An answer that came before counts for nothing, then or in a later proof")
+  @Test("A repeated answer does not count, neither outside nor in a later proof")
   func replayed() throws {
     var hall = try Self.silentBob()
     try hall.challenge(1, at: 0)
@@ -133,7 +133,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven, .proven])
   }
 
-  @Test("What another peer answers, even with the right signature, is not the peer's answer")
+  @Test("An answer from another peer does not count, even with a valid signature")
   func otherPeer() throws {
     var hall = ChatTests.line(["ann", "bob", "cat"])
     try hall.tell("hello", to: 1, as: 1, at: 0)
@@ -149,7 +149,7 @@ struct ProofTests {
     hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 2)
     hall.pass(.seconds(1))
     #expect(hall.nodes[0].proofs == [] && hall.nodes[0].engine.counters.unaskedProofs == 1)
-    // Nor does it count where cat is asked as well.
+    // The response does not count either while a challenge to Cat is open.
     try hall.challenge(2, at: 0)
     hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 2)
     hall.pass(.seconds(3))
@@ -159,7 +159,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven, .noAnswer])
   }
 
-  @Test("One that has begun anew without the session proves it all the same")
+  @Test("A peer that restarted without its session still proves its keys")
   func staleSession() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("hello", to: 1, at: 0)
@@ -178,7 +178,7 @@ struct ProofTests {
     #expect(hall.nodes[0].proofs == [.proven])
   }
 
-  @Test("A relay does not answer")
+  @Test("A relay neither answers nor sends challenges")
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -191,7 +191,7 @@ struct ProofTests {
     #expect(throws: MeshEngine.ChallengeError.relayOnly) { try hall.challenge(0, at: 1) }
   }
 
-  @Test("Whoever leaves, is forgotten or is blocked proves nothing; nor does anybody when this node leaves")
+  @Test("A proof ends when the peer leaves, is forgotten or is blocked, or when this node stops")
   func gone() throws {
     for (event, outcome) in [
       (nil, MeshEngine.ProofOutcome.gone), (MeshEngine.Event.stop, .gone), (.forget(PeerID(rawValue: 0)), .gone),
@@ -217,13 +217,13 @@ struct ProofTests {
   }
 
   @Test(
-    "A challenge names its error: the node itself, a peer that is not near, another key than the proven one, a blocked peer, too many"
+    "A challenge of itself, an absent or blocked peer, or a wrong key throws a named error"
   )
   func refused() throws {
     var hall = ChatTests.line(["ann", "bob"])
     let key = Stranger(7).signingKey.publicKey
     #expect(throws: MeshEngine.ChallengeError.ourselves) { try hall.challenge(0, at: 0) }
-    // An announced key that is not proven may be an attacker's, so a code with another key is tried.
+    // An announced key that is not proven may be an attacker's, so a code with another key is checked.
     #expect(hall.nodes[0].engine.hasProvenKey(hall.nodes[1].id) == false)
     try hall.challenge(1, signingKey: key, at: 0)
     hall.pass(.seconds(30))
@@ -252,7 +252,7 @@ struct ProofTests {
       number += 1
       _ = try ask()
     }
-    // One that is asked already may be asked again.
+    // A peer with an open challenge may be challenged again.
     _ = try ask()
     number += 1
     #expect(throws: MeshEngine.ChallengeError.tooMany) { try ask() }
@@ -261,7 +261,7 @@ struct ProofTests {
     #expect(throws: MeshEngine.ChallengeError.notReady) { try hall.challenge(1, at: 0) }
   }
 
-  @Test("A question that names another key is not answered, nor is that of a blocked peer")
+  @Test("A challenge for another key, or from a blocked peer, is not answered")
   func answering() throws {
     var hall = ChatTests.line(["ann", "bob"])
     try hall.tell("hello", to: 1, at: 0)

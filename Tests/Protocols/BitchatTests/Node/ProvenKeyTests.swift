@@ -4,9 +4,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A signing key that is proven inside Noise")
+@Suite("A signing key that is proven inside a Noise session")
 struct ProvenKeyTests {
-  @Test("Where an older pin was the proven key is stored, and wins after a restart")
+  @Test("A signing key proven in a session replaces an older pin, also after a restart")
   func stored() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -19,7 +19,7 @@ struct ProvenKeyTests {
     hall.nodes[0].engine.restorePin(of: bob, other, isProven: false, at: hall.now)
     #expect(hall.nodes[0].engine.table.pin(of: bob) == other)
     hall.nodes[0].kept = []
-    // It has lost its session, and proves its key in the next one.
+    // The peer has lost its session, and proves its key in the next one.
     hall.restart(1)
     hall.connect(0, 1)
     try hall.tell("a session", to: 0, as: 1, at: 1)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Announces that say what is known")
+@Suite("Announces without news")
 struct RefreshTests {
-  /// Ann, and strangers who have links to her and are known; she has asked each of them what it has.
+  /// Ann, and known strangers with links to her. She has requested sync from each of them.
   private func stage(_ strangers: [Stranger]) -> (hall: MeshHall, links: [LinkID]) {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -15,13 +15,13 @@ struct RefreshTests {
     return (hall, links)
   }
 
-  /// Announces of somebody that went out on a link.
+  /// Number of a peer's announces that were sent on a link.
   private func announces(_ hall: MeshHall, of peer: PeerID, on link: LinkID) -> Int {
     (hall.nodes[0].sent[link] ?? []).count { $0[1] == MessageType.announce.rawValue && $0[14..<22] == peer.bytes[...] }
   }
 
   @Test(
-    "An announce with nothing new goes on three seconds after the last one, and not before; its time counts at once")
+    "An announce without news is relayed 3 s after the last, not earlier, and its time counts at once")
   func bursts() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -35,7 +35,7 @@ struct RefreshTests {
     hall.inject(cem.announce(at: hall.time), on: links[0], to: 0)
     hall.pass(.milliseconds(500))
     #expect(announces(hall, of: cem.id, on: links[1]) == before + 1)
-    // One with something new never waits.
+    // An announce with new content is relayed at once.
     let news = cem.announce(at: hall.time, capabilities: Capabilities(rawValue: 1))
     hall.inject(news, on: links[0], to: 0)
     hall.pass(.milliseconds(500))
@@ -43,12 +43,12 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == news)
   }
 
-  @Test("Of a peer that says something new each time three announces in a row go on, and then one in three seconds")
+  @Test("Of a peer with ever new announces, three are relayed at once, then one every 3 s")
   func news() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
     var said: UInt64 = 0
-    // So many announces go on of those that come in so many seconds, ten in each.
+    // Number of announces relayed within this number of seconds, while ten arrive in each second.
     func goOn(_ seconds: Int) -> Int {
       let before = announces(hall, of: cem.id, on: links[1])
       for _ in 0..<seconds * 10 {
@@ -67,7 +67,7 @@ struct RefreshTests {
     #expect(goOn(3) == 3, "after a rest there are three again")
   }
 
-  @Test("Who leaves and comes back all the time fills nobody's links, either")
+  @Test("A peer that leaves and returns every 100 ms has at most 5 of 100 packets relayed in 10 s")
   func comingAndGoing() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -83,7 +83,7 @@ struct RefreshTests {
     #expect((1...5).contains(passedOn), "\(passedOn) of a hundred in ten seconds")
   }
 
-  @Test("An announce with nothing new has to be signed, and a forged one does not keep the right one away")
+  @Test("A forged announce without news is dropped and does not block the valid one")
   func forged() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -101,7 +101,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == right)
   }
 
-  @Test("A node that stops does nothing that was due before")
+  @Test("Stopping a node skips all work that was due before")
   func stopped() {
     let (hall, _) = stage([Stranger(1)])
     let actions = hall.nodes[0].engine.handle(
@@ -110,7 +110,7 @@ struct RefreshTests {
     #expect(lost.isEmpty && !actions.isEmpty)
   }
 
-  @Test("An announce that a newer one has overtaken goes no further, unless it changes whose a link is")
+  @Test("An outdated announce is not relayed, unless it changes the binding of a link")
   func overtaken() {
     let (cem, dea, eli) = (Stranger(1), Stranger(2), Stranger(3))
     var (hall, links) = stage([cem, dea, eli])
@@ -120,14 +120,14 @@ struct RefreshTests {
     hall.pass(.milliseconds(500))
     let before = announces(hall, of: cem.id, on: links[2])
     hall.inject(old, on: links[1], to: 0)
-    // The same from a link that is said to be its own.
+    // The announce arrives again, from a link that claims to be the sender's own.
     hall.inject(cem.announce(at: hall.time - 700), on: links[0], to: 0)
     hall.pass(.milliseconds(500))
     #expect(announces(hall, of: cem.id, on: links[2]) == before)
     #expect(hall.nodes[0].engine.counters.oldAnnounces == 2)
   }
 
-  @Test("Who has left is not back by an announce from before, in whatever form it comes")
+  @Test("An announce older than a peer's leave does not bring the peer back")
   func left() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -143,7 +143,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.peer(cem.id) != nil)
   }
 
-  @Test("Announces of those whose lists of neighbours grow old say so anew, and only those")
+  @Test("An announce refreshes the time of the neighbour list only if it has such a list")
   func neighbours() throws {
     var table = PeerTable()
     let cem = Stranger(1)
@@ -156,14 +156,14 @@ struct RefreshTests {
     let later = Instant.zero.advanced(by: .seconds(30))
     _ = table.refresh(cem.id, at: 2, hops: 1, burst: .seconds(3), now: later)
     #expect(table[cem.id]?.neighboursAt == later && table[cem.id]?.neighbours == [near])
-    // One that says nothing of neighbours leaves them as they are.
+    // An announce without a list of neighbours does not change the known neighbours.
     _ = try table.learn(try announcement(nil), at: 3, hops: 1, now: later)
     _ = table.refresh(cem.id, at: 4, hops: 1, burst: .seconds(3), now: later.advanced(by: .seconds(30)))
     #expect(table[cem.id]?.neighboursAt == later && table[cem.id]?.announcedAt == 4)
   }
 
   @Test(
-    "Where over 256 peers are known a node announces itself every 38 to 52 s",
+    "A node that knows over 256 peers announces every 38 to 52 s",
     arguments: [(256, 12...22), (257, 4...7)])
   func crowd(peers: Int, range: ClosedRange<Int>) throws {
     var (hall, links) = stage([Stranger(1)])
@@ -179,7 +179,7 @@ struct RefreshTests {
     #expect(range.contains(announces(hall, of: hall.nodes[0].id, on: links[0]) - before))
   }
 
-  @Test("A node knows what it waits for after whatever it was told or asked to do")
+  @Test("The stored deadline of a node equals a newly computed one after every event and call")
   func deadline() throws {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])

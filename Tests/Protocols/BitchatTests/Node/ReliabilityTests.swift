@@ -6,8 +6,8 @@ import Testing
 
 @testable import Bitchat
 
-/// What went wrong in other implementations.
-@Suite("What went wrong elsewhere")
+/// Faults known from other implementations.
+@Suite("Faults known from other implementations")
 struct ReliabilityTests {
   /// Ann and Bob, neighbours who have a session.
   private func pair() throws -> MeshHall {
@@ -20,7 +20,7 @@ struct ReliabilityTests {
     return hall
   }
 
-  @Test("What is printed of the engine and of its actions shows no key, no text and no name")
+  @Test("Printing the engine and its actions shows no key, no text and no nickname")
   func secrets() throws {
     var hall = MeshHall()
     hall.add(["nickname-of-ann", "nickname-of-bob"])
@@ -61,7 +61,7 @@ struct ReliabilityTests {
     }
   }
 
-  @Test("A payload that inflates to too much, to another size, or out of nothing, is dropped before it takes memory")
+  @Test("A payload that inflates to a wrong or excessive size is dropped before memory is allocated")
   func bombs() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -86,7 +86,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.pending.count == before)
   }
 
-  @Test("Private messages in any order are told once each, and none is told again", arguments: UInt64(1)...4)
+  @Test("Private messages in any order are shown once each, and replays are not shown", arguments: UInt64(1)...4)
   func anyOrder(seed: UInt64) throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
@@ -102,7 +102,8 @@ struct ReliabilityTests {
           .encoded()
       }
       packets.append(try packet(at: hall.time + number))
-      // Nobody signs it: whoever catches it can send it with another time, and then it is another packet.
+      // The packet is not signed: an eavesdropper can send it with another timestamp, and then it is a different
+      // packet.
       replays.append(try packet(at: hall.time + 1000 + number))
     }
     for bytes in packets.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
@@ -117,7 +118,7 @@ struct ReliabilityTests {
     #expect(Set(bob.told.map(\.text)).count == 61)
   }
 
-  @Test("A repeated announce ends no session with its peer, and keeps no message from the peer's own link")
+  @Test("A replayed announce ends no session and keeps no message from the peer's own link")
   func replayedAnnounce() throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
@@ -141,12 +142,12 @@ struct ReliabilityTests {
     #expect(bob.told.map(\.text) == ["first", "second"])
     #expect(bob.heard.map(\.text) == ["for all"])
     #expect(ann.progress[2] == [.sent, .delivered])
-    // Eve's link may be Bob's as well: it gets one copy of each, and the private one is sealed.
+    // Eve's link may lead to Bob as well: it gets one copy of each, and the private message is encrypted.
     let copies = ann.sent[eve]?.dropFirst(before).map { MessageType(rawValue: $0[1]) }
     #expect(copies == [.noiseEncrypted, .message])
   }
 
-  @Test("An announce that is said again does not cut the link that this node has made to the peer")
+  @Test("A replayed announce does not cut the link that this node made to the peer")
   func replayedAgainstLink() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -167,7 +168,7 @@ struct ReliabilityTests {
   }
 
   @Test(
-    "An announce that a peer has said to somebody else alone takes no link from the peer, and keeps nothing from it")
+    "An announce captured on another link neither takes the peer's link nor blocks its messages")
   func borrowedAnnounce() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -189,7 +190,7 @@ struct ReliabilityTests {
     }
   }
 
-  @Test("An old announce that is said again does not make this node doubt its clock")
+  @Test("A replayed old announce does not revoke the trust in the clock")
   func replayedAgainstClock() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -204,7 +205,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("What neighbours' clocks have shown counts until this machine's clock is set, though they are gone by then")
+  @Test("The time confirmed by neighbours counts until the clock is set, even after they left")
   func clockSet() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -220,7 +221,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("Whoever has proven nothing leaves no state but what has a limit of its own")
+  @Test("300 strangers without proof leave no peers and pins, and at most 32 messages and 40 handshakes")
   func noStateBeforeProof() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -242,13 +243,13 @@ struct ReliabilityTests {
     let engine = hall.nodes[0].engine
     #expect(engine.table.count == 0 && engine.table.pinCount == 0)
     #expect(engine.unknown.count <= 32)
-    // Thirty first messages are answered, and ten handshakes are begun because of messages that no key opens.
+    // 30 first messages are answered, and 10 handshakes are begun because of messages that no key opens.
     #expect(engine.sessions.halfOpen <= 40)
     #expect(engine.sessions.peers.isEmpty)
     #expect(engine.archive.announceCount <= 1 && engine.archive.messageCount == 0)
   }
 
-  @Test("A neighbour can have this node pass on, and answer, no more than its share")
+  @Test("A neighbour has at most 100 packets relayed and 8 sync answers of 49 KiB")
   func shares() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -295,7 +296,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].sent[link]?.count == before)
   }
 
-  @Test("Fragments belong together by sender, ID and type; no sender's sets push out those of others")
+  @Test("Fragments are grouped by sender, ID and type, and one sender's sets do not evict another's")
   func fragmentKeys() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -315,7 +316,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
   }
 
-  @Test("A node signs with one key, the one that it announces, and proves the same key inside Noise")
+  @Test("A node signs everything with its announced key and proves this key in its sessions")
   func oneIdentity() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -329,7 +330,7 @@ struct ReliabilityTests {
     try hall.tell("first", to: 1, at: 0)
     let said = hall.say("hello", at: 0)
     #expect(said != nil)
-    // Long enough to be no stranger any more.
+    // The peer stays long enough to become an acquaintance.
     hall.pass(PeerTable.acquaintance + .seconds(20))
     hall.handle(.stop, at: 0)
     hall.pass(.seconds(1))
@@ -345,7 +346,7 @@ struct ReliabilityTests {
   }
 
   @Test(
-    "The key of an acquaintance is kept for the next run, once while it is here, a favourite's at once, and a stranger's never"
+    "An acquaintance's pin is stored once, a favourite's at once, and a stranger's never"
   )
   func keptPins() {
     var hall = MeshHall()
@@ -356,7 +357,7 @@ struct ReliabilityTests {
     hall.connect(stranger: friend, to: 0)
     hall.handle(.favourite(friend.id, true), at: 0)
     #expect(pins() == [friend.id])
-    // One that is away by the time that somebody says so, too.
+    // The absent peer is away by the time of its relayed announce, too.
     let absent = Stranger(99)
     let link = hall.connect(stranger: passer, to: 0)
     hall.inject(absent.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
@@ -376,7 +377,7 @@ struct ReliabilityTests {
     }
     #expect(pins() == [friend.id, passer.id])
 
-    // Sixty in a minute: the others are kept when they are heard again.
+    // The limit is 60 in a minute. The others are stored when they are received again.
     for other in others {
       hall.inject(other.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
       hall.pass(.milliseconds(200))
@@ -390,7 +391,7 @@ struct ReliabilityTests {
     #expect(Set(pins()).count == 72)
   }
 
-  @Test("Who is a favourite, verified or blocked is so by its key: another peer of that name is none of it")
+  @Test("Favourite, verified and blocked apply to a key and not to another peer with its nickname")
   func byKey() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -408,7 +409,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].heard.map(\.sender) == [other.id])
   }
 
-  @Test("A session is made anew after an hour, and nothing said meanwhile is lost")
+  @Test("A session is renewed after an hour, and no message is lost")
   func rekey() throws {
     var hall = try pair()
     let before = hall.nodes[0].engine.sessions.counters.established
@@ -421,7 +422,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].progress[2] == [.sent, .delivered])
   }
 
-  @Test("A blocked peer is shown nothing, told nothing and answered nothing, and what it said is not kept")
+  @Test("A blocked peer gets no answer, and its messages are neither shown nor stored")
   func blocked() throws {
     var hall = try pair()
     let (ann, bob) = (hall.nodes[0], hall.nodes[1])
@@ -448,7 +449,7 @@ struct ReliabilityTests {
     #expect(bob.engine.archive.messageCount == 0)
     #expect(noise == 0)
     #expect(ann.progress[2]?.contains(.delivered) != true)
-    // Who is let in again is told what waits.
+    // A peer that is unblocked receives the messages that wait for it.
     hall.handle(.block(ann.id, false), at: 1)
     hall.pass(.seconds(60))
     #expect(bob.told.map(\.text) == ["first", "psst"])

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Announces that somebody says again, as if they came straight from the peer")
+@Suite("Announces that another peer replays as if they were direct")
 struct RepeatedAnnounceTests {
-  @Test("One that is said again when its copies are forgotten cuts no link, and keeps nothing from the peer")
+  @Test("A replay after the duplicate filter has expired cuts no link and blocks no message")
   func replayedLate() throws {
     for seed in UInt64(1)...8 {
       var hall = MeshHall(seed: seed)
@@ -29,7 +29,7 @@ struct RepeatedAnnounceTests {
   }
 
   @Test(
-    "Who repeats the announces of a peer some hops away keeps nothing from it: what is not answered goes over all links"
+    "Replayed announces of a distant peer do not block messages to it: unacknowledged ones use all links"
   )
   func replayedFromAfar() throws {
     var hall = MeshHall()
@@ -53,7 +53,7 @@ struct RepeatedAnnounceTests {
   }
 
   @Test(
-    "What others send a peer goes on to it, though somebody else repeats its announces: it says itself who has links with it"
+    "A relay still forwards messages to a peer whose announces another peer replays"
   )
   func replayedBesidePassingOn() throws {
     var hall = MeshHall()
@@ -77,7 +77,7 @@ struct RepeatedAnnounceTests {
     #expect(hall.nodes[2].told.map(\.text) == ["by way of ann"])
   }
 
-  @Test("Who repeats a peer's announces, and each line as if the peer had it, keeps no line from the peer")
+  @Test("Replayed announces and messages under a peer's name do not keep a public message from the peer")
   func echoed() throws {
     var hall = MeshHall()
     hall.latency = 5...5

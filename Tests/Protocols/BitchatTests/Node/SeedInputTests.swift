@@ -5,7 +5,7 @@ import Testing
 
 @testable import Bitchat
 
-/// What comes in dialect S to a node that speaks dialect L, and what is wrong with it. Facts: bitchat.md section 16.1.
+/// Packets of dialect S, valid and invalid, to a node of dialect L. Facts: bitchat.md section 16.1.
 @Suite("Input of dialect S")
 struct SeedInputTests {
   private func line(_ text: String, _ sender: Stranger, at time: UInt64, isPrivate: Bool = false) -> [UInt8] {
@@ -14,7 +14,7 @@ struct SeedInputTests {
     return sender.packet(SeedNumbers.seed.message, message.bytes, at: time, to: .everybody)
   }
 
-  @Test("A line of a known peer is heard, and not passed on to peers of dialect L; so with a leave and fragments")
+  @Test("Messages, leaves and fragments of dialect S are handled, and not relayed to peers of dialect L")
   func taken() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -43,7 +43,7 @@ struct SeedInputTests {
     #expect(stage.bob.heard.isEmpty)
   }
 
-  @Test("A line in both dialects is heard once, whichever comes first", arguments: [true, false])
+  @Test("A message that arrives in both dialects is shown once, in either order", arguments: [true, false])
   func both(seedFirst: Bool) {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -55,7 +55,7 @@ struct SeedInputTests {
     #expect(stage.bob.heard.map(\.text) == ["hello"], "the form of dialect L is passed on")
   }
 
-  @Test("A line without a right signature, of an unknown peer, or a private one in clear, is not heard")
+  @Test("A message of dialect S is dropped if badly signed, of an unknown peer, or private and unsealed")
   func refused() {
     var stage = LimitStage()
     let (eve, mallory) = (Stranger(1), Stranger(2))
@@ -76,7 +76,7 @@ struct SeedInputTests {
     #expect(stage.ann.gone.isEmpty)
   }
 
-  @Test("A line to another peer is not shown, and one of 2 KiB that inflates counts against the link")
+  @Test("A message for another peer is not shown, and an inflation bomb counts against its link")
   func directed() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -92,7 +92,7 @@ struct SeedInputTests {
     #expect(stage.ann.engine.counters.tooMuchInflation > 0)
   }
 
-  @Test("What became of a message counts when its recipient has signed that, by either older number, and else not")
+  @Test("A receipt of dialect S counts only with its recipient's signature, under either packet number")
   func acknowledgements() throws {
     var stage = LimitStage()
     let (eve, mallory) = (Stranger(1), Stranger(2))
@@ -111,7 +111,7 @@ struct SeedInputTests {
       try SeedDeliveryAck(message: id, ack: ids[0], recipient: recipient.id, hops: 1, timestamp: 1, nickname: "e").bytes
     }
     let time = stage.time + 5
-    // Mallory, in eve's name, and in her own.
+    // Mallory sends in Eve's name, and in her own.
     let forged = mallory.packet(
       SeedNumbers.seed.deliveryAck, try ack(ids[0], by: mallory, of: eve), at: time, to: stage.ann.id)
     stage.inject(forged.with(sender: eve.id))
@@ -137,7 +137,7 @@ struct SeedInputTests {
     #expect(stage.ann.progress == [0: [.delivered], 1: [.delivered], 2: [.read], 3: [.read]])
   }
 
-  @Test("A node of dialect L does not answer a hello, nor pass it on, and learns nothing from it")
+  @Test("A node of dialect L neither answers nor relays a hello, and learns nothing from it")
   func hello() throws {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -156,7 +156,7 @@ struct SeedInputTests {
     #expect(stage.ann.engine.dialect(of: eve.id) == .live)
   }
 
-  @Test("What has a number of dialect S and is nothing of it is dropped, and 12 without a session")
+  @Test("Invalid packets with dialect S numbers are dropped, as are packets 12 without a session")
   func nothing() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -169,7 +169,7 @@ struct SeedInputTests {
       #expect(stage.ann.engine.counters.refusedSeed == before + UInt64(count) + 1, "\(type)")
       stage.inject(eve.packet(type, [0xFF, 0xFE, 1], at: stage.time, to: stage.bob.id))
     }
-    // What 04 is not is not understood, and goes on as what the apps do not know does.
+    // A packet 04 that does not decode is relayed as an unknown type.
     stage.inject(eve.packet(.courier, [0xFF, 0xFE, 1], at: stage.time))
     stage.hall.pass(.seconds(1))
     #expect(air.types(from: 0).filter { $0 != 0x01 && $0 != 0x21 } == [0x04])

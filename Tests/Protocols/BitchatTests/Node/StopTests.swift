@@ -3,9 +3,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A node that was stopped")
+@Suite("A stopped node")
 struct StopTests {
-  @Test("After a stop no deadline is set, whenever the stop came and whatever events follow")
+  @Test("A stopped node has no deadline, whenever it stopped and whatever events follow")
   func noDeadline() throws {
     for seed in UInt64(1)...3 {
       for moment in 0..<60 {
@@ -19,7 +19,7 @@ struct StopTests {
         try hall.sendFile([UInt8](repeating: 7, count: 3000), at: 1)
         try hall.ping(2, at: 1)
         hall.pass(.milliseconds(Int64(moment * 40)))
-        // Exactly when something is due.
+        // The clock stops exactly at the deadline.
         guard let due = hall.nodes[1].engine.deadline else { continue }
         hall.leap(hall.now.duration(to: max(due, hall.now)))
         hall.handle(.stop, at: 1)
@@ -29,7 +29,7 @@ struct StopTests {
         hall.handle(.announce, at: 1)
         hall.inject([1, 2, 3], on: LinkID(2), to: 1)
         #expect(hall.nodes[1].engine.deadline == nil)
-        // It starts again as usual.
+        // The engine starts again.
         hall.handle(.start, at: 1)
         #expect(hall.nodes[1].engine.deadline != nil)
       }

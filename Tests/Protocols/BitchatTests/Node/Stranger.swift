@@ -2,7 +2,7 @@ import Crypto
 
 @testable import Bitchat
 
-/// Somebody whose packets the test makes, true and false ones.
+/// A peer whose packets, valid and invalid, the test makes.
 struct Stranger {
   let noiseKey: X25519.PrivateKey
   let signingKey: Ed25519.PrivateKey
@@ -16,7 +16,7 @@ struct Stranger {
     self.nickname = nickname ?? "stranger \(number)"
   }
 
-  /// The same person with another signing key.
+  /// The Noise identity of a stranger with another signing key.
   init(_ other: Stranger, signingWith number: UInt64) {
     noiseKey = other.noiseKey
     signingKey = Stranger(number).signingKey
@@ -69,7 +69,7 @@ struct Stranger {
     return packet(.fragment, payload, at: time, to: recipient, timeToLive: timeToLive, isSigned: false)
   }
 
-  /// A packet in its fragments.
+  /// The fragments of a packet.
   func fragments(of bytes: [UInt8], frameLimit: Int = 512) -> [[UInt8]] {
     guard let view = try? PacketView(bytes),
       let plan = FragmentPlan(view, id: FragmentID(rawValue: view.timestamp), frameLimit: frameLimit)
@@ -79,28 +79,28 @@ struct Stranger {
 }
 
 extension [UInt8] {
-  /// The bytes with another one at this place.
+  /// A copy with another byte at this index.
   func with(_ byte: UInt8, at index: Int) -> [UInt8] {
     var copy = self
     copy[index] = byte
     return copy
   }
 
-  /// The packet with another time; who has signed it did not sign that.
+  /// A copy of the packet with another timestamp, which its signature does not cover.
   func with(time: UInt64) -> [UInt8] {
     var copy = self
     copy.replaceSubrange(3..<11, with: Swift.withUnsafeBytes(of: time.bigEndian, Array.init))
     return copy
   }
 
-  /// The packet with another sender.
+  /// A copy of the packet with another sender.
   func with(sender: PeerID) -> [UInt8] {
     var copy = self
     copy.replaceSubrange(14..<22, with: sender.bytes)
     return copy
   }
 
-  /// The bytes with all bits of one byte turned; from the end where the index is negative.
+  /// A copy with all bits of one byte inverted; a negative index counts from the end.
   func flipped(at index: Int) -> [UInt8] {
     let place = index < 0 ? count + index : index
     return with(~self[place], at: place)

@@ -4,12 +4,12 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A packet of Android whose last signature byte was taken for padding")
+@Suite("A signature whose last byte Android stripped as padding")
 struct StrippedSignatureTests {
-  /// The fragments of a long message of Bob's whose signature ends with this byte, without it.
+  /// The fragments of a long message of Bob's, whose signature ends with this byte, without that last byte.
   private func fragments(_ hall: MeshHall, lastByte: UInt8) throws -> [[UInt8]] {
     for number in 0..<5000 {
-      // Not to be compressed into one fragment.
+      // The text does not compress to one fragment.
       let text = (0..<400).map { "\($0 &* 2_654_435_761 % 1_000_003)" }.joined() + "\(number)"
       let packet = Packet(
         type: .message, timestamp: hall.time, sender: hall.nodes[1].id, payload: try PublicText(text).payload)
@@ -31,7 +31,7 @@ struct StrippedSignatureTests {
   }
 
   @Test(
-    "One that ended with 01 is shown and kept as if it were whole; one that ended otherwise is not",
+    "A stripped signature that ended with 01 is accepted; any other is refused",
     arguments: [1, 2])
   func stripped(lastByte: UInt8) throws {
     var hall = MeshHall()

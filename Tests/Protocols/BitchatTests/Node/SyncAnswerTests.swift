@@ -4,9 +4,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Answers to requests for sync")
+@Suite("Answers to sync requests")
 struct SyncAnswerTests {
-  /// Ann, who has heard Dea and Eli, and two strangers with links to her, Cem and Fox.
+  /// Ann, who has received from Dea and Eli, and two strangers with links to her, Cem and Fox.
   private struct Stage {
     var hall = MeshHall()
     let cem = Stranger(1)
@@ -25,14 +25,14 @@ struct SyncAnswerTests {
       for number in 0..<3 {
         for peer in [eli, dea] { hall.inject(peer.line("\(peer.nickname) \(number)", at: hall.time), on: toFox, to: 0) }
         hall.pass(.seconds(30))
-        // Cem stays in touch.
+        // Cem stays connected.
         hall.inject(cem.announce(at: hall.time), on: toCem, to: 0)
         hall.inject(fox.announce(at: hall.time), on: toFox, to: 0)
       }
       hall.pass(.seconds(2))
     }
 
-    /// What Ann sends to Cem and to Fox upon Cem's request.
+    /// The packets that Ann sends to Cem and to Fox after Cem's request.
     mutating func answers(_ request: SyncRequest) throws -> (toCem: [PacketView], toFox: Int) {
       let before = (ann.sent[toCem]?.count ?? 0, ann.sent[toFox]?.count ?? 0)
       hall.inject(cem.packet(.requestSync, request.bytes, at: hall.time, to: ann.id, timeToLive: 0), on: toCem, to: 0)
@@ -41,7 +41,7 @@ struct SyncAnswerTests {
     }
   }
 
-  @Test("They go to the link that asked alone, with time to live 0, marked, and with the sender's own signature")
+  @Test("Answers go only to the requesting link, with TTL 0, the answer flag and the author's signature")
   func wire() throws {
     var stage = Stage()
     let (answers, toOthers) = try stage.answers(SyncRequest(filter: SyncFilter([])))
@@ -54,12 +54,12 @@ struct SyncAnswerTests {
       #expect(
         SignatureCheck(view, decoded: try Packet(view), key: key ?? stage.ann.engine.identity.signingKey.publicKey)
           .isValid)
-      // Nobody is told what it has said itself.
+      // No peer gets its own packets in an answer.
       #expect(view.sender != stage.cem.id)
     }
   }
 
-  @Test("Announces go before messages, also those of senders who were last heard a while ago")
+  @Test("Answers hold announces first, also those of senders last received a while ago")
   func order() throws {
     var stage = Stage()
     let answers = try stage.answers(SyncRequest(filter: SyncFilter([]))).toCem
@@ -71,7 +71,7 @@ struct SyncAnswerTests {
     #expect(Set(answers[firstLine...].map(\.sender)) == [stage.dea.id, stage.eli.id])
   }
 
-  @Test("What the filter holds is not answered with, and of the rest what the request names")
+  @Test("Answers hold what the filter lacks, limited to the requested types")
   func selection() throws {
     var stage = Stage()
     let all = try stage.answers(SyncRequest(filter: SyncFilter([]))).toCem
@@ -82,7 +82,7 @@ struct SyncAnswerTests {
     #expect(announces.allSatisfy { $0.type == .announce })
   }
 
-  /// Ann with a link to somebody who asks for fragments.
+  /// Ann with a link to a peer that requests fragments.
   private struct Asker {
     var hall = MeshHall()
     let cem = Stranger(1)
@@ -101,12 +101,12 @@ struct SyncAnswerTests {
       hall.inject(cem.packet(.requestSync, request.bytes, at: hall.time, to: ann, timeToLive: 0), on: link, to: 0)
     }
 
-    /// Fragments that have gone over the link.
+    /// Number of fragments that Ann has sent over the link.
     var fragments: Int { (hall.nodes[0].sent[link] ?? []).count { $0[1] == MessageType.fragment.rawValue } }
   }
 
   @Test(
-    "A phone gets the fragments of an answer one every 25 ms, and a node of this kind all of them",
+    "A phone gets answer fragments every 25 ms; an Earshot peer gets all at once",
     arguments: [false, true])
   func fragments(isEarshot: Bool) throws {
     var asker = Asker(isEarshot: isEarshot)
@@ -125,7 +125,7 @@ struct SyncAnswerTests {
     #expect(asker.fragments - before == all.count)
   }
 
-  @Test("What waits for a phone in an answer goes nowhere when its file is cancelled")
+  @Test("Cancelling a file removes its fragments from waiting answers")
   func cancelled() throws {
     var asker = Asker(isEarshot: false)
     try asker.hall.sendFile(FileTests.content(50_000), as: 7, at: 0)
@@ -139,7 +139,7 @@ struct SyncAnswerTests {
     #expect(asker.fragments == before && asker.hall.nodes[0].engine.paced.count == 0)
   }
 
-  @Test("An answer of more than a link's queue holds is cut short, and the next one has the rest")
+  @Test("An answer that exceeds a link's queue is cut short, and later answers hold the rest")
   func large() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -159,11 +159,11 @@ struct SyncAnswerTests {
     #expect(sizes.count <= 193)
     #expect(sizes.reduce(0, +) <= 50 << 10)
     hall.pass(.seconds(90))
-    // One in a hundred may seem to be in the filter.
+    // One in a hundred may be a false positive of the filter.
     #expect(hall.nodes[1].heard.count >= 480)
   }
 
-  @Test("A long text is answered with in fragments that are marked like it, and is heard though it is old")
+  @Test("A long text in an answer is sent in flagged fragments and shown as late after 600 s")
   func longText() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -185,7 +185,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[1].heard.first?.isLate == true)
   }
 
-  @Test("Answers that were not asked for are refused, and so are those that come from another neighbour")
+  @Test("Unrequested answers, and answers from a neighbour that was not asked, are refused")
   func unasked() {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -194,7 +194,7 @@ struct SyncAnswerTests {
     hall.inject(dea.announce(at: hall.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)
     #expect(hall.nodes[0].engine.peer(dea.id) == nil)
     #expect(hall.nodes[0].engine.counters.unaskedAnswers == 1)
-    // Cem is asked a second after the announce, and answers are awaited for 30 s.
+    // Ann requests sync from Cem a second after the announce, and accepts answers for 30 s.
     hall.inject(cem.announce(at: hall.time), on: link, to: 0)
     hall.pass(.milliseconds(900))
     hall.inject(dea.announce(at: hall.time, timeToLive: 0, isSyncAnswer: true), on: link, to: 0)
@@ -208,7 +208,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[0].engine.peer(dea.id) != nil)
   }
 
-  @Test("An old line that Android answers with, without the mark, is heard, as late, and goes no further")
+  @Test("An old message that Android answers without the flag is shown as late and not relayed")
   func android() {
     var hall = MeshHall()
     hall.add(["ann", "bob"])
@@ -225,14 +225,14 @@ struct SyncAnswerTests {
     #expect(hall.nodes[0].engine.links[link]?.peer == cem.id)
     hall.pass(.milliseconds(500))
     #expect(hall.nodes[1].heard.isEmpty)
-    // One with a time to live that is not 0 is no answer.
+    // A packet with a time to live other than 0 is not an answer.
     hall.inject(dea.line("no answer", at: hall.time - 3_600_000, timeToLive: 1), on: link, to: 0)
     #expect(hall.nodes[0].heard.count == 1)
     #expect(hall.nodes[0].engine.counters.clock == 1)
   }
 
   @Test(
-    "The own request is signed, for one neighbour, and goes one hop; it comes a second after the first announce and every 15 s"
+    "A request is signed, directed, of one hop, and is sent 1 s after the first announce and every 15 s"
   )
   func ownRequest() throws {
     var hall = MeshHall()
@@ -260,7 +260,7 @@ struct SyncAnswerTests {
     #expect((9...13).contains(count))
   }
 
-  @Test("A line that comes again hours later is not told again")
+  @Test("A message repeated hours later is not shown again")
   func hoursLater() {
     var hall = MeshHall()
     hall.add(["ann"])

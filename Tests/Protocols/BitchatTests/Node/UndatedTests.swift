@@ -3,12 +3,13 @@ import Testing
 
 @testable import Bitchat
 
-/// Messages that were told before the clock was right, as on a machine that has no clock of its own while it is off.
-@Suite("Messages from before the clock was right")
+/// Messages from before the clock was set, as on a machine without a battery-backed clock.
+@Suite("Messages from before the clock was trusted")
 struct UndatedTests {
   private static let day: Int64 = 24 * 3600 * 1000
 
-  /// Two who know each other; then the first one's clock is not trusted any more, and behind by so many days.
+  /// Two nodes that know each other. Then the first one's clock is no longer trusted, and behind by this number of
+  /// days.
   private static func hall(behind days: Int64) -> MeshHall {
     var hall = FileTests.line(2)
     hall.nodes[0].clockError = -days * day
@@ -17,7 +18,7 @@ struct UndatedTests {
     return hall
   }
 
-  @Test("They go out when it is, with the time at which they were told, however far it was wrong", arguments: [2, 40])
+  @Test("An undated message is sent once the clock is trusted, with the corrected time of writing", arguments: [2, 40])
   func delivered(days: Int64) throws {
     var hall = Self.hall(behind: days)
     let told = hall.time
@@ -32,14 +33,14 @@ struct UndatedTests {
     #expect(kept.last == told)
     hall.pass(.seconds(10))
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[1].told.map(\.text) == ["early"])
-    // A second setting of the clock changes nothing.
+    // A second report that the clock is trusted changes nothing.
     hall.nodes[0].dates = [:]
     hall.handle(.clock(isTrusted: true), at: 0)
     #expect(hall.nodes[0].dates.isEmpty)
   }
 
   @Test(
-    "One that is kept over a restart goes out when the clock is right, however far it was wrong", arguments: [2, 40])
+    "An undated message is stored over a restart and sent once the clock is trusted", arguments: [2, 40])
   func restarted(days: Int64) throws {
     var hall = Self.hall(behind: days)
     try hall.tell("early", to: 1, as: 3, at: 0)
@@ -48,7 +49,7 @@ struct UndatedTests {
     let restarted = hall.time
     hall.restart(0)
     #expect(hall.nodes[0].dates[3] == restarted)
-    // It has a date from then on, which counts after the next restart.
+    // The message is dated from then on, and keeps its date after the next restart.
     let kept = hall.nodes[0].kept.compactMap { if case .outgoing(let message) = $0 { message } else { nil } }.last
     #expect(kept?.isDated == true && kept?.createdAt == restarted)
     hall.connect(0, 1)
@@ -56,7 +57,7 @@ struct UndatedTests {
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[1].told.map(\.text) == ["early"])
   }
 
-  @Test("One that neighbours' clocks have let go out, and that has arrived, is dated and kept no longer")
+  @Test("An undated message delivered on the time of neighbours is dated and no longer stored")
   func delivered() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -74,7 +75,7 @@ struct UndatedTests {
     #expect(!again)
   }
 
-  @Test("One is given up a day after it was told, by the steady clock, and one told by a right clock by that clock")
+  @Test("An undated message fails 24 h later by the monotonic clock, a dated one by the wall clock")
   func givenUp() throws {
     var hall = Self.hall(behind: 2)
     hall.disconnect(hall.links(0, 1)[0])

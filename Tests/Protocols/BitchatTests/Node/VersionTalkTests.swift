@@ -5,10 +5,10 @@ import Testing
 
 @testable import Bitchat
 
-/// Hello and answer, with a stranger at the other end. Facts: bitchat.md section 16.1.
-@Suite("The talk about versions")
+/// Version hello and answer, exchanged with a stranger. Facts: bitchat.md section 16.1.
+@Suite("Version negotiation")
 struct VersionTalkTests {
-  /// Ann, who prefers dialect S, and a stranger on a link of hers.
+  /// Ann, who prefers dialect S, and a stranger with a link to her.
   private struct Stage {
     var hall = MeshHall()
     let eve = Stranger(1)
@@ -37,7 +37,7 @@ struct VersionTalkTests {
       inject(eve.packet(.requestSync, payload, at: hall.time, to: ann.id, timeToLive: timeToLive, isSigned: isSigned))
     }
 
-    /// What Ann has sent of a number, without requests for sync.
+    /// The packets of this type number that Ann has sent, without sync requests.
     func sent(_ type: UInt8) -> [Packet] {
       (ann.sent[link] ?? []).compactMap { try? Packet(decoding: $0) }
         .filter { $0.type.rawValue == type && !$0.payload.starts(with: [1, 0, 1]) }
@@ -47,7 +47,7 @@ struct VersionTalkTests {
   private let hello = Vectors.shared.legacy2025.versionHello.bytes
   private let ack = Vectors.shared.legacy2025.versionAck.bytes
 
-  @Test("Who does not say that it speaks dialect S gets no hello; who says so gets one, for that link alone")
+  @Test("Only a peer that announces dialect S gets a hello, once, on its link")
   func proven() throws {
     var stage = Stage(isMarked: false)
     stage.hall.pass(.seconds(3))
@@ -63,7 +63,7 @@ struct VersionTalkTests {
   }
 
   @Test(
-    "A hello that is signed, for this node and from over its link proves dialect S, and is answered",
+    "A signed, direct hello to this node proves dialect S and is answered",
     arguments: [true, false])
   func heard(isJSON: Bool) throws {
     var stage = Stage(isMarked: false)
@@ -80,7 +80,7 @@ struct VersionTalkTests {
     #expect(stage.ann.engine.dialect(of: stage.eve.id) == .live)
   }
 
-  @Test("A hello from further away, without a signature, for somebody else or of somebody else proves nothing")
+  @Test("A hello that is unsigned, not direct, or of or for another peer proves nothing")
   func doubted() {
     var stage = Stage(isMarked: false)
     stage.greet(hello, isSigned: false)
@@ -94,7 +94,7 @@ struct VersionTalkTests {
     #expect(stage.ann.engine.counters.refusedSeed == 5)
   }
 
-  @Test("Where no version is common this node says so, and where the peer says so it cuts the link")
+  @Test("Without a common version this node rejects the hello, and cuts the link if the peer rejects")
   func incompatible() throws {
     var stage = Stage(isMarked: true)
     stage.greet(Array(#"{"supportedVersions":[3,4],"clientVersion":"9"}"#.utf8))
@@ -104,7 +104,7 @@ struct VersionTalkTests {
     #expect(stage.ann.cuts.map(\.1) == [.incompatible])
   }
 
-  @Test("An answer that was not asked for, or is not the neighbour's, changes nothing")
+  @Test("A version answer that was not requested, is unsigned, or is not the neighbour's is ignored")
   func unasked() {
     var stage = Stage(isMarked: false)
     stage.answer(Vectors.shared.legacy2025.versionAckRejected.bytes)
@@ -119,7 +119,7 @@ struct VersionTalkTests {
     #expect(stage.ann.cuts.isEmpty, "one answer is enough")
   }
 
-  @Test("Without an answer in ten seconds the peer speaks version 1, and everything goes on")
+  @Test("A peer that does not answer within 10 s gets version 1, and a later rejection is ignored")
   func unanswered() {
     var stage = Stage(isMarked: true)
     stage.hall.pass(.milliseconds(9_900))
@@ -132,7 +132,7 @@ struct VersionTalkTests {
     #expect(stage.sent(0x04).count == 1)
   }
 
-  @Test("A relay does not greet, and answers")
+  @Test("A relay sends no hello, but answers one")
   func relay() {
     var stage = Stage(isMarked: true)
     #expect(stage.sent(0x20).count == 1)
@@ -152,7 +152,7 @@ struct VersionTalkTests {
     #expect(!types.contains(0x20) && types.contains(0x21) && !types.contains(0x10))
   }
 
-  @Test("JSON is read by its names, and what is no such object is refused")
+  @Test("JSON versions are read by member name, and an invalid object is refused")
   func json() throws {
     let good = try VersionHello(payload: Array(#"{"platform":"iOS","supportedVersions":[2 ,1]}"#.utf8))
     #expect(good.versions == [.v2, .v1] && good.platform == "iOS" && good.clientVersion == "")

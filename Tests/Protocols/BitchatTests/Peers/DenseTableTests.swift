@@ -2,9 +2,9 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("A dense table is a dictionary whose values stand side by side")
+@Suite("The dense table")
 struct DenseTableTests {
-  /// The same numbers in each run.
+  /// A deterministic generator: equal numbers in each run.
   private struct Numbers: RandomNumberGenerator {
     var state: UInt64 = 5
 
@@ -14,7 +14,7 @@ struct DenseTableTests {
     }
   }
 
-  @Test("Whatever is put, changed and taken away, it has what a dictionary has")
+  @Test("After 20,000 random changes a dense table equals a dictionary")
   func model() {
     var random = Numbers()
     var table = DenseTable<UInt8, [Int]>()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("The peers that are known")
+@Suite("The table of peers")
 struct PeerTableTests {
   private var random = SeededRandom(seed: 7)
 
@@ -17,7 +17,7 @@ struct PeerTableTests {
     try Announcement(nickname: nickname, noiseKey: noiseKey(), signingKey: signingKey())
   }
 
-  @Test("A new peer is new, its next announce is not, and another nickname is a change")
+  @Test("A first announce is a new peer, a second is the same, another nickname is a change")
   mutating func novelty() throws {
     var table = PeerTable()
     let first = try announcement()
@@ -29,7 +29,7 @@ struct PeerTableTests {
     #expect(table[first.peerID]?.nickname == "bea")
   }
 
-  @Test("An announce with another signing key than the first is refused, and changes nothing")
+  @Test("An announce with another signing key than the pinned one is refused, also after the peer was forgotten")
   mutating func pinned() throws {
     var table = PeerTable()
     let first = try announcement()
@@ -37,14 +37,14 @@ struct PeerTableTests {
     let forged = try Announcement(nickname: "eve", noiseKey: first.noiseKey, signingKey: signingKey())
     #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(forged, at: 2000, hops: 1, now: second(1)) }
     #expect(table[first.peerID]?.nickname == "ann")
-    // The pin outlives the peer.
+    // The pinned key remains after the peer was forgotten.
     table.forget(first.peerID)
     #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(forged, at: 2000, hops: 1, now: second(1)) }
     table.forget(first.peerID, withPin: true)
     _ = try table.learn(forged, at: 2000, hops: 1, now: second(2))
   }
 
-  @Test("A key that was proven inside Noise takes the place of the first one")
+  @Test("A signing key proven in a session replaces the pinned key")
   mutating func proven() throws {
     var table = PeerTable()
     let first = try announcement()
@@ -56,7 +56,7 @@ struct PeerTableTests {
     #expect(throws: PeerTable.Refusal.otherSigningKey) { try table.learn(first, at: 3000, hops: 1, now: second(3)) }
   }
 
-  @Test("An older announce changes nothing, and a copy over a longer way leaves the distance as it is")
+  @Test("An older announce is refused, and a copy over more hops does not change the distance")
   mutating func order() throws {
     var table = PeerTable()
     let first = try announcement()
@@ -68,7 +68,7 @@ struct PeerTableTests {
     #expect(table[first.peerID]?.hops == 5)
   }
 
-  @Test("Of too many peers the one that was not heard for longest goes, and one that matters goes last")
+  @Test("A full table forgets the peer not received for longest, and a favourite last")
   mutating func room() throws {
     var table = PeerTable()
     let favourite = try announcement()
@@ -85,7 +85,7 @@ struct PeerTableTests {
     #expect(table.count == PeerTable.peerLimit && table[favourite.peerID] != nil)
   }
 
-  @Test("Whoever makes up identities pushes out others that are as new, and no acquaintance")
+  @Test("New identities evict equally new ones and no acquaintance")
   mutating func acquaintances() throws {
     var table = PeerTable()
     let (known, shortly) = (try announcement(), try announcement())
@@ -100,7 +100,7 @@ struct PeerTableTests {
     #expect(table.count == PeerTable.peerLimit)
   }
 
-  @Test("There are 4,096 pins at most, and that of a peer that matters goes last")
+  @Test("At most 4,096 pins are stored, and a favourite's pin is evicted last")
   mutating func pins() throws {
     var table = PeerTable()
     let favourite = try announcement()
@@ -116,14 +116,14 @@ struct PeerTableTests {
     #expect(table.pin(of: oldest.peerID) == nil)
   }
 
-  @Test("Whoever makes up identities pushes out no key of somebody who was known for longer, here or in an earlier run")
+  @Test("New identities evict no pin of an older acquaintance or of an earlier run")
   mutating func pinsOfAcquaintances() throws {
     var table = PeerTable()
     let (known, earlier) = (try announcement(), try announcement())
     table.restorePin(earlier.peerID, earlier.signingKey, isProven: true, at: second(0))
     for second in [0, 400, 800] {
       _ = try table.learn(known, at: UInt64(second), hops: 1, now: self.second(second))
-      // Twice it comes and goes: the times count together.
+      // The peer leaves and returns twice: its times of presence add up.
       _ = try table.learn(known, at: UInt64(second + 200), hops: 1, now: self.second(second + 200))
       table.forget(known.peerID)
     }
@@ -139,7 +139,7 @@ struct PeerTableTests {
     #expect(table.pin(of: earlier.peerID) == earlier.signingKey)
   }
 
-  @Test("Peers that were not heard for long are forgotten, and named")
+  @Test("Peers that were not received since a time are forgotten and returned")
   mutating func silent() throws {
     var table = PeerTable()
     let (early, late) = (try announcement(), try announcement())

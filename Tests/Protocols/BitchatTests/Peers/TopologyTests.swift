@@ -4,13 +4,14 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Ways through the mesh")
+@Suite("Routes through the mesh")
 struct TopologyTests {
   private let now = Instant.zero.advanced(by: .seconds(100))
 
   private func id(_ number: UInt64) -> PeerID { PeerID(rawValue: number) }
 
-  /// A mesh in which these pairs name each other, and `oneSided` names without being named.
+  /// A mesh in which the two nodes of each edge list each other, and the first node of a `oneSided` edge lists the
+  /// second.
   private func topology(
     _ edges: [(UInt64, UInt64)], oneSided: [(UInt64, UInt64)] = [], saidAt: Instant? = nil
   ) throws -> Topology {
@@ -36,7 +37,7 @@ struct TopologyTests {
     topology.route(from: id(1), to: id(peer)) { !unusable.contains($0.rawValue) }?.map(\.rawValue)
   }
 
-  @Test("The way is the shortest one, and of two of one length that with the smaller IDs")
+  @Test("A route is the shortest; of equally short ones that with the smaller IDs")
   func shortest() throws {
     let mesh = try topology([(1, 2), (1, 3), (2, 5), (3, 5), (3, 4), (4, 6), (5, 6)])
     #expect(route(mesh, to: 6) == [2, 5])
@@ -45,7 +46,7 @@ struct TopologyTests {
     #expect(route(mesh, to: 6, but: [2, 3]) == nil)
   }
 
-  @Test("There is no way to a neighbour, to this node, or to a peer that nobody names")
+  @Test("A neighbour, this node and an unnamed peer have no route")
   func none() throws {
     let mesh = try topology([(1, 2), (2, 3)])
     #expect(route(mesh, to: 2) == nil)
@@ -53,20 +54,20 @@ struct TopologyTests {
     #expect(route(mesh, to: 9) == nil)
   }
 
-  @Test("An edge that one end alone names is no edge")
+  @Test("An edge named by only one of its ends is ignored")
   func oneSided() throws {
     #expect(route(try topology([(1, 2)], oneSided: [(2, 3)]), to: 3) == nil)
     #expect(route(try topology([(1, 2)], oneSided: [(3, 2)]), to: 3) == nil)
   }
 
-  @Test("What was said over a minute ago counts no longer")
+  @Test("A neighbour list older than 60 s is ignored")
   func old() throws {
     let edges: [(UInt64, UInt64)] = [(1, 2), (2, 3)]
     #expect(route(try topology(edges, saidAt: now.advanced(by: .seconds(-60))), to: 3) == [2])
     #expect(route(try topology(edges, saidAt: now.advanced(by: .seconds(-61))), to: 3) == nil)
   }
 
-  @Test("A way has four hops between its ends at most")
+  @Test("A route has at most 4 intermediate hops")
   func longest() throws {
     let line: [(UInt64, UInt64)] = (1...6).map { ($0, $0 + 1) }
     #expect(route(try topology(line), to: 6) == [2, 3, 4, 5])

@@ -3,12 +3,12 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Work that links and all of them may cause in a second")
+@Suite("The budget of signature checks and new identities")
 struct WorkBudgetTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
   @Test(
-    "A link has its share of signatures, all links have theirs and thirty each beside it, and announces of known peers go on after that"
+    "A link has 270 checks a second, all links 900 and 30 each; known announces have 30 and 70 more"
   )
   func signatures() {
     var budget = WorkBudget()
@@ -25,7 +25,7 @@ struct WorkBudgetTests {
     #expect(ofOthers == 70)
   }
 
-  @Test("What the limit for all refuses is not taken from a link's own share")
+  @Test("An identity refused by the common limit does not use the link's share")
   func givenBack() {
     var budget = WorkBudget()
     for link in UInt64(1)...3 {
@@ -35,7 +35,7 @@ struct WorkBudgetTests {
       let taken = budget.takeIdentity(on: LinkID(4), at: moment(0))
       #expect(!taken)
     }
-    // A second later there are thirty for all, and the fourth link has all of its ten.
+    // A second later 30 are available to all links, and the fourth link has its full ten.
     let later = (0..<20).count { _ in budget.takeIdentity(on: LinkID(4), at: moment(1000)) }
     #expect(later == 10)
   }

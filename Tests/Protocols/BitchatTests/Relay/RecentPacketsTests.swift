@@ -3,28 +3,28 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Packets that came last")
+@Suite("The table of recent packets")
 struct RecentPacketsTests {
   private struct Key: RecentKey {
     let number: Int
-    /// Those of a thousand keys share a value, so that the filter alone could not tell them.
+    /// Many keys share a value of the filter, so the filter alone cannot tell them apart.
     var filterBits: UInt64 { UInt64(number % 1000) &* 0x9E37_79B9_7F4A_7C15 }
   }
 
   private func second(_ number: Int) -> Instant { .zero.advanced(by: .seconds(number)) }
 
-  @Test("A key is known from its insertion on, and another one is not")
+  @Test("A key is known once inserted, and no other key is")
   func known() {
     var recent = RecentPackets<Key>(limit: 10, lifetime: .seconds(300))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
     #expect(!see(1, at: 0))
     recent.insert(Key(number: 1), at: second(0))
     #expect(see(1, at: 1))
-    // The filter takes it for known; the table does not.
+    // The filter reports the key as known; the table does not.
     #expect(!see(1001, at: 1))
   }
 
-  @Test("A key is forgotten when it was not seen for its whole lifetime")
+  @Test("A key is forgotten when it was not seen for its lifetime of 300 s")
   func lifetime() {
     var recent = RecentPackets<Key>(limit: 10, lifetime: .seconds(300))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
@@ -35,7 +35,7 @@ struct RecentPacketsTests {
     #expect(recent.count == 0)
   }
 
-  @Test("Where there are too many, the key that was not seen for longest goes")
+  @Test("A full table forgets the key not seen for longest")
   func leastRecent() {
     var recent = RecentPackets<Key>(limit: 3, lifetime: .seconds(300))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
@@ -47,7 +47,7 @@ struct RecentPacketsTests {
     for number in [1, 3, 4] { #expect(see(number, at: 6)) }
   }
 
-  @Test("Of twenty thousand keys the last ten thousand are known, and no other")
+  @Test("Of 20,000 keys the last 10,000 are known")
   func full() {
     var recent = RecentPackets<PacketID>(limit: 10_000, lifetime: .seconds(300))
     let ids = (0..<20_000).map { number in
@@ -57,16 +57,16 @@ struct RecentPacketsTests {
     #expect(recent.count == 10_000)
     let known = ids.map { recent.see($0, at: second(2)) }
     #expect(known.firstIndex(of: true) == 10_000 && known.count { $0 } == 10_000)
-    // When all are too old, the next one is alone.
+    // When all entries have expired, the next entry is alone.
     recent.insert(ids[0], at: second(400))
     #expect(recent.count == 1)
   }
 
-  @Test("After a hundred thousand keys it says of each what a plain table says", arguments: [1, 7, 100])
+  @Test("After 100,000 keys the table equals a plain list", arguments: [1, 7, 100])
   func againstPlainTable(limit: Int) {
     var recent = RecentPackets<Key>(limit: limit, lifetime: .seconds(50))
     func see(_ number: Int, at seconds: Int) -> Bool { recent.see(Key(number: number), at: second(seconds)) }
-    /// Keys with the moments at which they were seen last, the oldest first.
+    /// Keys with the moments at which they were last seen, the oldest first.
     var plain: [(key: Int, at: Int)] = []
     var state: UInt64 = 42
     for step in 0..<(100_000 / limit + 2000) {

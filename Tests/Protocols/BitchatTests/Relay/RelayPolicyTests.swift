@@ -3,21 +3,21 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("How packets of others are passed on")
+@Suite("Relay policies")
 struct RelayPolicyTests {
   static func subject(_ type: MessageType, _ timeToLive: UInt8, isDirected: Bool = false) -> RelaySubject {
     RelaySubject(type: type, timeToLive: timeToLive, isDirected: isDirected)
   }
 
   @Test(
-    "By the apps' rules a public packet goes on with the time to live of the table",
+    "The apps' policy gives public packets the TTL of the table",
     arguments: Vectors.shared.relayTtlIos.cases)
   func appsTable(row: Vectors.RelaySection.Row) {
     let subject = Self.subject(row.announce ? .announce : .message, row.ttl)
     #expect(RelayPolicy.apps.decide(subject, degree: row.degree)?.timeToLive == row.newTtl)
   }
 
-  @Test("A node on mains power takes one off and passes on to all, an announce before chat")
+  @Test("The mains policy reduces the TTL by one, relays to all links, and delays announces less than chat")
   func mains() throws {
     for timeToLive in UInt8(2)...7 {
       for degree in [1, 5, 8] {
@@ -26,7 +26,7 @@ struct RelayPolicyTests {
         #expect(chat.copiesEnough == 3 && !chat.isForSome)
         let announce = try #require(RelayPolicy.mains.decide(Self.subject(.announce, timeToLive), degree: degree))
         #expect(announce.delay.upperBound < chat.delay.lowerBound)
-        // One of a peer that everybody knows has time, and fewer need to say it.
+        // An announce of a known peer is not urgent, and fewer nodes need to relay it.
         var subject = Self.subject(.announce, timeToLive)
         subject.isOfKnown = true
         let known = try #require(RelayPolicy.mains.decide(subject, degree: degree))
@@ -35,25 +35,25 @@ struct RelayPolicyTests {
     }
   }
 
-  @Test("Nobody makes a packet live longer than seven hops", arguments: [RelayPolicy.apps, .mains])
+  @Test("A TTL of 255 is reduced to 6", arguments: [RelayPolicy.apps, .mains])
   func longLife(policy: RelayPolicy) {
     #expect(policy.decide(Self.subject(.announce, 255), degree: 2)?.timeToLive == 6)
   }
 
   @Test(
-    "A packet with one hop left or none ends here, and a request for sync always does", arguments: RelayPolicy.allCases)
+    "A packet with TTL 1 or 0 and a sync request are not relayed", arguments: RelayPolicy.allCases)
   func ends(policy: RelayPolicy) {
     #expect(policy.decide(Self.subject(.message, 0), degree: 2) == nil)
     #expect(policy.decide(Self.subject(.message, 1), degree: 2) == nil)
     #expect(policy.decide(Self.subject(.requestSync, 7), degree: 2) == nil)
   }
 
-  @Test("A node whose relaying is off passes nothing on")
+  @Test("The policy `off` relays nothing")
   func off() {
     #expect(RelayPolicy.off.decide(Self.subject(.message, 7), degree: 1) == nil)
   }
 
-  @Test("Encrypted packets go two hops at most where that is set, and no other packet does")
+  @Test("A limit of 2 hops for encrypted packets applies to no other type")
   func encryptedLimit() {
     func timeToLive(_ type: MessageType) -> UInt8? {
       RelayPolicy.mains.decide(Self.subject(type, 7, isDirected: true), degree: 3, encryptedLimit: 2)?.timeToLive
@@ -66,7 +66,7 @@ struct RelayPolicyTests {
     #expect(none == nil)
   }
 
-  @Test("By the apps' rules the delay rises with the number of links, and announces and fragments go to all of them")
+  @Test("In the apps' policy the delay grows with the links, and only chat goes to some links")
   func appsDelay() throws {
     var last: Int64 = 0
     for degree in [1, 3, 6, 10] {
@@ -78,13 +78,13 @@ struct RelayPolicyTests {
     }
   }
 
-  @Test("By the apps' rules a second copy makes a packet superfluous, but not where there are two links or fewer")
+  @Test("In the apps' policy a second copy cancels a relay, unless there are at most 2 links")
   func appsCopies() {
     #expect(RelayPolicy.apps.decide(Self.subject(.message, 7), degree: 2)?.copiesEnough == .max)
     #expect(RelayPolicy.apps.decide(Self.subject(.message, 7), degree: 3)?.copiesEnough == 2)
   }
 
-  @Test("By the apps' rules a part of the links is the digits of one link fewer, and one")
+  @Test("In the apps' policy chat goes to the recorded part of 0 to 9 links")
   func someLinks() {
     #expect((0...9).map(RelayPolicy.someLinks) == [0, 1, 2, 3, 3, 4, 4, 4, 4, 5])
   }

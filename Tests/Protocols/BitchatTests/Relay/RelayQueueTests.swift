@@ -22,7 +22,7 @@ struct RelayQueueTests {
       due: moment(milliseconds))
   }
 
-  /// A copy over a link whose peer has the link's number.
+  /// A copy over a link whose peer ID equals the link's number.
   private func copy(on link: UInt64, timeToLive: UInt8 = 5) -> RelayQueue.Copy {
     RelayQueue.Copy(link: LinkID(link), peer: PeerID(rawValue: link), timeToLive: timeToLive)
   }

@@ -5,7 +5,7 @@ import Tool
 
 @testable import BroadcastCommands
 
-/// A small stand-in for the service on a bus of its own: it has a feed, and keeps what it is told.
+/// A stand-in for the service on a bus of its own: it has a local broadcast channel, and records the calls.
 @LoopActor
 final class FeedBus {
   let bus: PrivateBus
@@ -13,13 +13,13 @@ final class FeedBus {
   private var objects: [ExportedObject] = []
   private var feed: ExportedObject?
 
-  /// Every call with its arguments, in order.
+  /// All calls with their arguments, in order.
   private(set) var calls: [String] = []
   /// Number, peer, text and signal.
   var messages: [(number: UInt64, peer: String, text: String, rssi: Int16)] = []
-  /// What the next call is answered with.
+  /// The error that answers the next call.
   var refusal: DBusError?
-  /// What becomes of what is sent.
+  /// The signal that follows a sent message; nil for none.
   var outcome: (signal: String, arguments: [DBusValue])? = ("MessageSent", [])
   private(set) var limit: UInt32 = 2
 
@@ -76,7 +76,7 @@ final class FeedBus {
       BroadcastNames.interface, audience: .everybody,
       methods: [
         method("Send", "s", out: "t") { [weak self] _ in
-          // Another program's message before the own one.
+          // Another program's message is reported before the command's own.
           self?.emit("MessageSent", [.uint64(6)])
           if let outcome = self?.outcome { self?.emit(outcome.signal, [.uint64(7)] + outcome.arguments) }
           return [.uint64(7)]

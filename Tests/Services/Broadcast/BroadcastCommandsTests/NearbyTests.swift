@@ -10,15 +10,15 @@ import Testing
 @testable import BroadcastCommands
 @testable import Tool
 
-/// The commands towards a stand-in for the service, on a bus of its own.
-@Suite("The commands of the public feed", .serialized)
+/// The commands, run against a stand-in for the service on a bus of its own.
+@Suite("Commands of `earshot nearby`", .serialized)
 struct NearbyTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let tool = ToolProgram([NearbyTool.part], version: "1")
   private static let verbs = ["show", "send", "cancel", "watch", "notify", "limit"]
 
-  @Test("Every verb is in help and completion, has help of its own, understands --json, and has something to do")
+  @Test("Every verb has help, completion, --json and an action")
   func verbs() throws {
     let nearby = try #require(Self.tool.grammar.commands.first { $0.name == "nearby" })
     #expect(nearby.commands.map(\.name) == Self.verbs)
@@ -36,7 +36,7 @@ struct NearbyTests {
     #expect(try Self.tool.grammar.parse(["nearby"]).path == ["nearby", "show"])
   }
 
-  @Test("A text is sent as it is given, and the command waits until it was sent")
+  @Test("`send` sends the text unchanged and waits until it was sent")
   @LoopActor
   func send() async throws {
     let bus = try await FeedBus()
@@ -58,7 +58,7 @@ struct NearbyTests {
     #expect(bus.calls.count == 5)
   }
 
-  @Test("What is refused or not said is a failure, with the service's sentence")
+  @Test("A refused or failed message is a failure with the service's reason")
   @LoopActor
   func refused() async throws {
     let bus = try await FeedBus()
@@ -72,7 +72,7 @@ struct NearbyTests {
     #expect(await bus.run("notify") == ToolCall(.failed, "", "Four wait."))
   }
 
-  @Test("The limit is a number from 0 to 100, and others are notified by one call")
+  @Test("`limit` accepts 0 to 100, and `notify` makes one call")
   @LoopActor
   func notify() async throws {
     let bus = try await FeedBus()
@@ -86,7 +86,7 @@ struct NearbyTests {
     #expect(bus.calls == ["Notify"] && bus.limit == 100)
   }
 
-  @Test("It shows how the feed stands, also to those who may not see all of it")
+  @Test("`show` shows the state of the feed, and less to users outside the group")
   @LoopActor
   func show() async throws {
     let bus = try await FeedBus()
@@ -114,7 +114,7 @@ struct NearbyTests {
     #expect(NearbyTool.part.status([:]) == "")
   }
 
-  @Test("Watched, the feed begins with the last messages, goes on with what comes, and ends with the service")
+  @Test("`watch` starts with the last messages, follows new ones and ends with the service")
   @LoopActor
   func watch() async throws {
     let bus = try await FeedBus()
@@ -144,7 +144,7 @@ struct NearbyTests {
       ])
   }
 
-  @Test("As JSON each message is an object on a line, as it came")
+  @Test("In JSON each message is one object on a line, unchanged")
   @LoopActor
   func watchJSON() async throws {
     let bus = try await FeedBus()
@@ -165,7 +165,7 @@ struct NearbyTests {
     #expect(lines.last == "{\"notified\":true}")
   }
 
-  /// Lets the loop do what is due.
+  /// Runs the pending calls of the loop.
   @LoopActor
   private static func turn() async throws {
     let turned = Mailbox<Bool>()
@@ -174,7 +174,7 @@ struct NearbyTests {
     _ = try await turned.next()
   }
 
-  @Test("A text takes the columns that it seems to take, and no more than the terminal has")
+  @Test("A message line fits the terminal's width and shows no control characters")
   @LoopActor
   func columns() throws {
     let hostile = "a\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{200B}\u{2066}漢\n\u{85}b"

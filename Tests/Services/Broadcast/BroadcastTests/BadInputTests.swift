@@ -10,15 +10,15 @@ import Testing
 
 @testable import Broadcast
 
-/// What comes in and is not as it should be, from programs and from the air.
-@Suite("Bad input to the feed")
+/// Invalid input from programs and from the radio.
+@Suite("Invalid input to the feed")
 struct BadInputTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
   @Test(
-    "A text over 24 bytes, an empty one and one with control characters is refused with the bytes that it has",
+    "An empty text, one above 24 bytes or with control characters is refused",
     arguments: [("", 0), (String(repeating: "é", count: 13), 26), ("a\u{0}b", 3), ("a\u{1B}[2J", 5), ("\u{9F}", 2)])
   @LoopActor
   func texts(text: String, bytes: Int) {
@@ -32,7 +32,7 @@ struct BadInputTests {
     }
   }
 
-  @Test("The fifth message is refused with the seconds to wait for, and taken when they are over")
+  @Test("A fifth message is refused with the seconds to wait, and accepted after them")
   @LoopActor
   func queue() throws {
     let plaza = Plaza()
@@ -52,7 +52,7 @@ struct BadInputTests {
     #expect(stall.outcomes.count == 5 && stall.outcomes.values.allSatisfy { $0 == nil })
   }
 
-  @Test("The second notification of a day is refused with the date to wait for")
+  @Test("A second notification of a day is refused with the next date")
   @LoopActor
   func secondNotify() {
     let plaza = Plaza()
@@ -69,7 +69,7 @@ struct BadInputTests {
     #expect(refusals.dropFirst().allSatisfy { $0?.sentence.contains("2026-03-10") == true })
   }
 
-  @Test("Without an adapter nothing is taken, and what was taken leaves the queue within 30 s")
+  @Test("Without an adapter nothing is accepted, and queued messages fail within 30 s")
   @LoopActor
   func noAdapter() throws {
     let plaza = Plaza()
@@ -88,7 +88,7 @@ struct BadInputTests {
     #expect(stall.service.engine?.waiting == 0)
   }
 
-  @Test("A message whose adapter goes while it is said is cut short, and told as such")
+  @Test("A message whose adapter vanishes while it is sent fails as cut short")
   @LoopActor
   func cutShort() throws {
     let plaza = Plaza()
@@ -100,12 +100,12 @@ struct BadInputTests {
     #expect(stall.outcomes[number] == .some(.cutShort))
   }
 
-  @Test("A message that gets no slot within 30 s leaves the queue as timed out")
+  @Test("A message without an advertising slot for 30 s fails with a timeout")
   @LoopActor
   func noSlot() throws {
     let plaza = Plaza()
     let stall = plaza.add(slots: 1)
-    // Somebody goes before it, and is being served.
+    // Another tenant with a higher priority holds the slot.
     let other = stall.shared.tenant("other", share: LinkShare(needs: 1, may: 1, priority: 10))
     let terms = AdvertisingTerms(.person, leastTime: .seconds(600), longestWait: .seconds(600))
     let advertisement = try other.advertise(Advertisement(data: AdvertisingData([.flags(6)])), terms, for: nil)
@@ -120,7 +120,7 @@ struct BadInputTests {
     var refusals: [BroadcastService.Refusal?] = []
     stall.service.notify { refusals.append($0) }
     plaza.time.advance(by: .seconds(32))
-    // It was not on the air: it may be tried again today.
+    // The beacon was not broadcast, so it may be tried again today.
     #expect(stall.calls == [.noPlace])
     advertisement.cancel()
     quiet.cancel()
@@ -130,7 +130,7 @@ struct BadInputTests {
     #expect(stall.refusal("again") == "")
   }
 
-  @Test("That a radio does not get a message on the air is told in its own words, and not as a lack of places")
+  @Test("A radio error is reported in its own words, and not as a missing slot")
   func radioErrors() {
     #expect(RadioError.noSlot(after: .seconds(30)).feedError == .noPlace)
     #expect(RadioError.notReady("Off.").feedError == .noRadio("Off."))
@@ -138,7 +138,7 @@ struct BadInputTests {
     #expect(late.feedError == .radioFailed(late.sentence) && late.feedError.sentence != BroadcastError.noPlace.sentence)
   }
 
-  @Test("A message is taken back while it waits and while it is said; one that is unknown is not found")
+  @Test("A message can be cancelled while queued and while sent; an unknown one is not found")
   @LoopActor
   func cancel() throws {
     let plaza = Plaza()
@@ -151,7 +151,7 @@ struct BadInputTests {
     plaza.time.advance(by: .seconds(20))
     #expect(stall.outcomes == [first: .some(.cancelled), second: .some(.cancelled)])
     #expect(ear.texts == ["one"])
-    // The rest of it was not said.
+    // The rest of the message was not broadcast.
     #expect(packets.names.first?.packets.count ?? 0 <= 12)
     for number in [first, 77] {
       do throws(BroadcastService.Refusal) {
@@ -161,13 +161,13 @@ struct BadInputTests {
         #expect(DBusError(error).name == Self.error("NotFound"))
       }
     }
-    // The next one is said.
+    // The next message is broadcast.
     _ = try stall.send("three")
     plaza.time.advance(by: .seconds(7))
     #expect(ear.texts == ["one", "three"])
   }
 
-  @Test("What comes over the air and is no message is ignored, and counted by its reason")
+  @Test("An invalid received name is ignored and counted by its reason")
   @LoopActor
   func air() {
     let plaza = Plaza()
@@ -192,7 +192,7 @@ struct BadInputTests {
   }
 
   @Test(
-    "Thousands of addresses and a peer that is too fast are refused by the caps, with one line a minute in the journal")
+    "Floods of addresses and packets are refused by the limits and logged once a minute")
   @LoopActor
   func flood() {
     let lines = Locked<[LogRecord]>([])
@@ -210,13 +210,13 @@ struct BadInputTests {
     let records = lines.withLock { $0 }.filter { $0.file.hasPrefix("Broadcast/") }
     let floods = records.filter { $0.text.hasPrefix("More is said nearby") }
     #expect((2...3).contains(floods.count))
-    // What others say meanwhile, and is not refused, leaves out no line.
+    // Accepted messages from other peers do not suppress log lines.
     let refused = ["PeersFull", "TooManyNewPeers", "TooFast"].reduce(0) { $0 + stall.count($1) }
     #expect(stall.count("LinesLeftOut") == refused - UInt64(floods.count))
     for _ in 0..<50 { plaza.hear("~9text 1199", from: 5) }
     plaza.time.advance(by: .milliseconds(100))
     #expect(stall.count("LinesLeftOut") == refused - UInt64(floods.count))
-    // No line has an address or a text.
+    // No log line contains an address or a text.
     let all = records.map { "\($0.text) \($0.fields.map(\.value))" }.joined().uppercased()
     #expect(!all.contains("SPOOF") && !all.contains("00:00:00"))
   }

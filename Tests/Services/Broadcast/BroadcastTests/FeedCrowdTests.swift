@@ -8,17 +8,17 @@ import Testing
 
 @testable import Broadcast
 
-@Suite("Two hundred senders in range, and somebody who makes up addresses", .serialized)
+@Suite("200 senders and an attacker with invented addresses", .serialized)
 struct FeedCrowdTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let people = 200
-  /// Packets of each message; at full rate there are 40.
+  /// Packets per message; 40 at the full rate.
   private static let copies = Extent.of(4, all: 40)
-  /// Messages of each person: ten minutes of them.
+  /// Messages per person: ten minutes of them.
   private static let rounds = Extent.of(10, all: 100)
 
-  /// 6 s in which everybody says one message, and the spoofer says what he says from 6,000 addresses.
+  /// 6 s in which each person sends one message, and the spoofer sends his from 6,000 addresses.
   @LoopActor
   private static func round(
     _ plaza: Plaza, _ number: Int, spoofed: inout UInt64, isSpoofed: Bool, strangers: Range<Int>
@@ -26,7 +26,7 @@ struct FeedCrowdTests {
     let step = Duration.microseconds(Int64(4_000_000 / copies))
     for copy in 0..<copies {
       for person in 0..<people { plaza.hear("~\(number % 10)round \(number)", from: UInt64(0xA_0000 + person)) }
-      // Newcomers say one message each.
+      // Newcomers send one message each.
       for stranger in strangers { plaza.hear("~0newcomer", from: UInt64(0xC_0000 + stranger)) }
       let isLast = copy == copies - 1
       let share = isSpoofed ? 6000 / copies + (isLast ? 6000 % copies : 0) : 0
@@ -39,7 +39,7 @@ struct FeedCrowdTests {
   }
 
   @Test(
-    "Of peers that were known before, 99 of 100 messages are delivered; memory stays where it was; how newcomers fare is printed"
+    "99 of 100 messages of known peers are delivered, and memory stays constant"
   )
   @LoopActor
   func crowd() throws {
@@ -47,7 +47,7 @@ struct FeedCrowdTests {
     plaza.air.conditions.advertisingLoss = 0.02
     let stall = plaza.add()
     var spoofed: UInt64 = 0
-    // They meet before he comes: twenty new peers a second.
+    // The people meet before the spoofer arrives: 20 new peers a second.
     for _ in 0..<12 {
       for person in 0..<Self.people { plaza.hear("~9hello", from: UInt64(0xA_0000 + person)) }
       plaza.time.advance(by: .seconds(1))

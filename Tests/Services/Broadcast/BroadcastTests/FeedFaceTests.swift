@@ -7,8 +7,8 @@ import Testing
 
 @testable import Broadcast
 
-/// What other programs may see of the feed.
-@Suite("The public feed on the bus")
+/// The properties, signals and methods that other programs see.
+@Suite("The D-Bus interface of the feed")
 struct FeedFaceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,7 +19,7 @@ struct FeedFaceTests {
     return try #require(BroadcastService.objects(radio: radio, scheduler: time).first?.interface)
   }
 
-  @Test("Whether somebody is near is for the group, and calls are for the group alone")
+  @Test("Peers and calls are for the group only")
   @LoopActor
   func audience() throws {
     let interface = try Self.interface()
@@ -29,7 +29,7 @@ struct FeedFaceTests {
     #expect(interface.properties.filter { $0.access == .readWrite }.map(\.name) == ["NotifyLimit"])
   }
 
-  @Test("The methods have the types of the interface, and no signal carries a text of a peer, a word or an address")
+  @Test("Methods have the documented types, and no signal carries a text, word or address")
   @LoopActor
   func members() throws {
     let interface = try Self.interface()
@@ -45,7 +45,7 @@ struct FeedFaceTests {
       ])
   }
 
-  @Test("Every error has a name on the bus")
+  @Test("Every error has a D-Bus name")
   @LoopActor
   func errors() {
     let errors: [(BroadcastError, String)] = [

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Broadcast
 
-@Suite("The numbers of messages in the feed")
+@Suite("Message numbers of the feed")
 struct FeedNumberTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After a restart they are higher than before, and an empty feed lists nothing")
+  @Test("After a restart numbers are higher than before, and an empty feed lists nothing")
   @LoopActor
   func restarted() throws {
     let folder = try ScratchFolder()

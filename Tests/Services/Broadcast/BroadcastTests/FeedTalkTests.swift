@@ -8,11 +8,11 @@ import Testing
 
 @testable import Broadcast
 
-@Suite("The public feed on the simulated air")
+@Suite("The feed on the simulated radio")
 struct FeedTalkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Two machines hear each message of the other once, in its order, from one peer each")
+  @Test("Two nodes receive each other's messages once and in order, from one peer each")
   @LoopActor
   func talk() throws {
     let plaza = Plaza()
@@ -30,7 +30,7 @@ struct FeedTalkTests {
   }
 
   @Test(
-    "A message is the packet of the protocol: by which none connects, at least 20 times within 4 s, and then no name for 2 s"
+    "A message is sent non-connectable at least 20 times within 4 s, with 2 s before the next"
   )
   @LoopActor
   func onAir() throws {
@@ -53,14 +53,14 @@ struct FeedTalkTests {
       #expect(end.duration(to: begin) >= .seconds(2))
       #expect(before.packets[0].time.duration(to: begin) >= .milliseconds(5900))
     }
-    // From one address, that is not the adapter's, and between messages with Flags alone.
+    // All packets have one address, which is not the adapter's. Between messages only Flags are advertised.
     let addresses = Set(ear.packets.map(\.address))
     #expect(addresses.count == 1 && !addresses.contains(stall.node.address))
     #expect(ear.packets.contains { $0.data == [2, 1, 6] })
   }
 
   @Test(
-    "Within 60 s of the last message the address stays, and afterwards there is nothing on the air and the next one is another"
+    "The address stays for 60 s after a message, and the next message has a new one"
   )
   @LoopActor
   func conversation() throws {
@@ -84,7 +84,7 @@ struct FeedTalkTests {
   }
 
   @Test(
-    "Three of thirty messages are said under other addresses, a tenth of all packets is lost, and each is heard once")
+    "With 10% loss and changed addresses each of 30 messages is received once")
   @LoopActor
   func thirty() {
     let plaza = Plaza()
@@ -102,7 +102,7 @@ struct FeedTalkTests {
     #expect(stall.texts == (0..<30).map { "message \($0)" })
   }
 
-  @Test("A beacon goes one way and the other, and is told once to those who want it")
+  @Test("A beacon is reported once to each node that wants notifications")
   @LoopActor
   func beacons() {
     let plaza = Plaza()
@@ -119,7 +119,7 @@ struct FeedTalkTests {
     #expect(one.count("RepeatedBeacons") > 100 && deaf.count("TooManyBeacons") > 100)
   }
 
-  @Test("A beacon that gives way to messages goes on afterwards with the same numbers, a minute in all")
+  @Test("A beacon interrupted by messages continues with its numbers for 60 s in all")
   @LoopActor
   func givingWay() throws {
     let plaza = Plaza()
@@ -136,7 +136,7 @@ struct FeedTalkTests {
     #expect(ear.names.first?.packets.count ?? 0 >= 20)
   }
 
-  @Test("What has a higher priority waits until a message has had its 4 s")
+  @Test("A higher-priority advertisement waits until a message has had 4 s")
   @LoopActor
   func uninterrupted() throws {
     let plaza = Plaza()
@@ -154,7 +154,7 @@ struct FeedTalkTests {
     withExtendedLifetime(registration) {}
   }
 
-  @Test("When the adapter is gone and comes back, what is said is heard again")
+  @Test("After the adapter returns messages are sent and received again")
   @LoopActor
   func powerCycle() throws {
     let plaza = Plaza()
@@ -172,7 +172,7 @@ struct FeedTalkTests {
     #expect(other.texts == ["again"] && one.texts == ["me too"])
   }
 
-  @Test("A radio that tells of no single packets makes the feed deaf, which its state says")
+  @Test("A radio without single reports makes the feed degraded and not listening")
   @LoopActor
   func deaf() throws {
     let plaza = Plaza()
@@ -185,7 +185,7 @@ struct FeedTalkTests {
     plaza.time.advance(by: .seconds(1))
     #expect(service.state == .degraded && !service.isListening)
     #expect(service.reason.contains("deaf to single packets"))
-    // It would take somebody's place for nothing.
+    // The message would occupy a slot without effect.
     do throws(BroadcastService.Refusal) {
       _ = try service.send("hello")
       Issue.record("taken")
@@ -197,7 +197,7 @@ struct FeedTalkTests {
     #expect(refusals == ["NotReady"])
   }
 
-  @Test("While the kernel tells of no packets the feed does not call itself listening, and can speak all the same")
+  @Test("While the kernel gives no packets the feed is not listening, but can send")
   @LoopActor
   func passingDeafness() throws {
     let plaza = Plaza()
@@ -216,7 +216,7 @@ struct FeedTalkTests {
     #expect(stall.service.state == .listening && stall.service.isListening)
   }
 
-  @Test("Where a radio tells of packets not as they came, the feed listens and calls itself degraded, with the reason")
+  @Test("If a radio changes packets, the feed listens and is degraded with the reason")
   @LoopActor
   func hardOfHearing() {
     let plaza = Plaza()
@@ -230,7 +230,7 @@ struct FeedTalkTests {
     #expect(stall.service.state == .listening && stall.service.reason.isEmpty)
   }
 
-  @Test("What is shown is told of when it changes: who comes, who goes, and not each packet")
+  @Test("The number of peers is signalled when it changes, not at each packet")
   @LoopActor
   func changes() {
     let plaza = Plaza()
@@ -247,7 +247,7 @@ struct FeedTalkTests {
     #expect(peers == [1, 2, 0])
   }
 
-  @Test("A random address and a public one with the same digits are two peers")
+  @Test("A random and a public address with equal digits are two peers")
   @LoopActor
   func addressKinds() {
     let plaza = Plaza()
@@ -261,7 +261,7 @@ struct FeedTalkTests {
     #expect(stall.texts == ["hello", "hello"] && stall.service.peersNearby == 2)
   }
 
-  @Test("At the end what waits is told as taken back, and nothing is on the air")
+  @Test("At a stop queued messages are reported as cancelled, and advertising ends")
   @LoopActor
   func end() throws {
     let plaza = Plaza()
@@ -277,7 +277,7 @@ struct FeedTalkTests {
     #expect(ear.packets.isEmpty && stall.service.state == .stopped)
   }
 
-  @Test("Settings that are reloaded count from then on")
+  @Test("Reloaded settings apply at once")
   @LoopActor
   func reload() {
     let plaza = Plaza()
@@ -293,7 +293,7 @@ struct FeedTalkTests {
     #expect(stall.texts.count == 3 && stall.count("AddressChanges") == 1)
   }
 
-  @Test("While nobody says anything nobody is woken")
+  @Test("An idle feed has no pending timers")
   @LoopActor
   func idle() {
     let plaza = Plaza()
@@ -302,7 +302,7 @@ struct FeedTalkTests {
     #expect(plaza.time.pending == 0)
   }
 
-  @Test("A peer is two words out of 16,384, and no two numbers have the same")
+  @Test("16,384 peer numbers have different pairs of words")
   @LoopActor
   func words() {
     let words = Set((0..<Limits.aliases).map(PeerWord.word))

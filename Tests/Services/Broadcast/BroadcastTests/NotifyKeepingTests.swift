@@ -9,8 +9,8 @@ import Testing
 
 @testable import Broadcast
 
-/// What was notified, over restarts, clocks and disks.
-@Suite("The ledger of notifications")
+/// Persistence of notifications across restarts, clock changes and disk faults.
+@Suite("The store of notification budgets")
 struct NotifyKeepingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -24,7 +24,7 @@ struct NotifyKeepingTests {
     }
   }
 
-  /// The name of the error; empty where it is said; nil where there is no answer.
+  /// The name of the error; empty on success; nil without a reply.
   @LoopActor
   private func notify(_ plaza: Plaza, _ stall: Plaza.Stall, for seconds: Int = 70) -> String? {
     var answer: String?
@@ -35,7 +35,7 @@ struct NotifyKeepingTests {
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
-  @Test("A restart fills neither budget, and the next day both")
+  @Test("A restart refills neither budget, the next day both")
   @LoopActor
   func restart() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -53,7 +53,7 @@ struct NotifyKeepingTests {
     #expect(notify(plaza, stall) == "")
   }
 
-  @Test("A clock that goes back fills neither budget, before and after a restart")
+  @Test("A clock set back refills neither budget, before or after a restart")
   @LoopActor
   func clockBack() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -69,7 +69,7 @@ struct NotifyKeepingTests {
     }
   }
 
-  @Test("While the clock is before 2026 nothing is sent, and one notification in all is told, also after a restart")
+  @Test("Before 2026 no notification is sent, and only one is reported")
   @LoopActor
   func unsetClock() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -82,7 +82,7 @@ struct NotifyKeepingTests {
     #expect(stall.notifications == 1)
   }
 
-  @Test("As long as no program has set a number, that of the settings counts in each run")
+  @Test("Without a limit set by a program, that of the settings applies in each run")
   @LoopActor
   func limitOfSettings() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -92,7 +92,7 @@ struct NotifyKeepingTests {
     #expect(stall.service.notifyLimit == 7 && stall.service.notificationsLeft == 6)
   }
 
-  @Test("The number that a program has set is kept and counts before that of the settings, also after a reload")
+  @Test("A limit set by a program is stored and overrides the settings, also after a reload")
   @LoopActor
   func limit() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -114,12 +114,12 @@ struct NotifyKeepingTests {
   }
 
   @Test(
-    "A file that is damaged counts as spent for its day, with the one before it whole or not, and says so until it is written anew",
+    "A damaged file counts as a spent day and is reported until it is rewritten",
     arguments: [false, true])
   @LoopActor
   func damaged(keepsPrevious: Bool) throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
-    // The file before the present one has a beacon left.
+    // The previous file permits one more beacon.
     let stall = plaza.add(directory: folder.path) { $0.notifyLimit = 3 }
     hear(plaza, 3, 0)
     stall.service.stop()
@@ -136,7 +136,7 @@ struct NotifyKeepingTests {
     #expect(stall.notifications == 3 && stall.service.state == .listening)
   }
 
-  @Test("The day's beacon is on the air only when the disk knows of it")
+  @Test("A beacon is advertised only after the disk has stored it")
   @LoopActor
   func diskFirst() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -153,7 +153,7 @@ struct NotifyKeepingTests {
     #expect(!ear.packets.isEmpty)
   }
 
-  @Test("A disk that takes more than half a minute takes the beacon back, and the day's is not spent")
+  @Test("A beacon that the disk delays for over 30 s fails, and its budget is not spent")
   @LoopActor
   func slowDisk() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -175,7 +175,7 @@ struct NotifyKeepingTests {
     #expect(answer == "" && !ear.packets.isEmpty)
   }
 
-  @Test("Of two that asked for a beacon while the disk was slow, each hears of its own")
+  @Test("Two requests for a beacon during a slow disk are answered separately")
   @LoopActor
   func slowDiskTwice() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -195,7 +195,7 @@ struct NotifyKeepingTests {
     #expect(answers == [1: Self.error("Timeout"), 2: ""] && !ear.packets.isEmpty)
   }
 
-  @Test("That another number is wanted is told as a change, also where none is left before and after")
+  @Test("A changed limit is signalled, also with no notifications left")
   @LoopActor
   func limitIsTold() throws {
     let plaza = Plaza()
@@ -208,7 +208,7 @@ struct NotifyKeepingTests {
     #expect(limits == [1, 0] && stall.service.notificationsLeft == 0)
   }
 
-  @Test("Where the disk refuses, nobody is notified, and the state says why")
+  @Test("If the disk refuses, no beacon is sent, and the state gives the reason")
   @LoopActor
   func refusingDisk() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -217,17 +217,17 @@ struct NotifyKeepingTests {
     let ear = try plaza.listen()
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
     #expect(ear.packets.isEmpty && stall.service.state == .degraded && !stall.service.reason.isEmpty)
-    // The day's is not spent: the next try fails for the disk, too, and for nothing else.
+    // The day's budget is not spent: the next attempt fails for the disk alone.
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
   }
 
-  @Test("What is being written at the end is written")
+  @Test("Pending writes are completed at the stop")
   @LoopActor
   func rest() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
     let stall = plaza.add(directory: folder.path, disk: disk) { $0.notifyLimit = 3 }
     disk.release()
-    // The first is being written, the second waits, and the third takes its place.
+    // The first write is in progress, the second waits, and the third replaces the second.
     hear(plaza, 0, 1, 2)
     stall.service.stop()
     var isAtRest = false
@@ -242,7 +242,7 @@ struct NotifyKeepingTests {
     #expect(stall.service.notificationsLeft == 0)
   }
 
-  @Test("A disk that hangs at the end is waited for no longer than may be")
+  @Test("A disk that hangs at the stop is awaited up to the limit")
   @LoopActor
   func hangingDisk() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())

@@ -10,10 +10,10 @@ import TestSupport
 
 @testable import Broadcast
 
-/// Machines on one simulated air in virtual time, each with the feed.
+/// Machines with the broadcast service on one simulated radio, in virtual time.
 @LoopActor
 final class Plaza {
-  /// The clock on the wall: it follows virtual time, and can be set.
+  /// A wall clock that follows virtual time and can be set.
   @LoopActor
   final class Clock: WallClock {
     private let time: VirtualTime
@@ -30,7 +30,7 @@ final class Plaza {
     static func day(_ milliseconds: Int64) -> CalendarDay { CalendarDay(Int(milliseconds / 86_400_000)) }
   }
 
-  /// A machine, and what its service has told local programs.
+  /// A machine, and the reports of its service to local programs.
   @LoopActor
   final class Stall {
     let node: AirRadio
@@ -51,16 +51,16 @@ final class Plaza {
       service.callOutcomes.addForGood { [weak self] in self?.calls.append($0) }
     }
 
-    /// The texts that it has heard, in order.
+    /// The received texts, in order.
     var texts: [String] { service.messages(after: 0, limit: 1000).map(\.text.string) }
-    /// The words of the peers that said them.
+    /// The alias words of the senders.
     var peers: [String] { service.messages(after: 0, limit: 1000).map { PeerWord.word($0.alias) } }
 
     func count(_ name: String) -> UInt64 { service.tallies.first { $0.name == name }?.count ?? 0 }
 
     func send(_ text: String) throws(BroadcastService.Refusal) -> UInt64 { try service.send(text) }
 
-    /// The code of what sending it is refused with; empty where it is not.
+    /// The error code with which sending is refused; empty on success.
     func refusal(_ text: String) -> String {
       do throws(BroadcastService.Refusal) { _ = try service.send(text) } catch { return DBusError(error).name }
       return ""
@@ -107,7 +107,7 @@ final class Plaza {
       localDay: { Clock.day($0) }, random: { SeededRandom(seed: own) })
   }
 
-  /// The service of a machine ends, and another one begins on it.
+  /// Ends the service of a machine and starts another one there.
   func restart(
     _ stall: Stall, directory: String, disk: (any Offloading)? = nil,
     _ adjust: (inout BroadcastService.Settings) -> Void = { _ in }
@@ -120,7 +120,7 @@ final class Plaza {
     time.advance(by: .milliseconds(10))
   }
 
-  /// A packet of a peer that is no machine of this air.
+  /// Delivers a packet of a peer that is not a machine of the plaza.
   func hear(_ data: [UInt8], from address: UInt64, rssi: Int? = -60) {
     air.send(
       AdvertisingPacket(
@@ -134,7 +134,7 @@ final class Plaza {
 
   func hear(_ beacon: NotifyBeacon) { hear(beacon.bytes, from: 0xBEAC) }
 
-  /// Everything that one listener hears of all others, packet by packet.
+  /// Records everything that one listener receives, packet by packet.
   func listen(on node: AirRadio? = nil) throws -> Ear {
     let node = node ?? air.addNode()
     let ear = Ear(SharedRadio(driver: node, scheduler: time))
@@ -151,7 +151,7 @@ final class Plaza {
 
     init(_ radio: SharedRadio) { self.radio = radio }
 
-    /// The packets with a name, by their names in the order in which these were first heard.
+    /// The packets that carry a name, grouped by name in the order of first reception.
     var names: [(name: String, packets: [AdvertisingPacket])] {
       var found: [(name: String, packets: [AdvertisingPacket])] = []
       for packet in packets {

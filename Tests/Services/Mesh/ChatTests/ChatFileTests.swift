@@ -14,7 +14,7 @@ struct ChatFileTests {
 
   private func model() -> ChatModel { ChatModel(moment: { _ in ChatMoment(day: "", time: "") }) }
 
-  @Test("A file that comes is told of in its conversation, once; those that were there before are not")
+  @Test("A received file is shown once in its conversation; files from before the start are not shown")
   func arrival() {
     var model = model()
     _ = model.handle(.files([file(1, "received")]))
@@ -32,7 +32,7 @@ struct ChatFileTests {
     #expect(notice.contains("\"pic\u{FFFD}.png\" (1.2 KiB)") && notice.contains("--save 2"))
   }
 
-  @Test("A file that is sent is told of at each quarter, and at its end")
+  @Test("A sent file is shown at its start, each quarter and its end: 6 entries for 101 reports")
   func progress() {
     var model = model()
     _ = model.handle(.files([]))

@@ -5,9 +5,9 @@ import Testing
 @testable import Chat
 @testable import Terminal
 
-@Suite("What the chat shows")
+@Suite("The screen of the chat")
 struct ChatFrameTests {
-  @Test("A screen of 80 by 24 has title, list, messages, status and input in their places")
+  @Test("A screen of 80 by 24 shows title, list, messages, status and input in their positions")
   func screen() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "Is somebody at the fountain?")
@@ -24,7 +24,7 @@ struct ChatFrameTests {
     expected[21] = "                   │14:03 <anna>: I am, with tea. ✓"
     expected[22] = " Ctrl-N, Ctrl-P: conversations   PgUp, PgDn: older   Tab: completes   /help"
     expected[23] = "› Come"
-    // The title ends with a blank.
+    // The title ends with a space.
     #expect(sitting.rows == expected, "\n\(sitting.rows.joined(separator: "\n"))")
     #expect(sitting.model.frame.cursor == Frame.Place(row: 23, column: 6))
   }
@@ -36,7 +36,7 @@ struct ChatFrameTests {
   }
 
   @Test(
-    "No row is wider than the terminal, and all are there, in every size, whatever peers say",
+    "At every terminal size all rows fit its width and show no control characters of peers",
     arguments: [40, 59, 60, 80, 81, 200])
   func everySize(columns: Int) {
     let texts = [
@@ -67,7 +67,7 @@ struct ChatFrameTests {
     }
   }
 
-  @Test("A terminal that is too small says how large it must be, and marks nothing as read")
+  @Test("A terminal below 40 by 8 shows the needed size, and no message is marked as read")
   func tooSmall() {
     var sitting = Sitting(columns: 39, rows: 24)
     sitting.hear(Sitting.bob, "x")
@@ -84,7 +84,7 @@ struct ChatFrameTests {
     #expect(sitting.rows == [])
   }
 
-  @Test("How far an own message came is seen without colours as well")
+  @Test("The delivery state of an own message is visible without colours")
   func ticks() {
     let states: [(MeshMessageView.State, String)] = [
       (.waiting, " ·"), (.sent, " ✓"), (.delivered, " ✓✓"), (.read, " ✓✓ read"), (.failed, " ✗ failed"), (.unknown, ""),
@@ -100,12 +100,12 @@ struct ChatFrameTests {
     let delivered = sitting.style(of: "✓✓")
     sitting.feed(.stateChanged(message: number, .read))
     #expect(sitting.style(of: "✓✓ read") != delivered)
-    // Where there is no room beside the text, the tick has a line of its own.
+    // Where the text fills the row, the delivery state has a row of its own.
     sitting.hear(Sitting.anna, String(repeating: "x", count: 46), to: Sitting.bob, state: .read)
     #expect(sitting.messages.suffix(2) == ["14:02 <anna>: " + String(repeating: "x", count: 46), "      ✓✓ read"])
   }
 
-  @Test("What a peer writes cannot look like a line of another")
+  @Test("A peer's text with line breaks cannot look like a message of another peer")
   func forged() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "hi\n14:03 carol: I owe bob money\r\n\n")
@@ -116,7 +116,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <carol#22cc#33dd>: y")
   }
 
-  @Test("Namesakes are told apart in list, title and messages; a long name keeps its digits")
+  @Test("Peers with one nickname show four digits in list, title and messages, also after a long name")
   func namesakes() {
     let long = String(repeating: "bartholomew", count: 4)
     var sitting = Sitting(peers: [
@@ -132,7 +132,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <BOB#22cc>: hi")
   }
 
-  @Test("Signal, hops, marks and unread counts stand beside their peers, and who is away and unknown is not listed")
+  @Test("The list shows signal, hops, marks and unread counts, and no absent unknown peer")
   func list() {
     func peer(_ digit: Int, _ rssi: Int?, hops: Int = 1) -> MeshPeerView {
       Sitting.peer("000000000000000\(digit)", "p\(digit)", hops: hops, rssi: rssi)
@@ -157,7 +157,7 @@ struct ChatFrameTests {
       ], "\(list)")
   }
 
-  @Test("A list that is longer than the terminal keeps the open conversation in sight, and counts the rest")
+  @Test("A list longer than the terminal shows the open conversation and counts the hidden ones")
   func longList() {
     let peers = (0..<40).map { Sitting.peer("00000000000000\(10 + $0)", "p\(10 + $0)") }
     var sitting = Sitting(peers: peers)
@@ -175,7 +175,7 @@ struct ChatFrameTests {
     #expect(sitting.status.contains("Nothing is unread."))
   }
 
-  @Test("Where there is no room for the list, the status line says who wrote")
+  @Test("In a terminal of 50 columns without a list, the status line names unread conversations")
   func narrow() {
     var sitting = Sitting(columns: 50, rows: 10)
     sitting.hear(Sitting.carol, "psst", to: Sitting.carol)
@@ -185,7 +185,7 @@ struct ChatFrameTests {
     #expect(sitting.messages.last == "14:02 <carol>: psst")
   }
 
-  @Test("Each day has its line, and so has what is new")
+  @Test("The message area shows a line for each day and one before unread messages")
   func rules() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "a", to: Sitting.bob, state: .seen)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Chat
 
-@Suite("What the chat does")
+@Suite("Commands and keys of the chat")
 struct ChatModelTests {
-  @Test("A line is said to everybody, or told to the peer whose conversation is open")
+  @Test("Input is sent as a public message, or as a private one in an open conversation")
   func saying() {
     var sitting = Sitting()
     sitting.enter("Hello")
@@ -28,7 +28,7 @@ struct ChatModelTests {
       ])
   }
 
-  @Test("What is mistyped sends nothing, and the status line says why")
+  @Test("A mistyped command sends nothing, and the status line gives the reason")
   func mistyped() {
     let lines = [
       ("/mgs bob secret", "There is no command /mgs"), ("/msg", "/msg NAME TEXT"),
@@ -53,7 +53,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.tell(peer: Sitting.carol, "secret")])
   }
 
-  @Test("A name with blanks is found, and where two names fit the chat asks and sends nothing")
+  @Test("A name with blanks is matched, and an ambiguous one sends nothing")
   func blanks() {
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "Mary"), Sitting.peer(Sitting.carol, "Mary Ann")])
     sitting.enter("/msg mary hi")
@@ -69,7 +69,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.block(peer: Sitting.carol, true)])
   }
 
-  @Test("A peer that calls itself by another's name and digits gets no private text, and no mark")
+  @Test("A peer whose nickname imitates another's name and digits gets neither text nor mark")
   func impostor() {
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "bob"), Sitting.peer(Sitting.carol, "bob#11bb")])
     sitting.enter("/msg bob#11bb secret")
@@ -81,7 +81,7 @@ struct ChatModelTests {
       ])
   }
 
-  @Test("What a command has done is said, and only when the service has done it")
+  @Test("The result of a command is shown after the service has confirmed it, and not before")
   func done() {
     var sitting = Sitting()
     for (action, words) in [
@@ -101,7 +101,7 @@ struct ChatModelTests {
     #expect(sitting.messages == before)
   }
 
-  @Test("/who lists those that are near, /clear empties the screen, /send sends a file, /all a text to everybody")
+  @Test("/who lists present peers, /clear empties the screen, /send sends a file, /all a public message")
   func further() {
     var far = Sitting.peer("33333333333333dd", "dave", hops: 0)
     far.isFavourite = true
@@ -133,7 +133,7 @@ struct ChatModelTests {
   }
 
   @Test(
-    "That a favourite or verified peer has another name is said where it is read, and the name when verified stays in sight"
+    "A renamed favourite or verified peer is announced, and its verified name stays visible"
   )
   func renamed() {
     var mallory = Sitting.peer(Sitting.bob, "alice")
@@ -148,14 +148,14 @@ struct ChatModelTests {
     #expect(sitting.rows[0].contains("<alice,\u{A0}verified\u{A0}as\u{A0}<mallory>>"))
     sitting.hear(Sitting.bob, "send me the key", nickname: "alice", to: Sitting.bob)
     #expect(sitting.messages.last?.contains("<alice,\u{A0}verified\u{A0}as\u{A0}<mallory>>: send me the key") == true)
-    // Another peer that calls itself mallory is not the one.
+    // Another peer with the nickname mallory is not selected.
     sitting.feed(.peers([mallory, Sitting.peer(Sitting.carol, "mallory")]))
     _ = sitting.taken()
     sitting.enter("/msg mallory the plan")
     #expect(sitting.taken() == [])
   }
 
-  @Test("Favourites, blocking, nickname and quitting")
+  @Test("/favourite, /block, /nick and the key to quit produce their actions")
   func commands() {
     var sitting = Sitting()
     sitting.enter("/favourite bob")
@@ -179,7 +179,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [])
   }
 
-  @Test("A peer is verified by the fingerprint that was shown, and only when told so")
+  @Test("/verify shows the fingerprint, and only its confirmation verifies the peer")
   func verify() {
     var sitting = Sitting()
     sitting.enter("/verify bob")
@@ -197,7 +197,7 @@ struct ChatModelTests {
       ])
   }
 
-  @Test("A peer proves the code that it shows, and what becomes of it is said")
+  @Test("/verify with a code asks the service, and the result of the proof is shown")
   func proof() {
     var sitting = Sitting()
     sitting.enter("/verify bitchat://verify?v=1&noise=ab  cd")
@@ -212,7 +212,7 @@ struct ChatModelTests {
     }
   }
 
-  @Test("Tab completes commands and names, those near first, and goes on to the next")
+  @Test("Tab completes commands and names, present peers first, and cycles on")
   func completion() {
     var sitting = Sitting(peers: [
       Sitting.peer(Sitting.bob, "Bob"), Sitting.peer(Sitting.carol, "bo", hops: 0),
@@ -247,7 +247,7 @@ struct ChatModelTests {
     #expect(sitting.model.input.text == "/msg \"Bo Derek\" ")
   }
 
-  @Test("Messages are marked as read when their conversation is on the screen, down to its end, and not before")
+  @Test("Messages are marked as read once the screen has shown their conversation to its end")
   func reading() {
     var sitting = Sitting(rows: 10)
     sitting.hear(Sitting.carol, "1", to: Sitting.carol)
@@ -270,7 +270,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [])
   }
 
-  @Test("Scrolling back shows what was before, what is read stays in its place, and no key leads beyond the ends")
+  @Test("Scrolling back keeps the read position, and no key leads beyond the ends")
   func scrollback() {
     var sitting = Sitting()
     for number in 1...100 { sitting.hear(Sitting.bob, "line \(number)", state: .seen) }
@@ -291,7 +291,7 @@ struct ChatModelTests {
     #expect(!sitting.status.contains("below"))
   }
 
-  @Test("What is being read stays where it is while older messages go, and is as near as can be once it goes itself")
+  @Test("The read position stays while older messages are dropped, and moves to the oldest after its own")
   func trimmed() {
     var sitting = Sitting()
     for number in 1...2200 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
@@ -308,7 +308,7 @@ struct ChatModelTests {
     #expect(scroll >= 0)
   }
 
-  @Test("A conversation keeps its last two thousand messages")
+  @Test("Of 5,000 messages a conversation stores 2,000 to 2,200")
   func bounded() {
     var sitting = Sitting()
     for number in 1...5000 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
@@ -327,7 +327,7 @@ struct ChatModelTests {
     #expect(sitting.messages.count == 2)
   }
 
-  @Test("Without the service nothing is sent or lost; when it is back all is listed anew")
+  @Test("Without the service nothing is sent or lost, and messages are listed anew on its return")
   func service() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "before")
@@ -343,7 +343,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.say("hello")])
   }
 
-  @Test("A text that could not be sent comes back into the input, with the reason")
+  @Test("A text that could not be sent returns to the input, with the reason")
   func failing() {
     var sitting = Sitting()
     sitting.enter("//hello")
@@ -356,7 +356,7 @@ struct ChatModelTests {
     #expect(sitting.model.input.text == "//hello")
   }
 
-  @Test("Help fits its screen")
+  @Test("The help text fits its screen")
   func help() {
     var sitting = Sitting()
     sitting.enter("/help")
@@ -364,7 +364,7 @@ struct ChatModelTests {
     #expect(sitting.messages.last?.contains("unread") == true)
   }
 
-  @Test("What was sent comes back with the up key")
+  @Test("The up key recalls sent texts")
   func recall() {
     var sitting = Sitting()
     sitting.enter("one")

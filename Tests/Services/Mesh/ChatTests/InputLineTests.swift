@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The input line")
 struct InputLineTests {
-  @Test("It is edited by characters as people see them")
+  @Test("Editing keys act on whole characters")
   func editing() {
     var line = InputLine()
     line.insert("ne")
@@ -32,7 +32,7 @@ struct InputLineTests {
     #expect(line.isEmpty && line.cursor == 0)
   }
 
-  @Test("Controls are left out, line ends stay, and there is an end")
+  @Test("Control characters are removed, line breaks stay, and a text longer than the limit is refused")
   func bounds() {
     var line = InputLine()
     line.insert("a\u{1B}[2J\tb\nc")
@@ -42,7 +42,7 @@ struct InputLineTests {
     #expect(!isTaken && line.text == "a[2J b\nc")
   }
 
-  @Test("The window follows the cursor, in columns", arguments: 2...30)
+  @Test("The visible window contains the cursor and fits its columns", arguments: 2...30)
   func window(columns: Int) {
     var line = InputLine("ab漢字é👍🏽🇩🇪 longer than the window")
     line.moveToBegin()

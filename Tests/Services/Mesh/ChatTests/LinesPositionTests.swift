@@ -3,7 +3,7 @@ import Testing
 
 @testable import Chat
 
-@Suite("Which messages the chat writes as lines")
+@Suite("The messages that the chat prints as lines")
 struct LinesPositionTests {
   private func message(
     _ number: UInt32, _ state: MeshMessageView.State = .unread, from sender: String = Sitting.bob
@@ -20,7 +20,7 @@ struct LinesPositionTests {
 
   private func numbers(_ messages: [MeshMessageView]) -> [UInt32] { messages.map(\.number) }
 
-  @Test("At the start the unread messages of others are written, and nothing else")
+  @Test("At the start only unread messages of other peers are printed")
   func first() {
     var position = LinesPosition()
     position.begin(node())
@@ -29,7 +29,7 @@ struct LinesPositionTests {
     #expect(numbers(taken) == [2, 4])
   }
 
-  @Test("What arrives later is written also where another reader has marked it as seen, and once only")
+  @Test("Later messages are printed once, also if another reader has marked them as seen")
   func secondReader() {
     var position = LinesPosition()
     position.begin(node())
@@ -43,7 +43,7 @@ struct LinesPositionTests {
     #expect(written == Array(2...21))
   }
 
-  @Test("After a wipe, and where numbers begin anew, what arrives is written")
+  @Test("After a wipe and a restart of the numbers, new messages are printed")
   func wiped() {
     var position = LinesPosition()
     position.begin(node())

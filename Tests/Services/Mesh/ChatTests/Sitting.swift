@@ -3,7 +3,7 @@ import MeshViews
 
 @testable import Chat
 
-/// Somebody who sits before a chat.
+/// A user in front of the chat's terminal.
 struct Sitting {
   static let anna = "00000000000000aa"
   static let bob = "11111111111111bb"
@@ -15,7 +15,7 @@ struct Sitting {
   var actions: [ChatAction] = []
   private var number: UInt32 = 0
 
-  /// Anna's node has a link with bob, and hears of carol over one other.
+  /// Anna's node has a link with bob, and receives from carol over one relay.
   init(columns: Int = 80, rows: Int = 24, peers: [MeshPeerView]? = nil) {
     var node = MeshView()
     (node.id, node.nickname, node.state, node.links) = (Self.anna, "anna", "connected", 1)
@@ -44,7 +44,7 @@ struct Sitting {
     press(.enter)
   }
 
-  /// What is to be done since the last time.
+  /// The actions since the last call.
   mutating func taken() -> [ChatAction] {
     defer { actions = [] }
     return actions

@@ -10,8 +10,8 @@ import Testing
 @testable import MeshCommands
 @testable import Tool
 
-/// The commands towards a stand-in for the service, on a bus of its own.
-@Suite("The commands of the mesh", .serialized)
+/// The commands, run against a stand-in for the service on a bus of its own.
+@Suite("Commands of `earshot mesh`", .serialized)
 struct CommandTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,7 +19,7 @@ struct CommandTests {
     try #require(try JSONSerialization.jsonObject(with: Data(call.output.utf8)) as? NSDictionary)
   }
 
-  @Test("Texts are said and told as they are given: words, one after the other, or standard input")
+  @Test("`say` and `tell` send the words given, joined by blanks, or standard input")
   @LoopActor
   func saying() async throws {
     let stand = try await MeshStand()
@@ -29,7 +29,7 @@ struct CommandTests {
     #expect(await stand.run("say", "--json", "--", "--help") == ToolCall(.ok, "{\n  \"message\": 7\n}\n"))
     #expect(await stand.run("tell", "ALICE", "hi") == ToolCall(.ok, "Message 8 is on its way to <alice>.\n"))
     #expect(await stand.run("tell", "bob#1234", "hi", "there").code == .ok)
-    // Not known, but an ID: whether it can be told anything is for the service to say.
+    // An unknown peer, but a valid ID: the service decides whether it can be reached.
     #expect(await stand.run("tell", "ABCDEF0123456789", "hi").code == .ok)
     #expect(
       stand.calls == [
@@ -45,7 +45,7 @@ struct CommandTests {
     #expect(stand.calls.count == 6)
   }
 
-  @Test("A name that several have, or nobody, is not guessed at; names in complaints obey nothing")
+  @Test("An ambiguous or unknown name is refused, and control characters in it are replaced")
   @LoopActor
   func ambiguous() async throws {
     let stand = try await MeshStand()
@@ -57,14 +57,14 @@ struct CommandTests {
     }
     let nobody = await stand.run("tell", "\u{1B}[2Jeve", "hi")
     #expect(nobody.failure == "No peer is called <\u{FFFD}[2Jeve>. Try: earshot mesh peers")
-    // The node itself is no peer.
+    // The own node is not a peer.
     #expect(await stand.run("tell", "desk", "hi").code == .failed)
     #expect(await stand.run("log", "--with", "eve").code == .failed)
     #expect(await stand.run("forget", "abcdef0123456789").failure?.contains("is not known") == true)
     #expect(stand.calls == [])
   }
 
-  @Test("Peers are marked, unmarked and forgotten at their own objects")
+  @Test("`favourite`, `block` and `forget` call the object of the peer, also with --off")
   @LoopActor
   func marks() async throws {
     let stand = try await MeshStand()
@@ -82,7 +82,7 @@ struct CommandTests {
       ])
   }
 
-  @Test("The node is shown, gets a nickname, announces itself")
+  @Test("`show`, `nick` and `announce` show, rename and announce the node")
   @LoopActor
   func node() async throws {
     let stand = try await MeshStand()
@@ -108,7 +108,7 @@ struct CommandTests {
     #expect(stand.calls == ["SetNickname you\u{1B}", "Announce"])
   }
 
-  @Test("The peers are a table, those that are near first, and an array")
+  @Test("`peers` prints a table with present peers first, and a JSON array")
   @LoopActor
   func peers() async throws {
     let stand = try await MeshStand()
@@ -128,7 +128,7 @@ struct CommandTests {
     #expect(rows.map { $0["hops"] as? Int } == [1, 2, nil] && rows[1]["verified"] as? Bool == true)
   }
 
-  @Test("The map has the node's links and those that are told")
+  @Test("`map` shows the links of the node and the announced links of peers")
   @LoopActor
   func map() async throws {
     let stand = try await MeshStand()
@@ -151,7 +151,7 @@ struct CommandTests {
     #expect((json["links"] as? [[String]])?.count == 2 && (json["peers"] as? [Any])?.count == 3)
   }
 
-  @Test("Nothing is erased unless the own peer ID is typed or given")
+  @Test("`wipe` erases only if the own peer ID is typed or given")
   @LoopActor
   func wipe() async throws {
     let stand = try await MeshStand()
@@ -168,7 +168,7 @@ struct CommandTests {
     #expect(stand.calls == [String](repeating: "Wipe \(MeshStand.own)", count: 3))
   }
 
-  @Test("A node that does not know who it is can be wiped, by a word of its own")
+  @Test("A node without a known ID is wiped with the word `unknown`")
   @LoopActor
   func wipeUnknown() async throws {
     let stand = try await MeshStand()
@@ -180,7 +180,7 @@ struct CommandTests {
     #expect(stand.calls == ["Wipe unknown"])
   }
 
-  @Test("What the service refuses is said, with its exit status")
+  @Test("A refusal of the service is printed, with its exit status")
   @LoopActor
   func refused() async throws {
     let stand = try await MeshStand()

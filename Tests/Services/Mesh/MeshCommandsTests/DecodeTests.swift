@@ -6,7 +6,7 @@ import Testing
 
 @testable import MeshCommands
 
-@Suite("Decoding packets without a service", .serialized)
+@Suite("`earshot mesh decode` without a service", .serialized)
 struct DecodeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -16,7 +16,7 @@ struct DecodeTests {
     return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
   }
 
-  @Test("Every packet of the vectors is an object of its own, with its sender, and says no error")
+  @Test("Every packet of the vectors becomes one JSON object with its sender and without an error")
   @LoopActor
   func valid() async throws {
     let packets = try PacketVectors.valid
@@ -33,7 +33,7 @@ struct DecodeTests {
     }
   }
 
-  @Test("Every malformed packet of the vectors says why it is none, and the exit status is that of a failure")
+  @Test("Every malformed packet of the vectors gives its error, and the exit status is a failure")
   @LoopActor
   func malformed() async throws {
     let rows = try PacketVectors.malformed
@@ -49,25 +49,25 @@ struct DecodeTests {
       let good = try #require(try PacketVectors.valid.first)
       let run = try await ToolCall.decode("\(good)\n\(wire)\n\(good)")
       #expect(run.code == .failed && run.failure == "1 of 3 lines are no packets.", "\(name)")
-      // The others are decoded all the same.
+      // The other packets are still decoded.
       #expect(run.output.split(separator: "\n").count == 3)
     }
   }
 
-  @Test("What a packet says comes out as it is, in fields, and fit for a terminal")
+  @Test("Text of a packet is printed unchanged in a field, with control characters escaped")
   func contents() throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
     let object = try Self.decoded(hello)
     #expect((object["says"] as? [String: Any])?["text"] as? String == "hello mesh ✓")
     #expect(object["timestamp"] as? UInt64 == 1_755_432_100_123)
-    // The same text with an escape sequence at its beginning.
+    // The text with an escape sequence at its beginning.
     let hostile = hello.replacingOccurrences(of: "68656c6c6f", with: "1b5b324a0a")
     let json = JSONWriter.write(try #require(DecodedLine(.text(hostile), number: 1)).json)
     #expect(json.contains(#""text":"\u001b[2J\n mesh ✓""#), "\(json)")
     #expect(!json.unicodeScalars.contains { $0.value < 32 })
   }
 
-  @Test("The largest numbers stay as they are")
+  @Test("The largest timestamp is printed unchanged")
   func numbers() throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
     let late = hello.replacingOccurrences(of: "00000198b7e8211b", with: "ffffffffffffffff")
@@ -75,7 +75,7 @@ struct DecodeTests {
     #expect(json.contains(#""timestamp":18446744073709551615,"#), "\(json)")
   }
 
-  @Test("Blanks in a line and lines of blanks do not matter; the numbers are those of the lines")
+  @Test("Blanks inside lines and empty lines are ignored, and line numbers stay correct")
   @LoopActor
   func blanks() async throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
@@ -87,7 +87,7 @@ struct DecodeTests {
     #expect(try await ToolCall.decode("") == .init(.ok, ""))
   }
 
-  @Test("It reads standard input too, and says so where a file is not there")
+  @Test("Standard input is read, and a missing file is reported")
   @LoopActor
   func sources() async throws {
     let hello = try #require(try PacketVectors.named("v1_message_unsigned_norcpt"))
@@ -99,7 +99,7 @@ struct DecodeTests {
     #expect(run.code == .failed && run.failure?.hasPrefix("/nowhere/at/all cannot be read") == true)
   }
 
-  @Test("Lines are cut wherever the pieces end, and one that is too long is told and not kept")
+  @Test("Lines are cut correctly for every block size, and a line that is too long is reported")
   func lines() {
     let bytes = Array("ab\n\nlonger\nc".utf8)
     for size in 1...bytes.count {

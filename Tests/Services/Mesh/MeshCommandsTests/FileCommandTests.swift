@@ -9,11 +9,11 @@ import Testing
 @testable import MeshCommands
 @testable import Tool
 
-@Suite("The commands for files", .serialized)
+@Suite("Commands for files", .serialized)
 struct FileCommandTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A file is sent, and the tool stays until it is known how that ended")
+  @Test("`send` waits until the file is sent or has failed")
   @LoopActor
   func sending() async throws {
     let stand = try await MeshStand()
@@ -30,7 +30,7 @@ struct FileCommandTests {
     #expect(failed.code == .failed && failed.failure == "Why.")
   }
 
-  @Test("What Android phones drop is sent only when that is said, and what nobody takes not at all")
+  @Test("A file too long for Android needs --large, and one too long for all peers is refused")
   @LoopActor
   func large() async throws {
     let stand = try await MeshStand()
@@ -47,7 +47,7 @@ struct FileCommandTests {
     #expect(await stand.run("send", "--large", folder.path("huge")).code == .failed)
     #expect(stand.calls.count == calls)
     #expect(await stand.run("send", "--large", folder.path("large")).code == .ok)
-    // The service says what its links take.
+    // The service reports the fragment size of its links.
     stand.sliceBytes = 140
     try folder.write([UInt8](repeating: 1, count: 35_341), to: "narrow")
     let narrow = await stand.run("send", folder.path("narrow"))
@@ -60,7 +60,7 @@ struct FileCommandTests {
     try folder.write([UInt8](repeating: 1, count: 35_340), to: "narrow")
     #expect(await stand.run("send", folder.path("narrow")).code == .ok)
     #expect(await stand.run("send", folder.path("narrow"), MeshStand.bob).code == .ok)
-    // With its route a fragment for somebody two hops away takes less: 256 of 439 bytes, with what stands around the file.
+    // With a route over two hops a fragment holds less: 256 of 439 bytes, with the file's headers.
     stand.sliceBytes = 466
     try folder.write([UInt8](repeating: 1, count: 111_885), to: "routed")
     let routed = await stand.run("send", folder.path("routed"), MeshStand.bob)
@@ -72,7 +72,7 @@ struct FileCommandTests {
     #expect(await stand.run("send", folder.path("none")).code == .failed)
   }
 
-  @Test("Files are listed with harmless names, saved where they take the place of nothing, cancelled and deleted")
+  @Test("`files` lists with safe names, saves without overwriting, cancels and deletes")
   @LoopActor
   func files() async throws {
     let stand = try await MeshStand()
@@ -96,7 +96,7 @@ struct FileCommandTests {
     #expect(await stand.run("files", "--output", "x").code == .usage)
   }
 
-  @Test("In a folder that is not writable, mesh files works without --save")
+  @Test("In a folder that is not writable, only `files --save` fails")
   @LoopActor
   func folderThatTakesNothing() async throws {
     let stand = try await MeshStand()
@@ -117,7 +117,7 @@ struct FileCommandTests {
     #expect(stand.calls == ["Cancel", "Delete"])
   }
 
-  @Test("A ping says how long it took, and over how many hops")
+  @Test("`ping` prints the time and the number of hops")
   @LoopActor
   func ping() async throws {
     let stand = try await MeshStand()

@@ -7,7 +7,7 @@ import Testing
 @testable import MeshCommands
 @testable import Tool
 
-@Suite("The mesh in the tool")
+@Suite("The grammar of `earshot mesh`")
 struct GrammarTests {
   private static let tool = ToolProgram([MeshTool.part], version: "1")
   private static let verbs = [
@@ -15,7 +15,7 @@ struct GrammarTests {
     "block", "forget", "wipe", "decode",
   ]
 
-  @Test("Every verb is in help and completion, has help of its own, understands --json, and has something to do")
+  @Test("Every verb has help, completion, --json and an action")
   func verbs() throws {
     let mesh = try #require(Self.tool.grammar.commands.first { $0.name == "mesh" })
     #expect(mesh.commands.map(\.name) == Self.verbs)
@@ -30,7 +30,7 @@ struct GrammarTests {
     }
   }
 
-  @Test("Options are understood where they belong")
+  @Test("Options are accepted only by the verbs that have them")
   func options() throws {
     let log = try Self.tool.grammar.parse(["mesh", "log", "-f", "-n", "5", "--with", "bob#1a2b"])
     #expect(log.flag("follow") && log.integer("limit") == 5 && log.value("with") == "bob#1a2b")
@@ -42,7 +42,7 @@ struct GrammarTests {
     }
   }
 
-  @Test("The part of `earshot status` has what this program may see, and nothing where there is no mesh")
+  @Test("`earshot status` shows the properties that the program may read, and nothing without a mesh")
   @LoopActor
   func status() {
     func status(_ properties: [String: DBusValue]) -> String {

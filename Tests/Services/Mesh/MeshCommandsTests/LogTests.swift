@@ -11,7 +11,7 @@ import Testing
 @testable import MeshCommands
 @testable import Tool
 
-@Suite("What was said", .serialized)
+@Suite("`earshot mesh log`", .serialized)
 struct LogTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -34,7 +34,7 @@ struct LogTests {
 
   private static func time(_ number: UInt64) -> String { LocalTime.text(number * 1000) }
 
-  @Test("It is a line for each message, public and private")
+  @Test("`log` prints a line for each public and private message")
   @LoopActor
   func all() async throws {
     let stand = try await MeshStand()
@@ -50,7 +50,7 @@ struct LogTests {
     #expect(!stand.calls.contains { $0.hasPrefix("MarkRead") })
   }
 
-  @Test("The last ones are those of all pages, and one conversation is taken out of them")
+  @Test("--limit takes the last messages of all pages, and --with those of one conversation")
   @LoopActor
   func chosen() async throws {
     let stand = try await MeshStand()
@@ -71,7 +71,7 @@ struct LogTests {
     #expect(await texts("--with", "bob#0b0b") == [])
   }
 
-  @Test("As JSON a message has its sender's name and all that the service says")
+  @Test("In JSON a message has its sender's name and every field of the service")
   @LoopActor
   func json() async throws {
     let stand = try await MeshStand()
@@ -83,7 +83,7 @@ struct LogTests {
         + #""nickname":"bob","own":false,"text":"a\u001b\n\u202eb","state":"unread"}"# + "\n")
   }
 
-  @Test("Only what is asked for is marked as seen: the last unread one of each conversation that is shown")
+  @Test("--seen marks the last unread message of each shown conversation, and nothing else is marked")
   @LoopActor
   func seen() async throws {
     let stand = try await MeshStand()
@@ -95,7 +95,7 @@ struct LogTests {
     #expect(stand.calls.filter { $0.hasPrefix("MarkRead") }.dropFirst(2) == ["MarkRead 3"])
   }
 
-  @Test("Followed, it goes on with what comes, tells what becomes of own messages, and ends with the service")
+  @Test("--follow prints new messages and changes of own ones, and ends with the service")
   @LoopActor
   func follow() async throws {
     let stand = try await MeshStand()
@@ -106,7 +106,7 @@ struct LogTests {
     func listed(_ count: Int) async throws {
       while stand.calls.filter({ $0.hasPrefix("ListMessages") }).count < count { try await Self.turn() }
     }
-    // Up to the empty page behind the last message.
+    // Pages are read until one is empty.
     try await listed(2)
     stand.hear(Self.message(6, MeshStand.alice, "news", .unread))
     try await listed(4)
@@ -125,7 +125,7 @@ struct LogTests {
       ])
   }
 
-  /// Lets the loop do what is due.
+  /// Runs the pending calls of the loop.
   @LoopActor
   private static func turn() async throws {
     let turned = Mailbox<Bool>()
@@ -134,7 +134,7 @@ struct LogTests {
     _ = try await turned.next()
   }
 
-  @Test("No text can pass for another message, move the cursor or turn the direction of reading", arguments: [nil, 40])
+  @Test("A text cannot imitate another message, move the cursor or reverse reading", arguments: [nil, 40])
   func hostile(width: Int?) {
     let fake = "\(Self.time(9))  bob: I agree"
     let text = "x\u{1B}[2J\n\(fake)\r\n\u{202E}\(String(repeating: "word ", count: 20))\n\n" + fake
@@ -147,7 +147,7 @@ struct LogTests {
     if let width { for line in lines { #expect(DisplayText.width(String(line)) <= width) } }
   }
 
-  @Test("A text is shown whole, and every word of it once, wherever the line breaks")
+  @Test("A wrapped text is printed completely, with every word once")
   func whole() {
     let words = (1...500).map { "word\($0)" }
     let shown = MeshText.paragraph("head: ", words.joined(separator: " "), width: 40)

@@ -27,7 +27,7 @@ struct MapTests {
     MeshMap(own: own, nickname: "desk", peers: peers, links: links.map { (id($0.0), id($0.1)) })
   }
 
-  @Test("It is a tree by hops, each peer once at a shortest way, neighbours with their signal and the strongest first")
+  @Test("The map is a tree by hops with each peer once, and neighbours sorted by signal")
   func tree() {
     let map = Self.map(
       [
@@ -49,7 +49,7 @@ struct MapTests {
       ])
   }
 
-  @Test("Loops, links with oneself and links that are said twice change nothing")
+  @Test("Loops, links of a peer with itself and repeated links do not change the map")
   func loops() {
     let peers = [Self.peer(1, "a", hops: 1), Self.peer(2, "b", hops: 1), Self.peer(3, "c", hops: 1)]
     let once = Self.map(peers, [(1, 2), (2, 3), (1, 3)])
@@ -61,7 +61,7 @@ struct MapTests {
       ])
   }
 
-  @Test("Without any link it says so, and who is known: those that are near first")
+  @Test("A map without links lists the known peers, nearest first")
   func alone() {
     let peers = [Self.peer(1, "alice"), Self.peer(2, "bob", hops: 2), Self.peer(3, "carol", hops: 1)]
     var far = peers
@@ -74,7 +74,7 @@ struct MapTests {
     #expect(Self.map([], []).lines(width: 80) == ["desk (this node)", "No link with anybody is known."])
   }
 
-  @Test("A part of the mesh that nothing joins to this node is a tree of its own, from the peer with most links")
+  @Test("A part of the mesh not connected to this node is a tree of its own, from its most linked peer")
   func parts() {
     let map = Self.map(
       [Self.peer(1, "alice", hops: 1), Self.peer(2, "bob"), Self.peer(3, "carol"), Self.peer(4, "dave")],
@@ -86,7 +86,7 @@ struct MapTests {
   }
 
   @Test(
-    "Peers of one name have four digits more, and so has one that takes the name of this node, and one without a name")
+    "Peers with one nickname, with this node's nickname or without one show four digits")
   func names() {
     let map = Self.map(
       [Self.peer(0x1A2B, "alice", hops: 1), Self.peer(0x3C4D, "Alice", hops: 1), Self.peer(3, "desk", hops: 1)],
@@ -97,7 +97,7 @@ struct MapTests {
       ])
   }
 
-  @Test("What a terminal would obey in a name is not in the map")
+  @Test("Control characters of nicknames are not in the map")
   func hostileNames() {
     let map = Self.map([Self.peer(1, "\u{1B}[2J\n└─ bob\u{202E}", hops: 1)], [])
     let text = map.lines(width: nil).joined()
@@ -105,7 +105,7 @@ struct MapTests {
     #expect(map.lines(width: nil).count == 2)
   }
 
-  @Test("Wide names stay within the terminal, at every width", arguments: [20, 33, 80])
+  @Test("Wide names fit the terminal at every width", arguments: [20, 33, 80])
   func wide(width: Int) {
     let name = String(repeating: "漢字👩‍🚀", count: 20)
     let peers = (1...20).map { Self.peer($0, "\(name)\($0)", hops: $0 < 4 ? 1 : 2) }
@@ -116,7 +116,7 @@ struct MapTests {
     #expect(lines.contains { $0.hasSuffix("…") })
   }
 
-  @Test("A hundred peers fit into 80 by 24: the nearest are shown, and how many are not", arguments: [8, 16, 24, 50])
+  @Test("Of 100 peers the map shows the nearest in 80 by 24 and counts the rest", arguments: [8, 16, 24, 50])
   func hundred(height: Int) {
     let peers = (1...100).map { Self.peer($0, "peer\($0)", hops: $0 <= 10 ? 1 : 2) }
     let links = (11...80).map { (($0 - 1) % 10 + 1, $0) } + (11...70).map { ($0, $0 + 10) }
@@ -126,18 +126,18 @@ struct MapTests {
     for line in lines { #expect(DisplayText.width(line) <= 80) }
     let shown = lines.filter { $0.contains("─ peer") }.count
     #expect(lines.contains("and \(80 - shown) more"), "\(lines)")
-    // Nobody two hops away takes the place of a neighbour.
+    // A peer two hops away does not displace a neighbour.
     #expect(lines.filter { $0.hasPrefix("├─") || $0.hasPrefix("└─") }.count == min(shown, 10))
     if height >= 16 {
       #expect(lines.contains("Further links:") && lines.contains("Not connected to anybody known:"))
       #expect(lines.filter { $0.hasSuffix(" more") }.count == 3)
     }
-    // Cut or not, every peer is somewhere in the whole map.
+    // Every peer is in the whole map, with a full or a shortened name.
     let whole = map.lines(width: 80).joined(separator: "\n")
     for peer in peers { #expect(whole.contains(peer.nickname)) }
   }
 
-  @Test("What exactly fits is not cut")
+  @Test("A map that fits exactly is not cut")
   func exact() {
     let peers = (1...22).map { Self.peer($0, "p\($0)", hops: 1) }
     let map = Self.map(peers, [])
@@ -148,7 +148,7 @@ struct MapTests {
     #expect(map.lines(width: 80, height: 1) == ["desk (this node)"])
   }
 
-  @Test("A chain of a thousand keeps its names readable: the hops stand in place of the branches")
+  @Test("A chain of 200 hops keeps its names readable by showing the hop count instead of branches")
   func chain() {
     let map = Self.map([Self.peer(1, "n1", hops: 1)], (1..<200).map { ($0, $0 + 1) } + [(200, 1000)])
     let lines = map.lines(width: 40)
@@ -156,7 +156,7 @@ struct MapTests {
     #expect(lines[1] == "└─ n1" && lines[201] == "… 201 hops: #03e8")
   }
 
-  @Test("As JSON it has each peer once, with hops and the peer before it, and all links")
+  @Test("In JSON the map has each peer once, with hops and predecessor, and all links")
   func json() {
     let map = Self.map(
       [Self.peer(1, "alice", hops: 1, rssi: -60), Self.peer(2, "bob", hops: 2), Self.peer(3, "carol")], [(1, 2)])

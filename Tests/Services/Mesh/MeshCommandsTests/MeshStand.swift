@@ -4,13 +4,13 @@ import MeshViews
 import TestSupport
 import Tool
 
-/// A small stand-in for the service on a bus of its own: it has a node and peers, and keeps what it is told.
+/// A stand-in for the service on a bus of its own: it has a node and peers, and records the calls.
 @LoopActor
 final class MeshStand {
   nonisolated static let own = "00000000000000ff"
   nonisolated static let alice = "000000000000a11c"
   nonisolated static let bob = "0000000000000b0b"
-  /// Of bob's name.
+  /// The ID of a peer with bob's nickname.
   nonisolated static let other = "0000000000001234"
 
   let bus: PrivateBus
@@ -18,25 +18,25 @@ final class MeshStand {
   private var objects: [ExportedObject] = []
   private var node: ExportedObject?
 
-  /// Every call with its arguments, in order.
+  /// All calls with their arguments, in order.
   private(set) var calls: [String] = []
   var state = "connected"
-  /// Empty for a node that does not know who it is.
+  /// The node's peer ID; empty while the node has no identity.
   var ownID = MeshStand.own
   var messages: [MeshMessageView] = []
   var links: [(String, String)] = []
   /// The peers that are verified.
   var verified: Set<String> = []
-  /// What becomes of the proof of a peer whose code is read, after so many looks.
+  /// The result of the verification of a peer whose code was read, after some queries.
   var proof = "proven"
-  /// Whose code is read.
+  /// The peer whose code was read.
   var prover = MeshStand.alice
   var looksUntilProof = 0
-  /// Of a file for everybody; 0 for a service that does not say it.
+  /// Bytes of a fragment of a public file; 0 for a service that does not report it.
   var sliceBytes: UInt32 = 0
-  /// The most messages of one answer.
+  /// The maximum number of messages in one reply.
   var pageSize = 500
-  /// What the next call is answered with.
+  /// The error that answers the next call.
   var refusal: DBusError?
 
   init() async throws {
@@ -66,7 +66,7 @@ final class MeshStand {
     await ToolCall.run(["mesh", "--bus", bus.address] + words, input: input)
   }
 
-  /// Adds a message, and says that there is one.
+  /// Adds a message and sends the signal for it.
   func hear(_ message: MeshMessageView) {
     messages.append(message)
     node?.emit(MeshNames.interface, "MessageWaiting", [.uint32(message.number)])
@@ -130,7 +130,7 @@ final class MeshStand {
       ])
   }
 
-  /// Files by their numbers: their states, one after the other as they are asked for.
+  /// The states of a file, returned one after the other.
   var fileStates: [String] = ["sent"]
   private(set) var sentContent: [UInt8] = []
 
@@ -141,7 +141,7 @@ final class MeshStand {
     return [.objectPath(path)]
   }
 
-  /// A file that came, or one that is sent.
+  /// Adds an incoming or outgoing file.
   func addFile(_ number: UInt32, isIncoming: Bool) { objects.append(bus(MeshNames.path(ofFile: number), isIncoming)) }
 
   private func bus(_ path: ObjectPath, _ isIncoming: Bool = false) -> ExportedObject {

@@ -1,8 +1,8 @@
 import Foundation
 
-/// The packets of the protocol's vectors, in hexadecimal digits.
+/// Packets from the protocol's vectors, in hexadecimal digits.
 enum PacketVectors {
-  /// All that are right, wherever they stand in the file.
+  /// All valid packets in any section of the file.
   static var valid: [String] {
     get throws {
       let file = try file()
@@ -14,7 +14,7 @@ enum PacketVectors {
     "packets", "compressed_signature_cases", "fragments", "notification_stream", "legacy_2025",
   ]
 
-  /// Name and digits of those that are none.
+  /// Name and digits of the malformed packets.
   static var malformed: [(name: String, wire: String)] {
     get throws { rows(try file()["packets_invalid"]) }
   }
@@ -28,7 +28,7 @@ enum PacketVectors {
     get throws { (try file()["verification_qr"] as? [String: Any])?["url"] as? String ?? "" }
   }
 
-  /// The eight bytes at their place in either version.
+  /// The eight bytes of the sender, at their offset in either version.
   static func sender(_ wire: String) -> String {
     String(wire.dropFirst(wire.hasPrefix("02") ? 32 : 28).prefix(16))
   }

@@ -15,7 +15,7 @@ extension ToolCall {
     await run(MeshTool.part, words, input: input)
   }
 
-  /// What `decode` says to the text of a file.
+  /// The output of `decode` for the text of a file.
   @LoopActor
   static func decode(_ text: String) async throws -> ToolCall {
     let file = try ScratchFile(text)
@@ -24,7 +24,7 @@ extension ToolCall {
   }
 }
 
-/// A file that is gone with its last user.
+/// A temporary file that is deleted with this object.
 final class ScratchFile {
   let path: String
 

@@ -15,7 +15,7 @@ struct VerifyTests {
     TerminalInfo(isTerminal: true, columns: columns, rows: rows, environment: { _ in nil })
   }
 
-  @Test("The own code is drawn with its text below, or written as text")
+  @Test("`verify` draws the own code with its text below, or prints the text")
   @LoopActor
   func own() async throws {
     let stand = try await MeshStand()
@@ -26,7 +26,7 @@ struct VerifyTests {
     #expect(await stand.run("verify", "--json") == ToolCall(.ok, "{\n  \"code\": \"bitchat://verify?v=1\"\n}\n"))
   }
 
-  @Test("A real code fits into 80 columns and can be scanned there; what does not fit is said")
+  @Test("A real code fits into 80 columns; a narrower terminal gets the text and a remark")
   func drawing() throws {
     let text = try PacketVectors.code
     let drawing = try VerifyCommand.drawing(text, Self.terminal(80, 24))
@@ -42,7 +42,7 @@ struct VerifyTests {
     #expect(!narrow.contains("█") && narrow.contains(text) && narrow.contains("this terminal has 40."))
   }
 
-  @Test("Another's code is read from the line or from standard input, however it was broken, and its proof awaited")
+  @Test("`verify` reads a code from the arguments or standard input despite line breaks, and awaits the proof")
   @LoopActor
   func read() async throws {
     let stand = try await MeshStand()
@@ -56,7 +56,7 @@ struct VerifyTests {
     #expect(stand.calls == [String](repeating: "VerifyCode \(code)", count: 3))
   }
 
-  @Test("A peer without proof in time is not called verified")
+  @Test("A peer without a proof in time is not reported as verified")
   @LoopActor
   func noProof() async throws {
     let stand = try await MeshStand()
@@ -71,7 +71,7 @@ struct VerifyTests {
   }
 
   @Test(
-    "What became of the proof is said in words and by the exit status",
+    "The result of a proof is given in words and in the exit status",
     arguments: [
       ("wrong", ExitCode.failed, "It is somebody else."), ("noAnswer", .timeout, "it did not answer."),
       ("gone", .failed, "it has left."), ("blocked", .failed, "it is blocked."),
@@ -91,7 +91,7 @@ struct VerifyTests {
     #expect(json.output.contains("\"verified\": false"))
   }
 
-  @Test("A peer that has no object any more is gone")
+  @Test("A peer without a D-Bus object is reported as having left")
   @LoopActor
   func noObject() async throws {
     let stand = try await MeshStand()
@@ -101,7 +101,7 @@ struct VerifyTests {
     #expect(call.code == .failed && call.failure?.contains("it has left.") == true)
   }
 
-  @Test("What is no code does not get to the service")
+  @Test("An invalid code is refused without a call of the service")
   @LoopActor
   func noCode() async throws {
     let stand = try await MeshStand()

@@ -5,9 +5,9 @@ import Testing
 
 @testable import MeshField
 
-@Suite("Parts of a field")
+@Suite("Parts of the mesh simulation")
 struct FieldPartsTests {
-  @Test("events happen by time, then by node, then in their order, however they were added")
+  @Test("Events are ordered by time, node and sequence, in whatever order they were added")
   func queue() {
     let wanted: [(Int64, Int32, UInt64)] = [(1, 5, 9), (2, 1, 3), (2, 1, 4), (2, 7, 1), (3, 0, 1), (3, 0, 2)]
     for turn in 0..<wanted.count {
@@ -18,13 +18,13 @@ struct FieldPartsTests {
       queue.addTimer(at: 2, of: 1)
       var got: [(Int64, Int32, UInt64)] = []
       while let (key, _) = queue.popFirst(before: 100) { got.append((key.time, key.node, key.order)) }
-      // A timer comes before what others send to the node at that moment.
+      // A timer fires before packets that arrive at the node at that moment.
       let expected = [wanted[0], (2, 1, 0)] + wanted[1...]
       #expect(got.map { "\($0)" } == expected.map { "\($0)" })
     }
   }
 
-  @Test("what is not before the end stays")
+  @Test("An event that is due at the end of a period stays queued")
   func end() {
     var queue = FieldQueue()
     queue.addTimer(at: 5, of: 0)
@@ -40,7 +40,7 @@ struct FieldPartsTests {
     return (MeshEngine.Identity(randomFrom: &random), MeshEngine.Identity(randomFrom: &random))
   }
 
-  @Test("an answer holds for equal bytes under an equal key, and for no others")
+  @Test("A stored signature result holds only for equal signature, bytes and key")
   func signatures() throws {
     let shared = SharedSignatures()
     let (identity, other) = identities()
@@ -59,7 +59,7 @@ struct FieldPartsTests {
     #expect(later.0 == 7 && later.1 == 4)
   }
 
-  @Test("a signature that was made here holds without being computed, and only for its bytes and its key")
+  @Test("A signature made by a simulated node is valid without a check, for its bytes and key only")
   func madeHere() throws {
     let shared = SharedSignatures()
     let (identity, other) = identities()
@@ -77,13 +77,13 @@ struct FieldPartsTests {
     #expect(shared.counts.computed == 2)
   }
 
-  @Test("hops are counted along the shortest way")
+  @Test("Hops are counted along the shortest path")
   func hops() {
     let ground = FieldGround(nodes: 5, given: [(0, 1), (1, 2), (2, 3), (0, 2)])
     #expect(ground.hops(from: 0) == [0, 1, 1, 2, -1])
   }
 
-  @Test("links are no longer than the range and no more than a node may have, and walkers lose theirs")
+  @Test("Links respect range and maximum per node, and moving nodes lose theirs")
   func ground() {
     var scenario = Scenario()
     (scenario.field.nodes, scenario.people.walkers, scenario.people.speed) = (200, 50, 100)
@@ -110,7 +110,7 @@ struct FieldPartsTests {
     #expect(ground.links.joined().allSatisfy { $0.ends.0 != 7 && $0.ends.1 != 7 })
   }
 
-  @Test("an airtime is that of LE 1M with data length extension")
+  @Test("Airtime is that of LE 1M with data length extension")
   func airtime() {
     // 7 + 100 bytes in one packet: (107 + 10 + 10) · 8 µs, and twice 150 µs.
     #expect(FieldTally.airtime(100) == (127 * 8 + 300) * 1000)
@@ -118,7 +118,7 @@ struct FieldPartsTests {
     #expect(FieldTally.airtime(509) == ((516 + 60) * 8 + 900) * 1000)
   }
 
-  @Test("a text carries its number and has its length")
+  @Test("A text carries its number and has the requested length")
   func texts() {
     #expect(FieldText.text("#", 12, bytes: 20).utf8.count == 20)
     #expect(FieldText.number(of: FieldText.text("#", 12, bytes: 20), "#") == 12)

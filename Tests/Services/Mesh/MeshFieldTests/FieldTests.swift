@@ -4,9 +4,9 @@ import Testing
 
 @testable import MeshField
 
-@Suite("A field of nodes in virtual time")
+@Suite("A simulation of nodes in virtual time")
 struct FieldTests {
-  /// Thirty nodes, as close together as those of a large field.
+  /// Thirty nodes at the density of a large field.
   private func scenario(_ adjust: (inout Scenario) -> Void = { _ in }) -> Scenario {
     var scenario = Scenario()
     (scenario.field.nodes, scenario.field.width, scenario.field.height) = (30, 180, 180)
@@ -28,7 +28,7 @@ struct FieldTests {
     JSONWriter.write(results.json, .pretty) + results.text + results.drawings.map(\.svg).joined()
   }
 
-  @Test("the same seed comes to the same bytes, in one part and in three; another seed does not")
+  @Test("Equal seeds give equal results, in one part or three; another seed gives other results")
   func isDeterministic() async {
     let busy = scenario {
       ($0.people.walkers, $0.people.churn, $0.people.apps, $0.people.away) = (30, 100, 30, .seconds(5))
@@ -42,7 +42,7 @@ struct FieldTests {
     #expect(once != other)
   }
 
-  @Test("where nothing is lost everybody has every message at once, at no more than four frames for each")
+  @Test("Without loss every node has every message at once, at no more than 4 frames per node")
   func losesNothing() async {
     let results = await results(scenario { $0.air.loss = 0 })
     #expect(results.messages == 10 && results.unsaid == 0 && results.lost == 0)
@@ -50,12 +50,12 @@ struct FieldTests {
     #expect(results.prompt(within: 7).of == 10 * 29)
     #expect(results.prompt(within: 7).value == 1)
     #expect(results.cost.reachedByFlood + results.cost.reachedByAnswer == 10 * 29)
-    // An answer to a request may overtake a line.
+    // A sync answer may arrive before the relayed message.
     #expect(results.cost.reachedByAnswer <= 10)
     #expect(results.cost.perNodeReached <= 4)
   }
 
-  @Test("an aim that is missed is told with its figure, and one that is reached is not")
+  @Test("A missed aim is reported with its figure, a reached one is not")
   func aims() async {
     var aims = AimSettings()
     let results = await results(scenario { $0.air.loss = 0 })
@@ -71,7 +71,7 @@ struct FieldTests {
     #expect(aims.missed(deaf).map { $0.prefix { $0 != ":" } } == ["WithinFive", "WithinSeven"])
   }
 
-  @Test("aims beside those who flood, and with couriers, are judged against the same field without")
+  @Test("Aims with a flood or with couriers are compared with the same scenario without them")
   func comparedAims() async {
     var aims = AimSettings()
     (aims.besideFlood, aims.withCouriers) = (900, 200)
@@ -92,7 +92,7 @@ struct FieldTests {
     #expect(aims.missed(silent, other: alone).allSatisfy { !$0.hasPrefix("WithCouriers") })
   }
 
-  @Test("how far flooding reaches is an aim of mains everywhere alone")
+  @Test("The aim for flooding applies only if all nodes use the mains policy")
   func aimsOfShares() {
     let scenario = scenario { ($0.aim.withinFive, $0.aim.afterFiveMinutes) = (980, 990) }
     #expect(scenario.with(mains: 100).aim.withinFive == 980)
@@ -100,7 +100,7 @@ struct FieldTests {
     #expect(scenario.with(mains: 50).aim.afterFiveMinutes == 990)
   }
 
-  @Test("where nothing arrives nobody has anything")
+  @Test("With silent nodes or without links no message arrives")
   func losesMost() async {
     let results = await results(scenario { $0.people.silent = 100 }, links: [(0, 1), (1, 2)])
     #expect(results.everByHops.dropFirst(1).allSatisfy { $0.had <= results.cost.reachedByAnswer })
@@ -113,7 +113,7 @@ struct FieldTests {
     #expect(island.everByHops.reduce(0) { $0 + $1.of } <= 10 * 9)
   }
 
-  @Test("whether signatures are checked once or by each node changes nothing")
+  @Test("Sharing signature checks between nodes does not change the results")
   func sharesSignatures() async {
     let shared = SharedSignatures()
     let small = scenario { ($0.field.nodes, $0.field.width, $0.field.height) = (12, 110, 110) }
@@ -123,7 +123,7 @@ struct FieldTests {
     #expect(shared.counts.computed < shared.counts.asked)
   }
 
-  @Test("along a line a message comes as far as its time to live, and no answer is needed for that")
+  @Test("In a row of nodes a message reaches as far as its TTL, without sync answers")
   func line() async {
     let line = scenario { ($0.field.nodes, $0.air.loss, $0.talk.every) = (10, 0, .seconds(1)) }
     let results = await results(line, links: (0..<9).map { ($0, $0 + 1) })
@@ -132,7 +132,7 @@ struct FieldTests {
     #expect(results.promptByHops.count == 9 && results.promptByHops[7].value < 1)
   }
 
-  @Test("who is away hears nothing, and gets it when it is back")
+  @Test("An absent node receives missed messages after its return")
   func comesBack() async {
     let churned = scenario {
       ($0.people.churn, $0.people.away, $0.field.duration) = (100, .seconds(10), .seconds(90))
@@ -143,7 +143,7 @@ struct FieldTests {
     #expect((results.share(after: 30) ?? 0) > 0.97)
   }
 
-  @Test("private messages arrive and are acknowledged")
+  @Test("Private messages arrive and are acknowledged")
   func letters() async {
     let results = await results(
       scenario { ($0.talk.privateEvery, $0.field.duration, $0.air.loss) = (.seconds(4), .seconds(60), 0) })
@@ -152,7 +152,7 @@ struct FieldTests {
     #expect(results.letters.acknowledged == results.letters.written)
   }
 
-  @Test("letters to another island arrive where somebody carries them, and each hand-over counts")
+  @Test("With couriers private messages reach another island, and each hand-over is counted")
   func couriers() async {
     let islands = scenario {
       ($0.field.nodes, $0.field.width, $0.field.height) = (24, 400, 400)
@@ -170,7 +170,7 @@ struct FieldTests {
     for line in carried.text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
   }
 
-  @Test("what floods stays within the limits of every node, and the others hear each other")
+  @Test("A flood stays within the limits of every node, and other messages still arrive")
   func floods() async {
     let flooded = scenario { ($0.flood.share, $0.flood.from) = (70, .seconds(20)) }
     let results = await results(flooded)
@@ -183,7 +183,7 @@ struct FieldTests {
     #expect(results.prompt(within: 7).value >= 0.9 * calm.prompt(within: 7).value)
   }
 
-  @Test("apps among themselves send less than mains do")
+  @Test("Nodes with the apps' policy send less than nodes with the mains policy")
   func appsAreQuieter() async {
     let mains = await results(scenario())
     let apps = await results(scenario().with(mains: 0))
@@ -191,7 +191,7 @@ struct FieldTests {
     #expect(apps.cost.perNodeReached < mains.cost.perNodeReached)
   }
 
-  @Test("what is printed fits into 80 columns, and the plots are drawings")
+  @Test("The printed result fits 80 columns and has three drawings")
   func shows() async {
     let small = scenario { ($0.field.nodes, $0.field.duration) = (6, .seconds(30)) }
     let results = await results(small)
@@ -202,7 +202,7 @@ struct FieldTests {
   }
 
   @Test(
-    "However often envelopes were handed on, there are few bars, and each envelope is in one",
+    "A histogram of up to 212 hand-overs has at most 24 bars and counts each envelope once",
     arguments: [1, 24, 25, 212, 20_000])
   func handOvers(most: Int) {
     let counts = Array(1...most)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import MeshNaming
 
-@Suite("Which peer a text means")
+@Suite("Resolving a text to a peer")
 struct ResolvingTests {
   static let alice = "aaaaaaaaaaaa1c60"
   static let bob = "bbbbbbbbbbbb0b0b"
@@ -25,18 +25,18 @@ struct ResolvingTests {
     }
   }
 
-  @Test("An ID is an ID, known or not, whoever calls itself so")
+  @Test("A peer ID means itself, whether known or used as a nickname")
   func ids() throws {
     let book = Self.book((Self.alice, "alice"), (Self.carl, Self.alice), (Self.bob, "0123456789abcdef"))
     #expect(try book.peer(Self.alice) == Self.alice)
     #expect(try book.peer("  AAAAAAAAAAAA1C60\n") == Self.alice)
     #expect(try book.peer("0123456789abcdef") == "0123456789abcdef")
     #expect(book.name(of: Self.carl) == "\(Self.alice)#cafe" && book.name(of: Self.bob) == "0123456789abcdef#0b0b")
-    // With a number of digits that no ID has, it is a nickname like others.
+    // Digits in a number that no ID has are part of a nickname.
     #expect(Self.reason(book, "aaaaaaaaaaaa1c6") == .unknown)
   }
 
-  @Test("A peer that calls itself by the name and digits of another gets nothing that is meant for that one")
+  @Test("A peer whose nickname imitates another's name and digits is not resolved for it")
   func impostor() throws {
     for nickname in ["alice#1c60", "ALICE#1C60", "alice #1c60", "alice\u{200D}#1c60"] {
       let book = Self.book((Self.alice, "alice"), (Self.carl, nickname))
@@ -47,7 +47,7 @@ struct ResolvingTests {
       #expect(book.name(of: Self.carl).hasSuffix("#cafe"))
       #expect(try book.peer(book.name(of: Self.carl)) == Self.carl)
     }
-    // Where the other is not known, nobody is meant.
+    // While the other peer is unknown, the name matches no peer.
     let alone = Self.book((Self.carl, "alice#1c60"))
     do throws(MeshNameRefusal) {
       _ = try alone.peer("alice#1c60")
@@ -58,7 +58,7 @@ struct ResolvingTests {
   }
 
   @Test(
-    "Number signs and digits of other scripts make no name look like one with digits",
+    "A nickname with number signs or digits of other scripts is shown with digits",
     arguments: [
       "alice＃1c60", "alice#\u{301}1c60", "alice#\u{20E3}1c60", "alice♯1c60", "alice#１ｃ６０", "alice#١c٦٠",
       "ａａａａａａａａａａａａ１ｃ６０", "me", "Everybody",
@@ -67,7 +67,7 @@ struct ResolvingTests {
     #expect(Self.book((Self.carl, nickname)).name(of: Self.carl).hasSuffix("#cafe"))
   }
 
-  @Test("A nickname that several peers have is refused, with all of them, in any case")
+  @Test("A nickname of several peers is refused with all candidates, in any case")
   func ambiguous() {
     let book = Self.book((Self.alice, "Alice"), (Self.carl, "alice\u{2060}"), (Self.bob, "bob"))
     do throws(MeshNameRefusal) {
@@ -80,7 +80,7 @@ struct ResolvingTests {
     }
   }
 
-  @Test("Two peers of one name and the same last digits are told apart by their whole IDs")
+  @Test("Peers with equal nickname and last digits are distinguished by whole IDs")
   func sameDigits() throws {
     let other = "1111111111111c60"
     let book = Self.book((Self.alice, "alice"), (other, "alice"))
@@ -89,7 +89,7 @@ struct ResolvingTests {
     #expect(try book.peer("alice#\(other)") == other)
   }
 
-  @Test("This node is no peer: its name means a peer that has it, or nobody")
+  @Test("This node's nickname means a peer with that nickname, or is refused")
   func ownName() throws {
     #expect(Self.reason(Self.book((Self.bob, "bob")), "anna") == .thisNode)
     #expect(Self.reason(Self.book((Self.bob, "bob")), "anna#eeee") == .thisNode)
@@ -98,7 +98,7 @@ struct ResolvingTests {
     #expect(book.name(of: Self.bob) == "Anna#0b0b" && book.name(of: Self.own) == "anna#eeee")
   }
 
-  @Test("Nothing, blanks, and what is too long name nobody")
+  @Test("Empty, blank and overlong texts are refused")
   func nothing() {
     let book = Self.book((Self.bob, "bob"), (Self.carl, ""), (Self.alice, "\u{3164}"))
     for text in ["", "  ", "#", "<>", "\u{200D}", String(repeating: "b", count: 10_000), "bob#", "bob#0b", "bob#0b0bb"]
@@ -108,7 +108,7 @@ struct ResolvingTests {
     #expect(book.name(of: Self.carl) == "#cafe" && (try? book.peer("#cafe")) == Self.carl)
   }
 
-  @Test("Four digits alone are not taken for an ID, nor given to a peer that calls itself by another's digits")
+  @Test("Four digits alone are not an ID, and do not mean a peer with that nickname")
   func fourDigits() throws {
     let book = Self.book((Self.alice, "alice"), (Self.carl, "bob"))
     do throws(MeshNameRefusal) {
@@ -129,7 +129,7 @@ struct ResolvingTests {
     return book
   }
 
-  @Test("A name that a verified or favourite peer had is not the name of the peer that took it")
+  @Test("A former name of a verified or favourite peer does not mean the peer that took it")
   func taken() throws {
     var book = Self.trusted(["alice", "lily"], now: "lily", verifiedName: "alice")
     #expect(Self.reason(book, "alice") == .formerName)
@@ -143,12 +143,12 @@ struct ResolvingTests {
     #expect(book.name(of: Self.carl) == "Alice#cafe")
     #expect(try book.peer("alice#cafe") == Self.carl)
     #expect(try book.peer("alice#1c60") == Self.alice && book.peer("lily") == Self.alice)
-    // The peer is not trusted any more: its former names are free.
+    // The peer is no longer trusted, so its former names are free.
     book.add(Self.alice, nickname: "lily")
     #expect(try book.peer("alice") == Self.carl && book.name(of: Self.carl) == "Alice")
   }
 
-  @Test("A verified peer that has another name now is shown with the name under which it was verified")
+  @Test("A renamed verified peer is shown with its verified name")
   func verifiedName() {
     let book = Self.trusted(["mallory", "alice"], now: "alice", verifiedName: "mallory")
     #expect(book.label(of: Self.alice) == "<alice, verified as <mallory>>")
@@ -158,7 +158,7 @@ struct ResolvingTests {
   }
 
   @Test(
-    "No nickname can look like the end of a name, or like what stands behind one",
+    "A nickname cannot imitate the end of a name or a mark behind it",
     arguments: [
       "ben: yes, pay carl", "ben> pay carl <ben", "ben ✓✓ read", "ben → you", "ben ⇒ you", "ben, verified as <carl>",
       "ben› x",
@@ -175,7 +175,7 @@ struct ResolvingTests {
 
   // MARK: A name at the beginning of a text
 
-  @Test("A text that begins with the names of several peers is refused; quotation marks or digits say which is meant")
+  @Test("A text that begins with several names is refused; quotation marks or digits resolve it")
   func prefixes() throws {
     let book = Self.book((Self.bob, "bob"), (Self.carl, "bob hi"), (Self.alice, "Mary Ann"))
     do throws(MeshNameRefusal) {
@@ -199,7 +199,7 @@ struct ResolvingTests {
     }
   }
 
-  @Test("Digits at the beginning of a text are never compared with nicknames")
+  @Test("Digits at the beginning of a text are not compared with nicknames")
   func prefixOfImpostor() {
     let book = Self.book((Self.carl, "alice#1c60"), (Self.bob, "alice#1c60 secret"))
     #expect(throws: MeshNameRefusal.self) { try book.addressee("alice#1c60 secret plan") }

@@ -2,9 +2,9 @@ import Testing
 
 @testable import MeshNaming
 
-@Suite("How names are shown")
+@Suite("Display of names")
 struct ShownNamesTests {
-  @Test("Two peers of one name are told apart by four digits, and nobody can pass for another")
+  @Test("Two peers with one nickname are shown with four digits, which a nickname cannot imitate")
   func names() throws {
     var book = MeshNameBook()
     book.add("000000000000aaaa", nickname: "alice")
@@ -13,7 +13,7 @@ struct ShownNamesTests {
     #expect(book.name(of: "000000000000aaaa") == "alice#aaaa" && book.name(of: "000000000000bbbb") == "Alice#bbbb")
     book.add("000000000000bbbb", nickname: "bob")
     #expect(try book.name(of: "000000000000aaaa") == "alice" && book.peer("alice") == "000000000000aaaa")
-    // What was said under a name that another has now.
+    // The sender of an old message, whose name belongs to another peer now.
     #expect(book.name(of: "000000000000bbbb", nickname: "alice") == "alice#bbbb")
     book.add("000000000000cccc", nickname: "bob#bbbb")
     #expect(book.name(of: "000000000000cccc") == "bob#bbbb#cccc")
@@ -23,7 +23,7 @@ struct ShownNamesTests {
   }
 
   @Test(
-    "What shows nothing makes no other name: joiners, selectors, fillers and blank patterns tell nobody apart",
+    "Invisible characters do not distinguish two nicknames",
     arguments: [
       "alice\u{FE0F}", "ali\u{200D}ce", "alice\u{200C}", "\u{3164}alice", "alice \u{FFA0}", "al\u{034F}ice",
       "ALICE\u{2800}", "alice\u{115F} ", "a\u{AD}lice", "alice\u{200E}",
@@ -37,7 +37,7 @@ struct ShownNamesTests {
     #expect(throws: MeshNameRefusal.self) { try book.peer("alice") }
   }
 
-  @Test("A name that shows nothing is none, and one with an arrow makes no line look private")
+  @Test("An invisible nickname is shown as digits, and arrows in a nickname are replaced")
   func blanksAndArrows() throws {
     let book = MeshNameBook()
     for blank in ["\u{3164}", "\u{2800}\u{2800}", "\u{200D} \u{FE0F}"] {

@@ -7,13 +7,13 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The order of what is kept")
+@Suite("The order of commits")
 struct CommitOrderTests {
   typealias Stand = MeshKeeperTests.Stand
 
   init() { EventLoop.shared.runInBackground() }
 
-  /// The messages that the next run finds on a disk.
+  /// The messages that the next run reads from a disk.
   @LoopActor
   private static func messages(after stand: Stand) -> [MeshMessage] {
     let next = Stand(opens: false)
@@ -23,13 +23,13 @@ struct CommitOrderTests {
     return next.kept?.messages ?? []
   }
 
-  @Test("After a failed commit the newer row of a message is on the disk, not the older one that was tried again")
+  @Test("After a failed commit the disk gets the newer row of a message, not the older one")
   func newerWins() async throws {
     try await LoopActor.run {
       let stand = Stand()
       stand.disk.refuse(MeshKeeperTests.full)
       stand.keep("unread", .message(try Sample.privateMessage(1, state: .unread)))
-      // While that commit is held.
+      // This happens while that commit is held.
       stand.keep("seen", .message(try Sample.privateMessage(1, state: .seen)))
       for _ in 0..<4 {
         stand.work()
@@ -40,7 +40,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("Nothing is said to be kept while a commit is under way, also where it needs no row of its own")
+  @Test("No change is reported as stored during a commit, even if it needs no row")
   func notBefore() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -61,7 +61,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("Limits of files that change while the disk is being read count from the start")
+  @Test("A limit of files set while the disk is read applies from the start")
   func limitsDuringStart() async {
     await LoopActor.run {
       let before = Stand()
@@ -89,7 +89,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("A wipe keeps the highest number and the traces of what it erased, and nothing else")
+  @Test("A wipe preserves only the highest number and the traces of erased packets")
   func survivors() async throws {
     try await LoopActor.run {
       let stand = Stand()

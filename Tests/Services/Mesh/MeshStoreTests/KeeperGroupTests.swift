@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Commits of changes that are not urgent")
+@Suite("Grouped commits")
 struct KeeperGroupTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -38,7 +38,7 @@ struct KeeperGroupTests {
     }
   }
 
-  @Test("A public message after a pause, and an urgent change at any time, is committed at once with all that waits")
+  @Test("A public message after a pause, and any urgent change, is committed at once with all waiting ones")
   func urgent() async throws {
     try await LoopActor.run {
       let stand = MeshKeeperTests.Stand()

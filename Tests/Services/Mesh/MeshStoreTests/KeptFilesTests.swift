@@ -6,7 +6,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Files that the mesh's keeper keeps")
+@Suite("Files in the mesh store")
 struct KeptFilesTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -31,7 +31,7 @@ struct KeptFilesTests {
   }
 
   @Test(
-    "A file is said to be kept when content and description are on the disk; a disk that refuses either keeps nothing")
+    "A file is stored when content and row are on the disk; a refusal of either stores nothing")
   @LoopActor
   func kept() {
     let stand = MeshKeeperTests.Stand()
@@ -55,7 +55,7 @@ struct KeptFilesTests {
     #expect(stand.answers == ["gone: kept"] && stand.disk.state.withLock { $0.files.isEmpty })
   }
 
-  @Test("Of files that take too much together, or are too old, the oldest go, and their contents with them")
+  @Test("Files above the total size or the age limit are removed with their contents, oldest first")
   @LoopActor
   func limits() {
     let stand = MeshKeeperTests.Stand()
@@ -86,7 +86,7 @@ struct KeptFilesTests {
     #expect(answer == "TooLarge")
   }
 
-  @Test("Files for everybody go before private ones, those of chosen peers last, and first those of who has a quarter")
+  @Test("Public files are evicted before private ones, favourites' last, and senders above a quarter first")
   @LoopActor
   func dearness() throws {
     let stand = MeshKeeperTests.Stand()
@@ -110,15 +110,15 @@ struct KeptFilesTests {
     {
       #expect(try keep(number, of: sender, isPublic: isPublic) == "kept")
     }
-    // Many strangers' public files push each other out, and nothing else.
+    // Public files of many strangers evict each other, and no other files.
     for number in 10..<18 as Range<UInt32> {
       #expect(try keep(number, of: UInt64(number), isPublic: true) == "kept")
     }
     #expect(removed == [4, 10, 11, 12])
-    // Whoever has more than a quarter gives way before the others.
+    // Files of a sender with more than a quarter of the capacity are evicted first.
     for number in 20..<23 as Range<UInt32> { _ = try keep(number, of: 17, isPublic: true) }
     #expect(removed == [4, 10, 11, 12, 13, 17, 20])
-    // Private ones push out public ones; where only dearer ones are left, the newcomer has no place.
+    // Private files evict public ones. Where only files of higher value are left, the new file is refused.
     for number in 30..<36 as Range<UInt32> { _ = try keep(number, of: UInt64(number), isPublic: false) }
     #expect(Set(removed).isDisjoint(with: [1, 2]))
     #expect(try keep(40, of: 40, isPublic: true) == "TooLarge")
@@ -126,7 +126,7 @@ struct KeptFilesTests {
     #expect(places.count == 8 && places.isSuperset(of: [1, 2]) && !places.contains(40))
   }
 
-  @Test("At a start contents that no row names are erased, and rows without a content, or unreadable, are removed")
+  @Test("At a start contents without rows, rows without contents and unreadable rows are removed")
   @LoopActor
   func leftovers() {
     let stand = MeshKeeperTests.Stand()
@@ -148,7 +148,7 @@ struct KeptFilesTests {
     #expect(again.disk.count == 3, "identity, number and the file")
   }
 
-  @Test("A file whose description the disk refuses does not come up later, and its content goes")
+  @Test("A file whose row the disk refused does not reappear, and its content is erased")
   @LoopActor
   func takenBack() {
     let stand = MeshKeeperTests.Stand()
@@ -169,7 +169,7 @@ struct KeptFilesTests {
     #expect(!rows.contains(20))
   }
 
-  @Test("Where commits fail for long, no try to keep a file leaves its content behind, and a file that is kept stays")
+  @Test("While commits fail no attempt leaves a content behind, and stored files stay")
   @LoopActor
   func commitsFail() {
     let stand = MeshKeeperTests.Stand()
@@ -190,7 +190,7 @@ struct KeptFilesTests {
     #expect(stand.keeper.trouble == nil && places() == [Self.file(1).place] && stand.disk.count == 3)
   }
 
-  @Test("A content that cannot be written is told of, too")
+  @Test("A content that cannot be written is reported")
   @LoopActor
   func contentRefused() {
     let stand = MeshKeeperTests.Stand()
@@ -201,7 +201,7 @@ struct KeptFilesTests {
     #expect(answer == "DiskFull" && stand.keeper.trouble != nil)
   }
 
-  /// Two files with rows and one without; what is where another one belongs cannot be read.
+  /// Stores two files with rows and one without; an unreadable entry occupies the path of another.
   private func fill(_ stand: MeshFilesTests) throws {
     let files = stand.files()
     var loading = try stand.load(files)
@@ -221,7 +221,7 @@ struct KeptFilesTests {
   }
 
   @Test(
-    "On the disk a file is sealed and bound to its place; what has no row, and rows whose content is gone, go at the next start"
+    "A stored file is sealed to its row; contents and rows without counterpart are removed at a start"
   )
   func sealed() throws {
     let stand = try MeshFilesTests()
@@ -238,7 +238,7 @@ struct KeptFilesTests {
     #expect(try stand.folder.files().isEmpty)
   }
 
-  @Test("Without a disk files are in memory, 8 MiB of them at most")
+  @Test("Without a disk at most 8 MiB of files are in memory")
   @LoopActor
   func memory() {
     let clock = HandClock()

@@ -9,7 +9,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The files of the mesh")
+@Suite("The mesh store on disk")
 struct MeshFilesTests {
   let folder: ScratchFolder
 
@@ -19,14 +19,14 @@ struct MeshFilesTests {
     on system: any FileSystem = SystemFileSystem(), _ environment: [String: String] = [:]
   ) -> MeshFiles { MeshFiles(path: folder.path, on: system, environment: { environment[$0] }) }
 
-  /// Opens the files and reads them as a start does.
+  /// Opens and reads the files as a start of the service does.
   func load(_ files: any MeshDisk, archive: Duration = .seconds(6 * 3600)) throws -> MeshLoading {
     var random = SystemRandom()
     return try MeshLoading(
       from: files, settings: MeshKeeper.Settings(archive: archive), at: Sample.time, random: &random)
   }
 
-  /// Files with one change of each kind in them, still open, and the identity in them.
+  /// Opens files with one change of each kind and an identity.
   @discardableResult
   func fill(_ files: any MeshDisk) throws -> MeshEngine.Identity {
     var loading = try load(files)
@@ -36,7 +36,7 @@ struct MeshFilesTests {
     return loading.kept.identity
   }
 
-  /// What is in the database, as it is there.
+  /// The rows of the database, still sealed.
   func rows() throws -> [SealedRow] {
     let file = try SQLiteFile(path: folder.path("mesh/mesh.db"))
     var rows: [SealedRow] = []
@@ -51,7 +51,7 @@ struct MeshFilesTests {
 
   // MARK: Keeping
 
-  @Test("Everything comes back after a restart, with the same identity")
+  @Test("All records and the identity are restored after a restart")
   func restart() throws {
     let identity = try fill(files())
     let found = try load(files()).kept
@@ -71,7 +71,7 @@ struct MeshFilesTests {
     #expect(found.lost == 0 && found.warning == nil && found.keyOrigin == .stateDirectory)
   }
 
-  @Test("Pins come back in the order in which their peers were met last")
+  @Test("Pins are restored in the order of the last meetings")
   func pins() throws {
     let files = files()
     var ledger = try load(files).ledger
@@ -84,18 +84,18 @@ struct MeshFilesTests {
     #expect(pins.map { $0.peer } == peers && pins.map { $0.key } == keys)
   }
 
-  @Test("What was committed is there after the process is killed")
+  @Test("Committed records survive a kill of the process")
   func killed() throws {
     let files = files()
     try fill(files)
-    // As a kill leaves them: the files as they are while the database is open.
+    // Copies the files while the database is open, as a killed process leaves them.
     let other = try MeshFilesTests()
     try folder.copy("mesh", to: other.folder)
     #expect(try other.load(other.files()).kept.messages.map(\.number) == [8, 9])
     withExtendedLifetime(files) {}
   }
 
-  @Test("No name, text, key or peer is in any file, while it is open and afterwards")
+  @Test("No file contains a name, text, key or peer ID in clear, while open or closed")
   func sealed() throws {
     let files = files()
     let identity = try fill(files)
@@ -120,7 +120,7 @@ struct MeshFilesTests {
     }
   }
 
-  @Test("The same content is sealed differently each time")
+  @Test("Equal contents are sealed with different nonces")
   func nonces() throws {
     let files = files()
     var ledger = try load(files).ledger
@@ -133,21 +133,21 @@ struct MeshFilesTests {
     #expect(nonces.count == 5 && Set(nonces).count == 5)
   }
 
-  @Test("Folder and files are closed to others, and another process is kept out")
+  @Test("Folder and files have modes 700 and 600, and a second process is refused")
   func modes() throws {
     let files = files()
     try fill(files)
     #expect(try folder.mode("mesh") == 0o700)
     for name in ["mesh.key", "mesh.db", "mesh.db-wal"] { #expect(try folder.mode("mesh/\(name)") == 0o600) }
     #expect(caught(StoreError.self) { try self.files().open() }?.reason == .inUse)
-    // The folder above is locked by whoever keeps something else there.
+    // The parent folder is not locked: another store may lock it.
     #expect(throws: Never.self) { try StateDirectory(path: folder.path) }
     _ = files.closeDatabase()
     #expect(chmod(folder.path("mesh/mesh.db"), 0o644) == 0)
     #expect(caught(StoreError.self) { try files.open() }?.reason == .wrongMode)
   }
 
-  @Test("Without an archive what was public is left out and removed, and the rest is there")
+  @Test("Without an archive public messages are removed and other records stay")
   func noArchive() throws {
     try fill(files())
     let files = files()
@@ -158,7 +158,7 @@ struct MeshFilesTests {
     #expect(try load(files).kept.messages.map(\.number) == [8])
   }
 
-  @Test("Where the disk is full nothing of a commit is there, and all of it when it is tried again")
+  @Test("A commit on a full disk stores nothing, and its repetition stores everything")
   func full() throws {
     let files = files()
     try fill(files)
@@ -177,7 +177,7 @@ struct MeshFilesTests {
 
   // MARK: Damage
 
-  @Test("A row that is garbled, or in another's place, is left out, counted and removed; the rest is there")
+  @Test("A garbled or displaced row is counted and removed, and other rows stay")
   func garbled() throws {
     try fill(files())
     let rows = try rows()
@@ -201,7 +201,7 @@ struct MeshFilesTests {
     #expect(try load(files).kept.lost == 0)
   }
 
-  @Test("A record of another release is left out, and the rest is there")
+  @Test("A record of another release is left out, and other records stay")
   func otherVersion() throws {
     let files = files()
     var loading = try load(files)
@@ -212,7 +212,7 @@ struct MeshFilesTests {
     #expect(again.kept.lost == 1 && again.kept.messages.count == 1)
   }
 
-  @Test("Under another key nothing opens and nothing is touched, and with its key everything is there")
+  @Test("With a different key nothing opens or changes; with the right key all records return")
   func otherKey() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
@@ -229,14 +229,14 @@ struct MeshFilesTests {
     #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
   }
 
-  @Test("A database whose key was taken away is refused, and no key is made; with its key everything is there")
+  @Test("A database without its key is refused, and no new key is made")
   func noKey() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
     let environment = ["CREDENTIALS_DIRECTORY": credentials.path]
     let identity = try fill(files(on: SystemFileSystem(), environment))
     let before = try folder.files()
-    // The unit has other credentials, or none at all.
+    // The unit has other credentials, or none.
     try credentials.remove("earshot-mesh")
     for environment in [environment, [:]] {
       let error = caught(StoreError.self) { try files(on: SystemFileSystem(), environment).open() }
@@ -247,7 +247,7 @@ struct MeshFilesTests {
     #expect(try load(files(on: SystemFileSystem(), environment)).kept.identity.id == identity.id)
   }
 
-  @Test("A database without its key can be wiped, and the node begins anew")
+  @Test("A database without its key can be wiped, and the node gets a new identity")
   func wipedWithoutKey() throws {
     let identity = try fill(files())
     try folder.link("mesh/mesh.db", as: "shadow")
@@ -272,7 +272,7 @@ struct MeshFilesTests {
     #expect(try folder.read("mesh/mesh.db") == before)
   }
 
-  @Test("What is no database any more is put aside, and the node begins anew")
+  @Test("A file that is not a database is set aside, and the node starts anew")
   func noDatabase() throws {
     try fill(files())
     try folder.write([UInt8](repeating: 7, count: 20_000), to: "mesh/mesh.db")
@@ -282,7 +282,7 @@ struct MeshFilesTests {
     #expect(try !load(files()).kept.isNew)
   }
 
-  @Test("Of a damaged database what can be read is kept, from both ends")
+  @Test("Readable rows of a damaged database are preserved from both ends")
   func salvage() throws {
     let files = files()
     let identity = try fill(files)
@@ -303,7 +303,7 @@ struct MeshFilesTests {
     #expect(again.content == found.content && again.warning == nil)
   }
 
-  @Test("Wherever the replacing of a damaged database is interrupted, the next start finds what could be read")
+  @Test("An interrupted repair of a damaged database is completed at the next start")
   func salvageInterrupted() throws {
     var number = 0
     var isThrough = false
@@ -311,7 +311,7 @@ struct MeshFilesTests {
       number += 1
       let stand = try MeshFilesTests()
       let identity = try stand.fill(stand.files())
-      // The sealed rows go on being readable: the damage is in the first page's list of free pages alone.
+      // The sealed rows stay readable: only the list of free pages in the first page is damaged.
       let rows = try stand.rows()
       let system = StoppingFileSystem()
       do {
@@ -325,7 +325,7 @@ struct MeshFilesTests {
     #expect(number > 5)
   }
 
-  @Test("A database of a later release is not touched")
+  @Test("A database of a later release is refused and not changed")
   func later() throws {
     try fill(files())
     try change { try $0.run("PRAGMA user_version = 2") }

@@ -7,18 +7,18 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The keeper of the mesh")
+@Suite("The mesh store")
 struct MeshKeeperTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A keeper whose disk does its work when it is told to.
+  /// A keeper whose disk works when the test lets it.
   @LoopActor
   final class Stand {
     let disk = StandInDisk()
     let clock = HandClock()
     let worker = HeldWorker()
     let keeper: MeshKeeper
-    /// What was answered, in its order.
+    /// The replies, in order.
     var answers: [String] = []
     var kept: KeptMesh?
 
@@ -49,7 +49,7 @@ struct MeshKeeperTests {
 
   static let full = StoreError(.diskFull, "The disk is full.")
 
-  @Test("What is kept is said to be kept when the commit is through, and not before")
+  @Test("A change is reported as stored after its commit and not before")
   func answered() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -62,7 +62,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("What comes while a commit runs goes into the next one, all of it, and is answered in order")
+  @Test("Changes during a commit are all in the next commit and are answered in order")
   func batches() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -83,7 +83,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("What a full disk refuses is said, is not lost, and is kept with the next commit; the trouble is over then")
+  @Test("A change refused by a full disk is reported, and is stored with the next commit")
   func refused() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -105,7 +105,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Without anything new it is tried again after a second, then later each time, up to a minute")
+  @Test("A failed commit is repeated after 1 s, then at growing intervals of up to 60 s")
   func retried() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -128,7 +128,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Who comes while a commit fails has an attempt of its own")
+  @Test("A change during a failing commit has an attempt of its own")
   func refusedMeanwhile() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -141,19 +141,19 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Who keeps amid a commit what writes nothing is told when that commit is on the disk")
+  @Test("A change that writes nothing during a commit is answered when the commit is done")
   func nothingToWrite() async throws {
     try await LoopActor.run {
       let stand = Stand()
       stand.keep("one", .message(try Sample.privateMessage(1)))
-      // There is no such message, so nothing is written.
+      // The message does not exist, so nothing is written.
       stand.keep("two", .settled(77))
       stand.work()
       #expect(stand.answers == ["one: kept", "two: kept"] && stand.disk.commits == 2)
     }
   }
 
-  @Test("A disk that hangs holds nobody up: after ten seconds all are told, and all is kept when it goes on")
+  @Test("A disk that hangs for 10 s answers all changes with `DiskStalled`, and stores them later")
   func hanging() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -174,7 +174,7 @@ struct MeshKeeperTests {
   }
 
   @Test(
-    "A content that the disk does not give in time is said not to come, once, and so are those that are asked for meanwhile"
+    "A content not read within the limit is answered once with `DiskStalled`, as are repeated requests"
   )
   func hangingContent() async {
     await LoopActor.run {
@@ -202,7 +202,7 @@ struct MeshKeeperTests {
       read()
       stand.work()
       #expect(answers.last == "[1, 2, 3]")
-      // A content that is written may take as long, and is kept all the same when it is on the disk.
+      // A content that is being written may take as long, and is still stored when the write succeeds.
       stand.keeper.keep(file, content: [4, 5]) { answers.append("kept: \($0?.code ?? "yes")") }
       stand.clock.advance(by: .seconds(10))
       #expect(answers.count == 3 && stand.keeper.trouble?.contains("does not answer") == true)
@@ -211,7 +211,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A change that cannot be written is left out, and said; the others are kept")
+  @Test("A change that cannot be encoded is reported, and the others are stored")
   func unwritable() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -222,7 +222,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A new node has an identity that is on the disk before it is used; the next run has the same one")
+  @Test("A new identity is on the disk before its use, and the next run has the same one")
   func identity() async {
     await LoopActor.run {
       let stand = Stand(opens: false)
@@ -239,7 +239,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A start that fails says why, keeps nothing, and may be tried again")
+  @Test("A failed start gives its reason, stores nothing, and may be repeated")
   func failedStart() async throws {
     try await LoopActor.run {
       let stand = Stand(opens: false)
@@ -255,11 +255,11 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("An identity that the disk does not take is not given out")
+  @Test("An identity that the disk refuses is not given out")
   func identityRefused() async {
     await LoopActor.run {
       let stand = Stand(opens: false)
-      // The opening succeeds, the commit of the identity does not.
+      // The database opens, but the commit of the identity fails.
       let refusing = RefusingCommits()
       let keeper = MeshKeeper(
         refusing, scheduler: stand.clock, worker: stand.worker, clock: SetClock(), random: SeededRandom(seed: 1))
@@ -279,7 +279,7 @@ struct MeshKeeperTests {
     func wipe(keeping number: UInt32) -> Bool { true }
   }
 
-  @Test("It is idle when all is written, or refused; a limit ends the waiting")
+  @Test("`whenIdle` answers when all is written or refused, or at its limit")
   func idle() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -306,7 +306,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Messages that had to go are named")
+  @Test("Removed messages are reported")
   func removed() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -325,7 +325,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe begins anew; what waited is refused, and what comes from before it is not written")
+  @Test("A wipe refuses waiting changes, and later changes from before it are not written")
   func wipe() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -348,7 +348,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe that the disk refuses is said; nothing is kept until the disk is opened again")
+  @Test("A refused wipe is reported, and nothing is stored until the disk is opened again")
   func wipeRefused() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -365,7 +365,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe says when the key outlives it")
+  @Test("A wipe reports when the key outlives it")
   func foreignKey() async {
     await LoopActor.run {
       let stand = Stand()
@@ -377,7 +377,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Without a directory all is in memory alone, and is kept there")
+  @Test("Without a directory all records are stored in memory only")
   func memory() async throws {
     try await LoopActor.run {
       let clock = HandClock()

@@ -5,11 +5,11 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("The ledger of what the mesh keeps")
+@Suite("The index of the mesh store")
 struct MeshLedgerTests {
   var ledger = MeshLedger(MeshKeeper.Settings(archive: .seconds(6 * 3600)))
 
-  @Test("Of each thing there is one row, which a change replaces; what is settled or forgotten goes")
+  @Test("A record has one row that a change replaces; settled and forgotten records are removed")
   mutating func rows() throws {
     let first = try ledger.apply(.outgoing(Sample.outgoing(1)), at: Sample.time)
     let again = try ledger.apply(.outgoing(Sample.outgoing(1, tries: 2)), at: Sample.time)
@@ -29,7 +29,7 @@ struct MeshLedgerTests {
     #expect(ledger.count(.pins) == 0 && ledger.count(.peers) == 0)
   }
 
-  @Test("A row that became free is used again, so that nothing grows while the disk takes nothing")
+  @Test("Freed row IDs are reused: 500 settled messages need at most 3 rows")
   mutating func reuse() throws {
     var ids: Set<Int64> = []
     for number in 1...500 as ClosedRange<UInt32> {
@@ -39,7 +39,7 @@ struct MeshLedgerTests {
     #expect(ids.count <= 3)
   }
 
-  @Test("The highest number of a message is kept, and never falls")
+  @Test("The highest message number is stored and never decreases")
   mutating func numbers() throws {
     _ = try ledger.apply(.message(Sample.privateMessage(5)), at: Sample.time)
     _ = try ledger.apply(.outgoing(Sample.outgoing(9)), at: Sample.time)
@@ -50,7 +50,7 @@ struct MeshLedgerTests {
     #expect(ledger.highestNumber == 9)
   }
 
-  @Test("Each record with a number raises the highest one, and shows it should the row that keeps it be lost")
+  @Test("Each numbered record raises the highest number, also when restored")
   mutating func lostNumber() throws {
     let records: [MeshRecord] = [
       .message(try Sample.privateMessage(41)), .outgoing(try Sample.outgoing(42)), .file(KeptFilesTests.file(43)),
@@ -63,7 +63,7 @@ struct MeshLedgerTests {
     #expect(file.rows.count == 2 && ledger.highestNumber == 50)
   }
 
-  @Test("Of files each sender has a quarter, by number as well as by size, before its own go first")
+  @Test("A sender with more than a quarter of the files loses its own oldest first")
   mutating func quarterByNumber() throws {
     func file(_ number: UInt32, of sender: UInt64) -> MeshChange {
       var file = KeptFilesTests.file(number, size: 1)
@@ -78,7 +78,7 @@ struct MeshLedgerTests {
     #expect(next.removedFiles == [1001], "not the oldest, but the oldest of who has half of all")
   }
 
-  @Test("What is written again takes the room of what it replaces")
+  @Test("A rewritten record uses the space of the one it replaces")
   mutating func room() throws {
     let text = String(repeating: "x", count: 5 << 20)
     for number in 1...3 as ClosedRange<UInt32> {
@@ -90,7 +90,7 @@ struct MeshLedgerTests {
     }
   }
 
-  @Test("A file that is taken back, or gone by somebody's wish, is erased, and nothing of it stays in the disk's log")
+  @Test("A withdrawn or removed file is erased, and the database log is emptied")
   mutating func erased() throws {
     let unknown = ledger.discard(KeptFilesTests.file(1))
     #expect(unknown.erased == [KeptFilesTests.file(1).place], "its content may be there without a row")
@@ -99,7 +99,7 @@ struct MeshLedgerTests {
     #expect(gone.erased == [KeptFilesTests.file(2).place] && gone.emptiesLog)
   }
 
-  @Test("That a file was deleted is kept for 17 min, of 2,000 files")
+  @Test("Deleted files are remembered for 17 min, at most 2,000")
   mutating func deleted() throws {
     for number in 1...2001 as ClosedRange<UInt32> {
       let deleted = DeletedFile(KeptFilesTests.file(number), at: Sample.time + UInt64(number))
@@ -112,7 +112,7 @@ struct MeshLedgerTests {
     #expect(ledger.count(.deletedFiles) == 1999 && ledger.has(.deleted(3), on: .deletedFiles))
   }
 
-  @Test("Where pins or marks are too many, the oldest go, and those of peers that the user has chosen last")
+  @Test("At most 4,096 pins and 1,024 marks are stored; the oldest go first, those of chosen peers last")
   mutating func chosen() throws {
     let key = try Sample.key(1)
     _ = try ledger.apply(.peer(PeerMarks(peer: Sample.peer(0), isBlocked: true, seenAt: 1)), at: 1)
@@ -127,7 +127,7 @@ struct MeshLedgerTests {
     #expect(!ledger.has(.peer(Sample.peer(76)), on: .peers) && ledger.has(.peer(Sample.peer(77)), on: .peers))
   }
 
-  @Test("A pin that is written again keeps its row, and goes after those of all peers that were not met since")
+  @Test("A rewritten pin keeps its row and becomes the newest")
   mutating func renewed() throws {
     let key = try Sample.key(1)
     let first = try ledger.apply(.pin(Sample.peer(0), key), at: 1)
@@ -139,7 +139,7 @@ struct MeshLedgerTests {
     #expect(ledger.has(.pin(Sample.peer(0)), on: .pins) && !ledger.has(.pin(Sample.peer(1)), on: .pins))
   }
 
-  @Test("Where the last mark of a peer is taken back its row goes, and none is written where there was none")
+  @Test("The row of a peer without marks is removed, and none is written")
   mutating func unmarked() throws {
     let written = try ledger.apply(.peer(Sample.marks(2, isFavourite: true)), at: 1)
     let goes = try ledger.apply(.peer(Sample.marks(2)), at: 1)
@@ -149,7 +149,7 @@ struct MeshLedgerTests {
     #expect(nothing.isEmpty && ledger.count(.peers) == 0)
   }
 
-  @Test("A peer of which there is nothing to remember, as earlier releases wrote it, goes at the next start")
+  @Test("A restored peer without marks is removed at a start")
   mutating func unmarkedBefore() throws {
     let isTaken = ledger.restore(.peer(try Sample.marks(2)), id: 1, time: Sample.time, bytes: 100)
     let isMarkedTaken = ledger.restore(
@@ -157,11 +157,11 @@ struct MeshLedgerTests {
     #expect(!isTaken && isMarkedTaken && ledger.count(.peers) == 1)
   }
 
-  @Test("Messages and packets are bounded in number, whatever their times; strangers' lines push out no private one")
+  @Test("Messages and packets are limited in number at any timestamps; public ones evict no private one")
   mutating func bounds() throws {
     var removed: [UInt32] = []
     for number in 1...3600 as ClosedRange<UInt32> {
-      // Times that fall, as if the clock were set back.
+      // Decreasing times, as if the clock were set back.
       let time = Sample.time - UInt64(number)
       removed += try ledger.apply(.message(Sample.privateMessage(number, text: "", at: time)), at: time).removedMessages
     }
@@ -181,7 +181,7 @@ struct MeshLedgerTests {
     #expect(!ledger.has(.outgoing(100), on: .outgoing) && ledger.has(.outgoing(101), on: .outgoing))
   }
 
-  @Test("The sender with most public packets loses its oldest ones; among senders with one packet each the oldest goes")
+  @Test("The sender with most public packets loses its oldest first; among equals the oldest goes")
   mutating func packets() throws {
     let others = try (1...300 as ClosedRange<UInt64>).map {
       try Sample.gossip("\($0)", from: Sample.peer(10 + $0), at: Sample.time + $0)
@@ -203,7 +203,7 @@ struct MeshLedgerTests {
     #expect(others.filter { ledger.has(.gossip($0.id), on: .gossip) } == Array(others.suffix(299)))
   }
 
-  @Test("Envelopes of others are bounded in number and bytes, those of favourites go last, and all go after a day")
+  @Test("Envelopes are limited in number and bytes and expire after a day; favourites' are evicted last")
   mutating func carried() throws {
     let friend = try Sample.carried(0, isOfFavourite: true, at: 1)
     _ = try ledger.apply(.carried(friend), at: 1)
@@ -225,7 +225,7 @@ struct MeshLedgerTests {
     #expect(ledger.count(.carried) == 0)
   }
 
-  @Test("Messages are bounded in bytes, too")
+  @Test("Private messages are limited in bytes")
   mutating func bytes() throws {
     let text = String(repeating: "x", count: 1 << 20)
     var removed: [UInt32] = []
@@ -236,7 +236,7 @@ struct MeshLedgerTests {
   }
 
   @Test(
-    "What is too old goes: what was public after the archive's time, what waits after a day, the rest after 30 days")
+    "Public records expire with the archive, waiting ones after a day, the rest after 30 days")
   mutating func age() throws {
     let hour: UInt64 = 3600 * 1000
     for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
@@ -258,7 +258,7 @@ struct MeshLedgerTests {
     #expect(counts() == [0, 0, 0, 0, 2, 2])
   }
 
-  @Test("Without an archive no public line and no packet is written, and what there was goes")
+  @Test("Without an archive no public message or packet is written, and stored ones are removed")
   mutating func noArchive() throws {
     for change in try Sample.changes() { _ = try ledger.apply(change, at: Sample.time) }
     let emptied = ledger.keepArchive(for: .zero)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("A record of the mesh")
+@Suite("Records of the mesh store")
 struct MeshRecordTests {
   static func records() throws -> [MeshRecord] {
     var random = SeededRandom(seed: 3)
@@ -44,7 +44,7 @@ struct MeshRecordTests {
       })
   }
 
-  @Test("Each kind comes back as it was")
+  @Test("Each kind of record is decoded as it was encoded")
   func roundTrip() throws {
     for record in try Self.records() {
       let bytes = try record.bytes()
@@ -71,7 +71,7 @@ struct MeshRecordTests {
     }
   }
 
-  @Test("A record that is cut anywhere, or has a byte too many, is none; a packet alone ends where it likes")
+  @Test("A truncated record, or one with a trailing byte, is refused, except for packets")
   func cut() throws {
     for record in try Self.records() {
       let bytes = try record.bytes()
@@ -84,9 +84,9 @@ struct MeshRecordTests {
     }
   }
 
-  /// The prefixes of a record that are records as well: a pin without its proof, a message or an envelope without the mark of the device
-  /// that delivered it, a peer that ends behind its nickname, and a waiting message that ends behind its pieces or without the byte of a
-  /// wrong date.
+  /// The prefixes of a record that are valid records: a pin without its proof, a message or an envelope without the
+  /// mark of the device that delivered it, a peer that ends after its nickname, and a waiting message that ends after
+  /// its pieces or without the byte of a wrong date.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
     switch record {
     case .pin(_, _, isProven: true): return [Array(try record.bytes().dropLast())]
@@ -105,7 +105,7 @@ struct MeshRecordTests {
     return [bytes.dropLast(behind), bytes.dropLast(mark)].map { Array($0) }
   }
 
-  @Test("A peer that an earlier release kept is read, and nothing is known of its messages and former names")
+  @Test("A peer record of an earlier release is read without contacts and former names")
   func earlierPeer() throws {
     var marks = try Sample.marks(3, isFavourite: true)
     (marks.contacts, marks.verifiedName, marks.heldNames) = (.wasWrittenTo, "mallory", ["mallory"])
@@ -118,7 +118,7 @@ struct MeshRecordTests {
     #expect(read == marks)
   }
 
-  @Test("A message that an earlier release kept is read, and has no couriers")
+  @Test("A message record of an earlier release is read without couriers")
   func earlier() throws {
     let whole = try Sample.deposited(6)
     let bytes = try #require(try Self.shorterForms(of: .outgoing(whole)).first)
@@ -129,7 +129,7 @@ struct MeshRecordTests {
     #expect(read.pieces == whole.pieces && read.couriers.isEmpty && read.noiseKey == nil && read.isDated)
   }
 
-  @Test("No bytes stop the service, whatever they are")
+  @Test("Decoding random changes of records never crashes")
   func noise() throws {
     var random = SeededRandom(seed: 5)
     for record in try Self.records() {
@@ -145,7 +145,7 @@ struct MeshRecordTests {
     }
   }
 
-  @Test("Another version is told from damage, and a state that there is not from one that there is")
+  @Test("Another version, an unknown state and an unknown kind are refused by name")
   func values() throws {
     var bytes = try MeshRecord.message(try Sample.privateMessage(1)).bytes()
     bytes[0] = 2
@@ -158,13 +158,13 @@ struct MeshRecordTests {
     #expect(throws: WireError.badValue("kind")) { try MeshRecord(reading: [1, 11]) }
   }
 
-  @Test("A name that has no room in its field is not written")
+  @Test("A nickname longer than 255 bytes is not written")
   func tooLong() {
     let name = String(repeating: "x", count: 256)
     #expect(throws: WireError.tooLong(field: "nickname", limit: 255)) { try MeshRecord.nickname(name).bytes() }
   }
 
-  @Test("A message shows no text when it is printed")
+  @Test("Printing a message shows no text")
   func printed() throws {
     let message = try Sample.privateMessage(4)
     var dumped = ""

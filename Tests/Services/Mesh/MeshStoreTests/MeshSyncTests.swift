@@ -9,11 +9,11 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("What the mesh hands to the disk")
+@Suite("Synchronisation of the mesh store with the disk")
 struct MeshSyncTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Whoever is told that something is kept finds it on a disk that has only what was synced")
+  @Test("A record reported as stored is on a disk that has only synced bytes")
   @LoopActor
   func synced() async throws {
     let stand = try MeshFilesTests()
@@ -30,9 +30,9 @@ struct MeshSyncTests {
         keeper.keep([.message(try Sample.privateMessage(number)), .outgoing(try Sample.outgoing(number))]) { error in
           guard error == nil else { return }
           answers += 1
-          // As the machine comes back when power is lost at this very moment.
+          // The state after a power failure at this moment.
           guard let other = try? MeshFilesTests(), mkdir(other.folder.path("mesh"), 0o700) == 0 else { return }
-          // The key was renamed into its place when it was synced.
+          // The key was already renamed to its final name when it was synced.
           let files = disk.content.merging(disk.written.filter { $0.key == "mesh.key" }) { $1 }
           for (name, bytes) in files { try? other.folder.write(bytes, to: "mesh/\(name)") }
           guard let kept = try? other.load(other.files()).kept else {
@@ -48,7 +48,7 @@ struct MeshSyncTests {
     #expect(answers == 40)
   }
 
-  @Test("What the disk refuses to sync is not said to be kept, and is tried again")
+  @Test("A record whose sync fails is not reported as stored, and is written again")
   @LoopActor
   func refused() async throws {
     let stand = try MeshFilesTests()
@@ -72,7 +72,7 @@ struct MeshSyncTests {
     #expect(answers.last?.map(\.reason) == nil && answers.count == 2)
   }
 
-  @Test("A file that is said to be kept is on a disk that has only what was synced, its name in the folder, too")
+  @Test("A file reported as stored is on a disk with only synced bytes and names")
   @LoopActor
   func files() async throws {
     let stand = try MeshFilesTests()
@@ -105,7 +105,7 @@ struct MeshSyncTests {
   }
 
   @Test(
-    "A content whose sync is refused leaves nothing behind, and neither does what was sealed with a key that is gone")
+    "A content whose sync fails, or whose key is gone, leaves no file")
   @LoopActor
   func nothingLeft() async throws {
     let stand = try MeshFilesTests()
@@ -130,7 +130,7 @@ struct MeshSyncTests {
     #expect(try other.folder.files().keys.allSatisfy { !$0.hasSuffix(".sealed") })
   }
 
-  @Test("What is forgotten is out of the log when it is said to be")
+  @Test("A forgotten peer is out of the database log when that is reported")
   func logEmptied() throws {
     let stand = try MeshFilesTests()
     let files = stand.files()
@@ -141,7 +141,7 @@ struct MeshSyncTests {
     #expect(try stand.folder.read("mesh/mesh.db-wal").isEmpty)
   }
 
-  @Test("A content that cannot be erased is said, and is erased with the next try")
+  @Test("A content that cannot be erased is reported, and erased with the next attempt")
   func eraseRefused() throws {
     let stand = try MeshFilesTests()
     let files = stand.files()

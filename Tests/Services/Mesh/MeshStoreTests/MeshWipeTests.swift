@@ -9,21 +9,21 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Wiping the mesh")
+@Suite("Wiping the mesh store")
 struct MeshWipeTests {
   let stand: MeshFilesTests
   var folder: ScratchFolder { stand.folder }
 
   init() throws { stand = try MeshFilesTests() }
 
-  /// Second names for all files, which show what became of their content.
+  /// Hard links to all files, which show how their content was overwritten.
   func shadow(_ names: [String]) throws -> ScratchFolder {
     let shadow = try ScratchFolder()
     for name in names { #expect(Glibc.link(folder.path("mesh/\(name)"), shadow.path(name)) == 0) }
     return shadow
   }
 
-  @Test("A wipe leaves nothing of what was there, byte by byte, and begins with a new identity")
+  @Test("A wipe overwrites every byte of every file, and the next identity is new")
   func wipe() throws {
     let files = stand.files()
     let identity = try stand.fill(files)
@@ -40,12 +40,12 @@ struct MeshWipeTests {
     let new = try stand.load(files).kept
     #expect(new.isNew && new.identity.id != identity.id && new.messages == [] && new.pins.isEmpty)
     #expect(new.nickname == nil && new.highestNumber == 0 && new.warning == nil)
-    // No sixteen bytes of any file are in a file again, but those that every database begins with.
+    // No 16 bytes of an old file occur in a new one, except the header that every database begins with.
     let key = try #require(old["mesh/mesh.key"]).suffix(32)
     for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array(key))) }
   }
 
-  @Test("Wherever a wipe is interrupted, nothing can be read afterwards, and the next start finishes it")
+  @Test("After a wipe interrupted at any point nothing is readable, and the next start completes it")
   func interrupted() throws {
     var number = 0
     var isThrough = false
@@ -62,7 +62,7 @@ struct MeshWipeTests {
         system.stop(at: number)
         isThrough = (try? files.wipe()) != nil
       }
-      // Before the first step nothing has begun.
+      // Before the first step the wipe has not begun.
       guard stand.folder.exists("mesh/mesh.wiping") || isThrough || number > 1 else { continue }
       let found = try stand.load(stand.files()).kept
       #expect(found.isNew && found.identity.id != identity.id && found.messages == [], "stopped at \(number)")
@@ -73,7 +73,7 @@ struct MeshWipeTests {
     #expect(number > 10)
   }
 
-  @Test("From the moment at which a file of the database is touched the key is gone")
+  @Test("A wipe destroys the key before it changes any database file")
   func order() throws {
     var number = 0
     var isThrough = false
@@ -100,7 +100,7 @@ struct MeshWipeTests {
     #expect(number > 10)
   }
 
-  @Test("A key from systemd outlives the wipe, which says so; the database is destroyed all the same")
+  @Test("A wipe with a key from systemd reports that the key remains, and destroys the database")
   func credential() throws {
     let credentials = try ScratchFolder()
     try credentials.write((0..<32).map { UInt8($0) }, to: "earshot-mesh")
@@ -114,11 +114,11 @@ struct MeshWipeTests {
     #expect(credentials.exists("earshot-mesh"))
   }
 
-  @Test("A file that cannot be removed is said, the others are destroyed, and the next wipe finishes it")
+  @Test("A file that cannot be removed is reported, and the next wipe removes it")
   func refused() throws {
     let files = stand.files()
     try stand.fill(files)
-    // A folder in the file's place: not even the administrator's process can overwrite or unlink it.
+    // A folder at the file's path: even the administrator's process cannot overwrite or unlink it.
     #expect(mkdir(folder.path("mesh/mesh.db.damaged"), 0o700) == 0)
     #expect(caught(StoreError.self) { try files.wipe() } != nil)
     #expect(!folder.exists("mesh/mesh.key") && !folder.exists("mesh/mesh.db") && folder.exists("mesh/mesh.wiping"))

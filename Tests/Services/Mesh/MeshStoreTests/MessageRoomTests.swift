@@ -5,11 +5,11 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("What goes first where messages are too many")
+@Suite("Eviction of messages")
 struct MessageRoomTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A message of a peer, or one to it.
+  /// A message from a peer, or to it.
   private static func message(
     _ number: UInt32, of peer: UInt64, isOwn: Bool = false, isPublic: Bool = false, text: String = "",
     via: UInt32? = nil
@@ -21,7 +21,7 @@ struct MessageRoomTests {
         via: via))
   }
 
-  /// Writes messages, and says which had to go.
+  /// Stores messages, and returns the numbers of those that were evicted.
   @discardableResult
   private static func write(
     _ numbers: ClosedRange<UInt32>, to ledger: inout MeshLedger, _ message: (UInt32) -> MeshChange
@@ -42,7 +42,7 @@ struct MessageRoomTests {
 
   private static func shelf(_ isPublic: Bool) -> MeshLedger.Shelf { isPublic ? .publicMessages : .privateMessages }
 
-  @Test("Whoever says more than there is room for pushes out nothing but its own", arguments: [false, true])
+  @Test("A sender of more messages than the limit loses only its own", arguments: [false, true])
   func flood(isPublic: Bool) throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     let limit = UInt32(Self.shelf(isPublic).limit.count)
@@ -52,7 +52,7 @@ struct MessageRoomTests {
     #expect(ledger.count(Self.shelf(isPublic)) == Int(limit))
   }
 
-  @Test("Whoever says longer things than there is room for pushes out nothing but its own", arguments: [false, true])
+  @Test("A sender of longer messages than the limit loses only its own", arguments: [false, true])
   func longFlood(isPublic: Bool) throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     let text = String(repeating: "x", count: Self.shelf(isPublic).limit.bytes / 16)
@@ -61,7 +61,7 @@ struct MessageRoomTests {
     #expect(removed == [2, 3, 4, 5])
   }
 
-  @Test("Many who say one thing each push out nothing of favourite and verified peers, and nothing of the user's")
+  @Test("Many senders of one message each evict none of favourite or verified peers or of the user")
   func identities() throws {
     var ledger = try Self.ledger()
     let verified = PeerMarks(peer: Sample.peer(5), isVerified: true, seenAt: 1)
@@ -76,7 +76,7 @@ struct MessageRoomTests {
   }
 
   @Test(
-    "Where favourites have filled the shelf, a quarter is for others: what one says is not gone with the next message")
+    "A quarter is reserved for others if favourites fill the store")
   func newcomers() throws {
     var ledger = try Self.ledger()
     try Self.write(1...1500, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
@@ -99,12 +99,12 @@ struct MessageRoomTests {
       Self.message($0, of: 1000 + UInt64($0 % 40), isPublic: true, via: 66)
     }
     #expect(removed.count == 4500 && !removed.contains(1) && !removed.contains(2))
-    // Another link still has space.
+    // Another link still has capacity.
     let other = try Self.write(6001...6001, to: &ledger) { Self.message($0, of: 7, isPublic: true, via: 2) }
     #expect(other.count == 1 && other[0] > 2)
   }
 
-  @Test("What the user has said goes after what peers have said, unless it takes more than half")
+  @Test("The user's messages are evicted after those of peers, unless they use more than half")
   func own() throws {
     var ledger = try Self.ledger()
     try Self.write(1...600, to: &ledger) { Self.message($0, of: 1, isOwn: true, isPublic: true) }
@@ -117,7 +117,7 @@ struct MessageRoomTests {
     #expect(others == [1, 2, 3])
   }
 
-  @Test("The newest message stays, though it takes more than a quarter by itself")
+  @Test("The newest message stays even if it uses more than a quarter")
   func newest() throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     let text = String(repeating: "x", count: 1 << 20)
@@ -127,7 +127,7 @@ struct MessageRoomTests {
     #expect(removed == [1, 2] && ledger.has(.message(13), on: .privateMessages))
   }
 
-  @Test("What went is no longer counted: its sender is as good as any other")
+  @Test("Removed messages no longer count for their sender")
   func counted() throws {
     var ledger = MeshLedger(MeshKeeper.Settings())
     try Self.write(1...500, to: &ledger) { Self.message($0, of: 9, isPublic: true) }
@@ -140,7 +140,7 @@ struct MessageRoomTests {
     #expect(removed == [501, 502, 503])
   }
 
-  @Test("Of a flood that comes in one commit the keeper names what went, and the disk has the rest")
+  @Test("A flood in one commit evicts only its own messages, and the disk has the rest")
   @LoopActor
   func commit() {
     let stand = MeshKeeperTests.Stand()

@@ -7,7 +7,7 @@ import TestSupport
 
 @testable import MeshStore
 
-/// What is kept in the tests. The words in it are looked for in the files.
+/// Sample records. Tests search the files for the words in them.
 enum Sample {
   static let time: UInt64 = 1_800_000_000_000
   static let secretText = "meet me at the old lighthouse"
@@ -38,7 +38,7 @@ enum Sample {
       ], createdAt: createdAt, tries: tries, isDated: isDated)
   }
 
-  /// A message that others carry.
+  /// A message whose envelopes other nodes carry.
   static func deposited(_ number: UInt32) throws -> OutgoingMessage {
     var random = SeededRandom(seed: UInt64(number))
     let message = try outgoing(number, tries: 1)
@@ -47,7 +47,7 @@ enum Sample {
       noiseKey: X25519.PrivateKey(randomFrom: &random).publicKey, couriers: [peer(3), peer(4)])
   }
 
-  /// An envelope of somebody else.
+  /// An envelope of another sender.
   static func carried(
     _ number: UInt64, isOfFavourite: Bool = false, at time: UInt64 = time, givenTo: [PeerID] = [], bytes: Int = 300
   ) throws -> CarriedEnvelope {
@@ -82,7 +82,7 @@ enum Sample {
       packet: try gossip(text).id, state: .seen)
   }
 
-  /// One change of each kind that leaves something behind.
+  /// One change of each kind that leaves a record.
   static func changes() throws -> [MeshChange] {
     [
       .nickname(secretName), .pin(peer(1), try key(1)), .pin(peer(2), try key(2)), .peer(try marks(1)),
@@ -94,7 +94,7 @@ enum Sample {
 }
 
 extension KeptMesh {
-  /// All but the identity, to be compared.
+  /// A description of everything but the identity, for comparison.
   var content: [String] {
     var lines = ["nickname \(nickname ?? "-")", "highest \(highestNumber)"]
     lines += pins.map { "pin \($0.peer) \(Hex.encode($0.key.bytes))" }
@@ -113,7 +113,7 @@ extension KeptMesh {
   }
 }
 
-/// A wall clock that a test sets.
+/// A wall clock that the test sets.
 @LoopActor
 final class SetClock: WallClock {
   var seconds: Int64 = 1_800_000_000

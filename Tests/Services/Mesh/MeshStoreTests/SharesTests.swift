@@ -3,11 +3,11 @@ import Testing
 
 @testable import MeshStore
 
-@Suite("Shares of what has a limit")
+@Suite("Shares of a limited store")
 struct SharesTests {
   private static let (ann, bob, cem) = (PeerID(rawValue: 1), PeerID(rawValue: 2), PeerID(rawValue: 3))
 
-  /// Of a hundred things of ten bytes each.
+  /// Shares of 100 items with ten bytes each.
   private static func shares(_ counts: [(PeerID?, Int)]) -> Shares {
     var shares = Shares()
     for (peer, count) in counts {
@@ -24,7 +24,7 @@ struct SharesTests {
     #expect(byBytes == first, "\(counts), by bytes")
   }
 
-  @Test("Who has more than a quarter goes first, and this node's user who has more than half")
+  @Test("A peer above a quarter loses first, and the user above a half")
   func greedy() {
     let (ann, bob) = (Self.ann, Self.bob)
     expect([ann], of: [(ann, 26), (bob, 25), (nil, 50)])
@@ -47,7 +47,7 @@ struct SharesTests {
     expect([nil], of: [(nil, 50)])
   }
 
-  @Test("What is gone counts no more")
+  @Test("Removed items no longer count")
   func removed() {
     var shares = Self.shares([(Self.ann, 30), (Self.bob, 20)])
     for _ in 0..<5 { shares.remove(from: Self.ann, bytes: 10) }
@@ -65,13 +65,13 @@ struct SharesTests {
   func devices() {
     var shares = Shares()
     for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }
-    // Somebody who says more, over a link of his own.
+    // A sender with more items, over a link of its own.
     for _ in 0..<20 { shares.add(from: Self.ann, via: 1, bytes: 10) }
     shares.add(from: Self.bob, via: 66, bytes: 10)
     let losers = shares.firstToGo(within: (100, 1_000_000))
     #expect(!losers.contains(Self.ann, via: 1) && losers.contains(PeerID(rawValue: 100), via: 66))
     #expect(!losers.contains(PeerID(rawValue: 100), via: 1) && !losers.contains(PeerID(rawValue: 100)))
-    // Of one device's, those of the sender that has the most.
+    // Among the senders of one device, the one with the most items.
     for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }
     let most = shares.firstToGo(within: (100, 1_000_000))
     #expect(!most.contains(Self.bob, via: 66) && most.contains(PeerID(rawValue: 139), via: 66))

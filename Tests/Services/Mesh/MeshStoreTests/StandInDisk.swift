@@ -4,11 +4,11 @@ import Testing
 
 @testable import MeshStore
 
-/// A disk that keeps what it takes, and refuses what a test wants.
+/// A disk in memory that refuses operations on request.
 final class StandInDisk: MeshDisk {
   struct State: Sendable {
     var rows: [Int64: MeshRow] = [:]
-    /// The rows of each commit that was asked for, those that failed included.
+    /// The rows of each requested commit, including failed commits.
     var commits: [[Int64]] = []
     var refusals: [StoreError] = []
     var wipeRefusal: StoreError?
@@ -73,13 +73,13 @@ final class StandInDisk: MeshDisk {
     }
   }
 
-  /// Refuses all commits, and takes contents.
+  /// Refuses all commits, but stores contents.
   var refusesCommits: Bool {
     get { state.withLock { $0.refusesCommits } }
     set { state.withLock { $0.refusesCommits = newValue } }
   }
 
-  /// What the next calls get.
+  /// The errors of the next calls, in order.
   func refuse(_ errors: StoreError...) { state.withLock { $0.refusals = errors } }
 
   var commits: Int { state.withLock { $0.commits.count } }
@@ -87,7 +87,7 @@ final class StandInDisk: MeshDisk {
 }
 
 extension MeshRow {
-  /// Whether it describes the file whose content is at this place.
+  /// Whether the row describes the file whose content has this number.
   fileprivate func names(_ place: UInt64) -> Bool {
     guard let content, case .file(let file) = try? MeshRecord(reading: content) else { return false }
     return file.place == place

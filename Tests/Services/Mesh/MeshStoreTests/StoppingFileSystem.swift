@@ -1,7 +1,7 @@
 import Common
 import Store
 
-/// The real file system, until a call from which on nothing is done any more: as if the process were killed there.
+/// The real file system up to a chosen call; later calls do nothing, as if the process had been killed there.
 final class StoppingFileSystem: FileSystem {
   private let real = SystemFileSystem()
   private let calls = Locked<(count: Int, end: Int)>((0, .max))
@@ -9,7 +9,7 @@ final class StoppingFileSystem: FileSystem {
   var user: UInt32 { real.user }
   var count: Int { calls.withLock { $0.count } }
 
-  /// Stops before the call that is so many calls away.
+  /// Stops before the call with this number, counted from now.
   func stop(at number: Int) { calls.withLock { $0 = (0, number) } }
 
   func openDirectory(_ path: String) throws(StoreError) -> any Directory {

@@ -9,36 +9,36 @@ import Testing
 
 @testable import Mesh
 
-/// The field of `MeshField` has no GATT, no advertising and no services. Thirty whole services on the simulated air have all of that:
-/// both have to come to the same figures over the same links.
-@Suite("A simulated field and whole services agree")
+/// The simulation `MeshField` has no GATT, no advertising and no services. Thirty complete services on the simulated
+/// radio have all of them: both must give equal figures over the same links.
+@Suite("Agreement of simulation and services")
 struct AgreementTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let houses = 30
   private static let lines = 20
 
-  /// What a mesh did with some public lines.
+  /// Delivery of some public messages.
   private struct Figures {
-    /// Of all that could be reached: within 3 s, and in the end.
+    /// Share of reachable nodes that got a message within 3 s, and in the end.
     var prompt = 0.0
     var ever = 0.0
-    /// Frames with a line, flooded, for each house that flooding reached.
+    /// Frames that carry a message during flooding, for each node that flooding reached.
     var frames = 0.0
   }
 
-  @Test("over the same links both deliver alike, and at like cost", arguments: [0, 5])
+  @Test("Simulation and services deliver alike over equal links: within 3%, frames within 20%", arguments: [0, 5])
   @LoopActor
   func agree(loss: Int) async throws {
     var links: [(Int32, Int32)] = []
     let whole = try services(loss: loss, &links)
     #expect(links.count >= Self.houses)
     let simulated = await field(loss: loss, links)
-    // Prompt delivery within three of a hundred, delivery in the end within one, frames within a fifth.
+    // Prompt delivery differs by at most three in a hundred, final delivery by one in a hundred, frames by a fifth.
     #expect(abs(whole.prompt - simulated.prompt) <= 0.03, "\(whole) \(simulated)")
     #expect(abs(whole.ever - simulated.ever) <= 0.01, "\(whole) \(simulated)")
     #expect(abs(whole.frames - simulated.frames) <= 0.2 * simulated.frames, "\(whole) \(simulated)")
-    // Whoever heard three copies passes nothing on: where all neighbours of somebody did, flooding leaves that one out.
+    // A node that received three copies does not relay: where all neighbours of a node did, flooding omits it.
     if loss == 0 { #expect(whole.prompt >= 0.99 && simulated.prompt >= 0.99) }
   }
 
@@ -54,12 +54,12 @@ struct AgreementTests {
     let village = Village(seed: 7, conditions: conditions)
     var dice = Dice(11)
     for house in 0..<Self.houses {
-      // A cell of 4 m for each, and a range of 10 m.
+      // A cell of 4 m for each node, and a range of 10 m.
       let x = 4 * (Double(house % 6) + Double(dice.below(1000)) / 1000)
       let y = 4 * (Double(house / 6) + Double(dice.below(1000)) / 1000)
       village.add("house \(house)", at: x, off: y) { $0.links = 6 }
     }
-    // Not after each event: whether everybody knows everybody is a long question.
+    // Not after each event, because the check of all pairs is slow.
     for _ in 0..<180 where !village.isAcquainted { village.time.advance(by: .seconds(1)) }
     #expect(village.isAcquainted)
     village.time.advance(by: .seconds(30))

@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("More messages than a link carries at once")
+@Suite("Backlogs of links")
 struct BacklogTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Of 600 public messages that are sent at once each arrives, in their order")
+  @Test("600 public messages sent at once arrive in order")
   @LoopActor
   func public600() throws {
     let village = Village()
@@ -25,14 +25,14 @@ struct BacklogTests {
   }
 
   @Test(
-    "Where no link has room for more the sender is told, nothing that was taken is lost, and room comes back"
+    "A message is refused with `linksFull` while all links are full; accepted ones arrive"
   )
   @LoopActor
   func full() throws {
     let village = Village(conditions: AirConditions(notifyWindow: 8))
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    // What can be compressed does not fill a link.
+    // Compressible text would not fill a link.
     var random = SeededRandom(seed: 3)
     let padding = " " + random.bytes(2000).map { String($0, radix: 16) }.joined()
     let (taken, refusal) = Self.say(3000, padding, by: ann)
@@ -41,7 +41,7 @@ struct BacklogTests {
     _ = try ann.mesh.say("one more")
   }
 
-  @Test("Of short public messages 600 are taken at once, as many as neighbours accept, and ten more a second")
+  @Test("600 short public messages are accepted at once, then 10 a second")
   @LoopActor
   func quota() throws {
     let village = Village()
@@ -56,7 +56,7 @@ struct BacklogTests {
     #expect(village.wait(.seconds(120)) { bob.texts.count == taken.count } && bob.texts == taken)
   }
 
-  /// Says up to `count` texts, until one is refused.
+  /// Sends up to `count` texts, until one is refused.
   @LoopActor
   private static func say(
     _ count: Int, _ padding: String = "", by house: Village.House
@@ -73,7 +73,7 @@ struct BacklogTests {
     return (taken, nil)
   }
 
-  @Test("A private text of 64 KiB arrives in its order, and the next one behind it")
+  @Test("A private text of 64 KiB arrives in order and before the next text")
   @LoopActor
   func longText() throws {
     let village = Village()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Neighbours are each other's clients")
+@Suite("Links that both ends use")
 struct BothWaysTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -23,7 +23,7 @@ struct BothWaysTests {
     return (village, ann, bob)
   }
 
-  @Test("Whoever made the link, both write over it, and it stays one link", arguments: [true, false])
+  @Test("Both neighbours write over one link, whichever made it", arguments: [true, false])
   @LoopActor
   func both(areMixed: Bool) async throws {
     let (village, ann, bob) = pair(areMixed: areMixed)
@@ -37,7 +37,7 @@ struct BothWaysTests {
     #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
   }
 
-  @Test("A node whose radio loses long writes says so, and gets shorter ones", arguments: [510, 100])
+  @Test("A node whose radio loses long writes announces it and gets shorter ones", arguments: [510, 100])
   @LoopActor
   func longWrites(longest: Int) async throws {
     let village = Village()
@@ -45,23 +45,23 @@ struct BothWaysTests {
     bob.radio.controller.longestWrite = longest
     #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == UInt16(longest) })
     #expect(village.wait { ann.mesh.ports.values.contains { $0.peer == bob.id && $0.isClientReady } })
-    // Nobody has frames cut smaller by what it says than an iPhone's.
+    // A peer that claims a smaller frame size than an iPhone's does not shrink the frames.
     #expect(ann.mesh.ports.values.map(\.frameLimit) == [max(longest, Limits.commonFrameBytes)])
     #expect(bob.mesh.reason.contains("166 bytes and more") && bob.mesh.reason.contains("Debian 13"))
     #expect(!ann.mesh.reason.contains("166"))
     guard longest == 510 else { return }
     #expect(village.wait { bob.mesh.ports.values.map(\.frameLimit) == [Limits.frameBytes] })
-    // Padded, it has 512 bytes.
+    // The padded packet has 512 bytes.
     let number = try ann.mesh.tell("bob", String(repeating: "x", count: 200))
     #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
     _ = try ann.mesh.say(String(repeating: "y", count: 5000))
     #expect(village.wait(.seconds(10)) { bob.texts.last == String(repeating: "y", count: 5000) })
-    // Another release of BlueZ takes all.
+    // Another release of BlueZ accepts all lengths.
     bob.radio.controller.longestWrite = ATT.valueLimit
     #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == nil })
   }
 
-  /// What a phone's server was written.
+  /// The values written to a phone's server.
   @LoopActor
   private final class PhoneServer: GATTServerDelegate {
     var written: [[UInt8]] = []
@@ -74,7 +74,7 @@ struct BothWaysTests {
     func linkClosed(_ link: LinkID) {}
   }
 
-  /// The phone subscribes, and hears who the node is.
+  /// The phone subscribes, and receives the node's announce.
   @LoopActor
   private func listen(_ phone: Stranger, in village: Village) {
     village.time.advance(by: .seconds(1))
@@ -84,7 +84,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
   }
 
-  /// What a phone says who it is with.
+  /// The announce of a phone.
   @LoopActor
   private func announce(at time: VirtualTime, isEarshot: Bool) throws -> (id: PeerID, bytes: [UInt8]) {
     var random = SeededRandom(seed: 7)
@@ -99,7 +99,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "Where each client is reached alone, a phone that connected is notified, and a node of this kind is written to",
+    "A phone that connected gets notifications, an Earshot peer gets writes",
     arguments: [false, true])
   @LoopActor
   func kinds(isEarshot: Bool) async throws {
@@ -121,7 +121,7 @@ struct BothWaysTests {
     server.close()
   }
 
-  @Test("The end of such a link is told once, and the neighbours find each other again")
+  @Test("The end of a link is reported once, and the neighbours connect again")
   @LoopActor
   func end() async throws {
     let (village, ann, bob) = pair(areMixed: true)
@@ -135,7 +135,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "Where clients cannot be told apart, a phone is explored when it comes and when it says who it is, and keeps its link"
+    "If clients cannot be told apart, a phone is explored on arrival and on its announce, and stays linked"
   )
   @LoopActor
   func again() async throws {
@@ -150,13 +150,13 @@ struct BothWaysTests {
     phone.write(announce, as: .command)
     #expect(village.wait(.seconds(5)) { port.peer == id })
     #expect(port.exploring != nil)
-    // It serves nothing.
+    // The device has no service.
     #expect(village.wait(.seconds(5)) { port.exploring == nil })
     #expect(port.client == nil && phone.isLinked)
   }
 
   @Test(
-    "Where clients cannot be told apart, what is for all of them goes out once, also in fragments, and each hears it once"
+    "If clients cannot be told apart, a public packet is sent once and received once by each"
   )
   @LoopActor
   func once() async throws {
@@ -170,7 +170,7 @@ struct BothWaysTests {
     for phone in phones { phone.heard = [] }
     let before = ann.mesh.sent
     var random = SeededRandom(seed: 1)
-    // The last one goes in fragments, which keep a pace of their own on each link.
+    // The last message is sent in fragments, which each link paces separately.
     let lines = ["one", "two", random.bytes(1500).map { String(format: "%02x", $0) }.joined()]
     for line in lines {
       _ = try ann.mesh.say(line)
@@ -183,7 +183,7 @@ struct BothWaysTests {
     #expect(ann.mesh.sent - before < UInt64(2 * heard[0].count), "what the node says of itself goes besides")
   }
 
-  /// A server whose values all clients hear.
+  /// A server whose notifications reach all clients.
   @LoopActor
   private final class OpenServer: GATTServer {
     var links: [LinkID] = []
@@ -199,7 +199,7 @@ struct BothWaysTests {
     func close() {}
   }
 
-  @Test("Who came a moment ago may not have subscribed, and is notified of what others have heard")
+  @Test("A client that has just connected also gets a notification that others received")
   @LoopActor
   func justCome() {
     let village = Village()
@@ -218,7 +218,7 @@ struct BothWaysTests {
     #expect(server.meant == [LinkID(9001), LinkID(9003)])
   }
 
-  @Test("What a link has overheard answers for one turn of it, for a second, and for no other link and frame")
+  @Test("An overheard frame counts once for its link, within one second")
   func overheard() {
     var frames = OverheardFrames()
     func take(_ frame: [UInt8], _ link: LinkID, _ now: Instant) -> Bool { frames.take(frame, on: link, at: now) }
@@ -228,14 +228,14 @@ struct BothWaysTests {
     #expect(take([1], one, begin) && !take([1], one, begin))
     let late = begin.advanced(by: OverheardFrames.lifetime)
     #expect(!take([1], other, late))
-    // The oldest make room.
+    // The oldest frames are evicted.
     for number in 0...OverheardFrames.limit {
       frames.note([UInt8(number & 255), UInt8(number >> 8)], on: [one], at: late)
     }
     #expect(!take([0, 0], one, late) && take([1, 0], one, late))
   }
 
-  @Test("Where a peer asks for a wider MTU later, packets are cut for that one")
+  @Test("After a peer's larger MTU, packets are cut for the new MTU")
   @LoopActor
   func wider() async throws {
     let village = Village()
@@ -262,7 +262,7 @@ struct BothWaysTests {
     #expect(narrow ?? 0 <= 20 && wide ?? 0 > 500, "\(narrow ?? 0), \(wide ?? 0)")
   }
 
-  @Test("While one frame is being written, room for notifications has no other one written")
+  @Test("While a frame is written, free notification space starts no second write")
   @LoopActor
   func room() async throws {
     let (village, ann, bob) = pair(areMixed: false)
@@ -276,7 +276,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { bob.texts == ["line 0", "line 1", "line 2"] })
   }
 
-  @Test("Where the end that writes goes and the link stays, what waits is notified at once, and cut for that")
+  @Test("When the writing side ends and the link stays, waiting frames are cut for notifications")
   @LoopActor
   func clientGone() async throws {
     let (village, ann, bob) = pair(areMixed: false)
@@ -287,7 +287,7 @@ struct BothWaysTests {
       }
     }
     try #require(isReady)
-    // The one that the other has connected to, so that it notifies a subscriber.
+    // The link of the node that was connected to, which notifies a subscriber.
     let isAnns = ann.mesh.ports.values.contains { !$0.isOurs }
     let (house, other) = isAnns ? (ann, bob) : (bob, ann)
     let port = try #require(house.mesh.ports.values.first)
@@ -305,7 +305,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "A frame that was made for a notification, and is too long for a write, is notified where the peer is written to by now"
+    "A queued frame too long for a write is sent as a notification"
   )
   @LoopActor
   func tooLongToWrite() async throws {
@@ -326,17 +326,17 @@ struct BothWaysTests {
     for frame in long { house.mesh.send(frame, on: port.id, .file) }
     #expect(village.wait(.seconds(5)) { other.mesh.engine?.counters.frames ?? 0 >= frames + 40 })
     #expect(house.mesh.sent >= before.sent + 40 && house.mesh.unreachable == before.unreachable)
-    // Where there was no room for one, room is told of by the server's end.
+    // A packet that was refused waits until the server's end reports buffer space.
     (port.isBusy, port.writing) = (true, nil)
     house.mesh.hasRoom(port.id)
     #expect(!port.isBusy)
-    // What fits is written as before.
+    // A packet that fits is written as before.
     _ = try house.mesh.say("a line")
     #expect(port.writing != nil)
     #expect(village.wait(.seconds(5)) { other.texts == ["a line"] })
   }
 
-  @Test("A frame that all subscribers hear is made for the narrowest of them; one that is written is not")
+  @Test("A frame for all subscribers is limited by the narrowest; a written frame is not")
   @LoopActor
   func narrowest() async throws {
     let (_, ann, _) = pair(areMixed: true)
@@ -360,12 +360,12 @@ struct BothWaysTests {
   }
 }
 
-@Suite("Where the controller has one place for advertisements, the mesh gives way")
+@Suite("Sharing one advertising slot")
 struct GivingWayTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "While another service advertises the node takes turns with it, and says so; it finds its neighbours all the same")
+    "A node without a permanent slot takes turns, reports it, and still finds its neighbours")
   @LoopActor
   func oneSlot() async throws {
     let village = Village()
@@ -384,7 +384,7 @@ struct GivingWayTests {
     registration.cancel()
     #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
   }
-  @Test("While another service serves somebody no fragment of an own file leaves; afterwards the file goes on")
+  @Test("While another service has a client no file fragment leaves; afterwards the file continues")
   @LoopActor
   func quiet() async throws {
     let village = Village()

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Verification codes that are read")
+@Suite("Reading verification codes")
 struct CodeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -23,7 +23,7 @@ struct CodeTests {
     }
   }
 
-  @Test("The peer is verified when it has proven its code, and not before; that outlives a restart")
+  @Test("A peer is verified after it has proven its code, also after a restart")
   @LoopActor
   func proven() async throws {
     let folder = try ScratchFolder()
@@ -36,7 +36,7 @@ struct CodeTests {
     #expect(village.wait(.seconds(10)) { ann.mesh.proofs[bob.id] == .proven })
     #expect(ann.mesh.view(of: bob.id)?.marks.isVerified == true)
     #expect(ann.mesh.engine?.verified == [bob.id])
-    // Reading is not showing: bob knows nothing of ann by it.
+    // Reading a code is one-sided: bob does not verify ann by it.
     #expect(bob.mesh.view(of: ann.id)?.marks.isVerified == false)
 
     village.restart(ann, "ann", directory: folder.path("state"))
@@ -45,7 +45,7 @@ struct CodeTests {
     #expect(ann.mesh.proofs[bob.id] == nil)
   }
 
-  @Test("A code, an ID and a nickname name the same peer with any blanks around them")
+  @Test("Blanks around a code, peer ID or nickname are ignored")
   @LoopActor
   func pasted() throws {
     let village = Village()
@@ -63,14 +63,14 @@ struct CodeTests {
   }
 
   @Test(
-    "A relay, one that is out of reach, one that leaves and one that is blocked are not verified, and it is said why")
+    "A relay, and an absent, leaving or blocked peer, is not verified, and the reason is given")
   @LoopActor
   func notProven() async throws {
     let village = Village()
     let ann = village.add("ann")
     let others = ["away", "leaves", "blocked"].map { village.add($0, at: 3) }
     let relay = village.add("relay", at: 4) { $0.role = .relay }
-    // Who is heard through the one that goes away is heard no more.
+    // Peers known only through the node that leaves would become unknown.
     #expect(village.wait { village.isAcquainted && ann.mesh.engine?.neighbours.count == 4 })
     let codes = try (others + [relay]).map { try #require($0.mesh.verificationCode()) }
     others[0].radio.power = false
@@ -79,7 +79,7 @@ struct CodeTests {
     others[1].mesh.stop()
     village.time.advance(by: .seconds(26))
     let standings = (others + [relay]).map { ann.mesh.proofs[$0.id] }
-    // One that leaves may have answered before.
+    // A node that leaves may have answered before.
     #expect(standings[0] == .noAnswer && standings[2] == .blocked && standings[3] == .noAnswer)
     #expect(standings[1] == .gone)
     #expect(ann.mesh.engine?.verified == [])
@@ -92,7 +92,7 @@ struct CodeTests {
         == true)
   }
 
-  @Test("A code that is old, changed, this node's own, of somebody who is not near or of another key asks nobody")
+  @Test("A code that is old, changed, this node's own, or of an absent peer is refused without a challenge")
   @LoopActor
   func refused() async throws {
     let village = Village()
@@ -128,7 +128,7 @@ struct CodeTests {
     #expect(ann.mesh.engine?.verified == [])
   }
 
-  @Test("What is remembered of proofs has a bound, and the one that was asked last is there")
+  @Test("The results of proofs are limited in number, and the latest is available")
   func board() {
     var board = ProofBoard()
     for number in 0..<1000 as Range<UInt64> {

@@ -8,11 +8,11 @@ import Testing
 @testable import Bitchat
 @testable import Mesh
 
-@Suite("Letters that others carry, on the simulated air")
+@Suite("Courier envelopes on the simulated radio")
 struct CourierServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A street on which ann, bob and cem have met, and have gone their ways: nobody hears anybody.
+  /// A street on which ann, bob and cem have met and parted: none is in range of another.
   @LoopActor
   private static func apart(_ village: Village, directory: String? = nil) -> [Village.House] {
     let houses = ["ann", "bob", "cem"].map { village.add($0, directory: $0 == "bob" ? directory : nil) }
@@ -24,14 +24,14 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "Ann leaves a message for Cem with Bob and goes; Bob walks, Cem comes: one message, and the ticks come back the same way"
+    "A courier brings a private message and returns its receipt"
   )
   @LoopActor
   func walk() async throws {
     let village = Village()
     let houses = Self.apart(village)
     let (ann, bob, cem) = (houses[0], houses[1], houses[2])
-    // Bob carries two receipts of a favourite, beside a letter.
+    // Bob carries two receipts of a favourite, and one message.
     try bob.mesh.favourite(cem.id, true)
     cem.mesh.engine?.favour(by: bob.id, true)
     let number = try ann.mesh.tell(cem.id.description, "when you are back")
@@ -50,7 +50,7 @@ struct CourierServiceTests {
     #expect(ann.progress[number] == [.sent])
     bob.radio.position = AirPosition(x: 5)
     #expect(village.wait(.seconds(120)) { ann.progress[number]?.last == .read })
-    // Then they meet themselves, and there is still one message.
+    // Then ann and cem meet, and the message is still there once.
     cem.radio.position = AirPosition(x: 2)
     village.time.advance(by: .seconds(300))
     #expect(cem.texts == ["when you are back"])
@@ -61,7 +61,7 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "Who has made the node a favourite of his carries longer letters of it, also after the node's restart",
+    "A peer with this node as favourite carries longer messages, also after a restart",
     arguments: [false, true])
   @LoopActor
   func favouredBy(restarts: Bool) async throws {
@@ -85,7 +85,7 @@ struct CourierServiceTests {
     #expect(village.wait(.seconds(120)) { bob.mesh.carried == 3 })
   }
 
-  @Test("What is carried outlives a restart, sealed, and a wipe leaves nothing of it")
+  @Test("A carried envelope survives a restart sealed, and a wipe erases it")
   @LoopActor
   func restart() async throws {
     let folder = try ScratchFolder()
@@ -112,7 +112,7 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "A mailbox of a thousand places has all its letters again after a restart, sealed, and a wipe takes them"
+    "A mailbox restores 1,000 sealed envelopes after a restart, and a wipe erases them"
   )
   @LoopActor
   func mailbox() async throws {
@@ -148,7 +148,7 @@ struct CourierServiceTests {
     #expect(box.mesh.carried == 0)
   }
 
-  @Test("A mailbox that becomes a relay carries letters no more, and erases them")
+  @Test("A mailbox that becomes a relay erases its envelopes")
   @LoopActor
   func retired() async throws {
     let folder = try ScratchFolder()
@@ -176,7 +176,7 @@ struct CourierServiceTests {
     bytes.count >= part.count && (0...(bytes.count - part.count)).contains { bytes[$0..<$0 + part.count] == part[...] }
   }
 
-  @Test("A mailbox carries as many letters as it is set to, a node 40, a relay none")
+  @Test("A mailbox carries the configured number of envelopes, a node 40, a relay none")
   func roles() {
     var settings = MeshService.Settings()
     #expect(settings.engine(nickname: "").carries == 40 && settings.memory == 0)

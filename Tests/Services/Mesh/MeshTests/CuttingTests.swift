@@ -9,11 +9,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("A link that takes its time to be cut")
+@Suite("A link whose disconnection takes time")
 struct CuttingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A node of the air that cuts a link two seconds after it was told to, as bluetoothd does.
+  /// A simulated device that closes a link two seconds after the request, as bluetoothd does.
   @LoopActor
   private final class SlowRadio: RadioDriver {
     private static let cutTime = Duration.seconds(2)
@@ -55,7 +55,7 @@ struct CuttingTests {
     }
   }
 
-  @Test("What comes meanwhile is not heard, and nothing more is said: the link is not opened once more")
+  @Test("While a link is being cut, received frames are ignored and none is sent")
   @LoopActor
   func slowCut() throws {
     let village = Village()

@@ -12,7 +12,7 @@ struct DialectServiceTests {
 
   private typealias PeerDialect = MeshService.Settings.PeerDialect
 
-  @Test("Houses of dialect S talk in public and in private, and so they do with one of dialect L")
+  @Test("Nodes of dialect S exchange public and private messages with each other and with dialect L")
   @LoopActor
   func village() async throws {
     let village = Village()
@@ -33,7 +33,7 @@ struct DialectServiceTests {
     #expect(ann.texts == ["private", "private"] && cat.texts == ["to all", "private"])
   }
 
-  @Test("A dialect that is set while the service runs is spoken from then on, with one peer or with all")
+  @Test("A dialect set at run time applies at once, for one peer or for all")
   @LoopActor
   func reload() async throws {
     let village = Village()
@@ -54,7 +54,7 @@ struct DialectServiceTests {
     #expect(bob.mesh.settings.engine(nickname: "bob").dialect == .live)
   }
 
-  @Test("Peers are named by ID or fingerprint, each with a dialect; of two words for one peer the last counts")
+  @Test("Dialects are set by ID or fingerprint; the last entry for a peer applies")
   func words() throws {
     let fingerprint = "0123456789abcdef" + String(repeating: "0", count: 48)
     let id = try PeerID(text: "0123456789abcdef")

@@ -7,12 +7,12 @@ import Testing
 @testable import Mesh
 @testable import MeshStore
 
-@Suite("The disk of a node is lost, and comes back or does not")
+@Suite("Disk outages of a node")
 struct DiskOutageTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "Amid a conversation: nothing is acknowledged meanwhile, everything soon afterwards, and nothing is lost or doubled",
+    "During an outage nothing is acknowledged; after it every message is, and none is lost or doubled",
     arguments: 0...8)
   @LoopActor
   func lostAndBack(moment: Int) async throws {
@@ -30,18 +30,18 @@ struct DiskOutageTests {
     disk.isLost = true
     let early = Set(numbers.filter { ann.mesh.log[$0]?.state == .delivered })
     village.time.advance(by: .seconds(40))
-    // What was under way when the disk went may have been kept.
+    // A message that was being stored when the disk failed may be on the disk.
     #expect(bob.texts.sorted() == (["first"] + texts).sorted(), "they can be read all the same")
     let meanwhile = Set(numbers.filter { ann.mesh.log[$0]?.state == .delivered })
     #expect(meanwhile.isSuperset(of: early))
     if meanwhile.count < numbers.count { #expect(bob.mesh.reason.contains("the disk")) }
 
-    // What was acknowledged is there after a loss of power, which nothing follows that the disk would have taken.
+    // After a power failure, every acknowledged message is there.
     let kept = try Self.read(folder)
     for number in meanwhile { #expect(kept.contains(texts[Int(number - numbers[0])]), "\(number)") }
 
     disk.isLost = false
-    // Bob's disk is tried every minute; ann need not try again by herself for that.
+    // Bob retries the disk every minute, and ann need not resend for that.
     let isBack = village.wait(.seconds(62)) {
       bob.mesh.reason.isEmpty && numbers.allSatisfy { ann.mesh.log[$0]?.state == .delivered }
     }
@@ -56,7 +56,7 @@ struct DiskOutageTests {
     #expect(bob.texts.sorted() == (["first"] + texts).sorted())
   }
 
-  /// Ann and Bob, who have talked, and Bob's disk, which is lost now.
+  /// Ann and Bob with stored messages, after the loss of Bob's disk.
   @LoopActor
   private static func lost() throws -> (ScratchFolder, FlakyDisk, Village, Village.House, Village.House) {
     let folder = try ScratchFolder()
@@ -70,7 +70,7 @@ struct DiskOutageTests {
     return (folder, disk, village, ann, bob)
   }
 
-  /// What a start would find in a copy of the folder.
+  /// The state that a start would read from a copy of the folder.
   @LoopActor
   private static func read(_ folder: ScratchFolder) throws -> [String] {
     let copy = try ScratchFolder()
@@ -82,7 +82,7 @@ struct DiskOutageTests {
     }
   }
 
-  @Test("A disk that never comes back: the message is shown, its sender is told nothing, and Reason says why")
+  @Test("Without its disk a node shows a message, sends no receipt, and gives the reason")
   @LoopActor
   func neverBack() async throws {
     let folder = try ScratchFolder()
@@ -95,7 +95,7 @@ struct DiskOutageTests {
     village.time.advance(by: .seconds(600))
     #expect(bob.texts == ["is anybody there?"] && bob.waiting.count == 1)
     #expect(ann.mesh.log[number]?.state == .sent && bob.mesh.reason.contains("the disk"))
-    // It ends with the process: then the sender tells it again, and it is kept.
+    // The refusal ends with the process: then the sender resends the message, and it is stored.
     disk.isLost = false
     village.restart(bob, "bob", directory: "", store: disk)
     #expect(bob.texts.isEmpty)
@@ -104,13 +104,13 @@ struct DiskOutageTests {
   }
 
   @Test(
-    "A message that had to go before the disk had it is not acknowledged, is told once more, and is delivered at last")
+    "A message evicted before it was stored is not acknowledged, and is delivered later")
   @LoopActor
   func crowdedOut() throws {
     let (folder, disk, village, ann, bob) = try Self.lost()
     let number = try ann.mesh.tell("bob", "crowded out")
     #expect(village.wait(.seconds(10)) { bob.texts.contains("crowded out") })
-    // So many more of the same peer that there is no room for its oldest.
+    // Enough messages of that peer to evict its oldest.
     for count in 0..<3600 {
       let message = try PrivateMessage(id: Bitchat.MessageID("message \(count)"), text: "\(count)")
       bob.mesh.told(message, from: ann.id, at: bob.mesh.time)
@@ -123,7 +123,7 @@ struct DiskOutageTests {
     #expect(try Self.read(folder).contains("crowded out") && bob.mesh.unkept.isEmpty)
   }
 
-  @Test("A favour that the disk did not take is kept when it is back, and its notice is acknowledged then")
+  @Test("A favourite notice during an outage is stored and acknowledged after it")
   @LoopActor
   func favour() async throws {
     let (folder, disk, village, ann, bob) = try Self.lost()
@@ -139,7 +139,7 @@ struct DiskOutageTests {
     #expect(bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
   }
 
-  @Test("Of one peer's notices four wait while the disk is out; the others are not taken")
+  @Test("During an outage four favourite notices of a peer wait, and more are refused")
   @LoopActor
   func manyNotices() async throws {
     let folder = try ScratchFolder()
@@ -156,7 +156,7 @@ struct DiskOutageTests {
     #expect(bob.mesh.unkeptNotices.isEmpty)
   }
 
-  @Test("A wipe that the disk has refused is tried again by another one, and what to do is said until then")
+  @Test("A refused wipe is repeated by the next wipe, and the reason stays until then")
   @LoopActor
   func wipeRefused() throws {
     let folder = try ScratchFolder()
@@ -178,7 +178,7 @@ struct DiskOutageTests {
     #expect(village.wait { village.isAcquainted })
   }
 
-  @Test("Without the key of what is kept the node stays off the air and touches nothing; with it it is who it was")
+  @Test("Without its store key a node stays off the radio and changes nothing; with it its identity returns")
   @LoopActor
   func withoutKey() async throws {
     let (folder, credentials) = (try ScratchFolder(), try ScratchFolder())
@@ -208,7 +208,7 @@ struct DiskOutageTests {
     #expect(village.wait { village.isAcquainted })
     #expect(bob.id == id && bob.texts == ["kept"] && bob.mesh.wipeWord == id.description)
 
-    // Or it begins anew.
+    // Alternatively the service restarts.
     village.restart(bob, "bob", directory: "", store: FlakyDisk(state))
     village.time.advance(by: .seconds(1))
     var isWiped = false

@@ -6,31 +6,31 @@ import Radio
 
 @testable import Mesh
 
-/// A radio without air, for long times: who comes by is there at once, and what is said arrives a little later. Half of those who
-/// come connect, and half are sighted and connected to.
+/// A radio for long runs, without propagation: a passer is in range at once, and packets arrive a little later. Half
+/// of the passers connect, and half are discovered and connected to.
 @LoopActor
 final class Doorstep: Radio {
-  /// From one end of a link to the other.
+  /// Latency from one end of a link to the other.
   private static let way = Duration.milliseconds(5)
 
   let time: any Scheduler
-  /// Of those who have a link, by it.
+  /// The passers with a link, by link.
   private(set) var guests: [LinkID: Passer] = [:]
-  /// Those who can be connected to.
+  /// The passers that can be connected to.
   private var sighted: [BluetoothAddress: Passer] = [:]
   private var lastLink: UInt64 = 0
   private weak var delegate: (any GATTServerDelegate)?
   private var scanner: (@LoopActor (ScanEvent) -> Void)?
   private var visits: [LinkID: Visit] = [:]
-  /// How many values a visit takes at once before one has to be written, as by a socket with a small buffer.
+  /// Number of values that a client link sends at once before writes wait, like a socket with a small buffer.
   private static let room = 3
-  /// Gets what the service says on visits: values that were taken at once, and values that were written.
+  /// Called with the values that the service sends on its client links, and whether they were sent at once.
   var onVisitValue: @LoopActor (_ value: [UInt8], _ isAtOnce: Bool) -> Void = { _, _ in }
-  /// Whether those whom the service visits refuse what it writes.
+  /// Whether passers that the service has connected to refuse writes.
   var isRefusing = false
-  /// The links of which the service said that their peers will stream.
+  /// Links that the service has marked as streaming.
   fileprivate(set) var streamers: [LinkID] = []
-  /// How much may wait on the way to whom, in the order in which the service decided.
+  /// The backlog limits of links, in the order in which the service set them.
   private(set) var backlogs: [(link: LinkID, backlog: Backlog)] = []
   private var calls: [UInt64: Registration] = [:]
   private var lastCall: UInt64 = 0
@@ -39,7 +39,7 @@ final class Doorstep: Radio {
 
   // MARK: Those who come by
 
-  /// Somebody is near from now on.
+  /// Puts a passer in range.
   func come(_ passer: Passer, as address: BluetoothAddress, connects: Bool) {
     passer.address = address
     guard connects else {
@@ -59,7 +59,7 @@ final class Doorstep: Radio {
     }
   }
 
-  /// A phone connects of which the test says what it writes.
+  /// Connects a phone whose writes the test makes.
   func come(as address: BluetoothAddress) -> LinkID {
     let link = nextLink()
     delegate?.linkOpened(link, address: address, since: time.now)
@@ -68,14 +68,14 @@ final class Doorstep: Radio {
     return link
   }
 
-  /// Somebody who was connected to writes over the same link.
+  /// Lets a passer that was connected to write over the same link.
   func use(_ link: LinkID, by passer: Passer) { delegate?.linkOpened(link, address: passer.address, since: time.now) }
 
   func write(_ bytes: [UInt8], on link: LinkID) {
     try? delegate?.written(bytes, to: BitchatGATT.characteristic, on: link)
   }
 
-  /// Somebody is gone, without a word.
+  /// Takes a passer out of range without a disconnection.
   func go(_ passer: Passer) {
     let address = passer.address
     sighted = sighted.filter { $0.value !== passer }
@@ -83,7 +83,7 @@ final class Doorstep: Radio {
     soon { $0.scanner?(.lost(address)) }
   }
 
-  /// A passer says something.
+  /// Delivers a passer's bytes to the service.
   func said(_ bytes: [UInt8], on link: LinkID) {
     soon { doorstep in
       guard doorstep.guests[link] != nil else { return }
@@ -95,7 +95,7 @@ final class Doorstep: Radio {
     }
   }
 
-  /// Something is said to a passer.
+  /// Delivers the service's bytes to a passer.
   fileprivate func say(_ bytes: [UInt8], on link: LinkID) { soon { $0.guests[link]?.received(bytes, on: link) } }
 
   fileprivate func end(_ link: LinkID) {
@@ -123,7 +123,7 @@ final class Doorstep: Radio {
     }
   }
 
-  /// Calls `body` after a time, whatever becomes of who asked.
+  /// Calls `body` after a time, even if the caller is gone.
   func after(_ pause: Duration, _ body: @escaping @LoopActor () -> Void) {
     lastCall += 1
     let call = lastCall
@@ -190,7 +190,7 @@ final class Doorstep: Radio {
     return visit
   }
 
-  /// A link that the service has made.
+  /// A link that the service initiated.
   @LoopActor
   private final class Visit: Link {
     let id: LinkID
@@ -256,7 +256,7 @@ final class Doorstep: Radio {
   }
 }
 
-/// Somebody who comes by with a phone: an engine of the mesh, and what it was told.
+/// A passing person's phone: an engine of the mesh, and the reports of that engine.
 @LoopActor
 final class Passer {
   private(set) var engine: MeshEngine
@@ -280,9 +280,9 @@ final class Passer {
     begin()
   }
 
-  /// The phone is switched off and on: it is who it was, and knows nothing else.
+  /// Restarts the phone with its identity and nothing else.
   func restart() {
-    // Another one than before: what is drawn by lot must not come again.
+    // A new seed: random values must not repeat.
     random = SeededRandom(seed: random.next())
     engine = MeshEngine(identity: engine.identity, configuration: .init(nickname: name), random: random)
     (waiting, states) = ([:], [:])
@@ -338,7 +338,7 @@ final class Passer {
     setTimer()
   }
 
-  /// The air has room again a little later.
+  /// Reports a little later that the link has buffer space again.
   private func tookFile(_ link: LinkID) {
     guard doorstep.guests[link] != nil else { return }
     waiting[link, default: 0] += 1

@@ -8,11 +8,11 @@ import Testing
 @testable import Bitchat
 @testable import Mesh
 
-@Suite("What a link takes at once, and what it does not")
+@Suite("Immediate sends and writes on a link")
 struct DoorstepTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A node that is at work.
+  /// A running node.
   @LoopActor
   private static func node() -> (Village, Village.Clock, Doorstep, MeshService) {
     let village = Village()
@@ -27,7 +27,7 @@ struct DoorstepTests {
     return (village, clock, doorstep, mesh)
   }
 
-  /// The same, and somebody who has been there for half a minute.
+  /// A running node, and a passer with a link to it for half a minute.
   @LoopActor
   private static func nodeAndPasser(connects: Bool) -> (Village, Doorstep, MeshService, Passer) {
     let (village, clock, doorstep, mesh) = node()
@@ -39,7 +39,7 @@ struct DoorstepTests {
   }
 
   @Test(
-    "A file goes at once as far as the link takes it, and by a write where it does not, each packet once and in order")
+    "File packets are sent at once while the link takes them, then by writes, once and in order")
   @LoopActor
   func atOnce() throws {
     let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: false)
@@ -59,7 +59,7 @@ struct DoorstepTests {
     #expect(village.wait(.seconds(60)) { passer.files == 1 })
     #expect(indexes.count > 40 && indexes == Array(0..<UInt16(indexes.count)))
     #expect(ways.contains(true) && ways.contains(false))
-    // What went by a write counts when it is written.
+    // A value that was queued counts when it is written.
     village.time.advance(by: .seconds(1))
     #expect(mesh.sent == before + UInt64(ways.count))
     mesh.stop()
@@ -67,7 +67,7 @@ struct DoorstepTests {
   }
 
   @Test(
-    "What a peer refuses is written three times in all, and of a file that was cancelled meanwhile not again",
+    "A refused packet is written three times, but not after its file was cancelled",
     arguments: [false, true])
   @LoopActor
   func refused(isCancelled: Bool) throws {
@@ -90,7 +90,7 @@ struct DoorstepTests {
     }
   }
 
-  @Test("Much of a file may wait in the radio, and from a line on little, until nobody has chatted for half a minute")
+  @Test("The backlog of a link is long during files, and short for 30 s after a public message")
   @LoopActor
   func backlog() throws {
     let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: true)
@@ -118,7 +118,7 @@ struct DoorstepTests {
     village.time.advance(by: .seconds(2))
   }
 
-  @Test("The radio is told of a node of this kind that connects that it will stream, and of no phone")
+  @Test("The radio prepares streaming for an Earshot peer that connects, and not for a phone")
   @LoopActor
   func streamers() throws {
     let (village, clock, doorstep, mesh) = Self.node()

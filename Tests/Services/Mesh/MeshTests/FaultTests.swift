@@ -10,11 +10,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("What goes wrong around a node")
+@Suite("Faults around a node")
 struct FaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A private message is acknowledged when the disk has it, and not before; so is what Tell takes")
+  @Test("A private message is acknowledged, and `Tell` answered, only after the disk has stored it")
   @LoopActor
   func heldDisk() async throws {
     let folder = try ScratchFolder()
@@ -33,7 +33,7 @@ struct FaultTests {
     village.time.advance(by: .seconds(5))
     #expect(bob.texts == ["is it kept?"] && bob.waiting.isEmpty)
     #expect(ann.mesh.log[number]?.state == .sent)
-    // The commit of what came before may be under way.
+    // The commit of earlier changes may be in progress.
     #expect(
       village.wait(.seconds(2)) {
         worker.release()
@@ -45,7 +45,7 @@ struct FaultTests {
     _ = try bob.mesh.tell("ann", "an answer") { isTaken = true }
     village.time.advance(by: .seconds(1))
     #expect(!isTaken)
-    // Another commit may stand before this one.
+    // Another commit may come before this one.
     #expect(
       village.wait(.seconds(1)) {
         worker.release()
@@ -53,7 +53,7 @@ struct FaultTests {
       })
   }
 
-  @Test("A node that begins anew is who it was, has what was said, and delivers what waits, once")
+  @Test("A restarted node has its identity and messages, and delivers waiting ones once")
   @LoopActor
   func restart() async throws {
     let folder = try ScratchFolder()
@@ -79,14 +79,14 @@ struct FaultTests {
     ann.radio.power = true
     #expect(village.wait(.seconds(120)) { bob.mesh.log[waiting]?.state == .delivered })
     #expect(ann.texts == ["when you are back"])
-    // What ann gives again in answer to a request is listed once.
+    // A message that ann sends again in a sync answer is listed once.
     village.time.advance(by: .seconds(60))
     #expect(bob.texts.sorted() == ["before the restart", "for everybody"])
     let next = try bob.mesh.say("a number of its own")
     #expect(next > waiting)
   }
 
-  @Test("After a wipe the node is somebody else, knows nothing, and goes on")
+  @Test("A wiped node has a new identity and no data, and continues")
   @LoopActor
   func wipe() async throws {
     let folder = try ScratchFolder()
@@ -108,7 +108,7 @@ struct FaultTests {
     #expect(ann.mesh.engine?.peer(id) == nil && ann.mesh.view(of: id)?.hops == 0, "it has said that it leaves")
   }
 
-  @Test("Who sends a hundred frames that are no packets is cut, and gets no link for five minutes")
+  @Test("A peer that sends over 100 malformed frames is cut and refused for 5 min")
   @LoopActor
   func garbage() async throws {
     let village = Village()
@@ -134,7 +134,7 @@ struct FaultTests {
     #expect(ann.mesh.ports.count == 1, "after five minutes it may come again")
   }
 
-  @Test("A relay passes on what others say, and keeps, shows and says nothing")
+  @Test("A relay relays messages of others, and neither stores, shows nor sends any")
   @LoopActor
   func relay() async throws {
     let folder = try ScratchFolder()
@@ -155,7 +155,7 @@ struct FaultTests {
     #expect(relay.texts.isEmpty && ann.progress.values.allSatisfy { $0.last != .read })
   }
 
-  @Test("What a blocked peer says is not shown, and not acknowledged; what others say is")
+  @Test("Messages of a blocked peer are not shown and not acknowledged; others are")
   @LoopActor
   func blocked() async throws {
     let village = Village()
@@ -170,7 +170,7 @@ struct FaultTests {
     #expect(bob.texts == ["somebody else"] && ann.mesh.log[number]?.state != .delivered)
   }
 
-  @Test("A blocked peer that is forgotten is heard again, as a new one")
+  @Test("A blocked peer that was forgotten is handled as a new one")
   @LoopActor
   func forgotten() async throws {
     let village = Village()
@@ -186,7 +186,7 @@ struct FaultTests {
     #expect(bob.mesh.view(of: ann.id)?.marks.isBlocked == false)
   }
 
-  @Test("Strangers who call the node a favourite take no place from those whom the user blocks")
+  @Test("Strangers with this node as favourite do not displace blocked peers")
   @LoopActor
   func manyMarks() async throws {
     let folder = try ScratchFolder()
@@ -216,7 +216,7 @@ struct FaultTests {
   }
 
   @Test(
-    "The adapter and the radio go and come back amid a conversation: nothing is lost, nothing comes twice",
+    "If adapter and radio go and return, no message is lost or doubled",
     arguments: 1...6)
   @LoopActor
   func adapter(moment: Int) async throws {

@@ -7,7 +7,7 @@ import Testing
 @testable import Bitchat
 @testable import Mesh
 
-@Suite("Files that arrive, as programs see them")
+@Suite("Progress of received files")
 struct FileArrivalTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -17,7 +17,7 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "A file is listed as receiving while it arrives, and keeps its number as received", arguments: [true, false])
+    "An arriving file is listed as `receiving`, and keeps its number as `received`", arguments: [true, false])
   @LoopActor
   func listed(isPrivate: Bool) throws {
     let village = Village()
@@ -39,7 +39,7 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "A file whose sender leaves is removed when it is abandoned, and opening it before reports that it is not complete"
+    "A file whose sender left is removed when abandoned; opening it before fails as incomplete"
   )
   @LoopActor
   func givenUp() throws {
@@ -59,7 +59,7 @@ struct FileArrivalTests {
     #expect(village.wait(.seconds(120)) { bob.mesh.files.numbers.isEmpty })
   }
 
-  @Test("At most 16 files are listed while they arrive, and no number is used twice")
+  @Test("At most 16 arriving files are listed, and no number is used twice")
   func bounds() throws {
     var arrivals = FileArrivals()
     var last: UInt32 = 0
@@ -77,7 +77,7 @@ struct FileArrivalTests {
     #expect(number(3) == 3 && number(99) == nil)
     #expect(arrivals.ended(file(3)) == 3 && arrivals.ended(file(3)) == nil)
     #expect(number(99) == 17)
-    // A peer that begins and abandons files again and again uses up this number of numbers in a minute.
+    // A peer that repeatedly begins and abandons files uses up this many numbers in a minute.
     for place in 100..<1000 where number(place) == nil || arrivals.ended(file(place)) == nil { _ = arrivals.endAll() }
     #expect(last == UInt32(FileArrivals.perMinute))
   }

@@ -9,7 +9,7 @@ import Testing
 @testable import Mesh
 @testable import MeshStore
 
-@Suite("Files that come, and a disk that does not take them at once")
+@Suite("Storing received files")
 struct FileKeepingTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,7 +19,7 @@ struct FileKeepingTests {
   }
 
   @Test(
-    "A file that the disk refuses is told of, acknowledged when it is kept, and kept once", arguments: [false, true])
+    "A file refused by a disk is acknowledged and stored later, once", arguments: [false, true])
   @LoopActor
   func refused(isPublic: Bool) async throws {
     let folder = try ScratchFolder()
@@ -43,7 +43,7 @@ struct FileKeepingTests {
     #expect(try folder.files().keys.filter { $0.contains("file-") }.count == 1)
   }
 
-  @Test("A private file that comes again after a restart is acknowledged, and kept once")
+  @Test("A private file repeated after a restart is acknowledged and stored once")
   @LoopActor
   func again() async throws {
     let folder = try ScratchFolder()
@@ -63,7 +63,7 @@ struct FileKeepingTests {
   }
 
   @Test(
-    "A file that was deleted does not come once more, not after a restart either, and its sender hears that it came",
+    "A deleted file does not return, also after a restart, and its sender gets a receipt",
     arguments: [false, true], [false, true])
   @LoopActor
   func deleted(isPublic: Bool, isRestarted: Bool) async throws {
@@ -83,13 +83,13 @@ struct FileKeepingTests {
     bob.mesh.fileArrivals.addForGood { told.append($0) }
     bob.radio.power = true
     #expect(village.wait(.seconds(600)) { isPublic || ann.mesh.files[number]?.state == .delivered })
-    // Long enough to ask neighbours for what is missing.
+    // Long enough for sync requests of missing fragments.
     village.time.advance(by: .seconds(120))
     #expect(Self.names(bob).isEmpty && told.isEmpty)
     #expect(bob.mesh.engine?.neighbours == [ann.id])
   }
 
-  @Test("What a node erases that has become a relay is erased from the disk as well")
+  @Test("A node that became a relay erases deleted files from its disk")
   @LoopActor
   func relay() async throws {
     let folder = try ScratchFolder()
@@ -109,7 +109,7 @@ struct FileKeepingTests {
     #expect(Self.names(bob).isEmpty)
   }
 
-  @Test("What a wipe meets on its way to the disk does not come back, and a number is never given again")
+  @Test("A wipe also erases a file on its way to the disk, and its number is not used again")
   @LoopActor
   func wiped() async throws {
     let folder = try ScratchFolder()
@@ -134,7 +134,7 @@ struct FileKeepingTests {
     #expect(try bob.mesh.say("after the file") > number)
   }
 
-  @Test("A mailbox is a node: it says something, hears others, and takes files; a relay does none of that")
+  @Test("A mailbox sends and receives messages and files; a relay does not")
   @LoopActor
   func roles() async throws {
     for role in [MeshService.Settings.Role.mailbox, .relay] {
@@ -153,7 +153,7 @@ struct FileKeepingTests {
     }
   }
 
-  @Test("A file for which there is no place is lost and counted, and holds up none that comes after it")
+  @Test("A file without space is counted as lost and does not delay later files")
   @LoopActor
   func noPlace() async throws {
     let folder = try ScratchFolder()
@@ -168,7 +168,7 @@ struct FileKeepingTests {
     bob.mesh.fileArrivals.addForGood { told.append($0) }
     try give("dear", 3000, to: "bob")
     #expect(village.wait(.seconds(60)) { Self.names(bob) == ["dear"] })
-    // What is for everybody has no private file go for it.
+    // A public file does not evict a private one.
     try give("large", 2000, to: "")
     #expect(village.wait(.seconds(10)) { bob.mesh.intake.lost == 1 })
     #expect(bob.mesh.intake.count == 0 && Self.names(bob) == ["dear"])
@@ -177,7 +177,7 @@ struct FileKeepingTests {
     #expect(told == bob.mesh.files.numbers)
   }
 
-  @Test("Of a sender who brings one file after another only some are taken, and of all senders")
+  @Test("Files are limited per minute by sender, by link and in all")
   func rates() throws {
     var intake = FileIntake()
     var taken = 0
@@ -197,18 +197,18 @@ struct FileKeepingTests {
         return isTaken
       }
     }
-    // Many names over one link bring no more than a link may, and many links no more than all may.
+    // Many senders over one link are limited by the link's quota, and many links by the total quota.
     intake = FileIntake()
     #expect(take(100..<200, over: 7) == FileIntake.perMinuteOfLink)
     #expect(take(200..<300, over: 8) + take(300..<600, over: 9) == FileIntake.perMinute - FileIntake.perMinuteOfLink)
-    // What one sender brings too much of takes nothing from the others behind the same link.
+    // A sender that exceeds its quota does not use up the quota of others on its link.
     intake = FileIntake()
     let ofOne = (0..<40).count { intake.take(Self.file($0, of: 1, over: 7), at: .zero) }
     let ofOther = (40..<60).count { intake.take(Self.file($0, of: 2, over: 7), at: .zero) }
     #expect(ofOne == FileIntake.perMinuteOfSender && ofOther == FileIntake.perMinuteOfLink - ofOne)
     intake = FileIntake()
     #expect(take(0..<300, over: 8) + take(300..<600, over: 9) == FileIntake.perMinute)
-    // All that takes nothing from private files, and neither anything from those of favourites.
+    // Public files do not use up the quota of private files, nor both that of favourites.
     #expect(take(600..<700, over: 9, isPrivate: true) == FileIntake.perMinute)
     #expect(take(700..<710, over: 9, isOfFavourite: true) == 10)
     #expect(take(710..<720, over: 9, isPrivate: true, isOfFavourite: true) == 10)
@@ -218,7 +218,7 @@ struct FileKeepingTests {
     #expect(isTaken)
   }
 
-  @Test("Where strangers have brought all that they may, a favourite's file is taken", arguments: [true, false])
+  @Test("A favourite's file is accepted after strangers have used their limit", arguments: [true, false])
   @LoopActor
   func ofFavourite(isFavourite: Bool) throws {
     let village = Village()
@@ -234,7 +234,7 @@ struct FileKeepingTests {
     #expect(village.wait(.seconds(20)) { Self.names(bob) == ["a"] } == isFavourite)
   }
 
-  @Test("What waits for the disk is bounded, comes in its order, and again after a pause where the disk refused it")
+  @Test("Files waiting for the disk are limited, stay in order, and are repeated after a refusal")
   func waiting() throws {
     var intake = FileIntake()
     for number in 0..<9 as Range<UInt64> {
@@ -255,17 +255,17 @@ struct FileKeepingTests {
     #expect(early == nil && again?.sender == PeerID(rawValue: 0))
     intake.lose(try #require(again))
     #expect(intake.lost == 3 && intake.count == 6)
-    // What was written or lost takes no room any more: 2 MiB are free.
+    // A file that was written or lost no longer counts: 2 MiB are free.
     let taken = (20..<23 as Range<UInt64>).map { intake.take(Self.file($0, of: $0, bytes: 1 << 20), at: .zero) }
     #expect(taken == [true, true, false])
   }
 
-  @Test("However small they are, 64 files wait, and more are lost and counted")
+  @Test("At most 64 files wait, however small, and more are counted as lost")
   func many() {
     var intake = FileIntake()
     var taken = 0
     for number in 0..<70 as Range<UInt64> {
-      // So many come in more than a minute alone.
+      // Spread over more than a minute, these files pass.
       let now = Instant.zero.advanced(by: .seconds(number < 60 ? 0 : 61))
       if intake.take(Self.file(number, of: number), at: now) { taken += 1 }
     }
@@ -284,7 +284,7 @@ struct FileKeepingTests {
   }
 }
 
-/// A disk's worker that does nothing while the test holds it.
+/// A disk worker that the test can hold.
 @LoopActor
 private final class HeldDisk: Offloading {
   private let time: VirtualTime

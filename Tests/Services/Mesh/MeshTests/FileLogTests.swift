@@ -20,7 +20,7 @@ struct FileLogTests {
       isPrivate: false, time: 1, state: state)
   }
 
-  @Test("A file is known by its packet or its receipt until it is removed, and may come again then")
+  @Test("A file is known by packet or receipt ID until it is removed")
   func removed() throws {
     var log = FileLog()
     let id = PacketID(Packet(type: .fileTransfer, timestamp: 1, sender: Self.sender, payload: []))
@@ -31,7 +31,7 @@ struct FileLogTests {
     for key in keys { #expect(log.knows([key], at: 1)) }
     #expect(log.numbers == [1, 2])
     #expect(!log.knows([.receipt(PeerID(rawValue: 6), receipt)], at: 1), "of another sender it is another file")
-    // One in clear for this node alone has both, and its sender tries again in another packet.
+    // A file in clear for this node alone has both keys, and its sender retries in another packet.
     let (other, second) = (
       PacketID(Packet(type: .fileTransfer, timestamp: 2, sender: Self.sender, payload: [])), try MessageID("FILE-2")
     )
@@ -44,7 +44,7 @@ struct FileLogTests {
     #expect(!log.knows(keys, at: 1) && log.numbers.isEmpty)
   }
 
-  @Test("A deleted file is known for 17 min, whichever way the clock is set meanwhile, and so are the last of many")
+  @Test("A deleted file is known for 17 min at any change of the clock")
   func deleted() throws {
     var log = FileLog()
     let (start, life) = (UInt64(1_800_000_000_000), DeletedFile.lifetime)
@@ -59,7 +59,7 @@ struct FileLogTests {
       log.note(DeletedFile(Self.kept(UInt32(number), receipt: receipts[number]), at: start + UInt64(number)))
     }
     #expect(!knows(0, at: start + 5000) && knows(1, at: start + 5000) && knows(DeletedFile.limit, at: start + 5000))
-    // What is known by a packet and a receipt takes two places.
+    // A file known by its packet and by its receipt takes two entries.
     var other = FileLog()
     for number in 0...DeletedFile.limit / 2 {
       let packet = PacketID(Packet(type: .fileTransfer, timestamp: UInt64(number), sender: Self.sender, payload: []))
@@ -74,7 +74,7 @@ struct FileLogTests {
     #expect(knows(2, at: start + life + 1))
   }
 
-  @Test("Of this node's files that have ended a hundred are listed, and those on their way as well")
+  @Test("The list has 100 ended files of this node, and all that are being sent")
   func ended() {
     var log = FileLog()
     let underWay = log.add(Self.own(1, .sending))

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Files of a node on the simulated air")
+@Suite("Files on the simulated radio")
 struct FileTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -32,7 +32,7 @@ struct FileTests {
   }
 
   @Test(
-    "Files of a byte, of 100 kB and of 1 MiB arrive whole, in public and in private", arguments: [1, 100_000, 1 << 20])
+    "Files of 1 byte, 100 kB and 1 MiB arrive unchanged, in public and in private", arguments: [1, 100_000, 1 << 20])
   @LoopActor
   func arrive(size: Int) async throws {
     let village = Village()
@@ -52,7 +52,7 @@ struct FileTests {
     #expect(bob.mesh.files.numbers.count == 2)
   }
 
-  @Test("A file is kept over a restart, sealed, and what is deleted leaves nothing; a wipe leaves none")
+  @Test("Files survive a restart sealed; deleting and wiping erase them")
   @LoopActor
   func kept() async throws {
     let folder = try ScratchFolder()
@@ -81,7 +81,7 @@ struct FileTests {
     #expect(try sealed().isEmpty && bob.mesh.files.numbers.isEmpty)
   }
 
-  @Test("What others are not to read, or the apps do not take, is refused before it is sent")
+  @Test("A file that is not allowed or that the apps do not take is refused before it is sent")
   @LoopActor
   func refused() async throws {
     let village = Village()
@@ -104,7 +104,7 @@ struct FileTests {
   }
 
   @Test(
-    "While another service has a visitor no fragment leaves; a file that is cancelled is gone from the queues at once")
+    "During another service's client no fragment leaves, and a cancelled file leaves the queues at once")
   @LoopActor
   func cancelled() async throws {
     let village = Village()
@@ -113,10 +113,10 @@ struct FileTests {
     let number = try ann.mesh.send(file: Self.content(200_000), name: "a", mime: "", to: "")
     #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.percent ?? 0 >= 20 })
     #expect(ann.mesh.cancel(file: number))
-    // What may be left is a ping.
+    // Only a ping may be left.
     #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files <= 1 })
     #expect(ann.mesh.files[number]?.state == .cancelled && !ann.mesh.cancel(file: number))
-    // What the radio has taken already arrives all the same.
+    // Packets that the radio has already accepted still arrive.
     village.time.advance(by: .seconds(3))
     let frames = bob.mesh.engine?.counters.frames ?? 0
     village.time.advance(by: .seconds(2))
@@ -126,7 +126,7 @@ struct FileTests {
     #expect(Self.incoming(bob).isEmpty)
   }
 
-  @Test("A file that is deleted on its way goes no further")
+  @Test("A file that is deleted while being sent is not sent further")
   @LoopActor
   func deletedOnItsWay() async throws {
     let village = Village()
@@ -141,7 +141,7 @@ struct FileTests {
     #expect(isDeleted && ann.mesh.files.numbers.isEmpty && Self.incoming(bob).isEmpty)
   }
 
-  @Test("A file for all that is deleted after it was sent is given to nobody who comes")
+  @Test("A public file deleted after sending is not given to a newcomer")
   @LoopActor
   func deletedAfterwards() async throws {
     for isDeleted in [false, true] {
@@ -152,7 +152,7 @@ struct FileTests {
       let number = try ann.mesh.send(file: Self.content(20_000), name: "a", mime: "", to: "")
       #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.state == .sent })
       if isDeleted { ann.mesh.delete(file: number) { #expect($0 == nil) } }
-      // Near ann, and out of bob's reach.
+      // In ann's range, and out of bob's.
       let cat = village.add("cat", at: -8)
       #expect(village.wait { cat.mesh.neighbours == 1 })
       village.time.advance(by: .seconds(60))
@@ -160,7 +160,7 @@ struct FileTests {
     }
   }
 
-  @Test("A ping says how long the way is; one to who is away is lost")
+  @Test("A ping reports hops and time, and one to an absent peer is lost")
   @LoopActor
   func ping() async throws {
     let village = Village()

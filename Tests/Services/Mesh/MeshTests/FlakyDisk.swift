@@ -4,7 +4,7 @@ import Store
 
 @testable import MeshStore
 
-/// Files on a disk that a test takes away and brings back.
+/// A disk that the test removes and restores.
 final class FlakyDisk: MeshDisk {
   private let files: MeshFiles
   private let lost = Locked(false)

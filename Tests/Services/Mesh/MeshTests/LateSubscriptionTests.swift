@@ -11,7 +11,7 @@ import Testing
 struct LateSubscriptionTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("It is told who the node is as soon as it can hear, before anything else")
+  @Test("A peer that subscribes after its first write gets an announce first")
   @LoopActor
   func late() throws {
     let village = Village()
@@ -24,7 +24,7 @@ struct LateSubscriptionTests {
     village.time.advance(by: .milliseconds(300))
     #expect(ann.mesh.ports.count == 1 && phone.heard.isEmpty)
     phone.subscribe()
-    // The next announce to all would come later.
+    // The next broadcast announce would come later.
     village.time.advance(by: .milliseconds(500))
     #expect(phone.heard.first.map { $0[1] } == 0x01)
     #expect(ann.mesh.unreachable == 0)

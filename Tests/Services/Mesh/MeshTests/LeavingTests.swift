@@ -7,11 +7,12 @@ import Testing
 
 @testable import Mesh
 
-@Suite("A node that is wiped and stopped within the time in which it leaves the air")
+@Suite("Wiping and stopping while a node leaves")
 struct LeavingTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A node with something that it keeps, and a phone that has connected to it: what the phone is told gets a moment to go out.
+  /// A node with stored state, and a phone that has connected to it. The packets for the phone get a moment to be
+  /// sent.
   @LoopActor
   private static func node(in village: Village, _ folder: ScratchFolder) throws -> (Village.House, Stranger) {
     let bob = village.add("bob", directory: folder.path("state"))
@@ -27,7 +28,7 @@ struct LeavingTests {
     return (bob, phone)
   }
 
-  @Test("One that is stopped just after Wipe is wiped, says so, and is somebody else at its next start")
+  @Test("A node stopped just after `Wipe` is wiped, reports it, and restarts with a new identity")
   @LoopActor
   func stoppedAfterWipe() throws {
     let folder = try ScratchFolder()
@@ -47,7 +48,7 @@ struct LeavingTests {
     #expect(bob.id != id && bob.mesh.log.messages.isEmpty)
   }
 
-  @Test("One that is wiped while it stops is wiped, and is at rest after that and not before")
+  @Test("A node wiped while stopping is wiped before it is at rest")
   @LoopActor
   func wipedWhileStopping() throws {
     let folder = try ScratchFolder()

@@ -8,13 +8,13 @@ import Testing
 @testable import Bitchat
 @testable import Mesh
 
-@Suite("Who has the places for links")
+@Suite("Slots for links")
 struct LinkPlacesTests {
   private typealias Holder = LinkPlaces.Holder
 
   private static let now = Instant.zero.advanced(by: .seconds(1000))
 
-  /// A link that has had its place for so many seconds.
+  /// A link that has held its slot for this number of seconds.
   private static func holder(
     _ number: UInt64, _ peer: Holder.Peer = .known, age: Double = 10, isOurs: Bool = false, isAttempt: Bool = false
   ) -> Holder {
@@ -28,7 +28,7 @@ struct LinkPlacesTests {
   }
 
   @Test(
-    "A third of the places is for the node's own links, and no fewer than two where there are three",
+    "A third of the slots is reserved for own links, at least 2 of 3 or more",
     arguments: [(1, 0), (2, 0), (3, 2), (4, 2), (7, 2), (8, 2), (9, 3), (64, 21)])
   func own(limit: Int, own: Int) {
     #expect(LinkPlaces(limit, []).own == own)
@@ -37,7 +37,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(limit, theirs) == .full)
   }
 
-  @Test("The node's own links may take all places, and none of them gives way")
+  @Test("Own links may use all slots and are not replaced")
   func ownLinks() {
     let ours = (0..<7).map { Self.holder(UInt64($0), .unknown, age: 900, isOurs: true) }
     #expect(Self.outcome(7, ours) == .full)
@@ -46,7 +46,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(7, six + [Self.holder(9, age: 300)]) == .insteadOf(LinkID(9)))
   }
 
-  @Test("What the node is still making gives way to a link that is there, while peers have fewer places than theirs")
+  @Test("An attempt yields its slot to an arriving peer while peers have fewer slots than their share")
   func attempt() {
     let attempt = Self.holder(9, .unknown, age: 0, isAttempt: true)
     #expect(Self.outcome(1, [attempt]) == .insteadOf(LinkID(9)))
@@ -58,7 +58,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(7, Array(ours.prefix(1)) + theirs + [attempt]) == .free)
   }
 
-  @Test("A peer that has not said who it is goes first, once it has had five seconds for it")
+  @Test("A peer that has not announced itself within 5 s is replaced first")
   func unknown() {
     let others = [Self.holder(1, age: 900), Self.holder(2, age: 900), Self.holder(3, age: 900)]
     func first(_ one: Holder, _ two: Holder) -> LinkPlaces.Outcome { Self.outcome(7, others + [one, two]) }
@@ -67,7 +67,7 @@ struct LinkPlacesTests {
     #expect(first(Self.holder(5, .unknown, age: 7), Self.holder(6, .unknown, age: 8)) == .insteadOf(LinkID(6)))
   }
 
-  @Test("Else the oldest one goes, after five minutes in its place; never that of a favourite or a verified peer")
+  @Test("Otherwise the oldest link is replaced after 5 min; favourites and verified peers are not")
   func oldest() {
     let dear = [Self.holder(1, .chosen, age: 9000), Self.holder(2, .chosen, age: 8000)]
     let young = [Self.holder(3, age: 299), Self.holder(4, age: 200), Self.holder(5, age: 100)]
@@ -78,7 +78,7 @@ struct LinkPlacesTests {
     #expect(Self.outcome(7, dear + edge) == .insteadOf(LinkID(3)))
   }
 
-  @Test("Where there are more links than the settings let there be, none is exchanged for another")
+  @Test("With more links than the configured limit, none is replaced")
   func lowered() {
     let many = (0..<6).map { Self.holder(UInt64($0), age: 900) }
     #expect(Self.outcome(7, many) == .full)
@@ -86,11 +86,11 @@ struct LinkPlacesTests {
   }
 }
 
-@Suite("Many who want a place at one node")
+@Suite("Competition for the link slots of a node")
 struct CrowdedDoorstepTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A node of seven places, and people who come by.
+  /// A node with seven link slots, and passers.
   @LoopActor
   private final class Door {
     let village = Village()
@@ -118,7 +118,7 @@ struct CrowdedDoorstepTests {
       village.time.advance(by: .seconds(1))
     }
 
-    /// Somebody new is near, and has had two seconds to connect.
+    /// Puts a new passer in range, and gives it two seconds to connect.
     @discardableResult
     func add(connects: Bool = true) -> Passer {
       let passer = Passer("passer \(passers.count)", seed: UInt64(passers.count) + 100, doorstep, clock)
@@ -133,7 +133,7 @@ struct CrowdedDoorstepTests {
       doorstep.come(passer, as: BluetoothAddress(addresses), connects: connects)
     }
 
-    /// The places of those who have a link, in the order in which they came first.
+    /// The indices of the passers with a link, in the order of their first arrival.
     var linked: [Int] { passers.indices.filter { passers[$0].isLinked } }
 
     func close() {
@@ -142,7 +142,7 @@ struct CrowdedDoorstepTests {
     }
   }
 
-  @Test("Those who connect take five places of seven; two are for those whom the node connects to")
+  @Test("Of 7 slots, clients use 5 and own connections 2")
   @LoopActor
   func shares() {
     let door = Door()
@@ -155,7 +155,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("After five minutes the one who came first makes room for a newcomer, but for a favourite")
+  @Test("After 5 min a newcomer replaces the oldest client, but not a favourite")
   @LoopActor
   func newcomer() throws {
     let door = Door()
@@ -171,7 +171,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("Who only repeats the announces of a favourite has no favourite's place")
+  @Test("A peer that only replays a favourite's announces has no favourite's slot")
   @LoopActor
   func repeatedFavourite() throws {
     let door = Door()
@@ -189,12 +189,12 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("However often eight people come again for five places, each who gets one has it for five minutes")
+  @Test("Of 8 clients that compete for 5 slots, each keeps its slot for 5 min")
   @LoopActor
   func noEndlessRound() {
     let door = Door()
     for _ in 0..<8 { door.add() }
-    // The first ones have had theirs for some seconds.
+    // The first passers have held their slots for some seconds.
     var since = Dictionary(uniqueKeysWithValues: door.linked.map { ($0, Instant.zero) })
     var stays: [Duration] = []
     for second in 0..<1200 {
@@ -214,7 +214,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("Who has not said who it is makes room for the next one after five seconds, and not before")
+  @Test("An unannounced client is replaced after 5 s and not before")
   @LoopActor
   func silent() {
     let village = Village()
@@ -235,7 +235,8 @@ struct CrowdedDoorstepTests {
     #expect(!first.isLinked && late.isLinked && ann.mesh.ports.count == 1)
   }
 
-  /// Ann, who has one place, somebody with a link to her that uses nothing of hers yet, and a phone that she is about to try.
+  /// Ann with one link slot, a stranger whose link does not use her service yet, and a phone that she is about to
+  /// connect to.
   @LoopActor
   private struct OnePlace {
     let village = Village()
@@ -252,7 +253,7 @@ struct CrowdedDoorstepTests {
     }
   }
 
-  @Test("Who comes while the node tries the only place on somebody else has it")
+  @Test("A client that arrives while the only slot is used for an attempt gets the slot")
   @LoopActor
   func comesAmidAttempt() throws {
     let place = try OnePlace()
@@ -262,13 +263,13 @@ struct CrowdedDoorstepTests {
     stranger.write([0xFF], as: .command)
     village.time.advance(by: .milliseconds(500))
     #expect(stranger.isLinked && ann.mesh.attempt == nil && ann.mesh.ports.values.map(\.isServed) == [true])
-    // It is no fault of the phone's.
+    // The phone did not cause the failure.
     stranger.disconnect()
     #expect(village.wait(.seconds(8)) { phone.subscribers.count == 1 })
     phone.leave()
   }
 
-  @Test("A link of the node's own that comes up when a peer has taken the last place is given up")
+  @Test("An own link that completes after a peer took the last slot is closed")
   @LoopActor
   func arrivesLate() throws {
     let place = try OnePlace()

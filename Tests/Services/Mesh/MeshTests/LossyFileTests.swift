@@ -8,13 +8,13 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Files over an air that loses frames")
+@Suite("Files over a lossy radio")
 struct LossyFileTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Whether 100 kB for all are two hops away within 90 s where one of a hundred frames is lost, each way.
+  /// Whether a public file of 100 kB arrives two hops away within 90 s at 1 % loss of frames in each direction.
   ///
-  /// - Parameter syncs: whether nodes can ask each other for what they miss.
+  /// - Parameter syncs: whether nodes can request missing fragments.
   @LoopActor
   private static func arrives(seed: UInt64, syncs: Bool = true) throws -> Bool {
     var conditions = AirConditions(commandLoss: 0.01, notificationLoss: 0.01)
@@ -26,7 +26,7 @@ struct LossyFileTests {
     let village = Village(seed: seed, conditions: conditions)
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 8))
     let cid = village.add("cid", at: 16)
-    // The ends do not hear each other.
+    // The two ends are out of each other's range.
     guard village.wait(.seconds(120), until: { bob.mesh.neighbours == 2 && cid.mesh.engine?.peer(ann.id)?.hops == 2 })
     else { return false }
     var random = SeededRandom(seed: seed)
@@ -42,7 +42,7 @@ struct LossyFileTests {
     return found == content
   }
 
-  @Test("Where one of a hundred frames is lost 100 kB are two hops away within 90 s, with nineteen of twenty seeds")
+  @Test("With 1% frame loss, 19 of 20 files of 100 kB arrive over two hops within 90 s")
   @LoopActor
   func lossy() throws {
     let seeds = 1...UInt64(Extent.of(1, all: 20))
@@ -50,8 +50,8 @@ struct LossyFileTests {
     #expect(late.count <= seeds.count / 20, "late with \(late)")
   }
 
-  /// Some 440 fragments have to come through: with one seed of a hundred they do.
-  @Test("Without requests for what is missing hardly one of these files arrives")
+  /// Some 440 fragments must arrive without a loss: with one seed of a hundred they do.
+  @Test("Without requests for missing fragments at most 1 of 10 files arrives")
   @LoopActor
   func withoutSync() throws {
     let seeds = 1...UInt64(Extent.of(2, all: 20))

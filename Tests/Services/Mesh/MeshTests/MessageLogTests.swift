@@ -4,12 +4,12 @@ import Testing
 
 @testable import Mesh
 
-@Suite("What was said, as a list")
+@Suite("The message log")
 struct MessageLogTests {
   private static let ann = PeerID(rawValue: 1)
   private static let bob = PeerID(rawValue: 2)
 
-  /// - Parameter sender: of a public line; of an own one it does not matter.
+  /// - Parameter sender: sender of a public message; ignored for an own message.
   private static func message(
     _ number: UInt32, in conversation: PeerID? = nil, from sender: PeerID = bob, state: MeshMessage.State = .unread
   ) -> MeshMessage {
@@ -18,7 +18,7 @@ struct MessageLogTests {
       text: "\(number)", state: state)
   }
 
-  /// The numbers of what is there when more came than there is room for.
+  /// The numbers of the stored messages after more arrived than the capacity.
   private static func numbers(
     after messages: [MeshMessage], _ more: ClosedRange<UInt32>, _ make: (UInt32) -> MeshMessage
   ) -> [UInt32] {
@@ -27,7 +27,7 @@ struct MessageLogTests {
     return log.messages.map(\.number)
   }
 
-  @Test("No number is given twice, also where the messages that had the last ones are gone")
+  @Test("Message numbers are not reused, also after the last messages were removed")
   func numbers() {
     var log = MessageLog()
     log.restore([Self.message(3), Self.message(1)], highest: 9)
@@ -36,7 +36,7 @@ struct MessageLogTests {
     #expect(first == 10 && second == 11)
   }
 
-  @Test("Seen are the messages of one conversation up to the one that is named")
+  @Test("`markSeen` marks the messages of one conversation up to the given one")
   func seen() {
     var log = MessageLog()
     for number in 1...6 as ClosedRange<UInt32> {
@@ -52,7 +52,7 @@ struct MessageLogTests {
     #expect(missing == nil)
   }
 
-  @Test("Of more than 5,000 messages the oldest are forgotten, with all that is known of them")
+  @Test("Of over 5,000 messages the oldest are removed")
   func bound() {
     var log = MessageLog()
     for number in 1...UInt32(MessageLog.limit + 10) { log.append(Self.message(number)) }
@@ -62,7 +62,7 @@ struct MessageLogTests {
     #expect(log.list(after: 5009, limit: 500).map(\.number) == [5010])
   }
 
-  @Test("Of a flood of lines nothing goes but its own: no private message, no line of others, none of this node's")
+  @Test("A flood of public messages evicts only its own messages")
   func flood() {
     let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
     let second = (6...10 as ClosedRange<UInt32>).map { Self.message($0, from: Self.ann) }
@@ -72,7 +72,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("A line goes before a private message, whoever has how many of either")
+  @Test("A public message is evicted before a private one, whatever their senders have")
   func lineFirst() {
     let told = (1...3000 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob) }
     let kept = Self.numbers(after: told, 3001...5003) { Self.message($0, from: PeerID(rawValue: UInt64($0))) }
@@ -80,7 +80,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Of private messages those of who has more than a quarter go first, and none of this node's")
+  @Test("Private messages of senders above a quarter are evicted first, and none of this node")
   func privateShares() {
     let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
     let own = (6...10 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob, state: .delivered) }
@@ -89,7 +89,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Of long lines, and of long private messages, go those of who has sent the most, and no others")
+  @Test("Long messages evict those of the sender with most bytes only")
   func bytes() {
     func long(_ number: UInt32, in conversation: PeerID? = nil) -> MeshMessage {
       var message = Self.message(number, in: conversation)
@@ -106,7 +106,7 @@ struct MessageLogTests {
     #expect(privateOnes == Array(1...4) + Array((205 - fitPrivate)...204))
   }
 
-  @Test("Bytes of what has gone are not counted, and one that is longer than all may be is there alone of its kind")
+  @Test("Removed bytes do not count, and a message above the limit is alone of its kind")
   func bytesGone() {
     var log = MessageLog()
     var long = Self.message(1)
@@ -121,7 +121,7 @@ struct MessageLogTests {
     #expect(log.messages.map(\.number) == [10])
   }
 
-  @Test("What is no longer kept is no longer counted: its sender is as good as any other")
+  @Test("Removed messages no longer count for their sender")
   func uncounted() {
     var log = MessageLog()
     for number in 1...2000 as ClosedRange<UInt32> { log.append(Self.message(number)) }

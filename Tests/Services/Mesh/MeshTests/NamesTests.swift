@@ -14,7 +14,7 @@ import Testing
 struct NamesTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Anna, a real Alice, and Carl, who calls himself by her name and the last digits of her ID.
+  /// Anna, a real Alice, and Carl, whose nickname is Alice's with the last digits of her ID.
   @LoopActor
   private static func impostor() -> (
     village: Village, anna: Village.House, alice: Village.House, carl: Village.House, name: String
@@ -28,7 +28,7 @@ struct NamesTests {
     return (village, anna, alice, carl, name)
   }
 
-  @Test("Text, file and ping for a name with digits go to the peer of these digits, whoever calls itself so")
+  @Test("Text, file and ping to a name with digits go to the peer with these digits")
   @LoopActor
   func digits() throws {
     let (village, anna, alice, carl, name) = Self.impostor()
@@ -41,7 +41,7 @@ struct NamesTests {
     var pong: MeshService.Pong?
     try anna.mesh.ping(name) { pong = $0 }
     #expect(village.wait(.seconds(11)) { pong != nil })
-    // When she has left and is forgotten, nobody is meant.
+    // When Alice has left and is forgotten, the name matches no peer.
     alice.mesh.stop()
     #expect(village.wait { anna.mesh.engine?.peer(alice.id) == nil })
     anna.mesh.forget(alice.id)
@@ -49,7 +49,7 @@ struct NamesTests {
     #expect(carl.texts == [])
   }
 
-  @Test("Of two peers with one name neither gets a text, a file or a ping, and the refusal has both")
+  @Test("A text, file or ping to a name of two peers is refused with both candidates")
   @LoopActor
   func ambiguous() throws {
     let village = Village()
@@ -73,7 +73,7 @@ struct NamesTests {
 
   // MARK: Those who have left
 
-  @Test("Who wrote to everybody or to this node, or was written to, keeps name and object, also over a restart")
+  @Test("A peer that wrote or was written to keeps name and object, also over a restart")
   @LoopActor
   func left() throws {
     let folder = try ScratchFolder()
@@ -87,14 +87,14 @@ struct NamesTests {
     #expect(village.wait { anna.texts.count == 2 && others[2].texts.contains("hello") })
     let ids = others.map(\.id)
     for house in others { house.mesh.stop() }
-    // The packet that says so does not reach anna from all of them.
+    // Not every peer's leave packet reaches anna.
     #expect(village.wait(.seconds(600)) { anna.mesh.engine?.peers.isEmpty == true })
     for _ in 0..<2 {
       for (id, name) in zip(ids, ["ben", "carl", "dora"]) {
         #expect(try anna.mesh.peer(called: name) == id)
         #expect(anna.mesh.view(of: id)?.nickname == name && anna.mesh.view(of: id)?.hops == 0)
       }
-      // Nothing was ever said to or by emil.
+      // There is no message from or to emil.
       #expect(throws: MeshService.Refusal.self) { try anna.mesh.peer(called: "emil") }
       village.restart(anna, "anna", directory: folder.path("state"))
       #expect(village.wait(.seconds(5)) { anna.mesh.marks.count == 3 })
@@ -107,7 +107,7 @@ struct NamesTests {
     #expect(anna.mesh.knownPeers == [] && anna.mesh.marks.isEmpty)
   }
 
-  @Test("Strangers who write take no place from those whom the user wrote to or marked, and the longest gone go first")
+  @Test("Strangers that write do not displace marked peers, and the longest absent go first")
   @LoopActor
   func bounded() throws {
     let village = Village()
@@ -129,7 +129,7 @@ struct NamesTests {
     #expect(bob.mesh.marks[PeerID(rawValue: 6)] == nil)
   }
 
-  @Test("Of peers that only write to everybody sixty are newly stored in a minute")
+  @Test("At most 60 peers that only write publicly are stored in a minute")
   @LoopActor
   func rate() throws {
     let village = Village()
@@ -144,7 +144,7 @@ struct NamesTests {
 
   // MARK: Renames
 
-  @Test("That a verified peer has another name is reported, and the name when verified is kept over a restart")
+  @Test("A renamed verified peer is reported, and its verified name survives a restart")
   @LoopActor
   func renamed() throws {
     let folder = try ScratchFolder()
@@ -171,7 +171,7 @@ struct NamesTests {
     #expect(marks?.verifiedName == "" && marks?.heldNames == [])
   }
 
-  @Test("A name that a favourite gave up is not the name of who takes it")
+  @Test("A name given up by a favourite does not mean the peer that takes it")
   @LoopActor
   func taken() throws {
     let village = Village()
@@ -189,7 +189,7 @@ struct NamesTests {
     #expect(try anna.mesh.peer(called: "alice") == carl.id)
   }
 
-  @Test("A peer that changes its name all the time is reported six times a minute, and eight of its names are kept")
+  @Test("A peer that changes its name repeatedly is reported 6 times a minute, with 8 stored names")
   @LoopActor
   func manyNames() throws {
     let village = Village()
@@ -208,7 +208,7 @@ struct NamesTests {
 
   // MARK: Texts
 
-  @Test("A private text that the apps would take for a notice is refused, and one that only begins so is shown")
+  @Test("A private text that equals a favourite notice is refused; one that only begins so is sent")
   @LoopActor
   func notices() throws {
     let village = Village()
@@ -230,7 +230,7 @@ struct NamesTests {
     #expect(ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == true)
   }
 
-  @Test("The configuration and D-Bus have one rule for the node's own nickname")
+  @Test("The configuration and D-Bus accept the same nicknames")
   func ownNickname() {
     for name in ["Donau\u{AD}dampf", "שלום\u{200E}", "\u{1FAE9}", "a\u{2060}b", "\u{FEFF}hello", "Zoë"] {
       #expect(NicknameText.isUsable(name), "\(name)")

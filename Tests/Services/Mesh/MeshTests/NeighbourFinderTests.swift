@@ -5,7 +5,7 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Which advertiser is connected to, and when")
+@Suite("Choice of advertisers to connect to")
 struct NeighbourFinderTests {
   private static let one = BluetoothAddress(1)
   private static let other = BluetoothAddress(2)
@@ -18,7 +18,7 @@ struct NeighbourFinderTests {
 
   private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
-  @Test("The strongest first, and the next one half a second later")
+  @Test("The strongest advertiser is tried first, the next one 0.5 s later")
   func strongest() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -80), at: .zero)
@@ -33,7 +33,7 @@ struct NeighbourFinderTests {
   }
 
   @Test(
-    "After an attempt that came to nothing the one that has waited longest is next, and after a link the strongest again"
+    "After a failed attempt the longest waiting advertiser is next; after a link the strongest"
   )
   func fairness() {
     var finder = NeighbourFinder()
@@ -41,7 +41,7 @@ struct NeighbourFinderTests {
     var tried: [BluetoothAddress] = []
     for number in 0..<4 {
       let now = Self.second(Double(number) * 11.5 + 1)
-      // All advertisers so far are still present.
+      // All advertisers until now are still present.
       finder.sighted(Self.sighting(Self.one, rssi: -70), at: now)
       for index in 0...number {
         finder.sighted(Self.sighting(BluetoothAddress(UInt64(100 + index)), rssi: -40), at: now)
@@ -51,7 +51,7 @@ struct NeighbourFinderTests {
       tried.append(next)
       finder.failed(next, at: now.advanced(by: .seconds(9)))
     }
-    // By then the first one may be tried again, and has waited longest for that.
+    // By then the first advertiser may be tried again, and has waited longest.
     #expect(tried == [BluetoothAddress(100), Self.one, BluetoothAddress(101), BluetoothAddress(100)])
     finder.met(BluetoothAddress(100))
     finder.sighted(Self.sighting(BluetoothAddress(200), rssi: -30), at: Self.second(60))
@@ -59,7 +59,7 @@ struct NeighbourFinderTests {
     #expect(strongest == BluetoothAddress(200))
   }
 
-  @Test("On a battery nobody tells that an advertiser is gone: who was not heard for long is not tried")
+  @Test("While not scanning, an advertiser not received for long is not tried")
   func notHeard() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -71,7 +71,7 @@ struct NeighbourFinderTests {
   }
 
   @Test(
-    "How weak an advertiser may be depends on who is there",
+    "The weakest accepted signal depends on the present neighbours",
     arguments: [(-90, 0.0), (-91, nil), (-100, nil)] as [(Int, Double?)])
   func weakWithNeighbours(rssi: Int, found: Double?) {
     var finder = NeighbourFinder()
@@ -80,7 +80,7 @@ struct NeighbourFinderTests {
     #expect((next != nil) == (found != nil))
   }
 
-  @Test("Alone, -95 dBm is enough, and after half a minute -100")
+  @Test("Without neighbours -95 dBm is accepted, and -100 dBm after 30 s")
   func weakAlone() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -100), at: .zero)
@@ -98,7 +98,7 @@ struct NeighbourFinderTests {
     #expect(tooWeak == nil)
   }
 
-  @Test("A peer that has a link already is not connected to, by its address or by the ID in its scan response")
+  @Test("A peer with a link is not connected to, by address or by ID in its scan response")
   func linked() {
     var finder = NeighbourFinder()
     let peer = PeerID(rawValue: 77)
@@ -111,7 +111,7 @@ struct NeighbourFinderTests {
     #expect(free == Self.one)
   }
 
-  @Test("After a loss three seconds pass, after failures 15 s, 30 s, 60 s … and at most five minutes")
+  @Test("The pause is 3 s after a loss, and 15, 30, 60 … up to 300 s after failures")
   func pauses() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -133,7 +133,7 @@ struct NeighbourFinderTests {
     #expect(again == Self.one)
   }
 
-  @Test("The end of a link shortens no pause: that of a peer that deserved one stands, and failures go on doubling")
+  @Test("The end of a link shortens no pause, and failures still double it")
   func endAfterward() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -141,7 +141,7 @@ struct NeighbourFinderTests {
     finder.ended(Self.one, at: Self.second(2))
     finder.failed(Self.one, at: Self.second(2))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(2)) == Self.second(300))
-    // It is still one that it deserved.
+    // The pause still counts as deserved.
     finder.loseAll()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(4))
     #expect(finder.deadline(linked: [], peers: [], at: Self.second(4)) == Self.second(300))
@@ -155,13 +155,13 @@ struct NeighbourFinderTests {
     other.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(16))
     other.ended(Self.one, at: Self.second(17))
     #expect(other.deadline(linked: [], peers: [], at: Self.second(17)) == Self.second(45))
-    // A pause that is over says nothing about a link that ends later.
+    // A pause that has expired does not affect a link that ends later.
     other.sighted(Self.sighting(Self.one, rssi: -60), at: Self.second(60))
     other.ended(Self.one, at: Self.second(60))
     #expect(other.deadline(linked: [], peers: [], at: Self.second(60)) == Self.second(63))
   }
 
-  @Test("Where a peer has said who it is over a link, earlier failures count no more; what it deserved does")
+  @Test("An announce over a link clears earlier failures, but no imposed pause")
   func metMeanwhile() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -244,7 +244,7 @@ struct NeighbourFinderTests {
     #expect(!isOutdone(at: 5), "it is there, and only slow")
   }
 
-  @Test("However many advertise and fail, 256 are remembered")
+  @Test("At most 256 advertisers and pauses are remembered")
   func bounds() {
     var finder = NeighbourFinder()
     for number in 0..<2000 {
@@ -257,7 +257,7 @@ struct NeighbourFinderTests {
     #expect(finder.rssi(of: BluetoothAddress(1999)) == -60 && finder.rssi(of: BluetoothAddress(0)) == nil)
   }
 
-  @Test("What failed while the radio was away is forgotten with all that was near; what a peer deserved is not")
+  @Test("Loss of the radio clears failures and advertisers, but no imposed pause")
   func radioAway() {
     var finder = NeighbourFinder()
     for _ in 0..<3 { finder.failed(Self.one, at: .zero) }
@@ -272,14 +272,14 @@ struct NeighbourFinderTests {
     #expect(next == Self.one)
   }
 
-  @Test("Of two nodes the one with the smaller ID begins; the other waits five seconds, also after a link was lost")
+  @Test("The node with the smaller ID connects first; the other waits 5 s, also after a lost link")
   func courtesy() throws {
     let (small, large) = (PeerID(rawValue: 1), PeerID(rawValue: 2))
     func finder(of own: PeerID, meeting peer: PeerID) -> NeighbourFinder {
       var finder = NeighbourFinder()
       finder.own = own
       finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: Self.second(10))
-      // Heard again, it is not newer.
+      // A repeated scan result does not make it newer.
       finder.sighted(Self.sighting(Self.one, rssi: -60, peer: peer), at: Self.second(12))
       return finder
     }
@@ -298,7 +298,7 @@ struct NeighbourFinderTests {
     #expect(again == nil)
     let later = second.next(linked: [], peers: [large], at: Self.second(28))
     #expect(later == Self.one)
-    // Who does not say who it is, is not waited for.
+    // An advertiser without a peer ID is not waited for.
     second.sighted(Self.sighting(Self.other, rssi: -60), at: Self.second(30))
     let stranger = second.next(linked: [Self.one], peers: [large], at: Self.second(30))
     #expect(stranger == Self.other)

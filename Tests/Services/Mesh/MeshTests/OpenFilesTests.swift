@@ -7,12 +7,12 @@ import Testing
 
 @testable import Mesh
 
-/// What programs keep open of the mesh's files.
-@Suite("Files of the mesh that programs have open")
+/// File descriptors of the mesh's files that programs hold open.
+@Suite("Files opened by programs")
 struct OpenFilesTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Files of 1,000 bytes whose reading the test ends.
+  /// Files of 1,000 bytes whose reads the test completes.
   @LoopActor
   private final class Shelf {
     let scheduler = HandClock()
@@ -23,7 +23,7 @@ struct OpenFilesTests {
       self?.answers.append((number, then))
     }
 
-    /// Opens a file, and says what came at once.
+    /// Opens a file, and returns the immediate result.
     @discardableResult
     func open(_ number: UInt32) -> Opened {
       let result = Opened()
@@ -47,7 +47,7 @@ struct OpenFilesTests {
     }
   }
 
-  @Test("Programs that open one file get one memory file, each from its beginning, and the disk is read once")
+  @Test("Programs that open one file share a memory file and one read of the disk")
   @LoopActor
   func shared() throws {
     let shelf = Shelf()
@@ -61,7 +61,7 @@ struct OpenFilesTests {
     }
   }
 
-  @Test("What programs keep is bounded, and what they have closed makes room")
+  @Test("Open files are limited in bytes, and closed ones free their space")
   @LoopActor
   func bounded() {
     let shelf = Shelf()
@@ -79,7 +79,7 @@ struct OpenFilesTests {
     #expect(kept.allSatisfy { $0.bytes?.count == 1000 })
   }
 
-  @Test("A minute after it was closed a file takes no memory")
+  @Test("A file uses no memory 60 s after it was closed")
   @LoopActor
   func dropped() {
     let shelf = Shelf()
@@ -95,7 +95,7 @@ struct OpenFilesTests {
     #expect(shelf.reads == [1, 2, 1])
   }
 
-  @Test("What is deleted or wiped is given to nobody else, and who has it open keeps it", arguments: [true, false])
+  @Test("A deleted or wiped file is not given out again, and programs keep open descriptors", arguments: [true, false])
   @LoopActor
   func deleted(isWiped: Bool) throws {
     let village = Village()
@@ -129,7 +129,7 @@ struct OpenFilesTests {
     #expect(error.is(.notFound) || error.is(.failed))
   }
 
-  @Test("However many ask, few files are read at a time, and few wait for one; a failure reaches all of them")
+  @Test("Few files are read at once and few programs wait; a failure reaches all of them")
   @LoopActor
   func waiting() {
     let shelf = Shelf()

@@ -7,11 +7,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("What a service owes its peers")
+@Suite("Notices and receipts over restarts")
 struct OwedNewsServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A favourite that was taken back while the peer was away is noticed after a restart of the service")
+  @Test("A favourite withdrawn while the peer was away is reported after a restart")
   @LoopActor
   func favourite() throws {
     let folder = try ScratchFolder()
@@ -32,7 +32,7 @@ struct OwedNewsServiceTests {
     #expect(village.wait(.seconds(10)) { bob.mesh.marks[ann.id] == nil }, "nothing more is remembered of it")
   }
 
-  @Test("A message that was read while its sender was away is reported as read after a restart of the service")
+  @Test("A read receipt for an absent sender is sent after a restart")
   @LoopActor
   func receipt() throws {
     let folder = try ScratchFolder()
@@ -52,7 +52,7 @@ struct OwedNewsServiceTests {
     #expect(village.wait(.seconds(60)) { ann.progress[number]?.last == .read })
   }
 
-  @Test("A sender that was restarted after the delivery of its message learns that it was read")
+  @Test("A sender that restarted after delivery still gets the read receipt")
   @LoopActor
   func restartedSender() throws {
     let folder = try ScratchFolder()

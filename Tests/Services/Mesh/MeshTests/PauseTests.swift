@@ -7,11 +7,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("How long an advertiser is left alone")
+@Suite("Pauses before the next connection")
 struct PauseTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("One that notifies garbage is not connected to again for five minutes")
+  @Test("An advertiser that sends malformed frames is not connected to for 5 min")
   @LoopActor
   func garbage() throws {
     let village = Village()
@@ -28,7 +28,7 @@ struct PauseTests {
   }
 
   @Test(
-    "One that takes a subscription and never says who it is is connected to ever more seldom, so that it can begin itself"
+    "An advertiser that never announces itself is connected to at growing intervals"
   )
   @LoopActor
   func silent() throws {
@@ -41,7 +41,7 @@ struct PauseTests {
       begun.append(village.time.now)
       #expect(village.wait(.seconds(20)) { ann.mesh.ports.isEmpty }, "the link is cut after 15 s")
     }
-    // Of each round 15 s are the link's time.
+    // 15 s of each round are the lifetime of the link.
     let pauses = zip(begun, begun.dropFirst()).map { $0.duration(to: $1) - .seconds(15) }
     for (pause, least) in zip(pauses, [3, 6, 12, 24]) {
       #expect(pause >= .seconds(least) && pause < .seconds(least + 3), "\(pauses)")
@@ -49,7 +49,7 @@ struct PauseTests {
     phone.leave()
   }
 
-  @Test("An attempt of which no link comes is given up after ten seconds")
+  @Test("A connection attempt ends after 10 s")
   @LoopActor
   func noLink() throws {
     let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
@@ -66,7 +66,7 @@ struct PauseTests {
   }
 
   @Test(
-    "A phone that arrives while a node tries absent ones has a link within 6 s, not after 10 s for each absent one"
+    "A phone that arrives while absent ones are tried is linked within 6 s"
   )
   @LoopActor
   func othersHaveLeft() throws {
@@ -81,7 +81,7 @@ struct PauseTests {
     let phone = try WaitingPhone(on: village, isNode: true)
     #expect(village.wait(.seconds(60)) { phone.subscribers.count == 1 })
     #expect(begun.duration(to: village.time.now) < .seconds(6), "\(begun.duration(to: village.time.now))")
-    // Advertisers that were not tried yet may be tried until they count as gone.
+    // Advertisers not tried yet may be tried until they count as gone.
     village.time.advance(by: .seconds(30))
     let addresses = gone.map(\.address)
     #expect(!village.wait(.seconds(60)) { ann.mesh.attempt.map { addresses.contains($0.address) } ?? false })
@@ -89,7 +89,7 @@ struct PauseTests {
   }
 
   @Test(
-    "Where another service awaits a person, an attempt of ten seconds is followed by twenty without one, a short one by next to none",
+    "While a person is awaited, a 10 s attempt is followed by a 20 s pause",
     arguments: [true, false])
   @LoopActor
   func personAwaited(isAwaited: Bool) throws {
@@ -111,7 +111,7 @@ struct PauseTests {
     #expect(village.wait(.seconds(40)) { ann.mesh.attempt != nil })
     let pause = failed.duration(to: village.time.now)
     #expect(isAwaited ? pause > .seconds(18) && pause < .seconds(22) : pause < .seconds(3), "\(pause)")
-    // Both are there and answer.
+    // Both are in range and answer.
     let begun = village.time.now
     #expect(village.wait(.seconds(10)) { ann.mesh.ports.values.count(where: \.isOpen) == 2 })
     #expect(begun.duration(to: village.time.now) < .seconds(4))
@@ -120,7 +120,7 @@ struct PauseTests {
     #expect(!ann.mesh.radio.isPersonAwaited)
   }
 
-  @Test("One that turns out to be no node once there is a link is tried after 15 s, 30 s and 60 s")
+  @Test("An advertiser that proves not to be a node is tried after 15, 30 and 60 s")
   @LoopActor
   func noNode() throws {
     let village = Village()
@@ -130,7 +130,7 @@ struct PauseTests {
     for attempt in 0..<4 {
       #expect(village.wait(.seconds(90)) { ann.mesh.attempt != nil }, "\(attempt)")
       begun.append(village.time.now)
-      // Its MTU was agreed on, so the attempt had a port.
+      // The MTU was negotiated, so the attempt had a port.
       #expect(village.wait(.seconds(5)) { !ann.mesh.ports.isEmpty }, "\(attempt)")
       #expect(village.wait(.seconds(5)) { ann.mesh.attempt == nil && ann.mesh.ports.isEmpty }, "\(attempt)")
     }

@@ -9,18 +9,18 @@ import Testing
 
 @testable import Mesh
 
-@Suite("What a node spends")
+@Suite("Energy use of a node")
 struct PowerTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func second(_ seconds: Double) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
 
-  @Test("On a battery it listens two seconds of thirty, and for ten after somebody has said something")
+  @Test("On battery a node scans 2 s of 30, and for 10 s after messages")
   func duty() {
     var duty = ScanDuty()
     func look(_ seconds: Double) -> (Bool, Double) {
       let (isListening, next) = duty.look(at: Self.second(seconds))
-      // To a hundredth of a second.
+      // Rounded to a hundredth of a second.
       let hundredths = (Double(Instant.zero.duration(to: next) / .milliseconds(1)) / 10).rounded()
       return (isListening, hundredths / 100)
     }
@@ -34,12 +34,12 @@ struct PowerTests {
     duty.traffic(at: Self.second(3615))
     #expect(look(3615).0 && look(3624.9).0 && look(3624.9).1 == 3625)
     #expect(!look(3625).0 && look(3625).1 == 3635)
-    // In a window, it goes on beyond the window's end.
+    // Traffic within a window keeps the radio on beyond the window's end.
     duty.traffic(at: Self.second(3636))
     #expect(look(3636).1 == 3646 && look(3640).0 && !look(3646).0)
   }
 
-  @Test("Seconds of scanning, advertising and links are counted, those of links for each")
+  @Test("Seconds of scanning, advertising and links are counted, the latter per link")
   func meters() {
     var use = RadioUse()
     use.scan(true, at: Self.second(1))
@@ -52,7 +52,7 @@ struct PowerTests {
     #expect(tallies == ["ScanSeconds": 4, "AdvertiseSeconds": 9, "LinkSeconds": 12])
   }
 
-  /// Counts the timers that fire for the programs on the machines, and not those of the air.
+  /// Counts the timers of the programs on the machines, without those of the simulated radio.
   @LoopActor
   final class CountingScheduler: Scheduler {
     private let time: VirtualTime
@@ -76,7 +76,8 @@ struct PowerTests {
     ) { time.offload(work, then: then) }
   }
 
-  /// Hears the driver in the place of the shared radio, and counts the advertisers that the driver tells of: each wakes a program.
+  /// Receives the driver's events in place of the shared radio, and counts reported advertisers: each wakes a
+  /// program.
   @LoopActor
   final class CountingEar: RadioDriverDelegate {
     private let radio: AirRadio
@@ -117,20 +118,20 @@ struct PowerTests {
     func forgot(_ address: BluetoothAddress) { shared.forgot(address) }
   }
 
-  /// What a node has done in a while, for each second of it.
+  /// The work of a node during a period, per second.
   struct Spent {
     var scanned: Double
     /// Timers that fired.
     var timers: Double
     var frames: Double
-    /// Advertisers that it heard of.
+    /// Scan results that were reported to it.
     var sightings: Double
     var sent: Double
 
     var wakeUps: Double { timers + frames + sightings }
   }
 
-  /// A node with neighbours of the same kind who say nothing, for so long, after five minutes in which they meet.
+  /// A node with idle Earshot peers as neighbours, for a period that begins after five minutes of setup.
   @LoopActor
   private static func spend(
     _ power: MeshService.Power, neighbours: Int, for duration: Duration, seed: UInt64 = 1
@@ -158,12 +159,12 @@ struct PowerTests {
   }
 
   @Test(
-    "A day on a battery: at most 8 % of it scanning alone, 7 % with two quiet neighbours, and a wake-up a second at most"
+    "On battery a node scans at most 8% of a day, 7% with two neighbours, with one wake-up a second"
   )
   @LoopActor
   func day() async {
     for (neighbours, share) in [(0, 0.08), (2, 0.07)] {
-      // With neighbours four hours, unless all is to be tried.
+      // With neighbours four hours, or a day with `ALL=1`.
       let hours: Int64 = neighbours == 0 ? 24 : Extent.of(4, all: 24)
       let spent = Self.spend(.battery, neighbours: neighbours, for: .seconds(hours * 3600))
       #expect(spent.scanned <= share && spent.scanned > 0.06, "\(spent)")
@@ -174,12 +175,12 @@ struct PowerTests {
     let mains = Self.spend(.mains, neighbours: 2, for: Extent.of(.seconds(1800), all: .seconds(86_400)))
     #expect(mains.scanned == 1 && mains.sent > 0.3, "\(mains)")
     guard Extent.isWhole else { return }
-    // The table of docs/mesh.md has these, too.
+    // The table of docs/mesh-operating.md has these figures, too.
     print("mains, 2 neighbours: \(mains)")
     print("mains, 0 neighbours: \(Self.spend(.mains, neighbours: 0, for: .seconds(86_400)))")
   }
 
-  @Test("A node on a battery and one that comes find each other within a minute, in 19 of 20 cases")
+  @Test("A newcomer and a node on battery are linked within 60 s in 19 of 20 cases")
   @LoopActor
   func found() async {
     for power in [MeshService.Power.battery, .mains] {
@@ -188,7 +189,7 @@ struct PowerTests {
         let village = Village(seed: seed)
         let one = village.add("one") { $0.power = .battery }
         village.time.advance(by: .milliseconds(Int64(seed) * 7919 % 30_000 + 40_000))
-        // It is advertised, and makes no link itself.
+        // The other node advertises, and does not initiate links.
         let other = village.add("other", at: 5) { $0.power = power }
         other.mesh.finder.avoid(one.radio.address, for: .seconds(3600), at: village.time.now)
         let start = village.time.now
@@ -200,13 +201,13 @@ struct PowerTests {
     }
   }
 
-  @Test("Between two windows a neighbour that cannot be reached is tried once, and again when it was heard again")
+  @Test("Between scan windows an unreachable neighbour is tried once until it is received again")
   @LoopActor
   func tried() {
     let village = Village()
     let both = [0, 1000].map { metres in village.add("at \(metres)", at: metres) { $0.power = .battery } }
     #expect(village.wait(.seconds(60)) { both.allSatisfy { $0.mesh.engine != nil && $0.mesh.scan == nil } })
-    // The node with the larger ID lets the other one begin, for longer than a window lasts.
+    // The node with the larger ID lets the other one connect, for longer than a window lasts.
     let (bob, ann) = both[0].id < both[1].id ? (both[0], both[1]) : (both[1], both[0])
     bob.mesh.finder.avoid(ann.radio.address, for: .seconds(3600), at: village.time.now)
     let (near, far) = (ann.radio.position, bob.radio.position)
@@ -221,7 +222,7 @@ struct PowerTests {
     #expect(village.wait(.seconds(90)) { ann.mesh.neighbours == 1 })
   }
 
-  @Test("What people say wakes a node on a battery, and what neighbours ask each other does not")
+  @Test("Messages wake a node on battery, sync requests do not")
   @LoopActor
   func traffic() async throws {
     let village = Village()
@@ -234,7 +235,7 @@ struct PowerTests {
     #expect(ann.mesh.scan != nil && bob.mesh.scan != nil)
     village.time.advance(by: .seconds(12))
     #expect(village.wait(.seconds(10)) { ann.mesh.scan == nil && bob.mesh.scan == nil })
-    // The same packet, as an answer to what a neighbour has asked for and as somebody's word.
+    // One packet, once as a sync answer and once as a sender's own.
     let packet = [1, MessageType.message.rawValue] + [UInt8](repeating: 0, count: 20)
     ann.mesh.note(sent: packet, .syncAnswer)
     #expect(ann.mesh.scan == nil)
@@ -242,7 +243,7 @@ struct PowerTests {
     #expect(ann.mesh.scan != nil)
   }
 
-  @Test("The setting counts at once: a node that leaves the mains scans and advertises less")
+  @Test("The power setting applies at once: without mains a node scans and advertises less")
   @LoopActor
   func reload() async throws {
     let village = Village()

@@ -11,11 +11,11 @@ import Testing
 @testable import Bitchat
 @testable import Mesh
 
-@Suite("What the service of the mesh promises")
+@Suite("Guarantees of the mesh service")
 struct PromiseTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A peer that is blocked stays so after a restart: nothing of it is shown or stored")
+  @Test("A blocked peer stays blocked after a restart: nothing of it is shown or stored")
   @LoopActor
   func blockedAfterRestart() throws {
     let folder = try ScratchFolder()
@@ -34,7 +34,7 @@ struct PromiseTests {
     #expect(bob.mesh.view(of: ann.id)?.marks.isBlocked == true)
   }
 
-  @Test("Of two peers with one name neither gets what is for the name: text, file or ping")
+  @Test("Text, file and ping to a name of two peers reach neither")
   @LoopActor
   func sameNames() throws {
     let village = Village()
@@ -57,7 +57,7 @@ struct PromiseTests {
     #expect(twins.allSatisfy { $0.texts.isEmpty && $0.mesh.files.numbers.isEmpty })
   }
 
-  @Test("A public message is answered for when the disk has it, and not while the disk is held")
+  @Test("`Say` is answered after the disk has stored the message")
   @LoopActor
   func sayBeforeCommit() throws {
     let folder = try ScratchFolder()
@@ -82,7 +82,7 @@ struct PromiseTests {
     #expect(answers.sorted() == ["said", "told"])
   }
 
-  @Test("A public message that is in the log is not reported again after a restart, wherever it comes from")
+  @Test("A logged public message is not reported again after a restart")
   @LoopActor
   func reportedOnce() throws {
     let folder = try ScratchFolder()
@@ -98,7 +98,7 @@ struct PromiseTests {
     #expect(bob.texts == ["once"] && bob.waiting == [])
     let kept = try #require(bob.mesh.log.messages.first)
     let packet = try #require(kept.packet)
-    // The log knows it by itself, where the archive of packets has forgotten it.
+    // The log recognizes the message after the archive of packets has dropped it.
     bob.mesh.heard(
       PublicMessage(
         sender: ann.id, nickname: "ann", text: "once", timestamp: kept.time, packet: packet, isLate: true, via: 1))
@@ -106,7 +106,7 @@ struct PromiseTests {
     #expect(bob.texts == ["once"] && bob.waiting == [])
   }
 
-  @Test("A clock that was set back by a second fails nothing that waits, and one set back by an hour is followed")
+  @Test("A clock set back by 1 s fails no waiting message, and one set back by 1 h is followed")
   @LoopActor
   func clockSetBack() throws {
     let village = Village()
@@ -129,7 +129,7 @@ struct PromiseTests {
     #expect(abs(Int64(newest) - clock.milliseconds) <= 1000, "packets have the new time")
   }
 
-  @Test("At a reload nothing of the role changes", arguments: MeshService.Settings.Role.allCases)
+  @Test("A reload does not change the role", arguments: MeshService.Settings.Role.allCases)
   @LoopActor
   func reloadedRole(role: MeshService.Settings.Role) throws {
     for before in MeshService.Settings.Role.allCases {
@@ -149,7 +149,7 @@ struct PromiseTests {
   }
 
   @Test(
-    "One link of the adapter stays free for other services, whatever Peers= says",
+    "One link of the adapter stays free for other services, whatever `Peers=` is",
     arguments: [(7, 8, 7), (8, 8, 7), (64, 8, 7), (7, 4, 3), (3, 2, 1), (7, 1, 1), (1, 8, 1)])
   func lastLink(peers: Int, adapter: Int, expected: Int) throws {
     var configuration = Configuration(of: "the test", [MeshService.Settings.self, RadioSettings.self])
@@ -161,7 +161,7 @@ struct PromiseTests {
   }
 
   @Test(
-    "A clock is trusted that is synchronised, or by TrustClock=yes, and never before 2026",
+    "A clock is trusted if synchronised or with `TrustClock=yes`, but not before 2026",
     arguments: [
       (false, false, false, false), (false, true, false, true), (true, false, false, true), (true, true, false, true),
       (true, false, true, false), (true, true, true, false), (false, true, true, false),

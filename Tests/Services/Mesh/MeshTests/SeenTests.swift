@@ -6,11 +6,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("When a peer was seen last")
+@Suite("The time a peer was last seen")
 struct SeenTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Ann, and Bob, whose favourite she is.
+  /// Ann, and Bob, who has marked her as favourite.
   @LoopActor
   private static func favourite() throws -> (village: Village, ann: Village.House, bob: Village.House) {
     let village = Village()
@@ -20,7 +20,7 @@ struct SeenTests {
     return (village, ann, bob)
   }
 
-  /// Calls with a step of virtual time between, and how often the disk was given something of the peer.
+  /// Makes calls with a step of virtual time between them, and returns the number of writes about the peer.
   @LoopActor
   private static func kept(
     _ bob: Village.House, _ ann: Village.House, in village: Village, calls: Int, each step: Duration,
@@ -36,7 +36,7 @@ struct SeenTests {
     return seen.count
   }
 
-  @Test("However often a peer says something new, the disk gets it once a second; that it is here, once a minute")
+  @Test("Changes of a peer are stored once a second, its presence once a minute")
   @LoopActor
   func kept() async throws {
     let (village, ann, bob) = try Self.favourite()
@@ -49,7 +49,7 @@ struct SeenTests {
     #expect(bob.mesh.marks[ann.id]?.nickname == "ann")
   }
 
-  @Test("What a peer said last within a second is kept at its end, though nothing more comes")
+  @Test("The last change within a second is stored at its end")
   @LoopActor
   func lastNews() async throws {
     let (village, ann, bob) = try Self.favourite()
@@ -60,7 +60,7 @@ struct SeenTests {
     #expect(bob.mesh.marks[ann.id]?.nickname == "ann" && bob.mesh.unkeptNews.isEmpty)
   }
 
-  @Test("Of one that was not heard for long it is kept when it was heard")
+  @Test("For a peer that vanished, the time of its last packet is stored")
   @LoopActor
   func silent() async throws {
     let (village, ann, bob) = try Self.favourite()
@@ -72,7 +72,7 @@ struct SeenTests {
     #expect((time - 40_000...time + 1000).contains(seenAt) && bob.mesh.time > time + 300_000)
   }
 
-  @Test("Of one that leaves after hours the time of that is kept, and not when it came")
+  @Test("For a peer that left after hours, the time of its leave is stored")
   @LoopActor
   func left() async throws {
     let (village, ann, bob) = try Self.favourite()

@@ -13,12 +13,12 @@ import Transfers
 
 @testable import Mesh
 
-/// A kiosk whose machine is a node of the mesh as well.
-@Suite("The verifier and the mesh on one radio")
+/// A kiosk whose machine is also a node of the mesh.
+@Suite("Verifier and mesh on one radio")
 struct SharedRadioTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// The mesh on the kiosk's radio, and its neighbours, each of whom says so many lines a second.
+  /// The mesh on the kiosk's radio, and its neighbours, each of which sends this number of public messages a second.
   @LoopActor
   final class Company {
     let hall: Hall
@@ -36,7 +36,7 @@ struct SharedRadioTests {
         }
       }
       mesh.start()
-      // One after the other, so that each holds its link with the kiosk's node.
+      // The nodes start one after the other, so that each gets a link with the kiosk's node.
       for (number, node) in neighbours.enumerated() {
         node.start()
         _ = hall.time.run(until: { self.mesh.neighbours == number + 1 }, limit: .seconds(120))
@@ -60,7 +60,7 @@ struct SharedRadioTests {
         })
     }
 
-    /// Each neighbour says a line twenty times a second from now on.
+    /// From now on each neighbour sends 20 public messages a second.
     func talk() {
       for (index, node) in neighbours.enumerated() { talk(node, index, line: 0) }
     }
@@ -78,7 +78,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "A credential of 100 KB takes at most a quarter longer beside four neighbours who talk; no mesh link is lost by it")
+    "Beside four busy mesh neighbours a 100 KB credential takes at most 25% longer, and no link is lost")
   @LoopActor
   func credentialBesideTalk() async throws {
     let credential = sampleCredential(100_000)
@@ -108,7 +108,7 @@ struct SharedRadioTests {
     return begin.duration(to: hall.time.now)
   }
 
-  @Test("A visitor who comes when the mesh has all links that it may have is served within five seconds")
+  @Test("A wallet is served within 5 s although the mesh uses all its links")
   @LoopActor
   func crowdedRadio() async throws {
     let hall = Hall(links: 8)
@@ -122,7 +122,7 @@ struct SharedRadioTests {
     #expect(begin.duration(to: hall.time.now) < .seconds(5))
   }
 
-  @Test("While a visitor is served the mesh neither scans nor connects")
+  @Test("During a transfer the mesh neither scans nor connects")
   @LoopActor
   func quiet() async throws {
     let hall = Hall(links: 8)

@@ -5,7 +5,7 @@ import Radio
 
 @testable import Mesh
 
-/// A phone on the air of a village that runs none of this project's services: a test says what it does over its link to a house.
+/// A phone in a village without this project's services. The test decides what it writes over its link to a house.
 @LoopActor
 final class Stranger {
   private let radio: any Radio
@@ -13,7 +13,7 @@ final class Stranger {
   private var link: (any Link)?
   private(set) var isLinked = false
   private(set) var isExplored = false
-  /// What the house has notified.
+  /// The notifications from the house.
   var heard: [[UInt8]] = []
 
   /// A phone beside a house, which it connects to.
@@ -39,7 +39,7 @@ final class Stranger {
 
   private func ended() { (isLinked, isExplored, link) = (false, false, nil) }
 
-  /// Asks for the MTU of the apps, and looks for the house's services.
+  /// Negotiates the apps' MTU, and discovers the house's services.
   func explore() {
     exchangeMTU()
     discover()
@@ -53,7 +53,7 @@ final class Stranger {
 
   func write(_ bytes: [UInt8], as kind: WriteKind) { link?.write(bytes, to: BitchatGATT.characteristic, as: kind) }
 
-  /// Offers the service of a node, which houses write to.
+  /// Serves the GATT service of a node, which houses write to.
   func serve(_ delegate: any GATTServerDelegate) -> any GATTServer {
     radio.serve(BitchatGATT.application, delegate: delegate)
   }

@@ -5,11 +5,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Nodes on the simulated air")
+@Suite("Nodes on the simulated radio")
 struct TalkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Two who meet say who they are, and hear what is said to everybody")
+  @Test("Two nodes exchange announces and public messages")
   @LoopActor
   func publicLines() async throws {
     let village = Village()
@@ -18,7 +18,7 @@ struct TalkTests {
     let number = try ann.mesh.say("good morning")
     #expect(village.wait(.seconds(2)) { bob.texts == ["good morning"] })
     #expect(bob.mesh.log.messages.first?.nickname == "ann")
-    // Public messages are stored in groups, at most half a second after they came.
+    // Public messages are stored in groups, at most half a second after reception.
     village.time.advance(by: .milliseconds(500))
     #expect(bob.waiting == bob.mesh.log.messages.map(\.number) && ann.waiting.isEmpty)
     #expect(ann.mesh.log[number]?.state == .sent)
@@ -26,7 +26,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(2)) { ann.texts == ["good morning to you"] })
   }
 
-  @Test("A private message is delivered and read, and its sender is told of both")
+  @Test("A private message is delivered and read, and its sender gets both states")
   @LoopActor
   func privateText() async throws {
     let village = Village()
@@ -39,7 +39,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(2)) { ann.progress[number] == [.sent, .delivered, .read] })
   }
 
-  @Test("Along a line of three the ends talk through the middle, in public and in private")
+  @Test("Three nodes in a row exchange public and private messages over the middle")
   @LoopActor
   func line() async throws {
     let village = Village()
@@ -56,7 +56,7 @@ struct TalkTests {
     #expect(pairs.contains { $0 == (min(ann.id, bob.id), max(ann.id, bob.id)) })
   }
 
-  @Test("Who has left is no neighbour any more, though the link stands, and the link is cut")
+  @Test("A peer that left is not a neighbour, and its link is cut")
   @LoopActor
   func left() throws {
     let village = Village()
@@ -65,7 +65,7 @@ struct TalkTests {
     let link = try #require(ann.mesh.ports.keys.first)
     var told: [Int] = []
     ann.mesh.changes.addForGood { told.append(ann.mesh.neighbours) }
-    // Its machine keeps the link, and its service the advertisement.
+    // Bob's machine keeps the link, and his service the advertisement.
     bob.mesh.handle(.stop)
     village.time.advance(by: .seconds(1))
     #expect(ann.mesh.ports.map(\.key) == [link] && ann.mesh.ports[link]?.peer == nil)
@@ -74,7 +74,7 @@ struct TalkTests {
     #expect(ann.mesh.ports[link] == nil)
   }
 
-  @Test("What is sent to one who is away waits, and is delivered when that one comes")
+  @Test("A message to an absent peer waits and is delivered on its return")
   @LoopActor
   func awayAndBack() async throws {
     let village = Village()
@@ -91,7 +91,7 @@ struct TalkTests {
     #expect(bob.texts == ["when you are back"])
   }
 
-  @Test("Two who connect to each other at the same moment end with one link", arguments: Array(1...40) as [UInt64])
+  @Test("Two simultaneous connections end with one link", arguments: Array(1...40) as [UInt64])
   @LoopActor
   func simultaneous(seed: UInt64) async throws {
     let village = Village(seed: seed)
@@ -104,7 +104,7 @@ struct TalkTests {
     #expect(Set(ann.mesh.ports.keys) == links, "the link stays")
   }
 
-  @Test("Nothing is said before the clock is right; then it is")
+  @Test("A node with an untrusted clock sends nothing")
   @LoopActor
   func clock() async throws {
     let village = Village()
@@ -120,7 +120,7 @@ struct TalkTests {
     #expect(bob.mesh.reason.isEmpty)
   }
 
-  @Test("What is told before the clock is right arrives when it is, and is listed with its time", arguments: [2, 40])
+  @Test("A message written before the clock was trusted arrives, with its corrected time", arguments: [2, 40])
   @LoopActor
   func toldEarly(days: Int64) throws {
     let village = Village()
@@ -141,7 +141,7 @@ struct TalkTests {
   }
 
   @Test(
-    "Two that wait for their clocks leave each other more and more alone, and meet at once when the clocks are right")
+    "Two nodes with untrusted clocks meet within 40 s once the clocks are trusted")
   @LoopActor
   func clocksOfBoth() async throws {
     let village = Village()
@@ -151,11 +151,11 @@ struct TalkTests {
     village.time.advance(by: .seconds(1200))
     #expect([ann, bob].allSatisfy { $0.mesh.state == .waitingForClock })
     for clock in clocks { clock.isSynchronised = true }
-    // Each looks at its clock every ten seconds.
+    // Each node checks its clock every ten seconds.
     #expect(village.wait(.seconds(40)) { village.isAcquainted })
   }
 
-  @Test("Two neighbours whose clocks agree are enough, until the clock is set: then they are asked again")
+  @Test("Two agreeing neighbours make a clock trusted until it is set")
   @LoopActor
   func clockOfNeighbours() async throws {
     let village = Village()
@@ -172,7 +172,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(60)) { bob.mesh.state == .connected })
   }
 
-  @Test("One that stops says so, and the others know at once")
+  @Test("A stopping node sends a leave, and others remove it within 1 s")
   @LoopActor
   func leave() async throws {
     let village = Village()
@@ -183,7 +183,7 @@ struct TalkTests {
     #expect(village.wait(.seconds(1)) { bob.mesh.ports.isEmpty })
   }
 
-  @Test("A link is lost, and is there again after a few seconds")
+  @Test("A lost link is replaced within 20 s")
   @LoopActor
   func linkLost() async throws {
     let village = Village()

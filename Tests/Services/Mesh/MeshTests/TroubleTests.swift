@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("Why something of a peer is not taken")
+@Suite("Reported troubles of peers")
 struct TroubleTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A neighbour whose clock is off by more than two minutes is listed with the reason, until its clock is right")
+  @Test("A neighbour whose clock is over 2 min off is listed with the reason until the clock is right")
   @LoopActor
   func clock() throws {
     let village = Village()
@@ -29,7 +29,7 @@ struct TroubleTests {
     #expect(ann.mesh.trouble(of: bob.id) == "" && ann.mesh.reason == "")
   }
 
-  @Test("A file of a type that is not taken is named on its sender, with the type")
+  @Test("A file of an unsupported type is reported at its sender, with the type")
   @LoopActor
   func file() throws {
     let village = Village()
@@ -45,7 +45,7 @@ struct TroubleTests {
     #expect(ann.mesh.trouble(of: bob.id) == "" && ann.mesh.reason == "", "after ten minutes it is over")
   }
 
-  @Test("A neighbour that was cut because it did not announce itself is told of in Reason")
+  @Test("A neighbour cut for a missing announce is named in `Reason`")
   @LoopActor
   func silent() throws {
     let village = Village()
@@ -58,7 +58,7 @@ struct TroubleTests {
     phone.leave()
   }
 
-  @Test("There are at most 64 peers with a trouble, and the one that was noted first goes")
+  @Test("At most 64 peers have a trouble, and the oldest is removed")
   func limit() {
     var troubles = PeerTroubles()
     for number in UInt64(1)...100 {

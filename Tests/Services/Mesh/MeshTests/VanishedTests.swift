@@ -8,11 +8,11 @@ import Testing
 
 @testable import Mesh
 
-@Suite("What is not there is not said to be there")
+@Suite("Absent peers and empty texts")
 struct VanishedTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A neighbour whose link has ended without a word is no hop away any more; one that is heard over others is two")
+  @Test("A neighbour whose link ended has 0 hops, and one received over others has 2")
   @LoopActor
   func vanished() throws {
     let village = Village()
@@ -28,7 +28,7 @@ struct VanishedTests {
     #expect(ann.mesh.neighbours == 0)
   }
 
-  @Test("A text to the node itself, and one of blanks, is refused")
+  @Test("A text to the node itself, or one of blanks, is refused")
   @LoopActor
   func refused() throws {
     let village = Village()
@@ -42,7 +42,7 @@ struct VanishedTests {
     #expect(ann.mesh.log.messages.isEmpty)
   }
 
-  @Test("What a peer said before it was blocked counts as seen, and the peer gets no receipts for it")
+  @Test("Messages of a peer count as seen once it is blocked, without receipts")
   @LoopActor
   func blocked() throws {
     let village = Village()

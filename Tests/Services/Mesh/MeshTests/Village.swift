@@ -10,10 +10,10 @@ import TestSupport
 @testable import Mesh
 @testable import MeshStore
 
-/// Nodes of the mesh on one simulated air, in virtual time.
+/// Nodes of the mesh on one simulated radio, in virtual time.
 @LoopActor
 final class Village {
-  /// A machine with a node, and what its service has told local programs.
+  /// A machine with a node, and the reports of its service to local programs.
   @LoopActor
   final class House {
     let radio: AirRadio
@@ -32,7 +32,7 @@ final class Village {
     }
 
     var id: PeerID { mesh.ownID }
-    /// The texts that others have said, public and private, in order.
+    /// The texts from other nodes, public and private, in order.
     var texts: [String] { mesh.log.messages.filter { $0.sender != id }.map(\.text) }
   }
 
@@ -67,7 +67,7 @@ final class Village {
     air.range = 10
   }
 
-  /// Adds a house, so many metres along the street, and so many away from it.
+  /// Adds a house at this position along the street, at this distance from it.
   @discardableResult
   func add(
     _ name: String, at metres: Double = 0, off street: Double = 0, directory: String? = nil,
@@ -108,7 +108,7 @@ final class Village {
       })
   }
 
-  /// The service of a house ends, and another one begins on the same machine.
+  /// Ends the service of a house, and starts another one on the same machine.
   func restart(
     _ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil, store: (any MeshDisk)? = nil,
     _ adjust: (inout MeshService.Settings) -> Void = { _ in }
@@ -123,7 +123,7 @@ final class Village {
     house.mesh.start()
   }
 
-  /// Lets time pass until a condition holds.
+  /// Advances time until a condition holds.
   func wait(_ limit: Duration = .seconds(60), until condition: () -> Bool) -> Bool {
     time.run(until: condition, limit: limit)
   }

@@ -6,17 +6,17 @@ import TestSupport
 
 @testable import Mesh
 
-/// A phone beside a node that is advertised as one, and waits for who connects.
+/// A phone that advertises as a node, and waits for connections.
 @LoopActor
 final class WaitingPhone: GATTServerDelegate {
   let address: BluetoothAddress
   private let radio: any Radio
   private var server: (any GATTServer)?
   private var advertisement: Registration?
-  /// Links over which somebody has subscribed, in their order.
+  /// Links with a subscription, in their order.
   private(set) var subscribers: [LinkID] = []
 
-  /// - Parameter isNode: whether it serves what it is advertised with.
+  /// - Parameter isNode: whether it has the GATT service that it advertises.
   init(on village: Village, isNode: Bool) throws {
     let node = village.air.addNode(position: AirPosition(x: 1))
     address = node.address
@@ -26,7 +26,7 @@ final class WaitingPhone: GATTServerDelegate {
     advertisement = try radio.advertise(Advertisement(data: data), AdvertisingTerms(), for: server)
   }
 
-  /// Notifies the last one who has subscribed.
+  /// Notifies the latest subscriber.
   func notify(_ value: [UInt8]) {
     guard let link = subscribers.last else { return }
     server?.notify(value, of: BitchatGATT.characteristic, to: .link(link))

@@ -9,19 +9,20 @@ import Testing
 @testable import Mesh
 @testable import MeshStore
 
-/// A street with a node in it, and twenty people who come by under another address each quarter of an hour.
+/// A street with a node, and 20 people who pass, each under another address every quarter of an hour.
 @LoopActor
 private final class Street {
-  /// What the node keeps at a moment, by kind.
+  /// Number of records that the node holds at a moment, by kind.
   typealias Held = [String: Int]
 
   static let people = 20
   static let fileStore = 128 << 10
   private static let quarter = Duration.seconds(15 * 60)
-  /// A thousand a day, and a hundred.
+  /// A thousand messages a day, and a hundred.
   static let messagePause = Duration.milliseconds(86_400)
   static let filePause = Duration.seconds(864)
-  /// With the packets of the archive, the log and the database's own journal: twice what there was after a week.
+  /// Bytes with the packets of the archive, the log and the database's journal: twice the value measured after a
+  /// week.
   static let diskLimit = 6 << 20
 
   let folder: ScratchFolder
@@ -48,7 +49,7 @@ private final class Street {
     let keeper = MeshKeeper(
       directory: folder.path("mesh"), settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock
     )
-    // Another one each time: whoever draws places for files from equal ones finds them taken.
+    // A new random source each time: with equal draws the numbers for files would collide.
     var made: UInt64 = 0
     mesh = MeshService(
       radio: doorstep, scheduler: village.time, settings: settings, keeper: keeper, clock: clock,
@@ -64,10 +65,10 @@ private final class Street {
   var now: Instant { village.time.now }
   private var linked: [Passer] { passers.filter(\.isLinked) }
 
-  /// Lets time pass.
+  /// Advances time.
   ///
-  /// - Parameter pause: from one message to the next, if it is another one than usual.
-  /// - Returns: the most that the node kept of each kind, at the ends of the quarters of its second half.
+  /// - Parameter pause: interval between messages.
+  /// - Returns: the maximum of records of each kind, sampled at the ends of the quarters of the second half.
   func pass(_ time: Duration, pause: Duration = messagePause) throws -> Held {
     let (end, half) = (now.advanced(by: time), now.advanced(by: time / 2))
     var most: Held = [:]
@@ -90,14 +91,14 @@ private final class Street {
     return most
   }
 
-  /// A quarter of an hour is over: all who are here have another address, some are gone, and some have come.
+  /// Ends a quarter of an hour: all present passers change their address, some leave, and some arrive.
   private func moveOn() {
     quarters += 1
     for (place, passer) in passers.enumerated() {
       doorstep.go(passer)
-      // Once a day each phone is switched off and on: what it remembers is not what is measured here.
+      // Each phone is restarted once a day: its own memory is not measured here.
       if quarters % 96 == 4 * place { passer.restart() }
-      // Each is here for an hour of every four, and in each hour five are.
+      // Each passer is present for one hour of four, five at a time.
       guard (quarters / 4 + place) % 4 == 0 else { continue }
       addresses += 1
       doorstep.come(
@@ -105,7 +106,7 @@ private final class Street {
     }
   }
 
-  /// Somebody says something: the node or a passer, to all or to one.
+  /// Sends a message from the node or a passer, public or private.
   private func talk() throws {
     guard let passer = pick() else { return }
     number += 1
@@ -137,7 +138,7 @@ private final class Street {
     return linked.isEmpty ? nil : linked[Int(number) % linked.count]
   }
 
-  /// Bytes of the files of others that the node has.
+  /// Bytes of the files of others that the node stores.
   var fileBytes: Int {
     mesh.files.numbers.compactMap { mesh.files[$0] }.reduce(0) { $0 + ($1.direction == .incoming ? $1.size : 0) }
   }
@@ -168,17 +169,17 @@ private final class Street {
   var diskBytes: Int { get throws { try folder.sizes().values.reduce(0, +) } }
 }
 
-@Suite("A node that runs for long", .serialized)
+@Suite("Long runs of a node", .serialized)
 struct WeekTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("People come and go under new addresses with messages and files, and nothing that the node keeps grows")
+  @Test("Peers that come and go for days do not make the node's state grow")
   @LoopActor
   func week() throws {
     let street = try Street()
     let part = Extent.of(Duration.seconds(4 * 3600), all: .seconds(86_400))
     let parts = Extent.of(2, all: 7)
-    // A log that was empty grows for days, to its limits: this one is full.
+    // An empty log would grow to its limits for days, so this log is filled first.
     if Extent.isWhole { _ = try street.pass(.seconds(7200), pause: .seconds(1)) }
     let (said, sent, heard, taken) = (street.said, street.sent, street.heard, street.taken)
     let first = try street.pass(part)
@@ -190,7 +191,7 @@ struct WeekTests {
       let disk = try street.diskBytes
       #expect(disk <= Street.diskLimit, "\(disk) bytes on the disk")
     }
-    // What has come to its limit after a day has not after four hours.
+    // Records that reach their limit within a day do not reach it in four hours.
     let slow = Extent.of(
       ["pauses": 257, "fragments": 600, "archive": 1 << 20, "files": 130, "messages for neighbours": 1000],
       all: ["pauses": 257, "files": 130])
@@ -199,10 +200,10 @@ struct WeekTests {
       let limit = slow[kind] ?? before + max(2, before / 20)
       #expect(count <= limit, "\(kind): \(before) at first, \(count) at the end")
     }
-    // The store of files is full, and what is old made room.
+    // The store of files is full, and old files were evicted.
     #expect(street.fileBytes <= Street.fileStore)
     #expect(street.fileBytes >= Street.fileStore / 2, "\(street.fileBytes) bytes of files")
-    // It was no quiet time.
+    // There was traffic during that time.
     let time = part * parts
     #expect(Double(street.said - said) >= 0.9 * (time / Street.messagePause), "\(street.said - said) said")
     #expect(Double(street.sent - sent) >= 0.9 * (time / Street.filePause), "\(street.sent - sent) files sent")

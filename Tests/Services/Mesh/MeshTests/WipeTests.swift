@@ -8,7 +8,7 @@ import Testing
 @testable import DBus
 @testable import Mesh
 
-@Suite("After a wipe")
+@Suite("A node after a wipe")
 struct WipeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -20,7 +20,7 @@ struct WipeTests {
   }
 
   @Test(
-    "Numbers go on, so that no program marks a new message by the number of an erased one", arguments: [true, false])
+    "Message numbers continue after a wipe", arguments: [true, false])
   @LoopActor
   func numbers(hasDisk: Bool) throws {
     let folder = try ScratchFolder()
@@ -43,7 +43,7 @@ struct WipeTests {
     #expect(try bob.mesh.say("own") > number)
   }
 
-  @Test("What it erased off the air does not come back from neighbours, nor do own messages, also after a restart")
+  @Test("Messages and files erased by a wipe do not return from neighbours, also after a restart")
   @LoopActor
   func erased() throws {
     let folder = try ScratchFolder()
@@ -57,7 +57,7 @@ struct WipeTests {
     _ = try bob.mesh.send(file: [4, 5, 6], name: "his.bin", mime: "", to: "")
     #expect(village.wait(.seconds(10)) { ann.texts.count == 2 && cat.mesh.files.numbers.count == 2 })
     #expect(village.wait(.seconds(10)) { ann.mesh.files.numbers.count == 2 })
-    // Nobody hears that it leaves.
+    // No node receives its leave packet.
     ann.radio.power = false
     village.time.advance(by: .seconds(5))
     Self.wipe(ann, in: village)
@@ -75,7 +75,7 @@ struct WipeTests {
     #expect(village.wait(.seconds(10)) { ann.texts == ["and on we go"] })
   }
 
-  @Test("What neighbours keep from before it is not new; what is said meanwhile by a clock that is behind is")
+  @Test("Neighbours' messages from before a wipe are not new; later ones of a slow clock are")
   @LoopActor
   func predating() throws {
     let village = Village()
@@ -98,7 +98,7 @@ struct WipeTests {
     #expect(village.wait(.seconds(10)) { ann.texts == ["a minute behind"] })
   }
 
-  @Test("No known peer is left, no mark, and no object of a peer")
+  @Test("A wipe leaves no known peer, mark or peer object")
   @LoopActor
   func marks() throws {
     let village = Village()

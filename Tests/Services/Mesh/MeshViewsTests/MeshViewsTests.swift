@@ -3,14 +3,14 @@ import Testing
 
 @testable import MeshViews
 
-@Suite("The mesh as a program sees it")
+@Suite("Views of mesh D-Bus values")
 struct MeshViewsTests {
   static let row: [DBusValue] = [
     .uint32(7), .uint64(1_700_000_000_123), .string("00112233445566aa"), .string("00112233445566aa"), .string("bob"),
     .string("hello"), .string("unread"),
   ]
 
-  @Test("A message is read, and what is no message is not")
+  @Test("A valid message structure is read, and a malformed one is refused")
   func message() {
     let message = MeshMessageView(.structure(Self.row))
     #expect(
@@ -30,7 +30,7 @@ struct MeshViewsTests {
     #expect(MeshMessageView(.structure(row))?.state == .unknown)
   }
 
-  @Test("A peer and the node are read from the objects of the service")
+  @Test("Peers and node are read from the objects of the service")
   func objects() throws {
     let objects: [String: [String: [String: DBusValue]]] = [
       "/org/earshot/mesh": [MeshNames.interface: ["Nickname": .string("me"), "Links": .uint32(2)]],

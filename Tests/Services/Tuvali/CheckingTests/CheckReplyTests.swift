@@ -4,7 +4,7 @@ import Testing
 
 @testable import Checking
 
-@Suite("What a checker sends is one verdict, or named as something else")
+@Suite("Replies of the checker")
 struct CheckReplyTests {
   private static func line(_ text: String) -> [UInt8] { Array((text + "\n").utf8) }
 
@@ -17,7 +17,7 @@ struct CheckReplyTests {
     }
   }
 
-  @Test("Each word of the checker is its verdict, with the reasons, the issuer, the type and the claims")
+  @Test("Each verdict word is parsed with its reasons, issuer, type and claims")
   func words() throws {
     for word in CheckVerdict.Word.allCases {
       let text = StandInChecker.verdict(
@@ -26,13 +26,13 @@ struct CheckReplyTests {
       #expect(verdict.word == word && verdict.issuer == "Residents Office" && verdict.type == "ResidentCredential")
       #expect(verdict.reasons.map(\.code) == ["expired", "claimsOmitted"])
       #expect(verdict.reasons.first?.sentence == "Because of expired.")
-      // Digits stay as they were signed.
+      // Numbers keep the digits that were signed.
       #expect(verdict.claims == "{\"name\":\"Asha\",\"age\":1.50}")
       #expect(verdict.failure == nil)
     }
   }
 
-  @Test("A stored verdict is the same verdict when it is read again")
+  @Test("A stored verdict is equal to the original when read again")
   func stored() throws {
     let verdict = try CheckReply.verdict(
       Self.line(StandInChecker.verdict("revoked", reasons: ["revoked"], claims: "{\"a\": [1, \"\\u202e\", null]}")))
@@ -71,12 +71,12 @@ struct CheckReplyTests {
     ("an issuer that is an object", "{\"verdict\": \"valid\", \"reasons\": [], \"issuer\": {}}\n", "checkerReply"),
   ]
 
-  @Test("Anything but one complete verdict is no verdict", arguments: replies)
+  @Test("A reply other than one complete verdict is refused with its code", arguments: replies)
   func others(name: String, text: String, code: String) {
     #expect(Self.failure(Array(text.utf8)) == code, "\(name)")
   }
 
-  @Test("A verdict of 256 KiB is taken, and one more byte is not")
+  @Test("A verdict of 256 KiB is accepted; one byte more is refused")
   func limit() {
     func text(_ count: Int) -> String {
       let verdict = StandInChecker.verdict("valid", claims: "{\"x\": \"\"}")
@@ -88,7 +88,7 @@ struct CheckReplyTests {
     #expect(Self.failure([UInt8](repeating: 0x78, count: 300 << 10)) == "checkerReply")
   }
 
-  @Test("Bytes that are not UTF-8, deep nesting and 65 reasons are not a verdict")
+  @Test("A reply with bytes that are not UTF-8, deep nesting or 65 reasons is refused")
   func hostile() {
     #expect(
       Self.failure(Array("{\"verdict\": \"valid\", \"reasons\": [], \"issuer\": \"".utf8) + [0xFF, 0x22, 0x7D, 0x0A])
@@ -99,7 +99,7 @@ struct CheckReplyTests {
     #expect(Self.failure(Self.line(many)) == "checkerReply")
   }
 
-  @Test("Texts are cut, and what a terminal would obey is replaced")
+  @Test("Texts of a verdict are cut to their limits, and control characters are replaced")
   func texts() throws {
     let evil = "\\u001b[2J\\u202eoffice" + String(repeating: "x", count: 5000)
     let text =
@@ -113,7 +113,7 @@ struct CheckReplyTests {
     #expect(!claims.unicodeScalars.contains { $0.value < 0x20 || $0 == "\u{202E}" || $0.value == 0xFFFE })
   }
 
-  @Test("A verdict is not printed with its claims")
+  @Test("Printing a verdict shows no claims")
   func printed() throws {
     let verdict = try CheckReply.verdict(
       Self.line(StandInChecker.verdict("expired", reasons: ["expired"], claims: "{\"n\": \"Asha\"}")))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Checking
 
-@Suite("A credential is checked by one connection")
+@Suite("The connection to the checker")
 struct SocketCheckerTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -35,20 +35,20 @@ struct SocketCheckerTests {
 
   private static let valid = Array((StandInChecker.verdict("valid") + "\n").utf8)
 
-  @Test("A reply counts whole, in whatever pieces it comes")
+  @Test("A reply is complete at its end, in whatever pieces it arrives")
   func pieces() async {
     await LoopActor.run {
       let whole = Self.check([.send(Self.valid), .end])
       #expect(whole.verdict?.word == .valid)
       let bytes = Self.check(Self.valid.map { .send([$0]) } + [.end])
       #expect(bytes.verdict == whole.verdict)
-      // A verdict is none before the stream ends: a second one could follow.
+      // A verdict does not count before the stream ends: a second verdict could follow.
       let open = Self.check([.send(Self.valid)])
       #expect(open.verdict?.failure == .timedOut(after: .seconds(12)))
     }
   }
 
-  @Test("A checker that hangs, before or within its reply, is given up after 12 s", arguments: [0, 40])
+  @Test("A checker that hangs before or within its reply is given up after 12 s", arguments: [0, 40])
   func hangs(sent: Int) async {
     await LoopActor.run {
       let steps: [StandInChecker.Step] = sent > 0 ? [.send(Array(Self.valid.prefix(sent)))] : []
@@ -58,7 +58,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("The time limit of a check is the configured one, and the sentence names it")
+  @Test("A configured time limit of 30 s applies, and the reason names it")
   func timeout() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -75,7 +75,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that sends without end is given up at its limit")
+  @Test("A checker that sends without end is given up at the reply limit")
   func endless() async {
     await LoopActor.run {
       let result = Self.check(Array(repeating: .send([UInt8](repeating: 0x20, count: 10_000)), count: 1000))
@@ -83,7 +83,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that ends within its reply has failed")
+  @Test("A checker that closes within its reply has failed")
   func dies() async {
     await LoopActor.run {
       let result = Self.check([.send(Array(Self.valid.prefix(100))), .end])
@@ -91,7 +91,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A connection that is closed at once, or refused because all are in use, is made again, three times at most")
+  @Test("A connection that is closed at once or refused as busy is repeated up to 3 times")
   func busy() async {
     await LoopActor.run {
       for steps in [[StandInChecker.Step.end], [.fail(.busy)]] {
@@ -103,7 +103,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("Without a checker, or without the right to use it, the verdict says what to do")
+  @Test("A missing checker, or a missing permission to use it, gives an undecided verdict with advice")
   func missing() async {
     await LoopActor.run {
       let missing = Self.check([], isThere: false)
@@ -114,7 +114,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("No more is sent of a credential than shows that it is too large")
+  @Test("Of a credential above 4 MiB only 4 MiB and one byte are sent")
   func large() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -126,7 +126,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A check that is given up closes its connection, and brings no verdict")
+  @Test("A cancelled check closes its connection and delivers no verdict")
   func cancelled() async {
     await LoopActor.run {
       let time = VirtualTime()
@@ -143,7 +143,7 @@ struct SocketCheckerTests {
   }
 
   @Test(
-    "Two checks run at a time, in their order; one that is removed makes room, and a credential that is gone is left out"
+    "Two checks run at a time in order; a removed check frees its slot, and erased credentials are skipped"
   )
   func queue() async {
     await LoopActor.run {

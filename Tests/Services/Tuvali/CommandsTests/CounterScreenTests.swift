@@ -20,7 +20,7 @@ import Testing
 
   private static func path(_ number: Int) -> String { "/org/earshot/verifier/credential\(number)" }
 
-  @Test("Keys select and judge a credential; without one a remark is shown, and any other key shows the list of keys")
+  @Test("Keys select and judge a credential; without one a remark appears; other keys show the list of keys")
   func keys() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     #expect(screen.press(.character("a"), at: Self.now) == nil)
@@ -35,7 +35,7 @@ import Testing
       screen.press(.character("q"), at: Self.now) == .leave && screen.press(.control("c"), at: Self.now) == .leave)
   }
 
-  @Test("A verdict key does not act on the credential that has just replaced the selected one")
+  @Test("A verdict key does not apply to a credential selected less than 400 ms ago")
   func jump() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     screen.update([1, 2].map { Self.transfer($0) }, at: Self.now)
@@ -50,7 +50,7 @@ import Testing
       screen.press(.character("r"), at: Self.now.advanced(by: .seconds(1))) == .judge(path: Self.path(1), .reject))
   }
 
-  @Test("Each waiting credential shows how long its phone will wait, or that it has left; events show their time")
+  @Test("A waiting credential shows the time left for its phone, and events show their time")
   func shown() {
     var screen = CounterScreen(note: "A note.", showsCode: true, hasKeys: true)
     let date: UInt64 = 1_900_000_000_000
@@ -70,7 +70,7 @@ import Testing
 }
 
 @Suite("The table of transfers") struct TransferTableTests {
-  @Test("The table has time, expiry, fetched and size, and restored credentials have their size")
+  @Test("The table has time, expiry, fetched and size, also for restored credentials")
   func columns() {
     let now: UInt64 = 1_900_000_000_000
     let restored = TransferView(
@@ -99,7 +99,7 @@ import Testing
         && narrow.contains("TVW_UNK_001"))
   }
 
-  @Test("Times are shown with their distance from now, in the largest unit of which there are at least two")
+  @Test("A time is shown with its distance from now in the largest unit with a value of 2 or more")
   func moments() {
     let now: UInt64 = 1_900_000_000_000
     #expect(Moment.full(0, now: now) == "-" && Moment.short(0, now: now).isEmpty)

@@ -95,7 +95,7 @@ private struct Watch {
     return options
   }()
 
-  @Test("Credentials received before the watch began are not taken, judged or fetched without a request")
+  @Test("Earlier credentials are not fetched or judged without a request")
   func older() {
     var watch = Watch(Self.accepting)
     watch.come([1: watch.properties("received", age: .seconds(60)), 2: watch.properties("accepted", age: .seconds(60))])
@@ -115,7 +115,7 @@ private struct Watch {
     #expect(watch.takes == ["credential5"])
   }
 
-  @Test("With --waiting earlier credentials are taken, except those that were accepted and fetched long ago")
+  @Test("With --waiting earlier credentials are fetched, except those accepted and fetched")
   func waiting() {
     var options = WatchOptions()
     options.takesWaiting = true
@@ -131,7 +131,7 @@ private struct Watch {
     #expect(watch.takes.count == 2)
   }
 
-  @Test("Credentials are handled one at a time: fetched, reported, and only then judged")
+  @Test("Credentials are fetched, reported and then judged, one at a time")
   func order() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -145,7 +145,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1", "credential2"])
   }
 
-  @Test("A restart of the service is reported once; nothing is taken twice, and what arrived meanwhile is taken")
+  @Test("A restart of the service is reported once, and only new credentials are fetched")
   func restart() {
     var watch = Watch()
     watch.come()
@@ -166,7 +166,7 @@ private struct Watch {
     #expect(watch.takes.count == 2)
   }
 
-  @Test("A credential whose fetch or verdict a restart interrupted is fetched and judged when the service is back")
+  @Test("A fetch or verdict that a restart interrupted is repeated")
   func interrupted() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -197,7 +197,7 @@ private struct Watch {
   }
 
   @Test(
-    "Waiting credentials, phones that left, verdicts of other programs, failures and refused phones are reported"
+    "Waiting, departed and refused phones, other programs' verdicts and failures are reported"
   )
   func said() {
     var watch = Watch()
@@ -222,7 +222,7 @@ private struct Watch {
   }
 
   @Test(
-    "An operator's verdict on an earlier credential stores it first; a verdict on a stored credential is sent at once"
+    "An operator's verdict on an unstored credential waits until it is stored"
   )
   func operated() {
     var watch = Watch()
@@ -236,7 +236,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1"] && watch.verdicts == ["Accepted credential1", "Rejected credential2"])
   }
 
-  @Test("A watch that is interrupted while it stores a credential ends after that and the verdict on it")
+  @Test("An interrupted watch ends after the current credential is stored and judged")
   func stop() {
     var watch = Watch(Self.accepting)
     watch.come()
@@ -250,7 +250,7 @@ private struct Watch {
     #expect(watch.ends == [.ok] && watch.takes == ["credential1"])
   }
 
-  @Test("With --once the watch ends after one transfer, fails if the transfer failed, and fails if none came in time")
+  @Test("With --once the watch ends after one transfer, and fails if it failed or timed out")
   func once() {
     var options = WatchOptions()
     options.isOnce = true
@@ -287,7 +287,7 @@ private struct Watch {
     watch.actions.compactMap { if case .check(let path) = $0 { path } else { nil } }
   }
 
-  @Test("A verdict that comes after the credential is asked for, and reported with issuer and claims")
+  @Test("A verdict after the credential is requested and reported with issuer and claims")
   func after() {
     var watch = Watch()
     watch.come()
@@ -303,7 +303,7 @@ private struct Watch {
     #expect(!watch.sentences.contains { $0.contains("Asha") })
   }
 
-  @Test("A verdict that comes before the credential is stored is reported after it")
+  @Test("A verdict that comes before its credential is stored is reported after it")
   func before() {
     var watch = Watch()
     watch.come()
@@ -320,7 +320,7 @@ private struct Watch {
     #expect(watch.reports.last?.tone == .bad)
   }
 
-  @Test("A watch and earshot check write reasons in one form, which is the form of the checker")
+  @Test("A watch and `earshot check` print reasons in the checker's form")
   func reasons() throws {
     let sentence = "Because of signatureWrong."
     var watch = Watch()
@@ -342,7 +342,7 @@ private struct Watch {
   }
 
   @Test(
-    "A verdict of an earlier run is asked for when its credential is taken, and a verdict on an unknown transfer is nothing"
+    "A verdict of an earlier run is requested with its credential; one of an unknown transfer is ignored"
   )
   func earlier() {
     var watch = Watch(WatchOptions(takesWaiting: true))
@@ -353,7 +353,7 @@ private struct Watch {
     #expect(Self.checks(watch).count == 1 && !watch.sentences.contains { $0.contains("credential9") })
   }
 
-  @Test("What a checker or a service sends is shown without anything that a terminal obeys")
+  @Test("Control characters from checker or service are not shown, and claims are cut at 100 lines")
   func hostile() {
     let evil = "\u{1B}[2Jx\u{202E}y"
     let text =

@@ -7,15 +7,15 @@ import Testing
 
 @testable import Verifier
 
-/// How long honest visitors wait, in virtual time: behind one another, and beside somebody who wants to keep them out.
+/// Waiting times of honest clients, in virtual time: behind one another, and during attacks.
 ///
-/// With `ALL=1` it prints the figures of docs/security.md and docs/performance.md, in minutes; else there are fewer visitors
-/// and fewer radios.
-@Suite("How long visitors wait", .serialized)
+/// With `ALL=1` it prints the figures of docs/security.md and docs/performance.md, in minutes; otherwise there are
+/// fewer clients and fewer radios.
+@Suite("Waiting times of wallets under attack", .serialized)
 struct AttackTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// Lets visitors come to a hall at intervals, until all are served.
+  /// Lets clients arrive at a hall at intervals, until all are served.
   @LoopActor
   private static func waits(
     in hall: Hall, visitors count: Int, every interval: Duration, bringing bytes: Int, patience: Duration
@@ -35,7 +35,7 @@ struct AttackTests {
   }
 
   @Test(
-    "Beside an attacker with one radio who holds places and does little, nineteen of twenty are served within 20 s",
+    "Beside an attacker with one radio that holds slots, 19 of 20 wallets are served within 20 s",
     arguments: Attacker.Strategy.allCases)
   func oneRadio(strategy: Attacker.Strategy) async {
     await LoopActor.run {
@@ -59,7 +59,7 @@ struct AttackTests {
     }
   }
 
-  @Test("After an attack with many radios whoever comes next is served at once", arguments: Attacker.Strategy.allCases)
+  @Test("After an attack by many radios wallets are served within 10 s", arguments: Attacker.Strategy.allCases)
   func manyRadios(strategy: Attacker.Strategy) async {
     await LoopActor.run {
       let hall = Hall(seed: 1, conditions: HonestVisitor.pace)
@@ -71,7 +71,7 @@ struct AttackTests {
     }
   }
 
-  /// The waits of visitors who come every 10 s with 10 KB, from the twentieth second of an attack on.
+  /// The waiting times of clients who arrive every 10 s with 10 KB, from the 20th second of an attack on.
   @LoopActor
   private static func waits(
     in hall: Hall = Hall(seed: 1, conditions: HonestVisitor.pace), beside strategy: Attacker.Strategy, radios: Int,
@@ -86,10 +86,10 @@ struct AttackTests {
     return waits
   }
 
-  @Test("Visitors who come every 10 s with 100 KB wait less at four places than at one, and all are served")
+  @Test("Wallets of 100 KB that come every 10 s wait less at 4 slots than at 1")
   func places() async {
     await LoopActor.run {
-      // 8 kB a second: with all that belongs to a visit, one takes somewhat longer than until the next visitor comes.
+      // At 8 kB a second, a complete session takes somewhat longer than the interval between clients.
       let pace = AirConditions(latency: .milliseconds(62), maximumMTU: 517)
       let count = Extent.of(4, all: 200)
       let waits = [1, 4].map { places in

@@ -3,14 +3,14 @@ import Hall
 import Loop
 import Tuvali
 
-/// Somebody who wants to keep others out, with one radio or several. Each radio has as many links as a usual controller,
-/// each of an address of its own, and makes a new one as soon as one is cut.
+/// An attacker who keeps others out, with one radio or several. Each radio has as many links as a usual controller,
+/// each from an address of its own, and replaces a link as soon as it is closed.
 @LoopActor
 final class Attacker {
   enum Strategy: String, CaseIterable, Sendable {
-    /// Says who it is, and nothing more.
+    /// Identifies itself, and sends nothing more.
     case silent
-    /// The same, from a new address each time that it is cut.
+    /// A silent attacker that reconnects from a new address each time.
     case silentNewAddresses = "silent, ever-new addresses"
     /// Announces a credential and sends a chunk a minute.
     case byteAMinute = "a byte a minute"
@@ -18,7 +18,7 @@ final class Attacker {
     case slow = "slow sender"
     /// Sends as fast as an honest phone, without end.
     case fast = "fast sender"
-    /// Says who it is, leaves, and comes back at once from a new address.
+    /// Identifies itself, disconnects, and returns at once from a new address.
     case cycling = "ever-new addresses"
   }
 

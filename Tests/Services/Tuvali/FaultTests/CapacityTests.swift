@@ -9,7 +9,7 @@ import Tuvali
 
 @testable import Verifier
 
-/// Credentials without a verdict, and the capacity that is left for phones that wait.
+/// Credentials without a verdict, and the remaining capacity for waiting phones.
 @Suite("Credentials without a verdict do not fill the kiosk", .serialized)
 struct CapacityTests {
   init() { EventLoop.shared.runInBackground() }
@@ -25,7 +25,7 @@ struct CapacityTests {
   }
 
   @Test(
-    "Sixteen one-byte credentials within 6 s, from one address or from ever-new ones, do not fill the kiosk",
+    "Sixteen one-byte credentials in 6 s do not fill the kiosk, from one address or many",
     arguments: [true, false], Seeds.few)
   func sixteen(isOnePhone: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -44,7 +44,7 @@ struct CapacityTests {
         let lines = trial.log.records.filter { $0.id == .storeCrowded }
         trial.check(
           lines.count == 1 && lines.allSatisfy { $0.text.contains("earshot transfers") }, "\(lines.count) lines")
-        // People whose credentials are judged while they wait are served.
+        // Clients whose credentials are judged while they wait are served.
         hall.judge = { _ in true }
         for number in 1...6 {
           let (transfer, _) = try trial.send(300)
@@ -67,7 +67,7 @@ struct CapacityTests {
     return hall
   }
 
-  @Test("Beyond the quota a phone receives SUCCESS with the verdict, and not before", arguments: [true, false])
+  @Test("Above the quota a phone receives SUCCESS only with the verdict", arguments: [true, false])
   func withVerdict(accepted: Bool) async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -85,7 +85,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("Beyond the quota a phone whose credential gets no verdict receives a named error, and no SUCCESS")
+  @Test("Above the quota a phone without a verdict receives a named error instead of SUCCESS")
   func withoutVerdict() async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -104,7 +104,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("Beyond the quota a credential whose phone leaves before the verdict is erased, and cannot be judged")
+  @Test("Above the quota the credential of a phone that leaves early is erased and cannot be judged")
   func leaving() async throws {
     try await LoopActor.run {
       let hall = try Self.crowded(seed: 1)
@@ -120,7 +120,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("A full kiosk gets one journal line with the command to run, and another when it has capacity again")
+  @Test("A full kiosk logs the command to run once, and logs when capacity returns")
   func full() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 2)
@@ -141,7 +141,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("The quota reserves capacity for each session slot, if that is at most half of the whole")
+  @Test("The quota reserves one credential per session slot, unless that is over half of the capacity")
   func quota() async {
     await LoopActor.run {
       for (kept, slots, quota) in [(16, 4, 12), (8, 4, 4), (7, 4, 7), (1, 1, 1), (2, 1, 1), (1000, 32, 968)] {

@@ -5,7 +5,7 @@ import Journal
 import Loop
 import Tuvali
 
-/// What the journal is told meanwhile, every line of it. It is put back by `close`.
+/// Records every log line meanwhile. `close` restores the previous log.
 @LoopActor
 final class CapturedLog {
   private let lines = Locked<[LogRecord]>([])
@@ -26,7 +26,7 @@ final class CapturedLog {
     records.filter { $0.level >= .warning && $0.file.hasPrefix(room + "/") }
   }
 
-  /// The message ids of the lines about each transfer in a room, in their order. Lines without an id are left out.
+  /// The message IDs of the lines about each transfer in a room, in their order. Lines without an ID are left out.
   func stories(of room: String) -> [String: [MessageID]] {
     var stories: [String: [MessageID]] = [:]
     for record in records where record.file.hasPrefix(room + "/") {
@@ -38,13 +38,14 @@ final class CapturedLog {
     return stories
   }
 
-  /// How many of these secrets the lines show.
+  /// Number of these secrets that occur in the lines.
   func shown(of secrets: [[UInt8]]) -> Int {
     let text = records.map { "\($0.text) \($0.fields.map(\.value))" }.joined(separator: "\n")
     return SecretSearch.shown(secrets, in: Array(text.utf8)).count
   }
 
-  /// All that the two sides drew or derived: private keys; of the last of them, shared secrets and session keys.
+  /// All secrets that the two sides drew or derived: private keys, and for the last of them shared secrets and
+  /// session keys.
   static func secrets(kiosk: [[UInt8]], wallets: [[UInt8]]) -> [[UInt8]] {
     let peers = wallets.suffix(5).compactMap { try? X25519.PrivateKey(copying: $0).publicKey }
     return kiosk + wallets + SecretSearch.derived(own: kiosk.suffix(5), peers: peers)

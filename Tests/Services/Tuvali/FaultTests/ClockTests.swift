@@ -7,8 +7,8 @@ import Transfers
 
 @testable import Verifier
 
-/// The wall clock may be set at any time: by a person, or by the network when the machine has found it.
-@Suite("A wall clock that is set neither loses a credential nor keeps it for ever", .serialized)
+/// The wall clock may be set at any time: by a person, or by NTP.
+@Suite("Changes of the wall clock", .serialized)
 struct ClockTests {
   private static let hour: Int64 = 3600
   private static let year: Int64 = 365 * 24 * 3600
@@ -17,7 +17,7 @@ struct ClockTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "Set at any event of a visit, it changes nothing: the credential waits its time, over a restart too",
+    "A clock set after any event of a transfer changes no credential's expiry",
     arguments: jumps, Extent.of([1], all: Seeds.few))
   func anyEvent(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -36,7 +36,7 @@ struct ClockTests {
           trial.expectWaiting(within: .seconds(1))
           trial.check(transfer.state == .undecided, "the wallet's end is \(transfer.state)")
           trial.expectComplaints()
-          // 200 seconds before its time is over.
+          // 200 seconds before the expiry.
           trial.hall.time.advance(by: Cabinet.keepFor - .seconds(230))
           let incoming = try #require(trial.hall.incoming)
           trial.check(incoming.state == .received && incoming.credential != nil, "it is \(incoming.state)")
@@ -52,7 +52,7 @@ struct ClockTests {
     }
   }
 
-  @Test("Set while a credential waits, a minute before the service dies", arguments: jumps, Seeds.usual)
+  @Test("A clock set while a credential waits, 60 s before a crash, changes nothing", arguments: jumps, Seeds.usual)
   func whileWaiting(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -70,7 +70,7 @@ struct ClockTests {
     }
   }
 
-  @Test("Set while a credential waits, a second before the service dies", arguments: jumps, Seeds.usual)
+  @Test("A clock set 1 s before a crash does not change an expiry", arguments: jumps, Seeds.usual)
   func rightBefore(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -87,7 +87,7 @@ struct ClockTests {
   }
 
   @Test(
-    "A machine that starts with an old date, and is told the right one later, loses nothing, whenever it fails",
+    "A machine that starts with an old date loses no credential",
     arguments: [year, 40 * year], Seeds.few)
   func oldDateAtStart(by years: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -115,7 +115,7 @@ struct ClockTests {
           trial.hall.verifier.restore()
           let here = trial.hall.verifier.transfers.transfers.compactMap(\.credential)
           trial.check(here.contains(first), "the one from before is lost")
-          // By a clock that was wrong but not absurd, and was never set, nothing can be known.
+          // A wrong but plausible clock that was never set cannot be recognized.
           trial.check(here.contains(second) || !isTold && years == Self.year, "the one from meanwhile is lost")
           trial.hall.time.advance(by: Cabinet.keepFor - .seconds(900))
           let isOld = !trial.hall.verifier.transfers.transfers.contains { $0.credential == first }
@@ -129,7 +129,7 @@ struct ClockTests {
   }
 
   @Test(
-    "The journal says that files are dated anew when they are, once, however often the disk refuses", arguments: jumps)
+    "The redating of files is logged once, however often the disk refuses", arguments: jumps)
   func toldOnce(jump: Int64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -150,7 +150,7 @@ struct ClockTests {
   }
 
   @Test(
-    "Set back while the service was down, it makes nothing immortal, however often that restarts",
+    "A clock set back while the service was down extends no expiry for ever",
     arguments: [-hour, -year], Seeds.usual)
   func backWhileDown(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -158,7 +158,7 @@ struct ClockTests {
       let credential = try Self.receive(in: cabinet, seed) { _ in }
       cabinet.crash()
       cabinet.setClock(by: jump)
-      // From now on it has its whole time once more; each run is 900 s of it.
+      // From now on the full time to keep applies again; each run uses 900 s of it.
       for run in 1...9 {
         try Trial.run("clock set back by \(-jump) s, start \(run)", cabinet.hall(seed: seed)) { trial in
           trial.hall.verifier.restore()
@@ -174,7 +174,7 @@ struct ClockTests {
   }
 
   @Test(
-    "Set forward while the service was down, it takes from a credential's time what it was set by, with a word",
+    "A clock set forward while the service was down shortens an expiry by as much",
     arguments: [hour, year], Seeds.usual)
   func forwardWhileDown(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -198,13 +198,13 @@ struct ClockTests {
     }
   }
 
-  @Test("Set far forth while the disk takes no new date and is looked through, it erases nothing that is held")
+  @Test("A clock set far forward while the disk refuses redating erases no stored credential")
   func aheadOfHeld() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
       _ = try Self.receive(in: cabinet, 1) { _ in }
       cabinet.crash()
-      // A file under another key is looked after every minute.
+      // A file under another key is inspected every minute.
       cabinet.disk.move("/state/spool.key", to: "/state/old.key")
       let other = cabinet.files
       var held = ""
@@ -229,7 +229,7 @@ struct ClockTests {
   }
 
   @Test(
-    "On a machine whose clock is never set, what the service ran counts: in one night less than ten minutes are lost")
+    "On a machine without a set clock, running time counts: a night loses under 10 min")
   func neverSet() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -244,7 +244,7 @@ struct ClockTests {
         undated = trial.credentials[0]
         trial.hall.time.advance(by: .seconds(1900))
       }
-      // The kiosk is switched off every night. Each day is 1900 s, of which 1800 are written down.
+      // The kiosk is switched off every night. Each day has 1900 s, of which 1800 are recorded.
       for day in 1...3 {
         cabinet.crash()
         let names = cabinet.files
@@ -263,7 +263,7 @@ struct ClockTests {
     }
   }
 
-  @Test("Who ends the service in the evening loses not a second of it, on a machine whose clock is never set")
+  @Test("Stopping the service loses no running time on a machine without a set clock")
   func neverSetAndStopped() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -282,7 +282,7 @@ struct ClockTests {
           trial.hall.time.advance(by: .seconds(1))
         }
       }
-      // 1000 s, 20 times 300 s, and 30 s of the visit.
+      // 1000 s, 20 times 300 s, and 30 s of the session.
       cabinet.crash()
       Trial.run("the last of its time", cabinet.hall(seed: 2)) { trial in
         trial.hall.verifier.restore()
@@ -300,7 +300,7 @@ struct ClockTests {
     }
   }
 
-  @Test("What waited too long by the time that the service ran is erased at the start, and never shown")
+  @Test("A credential expired by running time is erased at the start and never shown")
   func tooOldAtStart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -321,7 +321,7 @@ struct ClockTests {
     }
   }
 
-  @Test("Set while nobody is there and nothing waits, it changes nothing", arguments: jumps, Seeds.usual)
+  @Test("A clock set while nothing waits changes nothing", arguments: jumps, Seeds.usual)
   func atRest(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -334,7 +334,7 @@ struct ClockTests {
     }
   }
 
-  /// A visit whose credential nobody judges, and what happens then.
+  /// A transfer whose credential is not judged, and its expiry.
   @LoopActor
   private static func receive(
     in cabinet: Cabinet, _ seed: UInt64, then: (Trial) throws -> Void
@@ -349,7 +349,7 @@ struct ClockTests {
     return credential
   }
 
-  /// It is restored, waits for 100 seconds at least, and for 300 at most.
+  /// The credential is restored, and stored for 100 to 300 s more.
   @LoopActor
   private static func expectRest(of credential: [UInt8], in trial: Trial, _ cabinet: Cabinet) throws {
     trial.hall.verifier.restore()

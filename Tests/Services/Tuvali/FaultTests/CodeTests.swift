@@ -10,8 +10,8 @@ import Tuvali
 
 @testable import Verifier
 
-/// Phones that have read an earlier code, that use a link of the mesh, or that send late.
-@Suite("Earlier codes, links of the mesh, and late transfers", .serialized)
+/// Phones with an expired code, with a link of the mesh, or with late packets.
+@Suite("Expired codes, mesh links and late transfers", .serialized)
 struct CodeTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -50,7 +50,7 @@ struct CodeTests {
     func linkClosed(_ link: LinkID) {}
   }
 
-  @Test("A phone whose link is older than the code hands over a credential, five times in a row", arguments: Seeds.few)
+  @Test("A phone linked before the code was made sends a credential 5 times in a row", arguments: Seeds.few)
   func linkOfTheMesh(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("a link of the mesh", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -80,7 +80,7 @@ struct CodeTests {
     }
   }
 
-  @Test("A phone with an expired code fails with wrongCode, and the screen says what to do", arguments: Seeds.few)
+  @Test("A phone with an expired code fails with wrongCode, with advice on screen", arguments: Seeds.few)
   func wrongCode(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("an old code", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -105,7 +105,7 @@ struct CodeTests {
     }
   }
 
-  @Test("Refusals are announced twelve times a minute for each code at most, and name no phone", arguments: Seeds.few)
+  @Test("At most 12 refusals a minute are signalled per code, without naming a phone", arguments: Seeds.few)
   func manyRefusals(seed: UInt64) async {
     await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.waitingLinks = 1 })
@@ -124,7 +124,7 @@ struct CodeTests {
   }
 
   @Test(
-    "Four wallets that send 100 s after their Identify are served, and so is a fifth that connects meanwhile",
+    "Four wallets that send 100 s after Identify are served, as is a fifth",
     arguments: Seeds.few)
   func choosing(seed: UInt64) async throws {
     try await LoopActor.run {

@@ -12,18 +12,18 @@ import Wallet
 @testable import Air
 @testable import Verifier
 
-/// The faults of a visit while another visit goes on: a long credential on a slow link, from before the fault until after it.
+/// Faults of one transfer during another: a long credential on a slow link, from before the fault until after it.
 ///
-/// A usual run strikes at some of the places; with `ALL=1` it strikes at every one, and with more seeds.
-@Suite("A fault of one visit ends that one, and is no fault of the other", .serialized)
+/// By default faults are injected at some events; with `ALL=1` at each event, and with more seeds.
+@Suite("Faults of one of two simultaneous transfers", .serialized)
 struct CompanyFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static let seeds: [UInt64] = Extent.of([1], all: Seeds.few)
-  /// From one place to the next.
+  /// Events between two injected faults.
   private static let stride = Extent.of(5, all: 1)
 
-  /// Two visits: the one that is struck, and its company.
+  /// Two transfers: the one with the fault, and its company.
   @LoopActor
   private struct Visits {
     let trial: Trial
@@ -31,7 +31,7 @@ struct CompanyFaultTests {
     let struck: Transfer
 
     var hall: Hall { trial.hall }
-    /// The struck visit at the kiosk; nil before its wallet has said who it is.
+    /// The kiosk's side of the faulty transfer; nil before its wallet has identified itself.
     var incoming: Transfer? { hall.verifier.transfers.transfers.dropFirst().first }
     var radio: AirRadio { hall.walletRadios[1] }
 
@@ -47,12 +47,12 @@ struct CompanyFaultTests {
       struck = try trial.send().transfer
     }
 
-    /// Runs so many events, or to the end of the visit that is to be struck.
+    /// Runs this number of events, or to the end of the faulty transfer.
     func run(events: Int) {
       for _ in 0..<events where struck.isLive { hall.time.runNext() }
     }
 
-    /// The company's credential comes, whole, and its wallet hears so.
+    /// Expects that the company's credential arrives intact, and that its wallet is notified.
     func expectCompany() {
       let ended = hall.time.run(until: { !company.isLive }, limit: .seconds(60))
       let error = company.error?.sentence ?? ""
@@ -60,7 +60,7 @@ struct CompanyFaultTests {
       trial.check(hall.received.contains(trial.credentials[0]), "the other credential is not received")
     }
 
-    /// Both are over, honestly, and the next wallet is served.
+    /// Expects that both transfers end with correct results, and that the next wallet is served.
     func expectEnd(within limit: Duration) throws {
       trial.expectEnd(of: struck, within: limit)
       trial.expectEnd(of: company, within: .seconds(60))
@@ -76,12 +76,12 @@ struct CompanyFaultTests {
   enum Fault: String, CaseIterable, Sendable {
     case cut, walletStops, walletAdapter, dismissed, kioskStops, kioskAdapter
 
-    /// Whether both visits have to do with it.
+    /// Whether the fault affects both transfers.
     var isOfKiosk: Bool { self == .kioskStops || self == .kioskAdapter }
   }
 
   @Test(
-    "After any event: the link is cut, the wallet or its adapter goes, the program lets go, the kiosk or its adapter stops",
+    "A fault of one transfer after any event does not affect the other",
     arguments: Fault.allCases, seeds)
   func anyEvent(fault: Fault, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -104,7 +104,7 @@ struct CompanyFaultTests {
     }
   }
 
-  /// - Returns: whether there was something to strike.
+  /// - Returns: whether there was a transfer to inject the fault into.
   @LoopActor
   private func strike(_ fault: Fault, _ visits: Visits) -> Bool {
     let hall = visits.hall
@@ -119,7 +119,7 @@ struct CompanyFaultTests {
     return true
   }
 
-  /// The kiosk, without its visits, is back after a second.
+  /// Restarts the kiosk after a second, without its transfers.
   @LoopActor
   private func restart(_ fault: Fault, _ visits: Visits) {
     let hall = visits.hall
@@ -131,7 +131,7 @@ struct CompanyFaultTests {
   // MARK: Packets
 
   @Test(
-    "Any packet of one visit may be lost, doubled, late, changed or cut", arguments: PacketFaultTests.Fault.allCases,
+    "A faulty packet of one transfer does not affect the other", arguments: PacketFaultTests.Fault.allCases,
     seeds)
   func anyPacket(fault: PacketFaultTests.Fault, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -160,7 +160,7 @@ struct CompanyFaultTests {
 
   // MARK: The disk
 
-  @Test("Any call to the disk fails, alone or with all after it: both are served", arguments: [ENOSPC, EIO], seeds)
+  @Test("A failing disk call, single or lasting, affects neither of two transfers", arguments: [ENOSPC, EIO], seeds)
   func anyDiskCall(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
       for isLasting in [false, true] {
@@ -200,7 +200,7 @@ struct CompanyFaultTests {
   }
 
   @Test(
-    "Power is lost after any event: what was received is there afterwards, each once, and nothing else",
+    "After a power loss at any event all received credentials are there, once",
     arguments: seeds)
   func powerLoss(seed: UInt64) async throws {
     try await LoopActor.run {

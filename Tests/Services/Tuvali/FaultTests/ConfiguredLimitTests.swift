@@ -12,8 +12,8 @@ import Wallet
 
 @testable import Verifier
 
-/// The limits on how many, each set to a few: so many are let in, one more is not, and is counted.
-@Suite("Every limit on how many holds where it is set", .serialized)
+/// The configured maximum counts, each set to a small value: the limit is admitted, one more is refused and counted.
+@Suite("Configured limits", .serialized)
 struct ConfiguredLimitTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -27,7 +27,7 @@ struct ConfiguredLimitTests {
     return hall
   }
 
-  @Test("Links in all: the limit is let in, one more is cut and counted", arguments: [1, 3, 12], Seeds.few)
+  @Test("Links in all: the limit is accepted, one more is cut and counted", arguments: [1, 3, 12], Seeds.few)
   func links(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Self.hall(seed) {
@@ -53,7 +53,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Links of one address: the limit is let in, one more is cut and counted, others are not disturbed",
+    "Links of one address: the limit is accepted, one more is cut and counted",
     arguments: Seeds.few)
   func linksPerPeer(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -80,7 +80,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Links that have not said who they are: the limit is let in, one more is cut and counted", arguments: [1, 5],
+    "Links before Identify: the limit is accepted, one more is cut and counted", arguments: [1, 5],
     Seeds.few)
   func waitingLinks(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -102,7 +102,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Lines about one peer in a minute: the limit is written, those above it are counted", arguments: [1, 4],
+    "Journal lines per peer and minute: the limit is written, more are counted", arguments: [1, 4],
     Seeds.few)
   func linesPerPeer(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -121,7 +121,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "LinesPerPeer transfers of one peer are written in a minute, each with all its lines", arguments: [3, 6],
+    "`LinesPerPeer` transfers of a peer are logged each minute, each completely", arguments: [3, 6],
     Seeds.few)
   func linesOfGoodVisits(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -148,7 +148,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "If the end of a transfer is in the journal, its start is there before it, however many transfers its phone made")
+    "A transfer whose end is in the journal has its start there too")
   func wholeStories() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)
@@ -177,7 +177,7 @@ struct ConfiguredLimitTests {
     }
   }
 
-  @Test("The wallet's transfers at one time: the limit is begun, one more is refused by name and counted")
+  @Test("A wallet's concurrent transfers: the limit is begun, one more is refused and counted")
   func walletTransfers() async throws {
     try await LoopActor.run {
       let air = Hall(conditions: Trial.quick)
@@ -188,7 +188,7 @@ struct ConfiguredLimitTests {
           (settings.concurrentTransfers, settings.keptTransfers) = (2, 3)
           return settings
         }())
-      // Nobody shows this code.
+      // No verifier shows this code.
       let uri = "OPENID4VP://connect?name=nobody&key=" + String(repeating: "07", count: 32)
       for round in 1...3 {
         let begun = try (0..<2).map { _ in try wallet.send(uri, [0x78]) }

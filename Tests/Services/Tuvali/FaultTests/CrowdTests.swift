@@ -10,8 +10,8 @@ import Tuvali
 
 @testable import Verifier
 
-/// Many at a time, many one after the other.
-@Suite("The kiosk bears a crowd", .serialized)
+/// Simultaneous wallets, and wallets one after the other.
+@Suite("Many wallets at one kiosk", .serialized)
 struct CrowdTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,7 +19,7 @@ struct CrowdTests {
     weak var object: AnyObject?
   }
 
-  @Test("After 200 visitors the kiosk keeps no more than after 20", arguments: Seeds.few)
+  @Test("After 200 wallets the kiosk holds no more state than after 20", arguments: Seeds.few)
   func twoHundredVisitors(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("visitors", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -31,7 +31,7 @@ struct CrowdTests {
           let wallet = trial.hall.addWallet()
           let credential = sampleCredential(400, seed: UInt64(number))
           let transfer = try wallet.send(trial.hall.verifier.connectionURI, credential)
-          // Every fourth wallet is lost during its transfer; the next one may have to read the same code.
+          // Every fourth wallet vanishes during its transfer; the next one may have to read the same code.
           if number % 4 == 0 {
             trial.hall.time.run(until: { trial.hall.verifier.state == .serving }, limit: .seconds(2))
             for link in trial.hall.air.links { trial.hall.air.cut(link) }
@@ -51,11 +51,11 @@ struct CrowdTests {
   }
 
   @Test(
-    "A second, third and tenth wallet that connect at any packet do not disturb the first",
+    "Wallets 2, 3 or 10 that connect at any packet do not disturb the first",
     arguments: [1, 2, 9], Seeds.few)
   func bargingIn(others: Int, seed: UInt64) async throws {
     try await LoopActor.run {
-      // Packet 0 says who the first is; whoever is quicker than that is the first.
+      // Packet 0 is the first wallet's Identify; a wallet that is faster becomes the first.
       for number in 1... {
         let hall = Hall(
           seed: seed, conditions: Trial.quick,
@@ -68,7 +68,7 @@ struct CrowdTests {
           let (transfer, _) = try trial.send()
           let wallet = hall.walletRadios[0].address
           let phones = (0..<others).map { _ in Phone(in: hall) }
-          // Slow enough for the others to connect before the first has said who it is.
+          // Slow enough for the others to connect before the first wallet's Identify arrives.
           var slow = AirConditions(latency: .milliseconds(60), maximumMTU: 185)
           let striker = Striker(at: number, where: { _ in true }) { _ in
             hasBarged = true
@@ -77,7 +77,7 @@ struct CrowdTests {
           }
           slow.filter = striker.judge
           hall.air.setConditions(slow, between: wallet, and: hall.kioskRadio.address)
-          // The first is there when it uses the verifier's application: before, it is any peer.
+          // The first wallet counts when it uses the verifier's service: before, it is any peer.
           hall.time.run(until: { hall.verifier.held.links == 1 }, limit: .seconds(2))
           for phone in phones { phone.connect() }
           let ended = hall.time.run(until: { !transfer.isLive }, limit: .seconds(20))
@@ -97,7 +97,7 @@ struct CrowdTests {
     }
   }
 
-  /// All that a second wallet can do to be noticed.
+  /// All requests by which a second wallet could be noticed.
   @LoopActor
   private static func barge(in phone: Phone) {
     phone.write([1], to: .transferReportRequest, as: .command)
@@ -109,7 +109,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "500 that come and write junk, or say nothing, each with an address of its own, leave no trace",
+    "500 connections with random writes or none leave no state",
     arguments: Seeds.few)
   func flood(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -129,14 +129,14 @@ struct CrowdTests {
           }
           hall.time.advance(by: .milliseconds(dice.below(300)))
           if dice.below(3) == 0 { phone.leave() }
-          // Eight that wait, four visitors, and some who are just leaving.
+          // Eight waiting wallets, four sessions, and some that are disconnecting.
           trial.check(hall.verifier.held.links <= 16, "\(hall.verifier.held.links) links at a time")
         }
         let counters = hall.verifier.counters
         trial.check(
           counters.silentLinks > 20 && counters.refused > 20 && counters.ignoredWrites > 100,
           "hardly anybody came: \(counters)")
-        // Whoever was taken for a wallet is silent now.
+        // Peers that were taken for wallets are silent now.
         trial.expectWaiting(within: .seconds(61))
         hall.time.advance(by: .seconds(6))
         trial.check(!phones.contains { $0.isConnected }, "somebody is still connected")
@@ -148,7 +148,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("A kiosk that stops while it is refusing somebody lets go of them, too", arguments: Seeds.usual)
+  @Test("A kiosk that stops during refusals closes their links too", arguments: Seeds.usual)
   func stoppedWhileRefusing(seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.visitors = 1 })
@@ -175,7 +175,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("Eight who say nothing keep others out for 10 s at most", arguments: Seeds.usual)
+  @Test("Eight silent connections block others for at most 10 s", arguments: Seeds.usual)
   func eightSilentOnes(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("eight silent ones", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -193,7 +193,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("Whoever lets go of a kiosk and its wallets frees them, with all they kept", arguments: Seeds.usual)
+  @Test("Releasing a kiosk and its wallets frees all their objects", arguments: Seeds.usual)
   func freed(seed: UInt64) async throws {
     try await LoopActor.run {
       var kept: [Weak] = []
@@ -209,7 +209,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("Those who fail cannot push out a credential that was received", arguments: Seeds.few)
+  @Test("Forty failing wallets do not evict a received credential", arguments: Seeds.few)
   func failuresPushNothingOut(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("failing crowd", Hall(seed: seed, conditions: Trial.quick)) { trial in

@@ -10,15 +10,15 @@ import Transfers
 
 @testable import Verifier
 
-/// The disk below the credentials that wait for their verdict.
-@Suite("A disk that fails costs no visit", .serialized)
+/// Faults of the disk that stores credentials until their verdict.
+@Suite("Disk faults during transfers", .serialized)
 struct DiskFaultTests {
   private static let failures: [Int32] = [ENOSPC, EIO, EROFS]
 
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "Whichever call to the disk fails in a visit, alone or with all after it: served, one entry, nothing left when it is well",
+    "A failing disk call does not fail a transfer, and is logged once",
     arguments: failures, Extent.of([1], all: Seeds.few))
   func anyCall(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -54,7 +54,7 @@ struct DiskFaultTests {
   }
 
   @Test(
-    "What is received while the disk fails waits in memory, and is put away when the disk is well: a restart finds it",
+    "Credentials received during a disk fault are stored after it and survive a restart",
     arguments: failures, Seeds.usual)
   func putAwayLater(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -69,7 +69,7 @@ struct DiskFaultTests {
         }
         trial.check(cabinet.files.isEmpty && trial.hall.verifier.vault.kept.waiting == 3, "not in memory alone")
         expectWords(trial, errno)
-        // One of them is judged before the disk is well.
+        // One of the credentials is judged before the disk recovers.
         trial.check(
           trial.hall.verifier.decide(trial.hall.verifier.transfers.transfers[1], accepted: true), "no verdict")
         cabinet.disk.fail(nil)
@@ -93,7 +93,7 @@ struct DiskFaultTests {
   }
 
   @Test(
-    "Whichever call fails around an acceptance: after it and a loss of power the credential is there, accepted, once; fetched, it never is again",
+    "After a disk fault at acceptance and a crash the credential is there once",
     arguments: failures, Extent.of([1], all: Seeds.few))
   func accepted(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -110,7 +110,7 @@ struct DiskFaultTests {
             hall.takes = false
             hall.verifier.restore()
             let struck = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
-            // Where the disk comes late, the credential is accepted before it is written.
+            // Where the disk answers late, the credential is accepted before it is written.
             cabinet.worker?.hangs = hangsFirst
             let (transfer, _) = try trial.send()
             trial.check(hall.finish(transfer, limit: .seconds(10)) && transfer.state == .accepted, "\(transfer.state)")
@@ -147,9 +147,9 @@ struct DiskFaultTests {
     }
   }
 
-  /// Lets a call fail, or it and all that follow.
+  /// Makes a call of the disk fail, or that call and all later ones.
   ///
-  /// - Returns: whether one has failed.
+  /// - Returns: whether a call has failed.
   private func strike(_ disk: SimulatedDisk, _ errno: Int32, after count: Int, isLasting: Bool) -> Locked<Bool> {
     let first = disk.calls + count
     let struck = Locked(false)
@@ -161,7 +161,7 @@ struct DiskFaultTests {
     return struck
   }
 
-  /// The journal and the state say what is wrong, once and by name.
+  /// Expects that the journal and the state name the fault once.
   @LoopActor
   private func expectWords(_ trial: Trial, _ errno: Int32) {
     let vault = trial.hall.verifier.vault

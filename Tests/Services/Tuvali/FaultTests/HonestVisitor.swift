@@ -6,17 +6,17 @@ import Transfers
 import Tuvali
 import Wallet
 
-/// A person with a phone who brings one credential, and tries again until it is taken.
+/// A person with a phone who transfers one credential, and retries until it is accepted.
 @LoopActor
 final class HonestVisitor {
   /// Some 9 kB a second, with chunks of 505 bytes: the pace of an iPhone, which sends 182 bytes in 20 ms.
   static let pace = AirConditions(latency: .milliseconds(55), maximumMTU: 517)
-  /// From a look at the screen to the moment when the phone has read the code and sends.
+  /// Time from reading the screen to the first packet of the phone.
   private static let scanTime = Duration.seconds(1)
-  /// From a failure to the next look at the screen.
+  /// Time from a failure to the next reading of the screen.
   private static let pause = Duration.seconds(2)
 
-  /// From the arrival to the verdict; nil while there is none.
+  /// Time from arrival to the verdict; nil before it.
   private(set) var wait: Duration?
   private(set) var attempts = 0
 
@@ -66,23 +66,23 @@ final class HonestVisitor {
     timer = hall.time.schedule(after: Self.pause) { [weak self] in self?.look() }
   }
 
-  /// Takes its phone off the air, when its link has ended.
+  /// Removes its phone from the simulated radio after its link has ended.
   func leave() {
     timer = nil
     if wallet.active == 0 { hall.air.removeNode(radio) }
   }
 }
 
-/// How long visitors waited, in seconds.
+/// Waiting times of clients in seconds.
 struct Waits: CustomStringConvertible {
   private let seconds: [Double]
 
-  /// - Parameter waits: nil for who was not served; this counts as a wait without end.
+  /// - Parameter waits: nil for a client that was not served, which counts as an infinite wait.
   init(_ waits: [Duration?]) {
     seconds = waits.map { $0.map { $0 / Duration.seconds(1) } ?? .infinity }.sorted()
   }
 
-  /// What so many of a hundred did not exceed.
+  /// The waiting time that this percentage did not exceed.
   func percentile(_ share: Int) -> Double { seconds[(seconds.count * share + 99) / 100 - 1] }
 
   var description: String {

@@ -10,13 +10,13 @@ import Transfers
 import Tuvali
 import Wallet
 
-/// Whoever shows a QR code may be anybody.
-@Suite("No verifier gets the better of the wallet", .serialized)
+/// A QR code may come from an attacker.
+@Suite("A wallet with malicious verifiers", .serialized)
 struct HostileVerifierTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "2,000 verifiers that do whatever they like: each transfer ends, in time and by name",
+    "With 2,000 random verifiers each transfer ends in time with a named error",
     arguments: Seeds.many.prefix(10))
   func hostileVerifiers(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -59,7 +59,7 @@ struct HostileVerifierTests {
   }
 
   @Test(
-    "A verifier that keeps a wallet busy, slowly, has it for 15 minutes at most", arguments: [true, false], Seeds.usual)
+    "A slow verifier occupies a wallet for at most 15 min", arguments: [true, false], Seeds.usual)
   func slowVerifier(isLimited: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
       let time = VirtualTime()
@@ -80,7 +80,7 @@ struct HostileVerifierTests {
     }
   }
 
-  /// Asks for all chunks again and again.
+  /// Requests all chunks again and again.
   @LoopActor
   private final class SlowVerifier: GATTServerDelegate {
     private let time: VirtualTime

@@ -11,18 +11,18 @@ import Tuvali
 
 @testable import Verifier
 
-/// Whole transfers made up by somebody who wants to do harm.
-@Suite("No script of writes gets the better of the kiosk", .serialized)
+/// Complete malicious transfers, generated at random.
+@Suite("A kiosk with malicious wallets", .serialized)
 struct HostileWalletTests {
   typealias Write = (to: Characteristic, value: [UInt8], kind: WriteKind)
 
   init() { EventLoop.shared.runInBackground() }
 
-  /// How many scripts a test case plays; there are two cases of each kind, and eight with `ALL=1`.
+  /// Number of scripts per test case; there are two cases of each kind, and eight with `ALL=1`.
   private static let count = 1250
   private static let seeds = Seeds.many.prefix(Extent.of(2, all: 8))
 
-  @Test("Thousands of random scripts", arguments: seeds)
+  @Test("Random scripts of writes do not stop the kiosk", arguments: seeds)
   func randomScripts(seed: UInt64) async throws {
     try await play("random scripts", seed, received: 0) { dice, _ in
       (0..<dice.below(12)).map { _ in
@@ -32,7 +32,7 @@ struct HostileWalletTests {
     }
   }
 
-  @Test("Thousands of scripts that were good before they were mutated", arguments: seeds)
+  @Test("Mutated valid scripts of writes do not stop the kiosk", arguments: seeds)
   func mutatedScripts(seed: UInt64) async throws {
     try await play("mutated scripts", seed, received: 10) { dice, uri in
       let (identify, keys) = try Phone.identify(to: uri, seed: dice.next())
@@ -56,11 +56,12 @@ struct HostileWalletTests {
     }
   }
 
-  /// Plays scripts one after the other; after each, the kiosk waits and keeps nothing, and now and then serves.
+  /// Plays scripts one after the other. After each, the kiosk waits and stores nothing, and sometimes serves a
+  /// client.
   private func play(
     _ fault: String, _ seed: UInt64, received: Int, _ make: @Sendable (inout Dice, String) throws -> [Write]
   ) async throws {
-    // In parts, so that others get at the loop in between.
+    // In parts, so that other tests get time on the loop.
     for part in 0..<5 {
       try await LoopActor.run {
         var dice = Dice(seed &* 100 &+ UInt64(part))
@@ -71,7 +72,7 @@ struct HostileWalletTests {
             let script = try make(&dice, hall.verifier.connectionURI)
             phone.connect(mtu: [185, 185, 185, 185, 517, 67, 23, nil][dice.below(8)], subscribing: false)
             for write in script { phone.write(write.value, to: write.to, as: write.kind) }
-            // Some leave in the middle, some wait for what comes.
+            // Some disconnect during the transfer, some wait for the answer.
             let patience = Duration.milliseconds([100, 150, 200, 3000, 75_000][dice.below(5)])
             hall.time.run(until: { phone.isThrough }, limit: .milliseconds(1000))
             hall.time.run(until: { !phone.isConnected }, limit: patience)

@@ -7,7 +7,7 @@ import TestSupport
 import Transfers
 import Tuvali
 
-/// A verifier that shows a good QR code, and answers a wallet with whatever chance has in store.
+/// A verifier that shows a valid QR code, and answers a wallet at random.
 @LoopActor
 final class Impostor: GATTServerDelegate {
   let uri: String
@@ -18,7 +18,7 @@ final class Impostor: GATTServerDelegate {
   private var advertisement: Registration?
   private var timers: [Registration] = []
   private var left: Int
-  /// How often a request is refused, and how often a right answer is given, in tenths.
+  /// How often a request is refused, and how often a valid answer is given, in tenths.
   private let refusals: Int
   private let sense: Int
 
@@ -43,7 +43,7 @@ final class Impostor: GATTServerDelegate {
     (server, advertisement, timers) = (nil, nil, [])
   }
 
-  /// Now and then something is missing, or too much, or not allowed.
+  /// Services in which something is sometimes missing, superfluous or not permitted.
   private func services() -> [GATTService] {
     var services = [dialect.gattService]
     switch dice.below(10) {
@@ -74,7 +74,7 @@ final class Impostor: GATTServerDelegate {
     }
   }
 
-  /// Something that looks like an answer.
+  /// Sends a value that resembles a report.
   private func report(to link: LinkID) {
     let report: [UInt8]
     switch dice.below(4) {
@@ -88,7 +88,7 @@ final class Impostor: GATTServerDelegate {
     if dice.below(4) == 0 { notify([UInt8(dice.below(4))], of: .verificationStatus, to: link) }
   }
 
-  /// Something that is nobody's business.
+  /// Sends a value that does not belong to the transfer.
   private func disturb(_ link: LinkID) {
     guard left > 0, dice.below(3) == 0 else { return }
     left -= 1

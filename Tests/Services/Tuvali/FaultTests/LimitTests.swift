@@ -13,12 +13,12 @@ import Wallet
 
 @testable import Verifier
 
-/// What is too large, or says it is.
-@Suite("Every limit holds, at it and beside it", .serialized)
+/// Sizes and values above a limit.
+@Suite("Limits of a transfer", .serialized)
 struct LimitTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// What is announced, at which MTU, and the code that it ends with; nil: it is taken.
+  /// Announced size, MTU, and the resulting error code; nil if it is accepted.
   private static let sizes: [(value: [UInt8], mtu: Int, code: String?)] = {
     let frameLimit = Limits.frameBytes(forCredential: 4 << 20)
     let chunkLimit = Limits.chunks * 60
@@ -34,12 +34,12 @@ struct LimitTests {
     ]
   }()
 
-  /// Those of them that are sizes, and too large: the others that are refused are no sizes of frames at all.
+  /// The rows whose values are sizes, and too large. The other refused values are not sizes of frames.
   private static let tooLarge = [
     Limits.frameBytes(forCredential: 4 << 20) + 1, 0x7FFF_FFFF, Limits.chunks * 60 + 1,
   ].map { ResponseSize($0).bytes(as: .bigEndian) }
 
-  @Test("A size is announced at and around every limit", arguments: sizes.indices, Seeds.few)
+  @Test("An announced size is accepted or refused at and around every limit", arguments: sizes.indices, Seeds.few)
   func announcedSizes(index: Int, seed: UInt64) async throws {
     let (value, mtu, code) = Self.sizes[index]
     try await LoopActor.run {
@@ -47,7 +47,7 @@ struct LimitTests {
         let phone = Phone(in: trial.hall)
         try phone.identify(mtu: mtu)
         phone.write(value, to: .responseSize)
-        // Room for the size itself is not taken; nothing else can come of a chunk more.
+        // A chunk after the size does not change the result.
         phone.write([0, 1, 0, 0, 0], to: .submitResponse, as: .command)
         trial.hall.time.advance(by: .milliseconds(400))
         trial.check(trial.hall.incoming?.error?.code == code, "\(trial.hall.incoming?.error?.code ?? "no error")")
@@ -62,7 +62,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A credential of the limit is received, and one byte more is refused before and after inflating",
+    "A credential at the limit is received; one byte more is refused",
     arguments: [(4095, nil), (4096, nil), (4097, "TVV_UNK_003"), (8192, "TVV_UNK_003"), (0, "TVV_UNK_003")]
       as [(Int, String?)], Seeds.usual)
   func credentialLimit(credential: (count: Int, code: String?), seed: UInt64) async throws {
@@ -85,7 +85,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A gzip bomb is refused at the limit, in one member or in a thousand, and so is what is no gzip",
+    "A gzip bomb or invalid gzip is refused, in one member or 1,000",
     arguments: ["one member", "a thousand members", "no gzip", "half a gzip", "no UTF-8", "wrong key"], Seeds.few)
   func bombs(kind: String, seed: UInt64) async throws {
     let mebibyte = try Gzip.compress(Array(repeating: 0, count: 1 << 20))
@@ -120,7 +120,7 @@ struct LimitTests {
     }
   }
 
-  /// The key under which the phone of `Phone.identify` sends.
+  /// The key with which the phone of `Phone.identify` encrypts.
   private static func key(_ uri: String, isRight: Bool) throws -> SecretBytes {
     var random = SeededRandom(seed: 1)
     let own = X25519.PrivateKey(randomFrom: &random)
@@ -130,7 +130,7 @@ struct LimitTests {
   }
 
   @Test(
-    "With all places taken by unjudged credentials the next wallet is refused; a verdict makes room",
+    "With all slots held by unjudged credentials the next wallet is refused until a verdict",
     arguments: Seeds.usual)
   func storageFull(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -141,7 +141,7 @@ struct LimitTests {
           trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
           trial.check(transfer.state == .undecided, "the wallet's end is \(transfer.state)")
         }
-        // It says who it is while there is room, and its size when there is none.
+        // The wallet identifies itself while there is capacity, and sends its size when there is none.
         let late = Phone(in: hall)
         try late.identify()
         hall.time.advance(by: .seconds(1))
@@ -174,7 +174,7 @@ struct LimitTests {
     }
   }
 
-  @Test("While there is no room nobody gets in, and what waits for a verdict stays", arguments: Seeds.few)
+  @Test("A full kiosk refuses wallets and preserves unjudged credentials", arguments: Seeds.few)
   func storageFullForLong(seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, decision: .client, keptTransfers: 2)
@@ -200,7 +200,7 @@ struct LimitTests {
     }
   }
 
-  @Test("A wallet has four transfers under way, and not a fifth; when one ends there is room", arguments: Seeds.usual)
+  @Test("A wallet has at most 4 transfers at once, and another when one ends", arguments: Seeds.usual)
   func walletAtOnce(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("five at once", Hall(seed: seed, conditions: Trial.quick)) { trial in

@@ -9,21 +9,21 @@ import Tuvali
 
 @testable import Verifier
 
-/// Faults of the link and of the adapter, at every step of a visit.
-@Suite("The kiosk outlives every fault of the link", .serialized)
+/// Faults of the link and of the adapter, at every step of a transfer.
+@Suite("A kiosk during link faults", .serialized)
 struct LinkFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A seed draws keys and names; the events are the same.
+  /// Seeds of keys and names; the events do not depend on them.
   private static let seeds: [UInt64] = Extent.of([1, 2], all: Seeds.usual)
 
-  /// Where the kiosk keeps what it receives.
+  /// Storage of the received credentials.
   enum Keeping: CaseIterable { case memory, disk }
 
-  /// Runs a visit once for each event it has, and strikes after so many events.
+  /// Runs a transfer once per event, and injects the fault after that number of events.
   ///
-  /// With a disk nobody judges a credential before the ordinary visit at the end: what was received is on it, no more and no
-  /// less.
+  /// With a disk no credential is judged before the ordinary transfer at the end: exactly the received credentials
+  /// are on the disk.
   @LoopActor
   private func atEveryEvent(
     _ fault: String, seed: UInt64, _ keeping: Keeping = .memory, strike: (Trial, Transfer) -> Bool,
@@ -48,7 +48,7 @@ struct LinkFaultTests {
         hall.judge = { _ in true }
         try trial.expectOrdinaryVisit()
         trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
-        // Whatever the fault was, what had not come before it does not come after it.
+        // Whatever the fault, packets that did not arrive before it do not arrive after it.
         guard let underWay else { return }
         trial.check(
           underWay.state == .failed && underWay.error?.code == "TVV_UNK_001",
@@ -58,7 +58,7 @@ struct LinkFaultTests {
     #expect(trials > 15, "only \(trials) places")
   }
 
-  /// Exactly what nobody has judged is on the disk, and comes back from it.
+  /// Expects that exactly the unjudged credentials are on the disk, and are restored from it.
   @LoopActor
   private static func expectUnjudged(_ trial: Trial, in cabinet: Cabinet) {
     trial.hall.time.advance(by: .milliseconds(1))
@@ -68,7 +68,7 @@ struct LinkFaultTests {
     trial.check(cabinet.files.allSatisfy(Cabinet.isUnjudged), "on the disk: \(cabinet.files)")
   }
 
-  /// Whether the credential is here, every chunk of it.
+  /// Whether every chunk of the credential has arrived.
   @LoopActor
   private static func isWhole(_ transfer: Transfer) -> Bool {
     let figures = transfer.figures
@@ -77,7 +77,7 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "Cut after any event, the link leaves nothing behind, and the next wallet is served", arguments: seeds,
+    "A link cut after any event leaves no state, and the next wallet is served", arguments: seeds,
     Keeping.allCases)
   func cut(seed: UInt64, keeping: Keeping) async throws {
     try await LoopActor.run {
@@ -91,7 +91,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The wallet's person may stop it after any event", arguments: seeds, Keeping.allCases)
+  @Test("The wallet may disconnect after any event", arguments: seeds, Keeping.allCases)
   func walletStops(seed: UInt64, keeping: Keeping) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet stopped", seed: seed, keeping) { trial, transfer in
@@ -104,7 +104,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The local program may end a transfer after any event", arguments: seeds)
+  @Test("A program may disconnect a transfer after any event", arguments: seeds)
   func kioskDisconnects(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet dismissed", seed: seed) { trial, _ in
@@ -117,7 +117,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("The kiosk may be stopped and started after any event", arguments: seeds, Keeping.allCases)
+  @Test("The kiosk may stop and start after any event", arguments: seeds, Keeping.allCases)
   func kioskStops(seed: UInt64, keeping: Keeping) async throws {
     try await LoopActor.run {
       try atEveryEvent("kiosk stopped", seed: seed, keeping) { trial, _ in
@@ -128,7 +128,7 @@ struct LinkFaultTests {
         trial.hall.time.advance(by: .seconds(1))
         _ = trial.hall.verifier.start()
         trial.expectWaiting(within: .seconds(1))
-        // It may have been connecting, and tries with a key that is no more.
+        // The wallet may have been connecting, and tries an expired key.
         trial.expectEnd(of: transfer, within: .seconds(35))
         trial.expectWaiting(within: .seconds(1))
         trial.expectComplaints()
@@ -137,7 +137,7 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "The kiosk's adapter may go after any event, for a moment or for long; once back, the next wallet is served",
+    "The kiosk's adapter may vanish after any event, briefly or for long",
     arguments: [Duration.zero, .seconds(2), .seconds(120)], Keeping.allCases)
   func kioskAdapter(outage: Duration, keeping: Keeping) async throws {
     try await LoopActor.run {
@@ -158,14 +158,14 @@ struct LinkFaultTests {
       }
       trial.hall.kioskRadio.power = true
       trial.check(trial.hall.kioskRadio.status.state == .ready, "the radio is said not to work")
-      // A wallet that was still looking finds it now, or has given up.
+      // A wallet that was still scanning finds the kiosk now, or has given up.
       trial.expectEnd(of: transfer, within: .seconds(31))
       trial.expectWaiting(within: .seconds(1))
       trial.expectComplaints()
     }
   }
 
-  @Test("The wallet's adapter may go after any event; the kiosk waits again at once", arguments: seeds)
+  @Test("The wallet's adapter may vanish after any event; the kiosk is ready at once", arguments: seeds)
   func walletAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet's adapter lost", seed: seed) { trial, _ in
@@ -183,7 +183,7 @@ struct LinkFaultTests {
   }
 
   @Test(
-    "A wallet that sets out while its adapter is gone says so in time, and nothing of it stays", arguments: seeds)
+    "A wallet whose adapter vanishes at the start fails in time", arguments: seeds)
   func walletWithoutAdapter(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("no adapter", Hall(seed: seed, conditions: Trial.quick)) { trial in

@@ -9,8 +9,8 @@ import Tuvali
 
 @testable import Verifier
 
-/// Packets that come twice, late, changed or cut short, at every place of a visit and from either side.
-@Suite("Whatever becomes of a packet, the visit ends and the next one goes well", .serialized)
+/// Packets that arrive twice, late, changed or cut short, at every step of a transfer and in either direction.
+@Suite("Packet faults", .serialized)
 struct PacketFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -35,7 +35,7 @@ struct PacketFaultTests {
   }
 
   @Test(
-    "A packet may be lost, doubled, late, changed or cut, whichever it is", arguments: Fault.allCases, Seeds.few)
+    "Any one faulty packet does not prevent the next transfer", arguments: Fault.allCases, Seeds.few)
   func anyPacket(fault: Fault, seed: UInt64) async throws {
     try await LoopActor.run {
       var dice = Dice(seed)
@@ -61,7 +61,7 @@ struct PacketFaultTests {
   }
 
   @Test(
-    "A tenth of all packets doubled, overtaken, changed or lost in both directions: an end, and an honest one",
+    "With 10% faulty packets in both directions a transfer ends with a true result",
     arguments: Seeds.many)
   func everythingAtOnce(seed: UInt64) async throws {
     try await LoopActor.run {

@@ -7,15 +7,15 @@ import Radio
 import Transfers
 import Tuvali
 
-/// A wallet that does whatever a test wants, right or wrong, with no mind of its own.
+/// A wallet without logic of its own, which sends valid or invalid data as the test decides.
 @LoopActor
 final class Phone {
   let hall: Hall
   let radio: AirRadio
   private(set) var isConnected = false
-  /// What came from the kiosk.
+  /// Notifications from the kiosk.
   private(set) var notified: [(Characteristic, [UInt8])] = []
-  /// Answers to requests, in order; nil: carried out.
+  /// Results of the requests, in order; nil for success.
   private(set) var answers: [ATTError?] = []
   private var asked = 0
   private var attempts = 0
@@ -27,13 +27,13 @@ final class Phone {
     radio = hall.air.addNode()
   }
 
-  /// Connects, agrees on an MTU and subscribes; nothing of it has happened yet on return.
+  /// Starts to connect, negotiate an MTU and subscribe, and returns before any of it is done.
   func connect(mtu: Int? = 517, subscribing: Bool = true) {
     isConnected = false
     attempts += 1
     let attempt = attempts
     link = try? radio.connect(to: hall.kioskRadio.address) { [weak self] event in
-      // The end of a link may be heard of when there is the next one.
+      // The end of a link may be reported after the next link exists.
       if let self, attempts == attempt { happened(event) }
     }
     if let mtu { link?.exchangeMTU(mtu) }
@@ -50,18 +50,18 @@ final class Phone {
 
   func leave() { link?.disconnect() }
 
-  /// Whether all writes are done, or there is no link any more to do them on.
+  /// Whether all writes are done, or their link has closed.
   var isThrough: Bool { link == nil || answers.count == asked }
 
-  /// Forgets what came and what was written.
+  /// Clears the recorded notifications and answers.
   func forget() {
     (notified, answers, asked) = ([], [], 0)
   }
 
-  /// Gives up its place in the air.
+  /// Removes the phone from the simulated radio.
   func vanish() { hall.air.removeNode(radio) }
 
-  /// Connects and says who it is, with the kiosk's present key.
+  /// Connects and identifies itself, with the kiosk's current key.
   @discardableResult
   func identify(mtu: Int? = 517) throws -> SessionKeys {
     let (identify, keys) = try Self.identify(to: hall.verifier.connectionURI)
@@ -70,30 +70,31 @@ final class Phone {
     return keys
   }
 
-  /// Writes to another service of the kiosk, which has its link, too, from then on.
+  /// Writes to another service of the kiosk, which shares the link from then on.
   func use(_ characteristic: CharacteristicID) { link?.write([1], to: characteristic, as: .command) }
 
-  /// Identifies itself on the link that there is, and sends a credential; with the kiosk's present code unless one is named.
+  /// Identifies itself on the present link, and sends a credential, with the kiosk's current code unless another one
+  /// is given.
   func bring(_ text: [UInt8], code: String? = nil, seed: UInt64 = 1, mtu: Int = 185) throws {
     let (identify, keys) = try Self.identify(to: code ?? hall.verifier.connectionURI, seed: seed)
     write(identify, to: .identify)
     try send(try Sealing(text: text, keys: keys).run().get(), mtu: mtu)
   }
 
-  /// Everything up to the request for a report, without waiting for anything.
+  /// Writes everything up to the request for a report, without waiting.
   func deliver(_ text: [UInt8], mtu: Int = 185) throws {
     let keys = try identify(mtu: mtu)
     try send(try Sealing(text: text, keys: keys).run().get(), mtu: mtu)
   }
 
-  /// The size, the chunks, the request for a report.
+  /// Writes the size, the chunks, and the request for a report.
   func send(_ frame: [UInt8], mtu: Int) throws {
     for (characteristic, value) in try Self.writes(of: frame, mtu: mtu) {
       write(value, to: characteristic, as: characteristic == .submitResponse ? .command : .request)
     }
   }
 
-  /// A good value of Identify for the kiosk with this URI, and what follows from it.
+  /// A valid Identify value for the kiosk with this URI, and the derived session keys.
   nonisolated static func identify(to uri: String, seed: UInt64 = 1) throws -> (value: [UInt8], keys: SessionKeys) {
     var random = SeededRandom(seed: seed)
     let key = X25519.PrivateKey(randomFrom: &random)
@@ -102,7 +103,7 @@ final class Phone {
     return (nonce + key.publicKey.bytes, keys)
   }
 
-  /// What a wallet writes to bring a frame.
+  /// The writes that transfer a frame.
   nonisolated static func writes(of frame: [UInt8], mtu: Int) throws -> [(Characteristic, [UInt8])] {
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: mtu), firstSequence: 1)
     return [(.responseSize, ResponseSize(frame.count).bytes(as: .bigEndian))]

@@ -10,13 +10,13 @@ import Wallet
 
 @testable import Verifier
 
-/// A radio that says no at once: no adapter, switched off.
-@Suite("The wallet's radio refuses", .serialized)
+/// A radio that refuses at once: no adapter, or powered off.
+@Suite("A wallet whose radio refuses", .serialized)
 struct RefusingRadioTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "The transfer fails at once with the radio's own words, told once in the journal",
+    "The transfer fails at once with the radio's error, logged once",
     arguments: [RefusingRadio.Refusal.scan, .connect], [1, 2, 3] as [UInt64])
   func refused(refusal: RefusingRadio.Refusal, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -38,7 +38,7 @@ struct RefusingRadioTests {
   }
 }
 
-/// A good radio but for one thing.
+/// A radio with one fault.
 @LoopActor
 final class RefusingRadio: Radio {
   enum Refusal: String, CustomStringConvertible, Sendable {

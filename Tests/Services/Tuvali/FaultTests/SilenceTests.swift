@@ -10,12 +10,12 @@ import Tuvali
 
 @testable import Verifier
 
-/// One side says nothing any more, and the link stays up.
-@Suite("Silence of either side ends in time", .serialized)
+/// One side stops sending, while the link stays up.
+@Suite("Timeouts of silent peers", .serialized)
 struct SilenceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// A wallet that never gives up by itself.
+  /// A wallet without timeouts of its own.
   private static let patient: WalletEngine.Configuration = {
     var patient = WalletEngine.Configuration()
     patient.connectTimeout = .seconds(3600)
@@ -24,7 +24,7 @@ struct SilenceTests {
     return patient
   }()
 
-  /// An air on which no request times out, and on which nothing gets through from a packet on.
+  /// A simulated radio without request timeouts that drops all packets from a given one on.
   @LoopActor
   private func silence(
     _ hall: Hall, from first: Int, where isSilenced: @escaping @LoopActor (AirPacket) -> Bool
@@ -37,7 +37,7 @@ struct SilenceTests {
     return striker
   }
 
-  @Test("A wallet silent from any of its packets on is sent away, and the next one is served", arguments: Seeds.usual)
+  @Test("A wallet silent from any packet on is cut, and the next is served", arguments: Seeds.usual)
   func silentWallet(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -53,7 +53,7 @@ struct SilenceTests {
           trial.expectWaiting(within: limit + .milliseconds(600))
           trial.expectEnd(of: transfer, within: .seconds(1))
           trial.expectComplaints()
-          // Where all is here but the request for a report, the credential is taken without it.
+          // Where only the request for a report is missing, the credential is accepted without it.
           let isTaken = hall.received == trial.credentials
           trial.check(
             isTaken || !trial.log.complaints(of: "Verifier").isEmpty, "the journal does not know of the silence")
@@ -64,12 +64,12 @@ struct SilenceTests {
     }
   }
 
-  @Test("When nothing of the verifier comes through any more, the wallet gives up", arguments: Seeds.usual)
+  @Test("A wallet gives up when the verifier is silent from any packet on", arguments: Seeds.usual)
   func silentVerifier(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
         let hall = Hall(seed: seed)
-        // Without the requests, there are no answers to them.
+        // Without the requests, their answers are missing, too.
         let striker = silence(hall, from: number) { $0.kind != .command }
         try Trial.run("verifier silent from packet \(number)", hall) { trial in
           let (transfer, _) = try trial.send()
@@ -85,7 +85,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet that connects and says nothing has 10 seconds, and the journal says so", arguments: Seeds.usual)
+  @Test("A wallet that sends nothing after connecting is cut after 10 s, and logged", arguments: Seeds.usual)
   func neverIdentified(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("no Identify", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -105,7 +105,7 @@ struct SilenceTests {
   }
 
   @Test(
-    "A wallet that never leaves after the verdict loses its link within 2.5 s", arguments: [true, false], Seeds.usual)
+    "A wallet that stays after the verdict is cut within 2.5 s", arguments: [true, false], Seeds.usual)
   func neverLeaves(accepted: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("never leaves", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in
@@ -124,7 +124,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet that sends nothing but junk is sent away as one that is silent is", arguments: Seeds.usual)
+  @Test("A wallet that sends only malformed writes is cut like a silent one", arguments: Seeds.usual)
   func livelyJunk(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("junk for ever", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -149,7 +149,7 @@ struct SilenceTests {
   }
 
   @Test(
-    "Nobody judges: the wallet is sent away after 30 s, the credential stays, and can be judged later",
+    "Without a verdict the wallet is cut after 30 s, and the credential can be judged later",
     arguments: Seeds.usual)
   func nobodyJudges(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -171,7 +171,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A verdict on the credential of a wallet that is gone counts, and disturbs nobody", arguments: Seeds.usual)
+  @Test("A verdict after the wallet has gone counts and disturbs no transfer", arguments: Seeds.usual)
   func judgedAfterwards(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("judged afterwards", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in
@@ -180,7 +180,7 @@ struct SilenceTests {
         let incoming = try #require(trial.hall.incoming)
         for link in trial.hall.air.links { trial.hall.air.cut(link) }
         trial.expectWaiting(within: .seconds(1))
-        // Another wallet is there when the verdict comes.
+        // Another wallet is connected when the verdict arrives.
         let (second, _) = try trial.send()
         trial.check(trial.hall.time.run(until: { second.state == .transferring }, limit: .seconds(5)), "no second one")
         trial.check(trial.hall.verifier.decide(incoming, accepted: true), "it cannot be judged")

@@ -10,12 +10,12 @@ import Transfers
 
 @testable import Verifier
 
-/// What lasts: a disk that hangs, a spool that cannot be opened, files that cannot be read or erased.
-@Suite("Whatever is wrong with the spool is said for as long as it is, and costs no visit", .serialized)
+/// Lasting faults: a disk that hangs, a spool that cannot be opened, files that cannot be read or erased.
+@Suite("Faults of the spool", .serialized)
 struct SpoolFaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A disk that hangs keeps one wallet waiting for five seconds, and the next not at all", arguments: Seeds.usual)
+  @Test("A hanging disk delays one wallet by 5 s and the next not at all", arguments: Seeds.usual)
   func hangs(seed: UInt64) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -37,7 +37,7 @@ struct SpoolFaultTests {
         trial.check(worker.underWay == 1, "\(worker.underWay) pieces of work hang")
         trial.check(hall.verifier.vault.trouble?.reason == .diskStalled, "no trouble")
         trial.check(trial.log.records.count { $0.id == .storeDegraded } == 1, "not one entry")
-        // A verdict is not kept waiting, either.
+        // A verdict is not delayed, either.
         var answers = 0
         let transfers = hall.verifier.transfers.transfers
         for transfer in transfers.prefix(2) {
@@ -60,7 +60,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("On a disk that has become read-only a verdict makes room: the next wallet is served, from memory")
+  @Test("On a read-only disk a verdict frees capacity, and the next wallet is served from memory")
   func readOnlyMakesRoom() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -82,7 +82,7 @@ struct SpoolFaultTests {
           trial.check(served.state == .undecided && hall.incoming?.state == .received, "it is \(served.state)")
           let credential = trial.credentials.last
           trial.check(hall.incoming?.credential == credential, "it is not kept")
-          // The disk stays as it is, and so does the room: the next verdict makes some again.
+          // The disk stays faulty, and the capacity stays used; the next verdict frees some again.
           if let incoming = hall.incoming { _ = hall.verifier.decide(incoming, accepted: false) }
         }
         let (last, _) = try trial.send()
@@ -95,7 +95,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("A verdict waits five seconds for a disk that hangs", arguments: [true, false])
+  @Test("A verdict waits 5 s for a hanging disk", arguments: [true, false])
   func verdictWaits(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -112,7 +112,7 @@ struct SpoolFaultTests {
         trial.check(
           answeredAt.map { start.duration(to: $0) } == .seconds(5), "answered at \(String(describing: answeredAt))")
         trial.check(hall.verifier.vault.kept == (0, 1) && hall.verifier.vault.trouble != nil, "no trouble")
-        // Who stops the service does not wait for ever.
+        // Stopping the service does not wait for ever.
         var isOver = false
         hall.verifier.vault.whenIdle(within: .seconds(2)) { isOver = true }
         hall.time.advance(by: .seconds(2))
@@ -125,7 +125,7 @@ struct SpoolFaultTests {
   }
 
   @Test(
-    "A spool that cannot be opened at the start is opened later: with the next credential, or in a minute",
+    "A spool that failed to open is opened with the next credential or after 60 s",
     arguments: [true, false], [ENOSPC, EIO, EROFS, EACCES])
   func openedLater(hasVisitor: Bool, errno: Int32) async throws {
     try await LoopActor.run {
@@ -164,7 +164,7 @@ struct SpoolFaultTests {
   }
 
   @Test(
-    "Files under another key are said to be there in one entry, and turn no wallet away; when they are gone all is well"
+    "Files sealed with another key are reported once and refuse no wallet"
   )
   func otherKey() async throws {
     try await LoopActor.run {
@@ -199,7 +199,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("Damaged files are said to be there until they are too old, with no restart")
+  @Test("Damaged files are reported until they expire, without a restart")
   func damaged() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -228,7 +228,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("A disk that fails to read costs no credential: it is here when the disk is well")
+  @Test("A credential that the disk failed to read appears when the disk recovers")
   func unread() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -252,7 +252,7 @@ struct SpoolFaultTests {
     }
   }
 
-  @Test("What cannot be erased is trouble, until it is erased; whoever watches hears of both")
+  @Test("A failed erasure is reported until it succeeds")
   func unerased() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

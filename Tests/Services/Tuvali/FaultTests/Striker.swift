@@ -3,12 +3,12 @@ import Common
 import Hall
 import Loop
 
-/// A filter for an air that strikes at one packet of those it looks at, or at all from that one on.
+/// A filter of the simulated radio that affects one of the packets it inspects, or all from that one on.
 @LoopActor
 final class Striker {
-  /// Whether it has struck.
+  /// Whether it has affected a packet.
   private(set) var hasStruck = false
-  /// Packets that it has looked at.
+  /// Number of inspected packets.
   private(set) var count = 0
 
   private let number: Int
@@ -17,8 +17,8 @@ final class Striker {
   private let verdict: @LoopActor (AirPacket) -> AirVerdict
 
   /// - Parameters:
-  ///   - number: the packet to strike at, from 0.
-  ///   - throughout: whether it strikes at all that follow, too.
+  ///   - number: index of the packet to affect, from 0.
+  ///   - throughout: whether it affects all later packets, too.
   init(
     at number: Int, throughout: Bool = false, where isLookedAt: @escaping @LoopActor (AirPacket) -> Bool,
     verdict: @escaping @LoopActor (AirPacket) -> AirVerdict

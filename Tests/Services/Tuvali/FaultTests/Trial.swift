@@ -9,14 +9,14 @@ import Wallet
 @testable import Air
 @testable import Verifier
 
-/// One fault in one hall: what has to hold after it, and how to say which one it was when it does not.
+/// One fault in one hall: the conditions that must hold after it, and a description of the fault for failures.
 ///
-/// The suites are serialized: they keep the loop busy, and tests that wait for the outside world want it, too.
+/// The suites are serialized: they keep the loop busy, and tests that wait for the outside world need it, too.
 @LoopActor
 final class Trial {
   let hall: Hall
   let log: CapturedLog
-  /// Which fault it is, with the place where it strikes.
+  /// Description of the fault and of its place.
   let fault: String
   private let firstURI: String
   private(set) var credentials: [[UInt8]] = []
@@ -24,7 +24,7 @@ final class Trial {
 
   static let quick = AirConditions(maximumMTU: 185)
 
-  /// Runs `body` with a log of its own, and looks for secrets in what it wrote.
+  /// Runs `body` with a log of its own, and searches the log for secrets.
   static func run(_ fault: String, _ hall: Hall, _ body: (Trial) throws -> Void) rethrows {
     let trial = Trial(fault, hall)
     defer { trial.log.close() }
@@ -43,7 +43,7 @@ final class Trial {
     if !condition { Issue.record("\(fault): \(sentence())", sourceLocation: location) }
   }
 
-  /// A wallet sets out with a credential.
+  /// Starts a transfer of a credential by a wallet.
   @discardableResult
   func send(
     _ count: Int = 700, _ configuration: WalletEngine.Configuration = .init()
@@ -56,7 +56,7 @@ final class Trial {
     return (transfer, wallet)
   }
 
-  /// The kiosk waits, with a fresh key if the old one was used, and keeps nothing of who was there.
+  /// Expects that the kiosk waits, with a fresh key if the old one was used, and has no record of the client.
   func expectWaiting(within limit: Duration, _ location: SourceLocation = #_sourceLocation) {
     let kiosk = hall.verifier
     let start = hall.time.now
@@ -67,13 +67,13 @@ final class Trial {
     if kiosk.counters.visits > 0 { check(kiosk.connectionURI != firstURI, "the key is the old one", location) }
   }
 
-  /// The wallet's side of a transfer is through.
+  /// Expects that the wallet's side of a transfer has ended.
   func expectEnd(of transfer: Transfer, within limit: Duration, _ location: SourceLocation = #_sourceLocation) {
     let ended = hall.time.run(until: { !transfer.isLive }, limit: limit)
     check(ended && transfer.state.isEnd, "the wallet is still \(transfer.state) after \(limit)", location)
   }
 
-  /// A wallet that comes now is served, on an air without faults; and after it nothing at all is left.
+  /// Expects that the next wallet is served without faults, and that nothing is left after it.
   func expectOrdinaryVisit(_ location: SourceLocation = #_sourceLocation) throws {
     hall.air.conditions = AirConditions(maximumMTU: 185)
     let (transfer, _) = try send(300)
@@ -84,7 +84,7 @@ final class Trial {
     expectNothingLeft(location)
   }
 
-  /// Nobody is connected, nothing is timed, nobody is on the way.
+  /// Expects no connection, no timer and no packet under way.
   func expectNothingLeft(_ location: SourceLocation = #_sourceLocation) {
     let unjudged = hall.verifier.transfers.transfers.count { $0.state == .received }
     let waiting = hall.verifier.vault.kept.waiting
@@ -106,10 +106,11 @@ final class Trial {
     check(outgoing.allSatisfy { !$0.isLive && $0.state.isEnd }, "a wallet's transfer lives on", location)
   }
 
-  /// Neither a wallet is under way, nor the kiosk serving one.
+  /// Whether no wallet is under way and the kiosk serves none.
   var isOver: Bool { hall.verifier.visitors == 0 && outgoing.allSatisfy { !$0.isLive } }
 
-  /// What the kiosk received is what was sent; and who is told of a success has had one.
+  /// Expects that each received credential equals the sent one, and that only successful wallets were notified of
+  /// success.
   func expectHonesty(_ location: SourceLocation = #_sourceLocation) {
     check(hall.received.allSatisfy(credentials.contains), "something was received that nobody has sent", location)
     for (transfer, credential) in zip(outgoing, credentials) where [.received, .accepted].contains(transfer.state) {
@@ -117,7 +118,7 @@ final class Trial {
     }
   }
 
-  /// Whoever reads the journal learns of each failure.
+  /// Expects a log line for each failure.
   func expectComplaints(_ location: SourceLocation = #_sourceLocation) {
     let isUnjudged = hall.incoming?.state == .received
     if hall.verifier.counters.failed > 0 || isUnjudged {

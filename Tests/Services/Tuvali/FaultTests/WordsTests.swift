@@ -11,12 +11,12 @@ import Tuvali
 
 @testable import Verifier
 
-/// What the journal is told, and how the other tests find out.
-@Suite("The journal tells of failures in words, and of secrets nothing", .serialized)
+/// The lines in the journal, and the helpers that read them.
+@Suite("The journal of the verifier", .serialized)
 struct WordsTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("An ordinary visit is told without a warning", arguments: Seeds.usual)
+  @Test("An ordinary transfer is logged without a warning", arguments: Seeds.usual)
   func ordinary(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("no fault", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -29,7 +29,7 @@ struct WordsTests {
     }
   }
 
-  @Test("A verdict is told with its reason codes, and nothing of the credential or its claims")
+  @Test("A verdict is logged with its reason codes and without credential or claims")
   func verdict() async throws {
     try await LoopActor.run {
       let claim = "Asha Example of Elsewhere"
@@ -49,7 +49,7 @@ struct WordsTests {
     }
   }
 
-  @Test("A secret in the journal would be found, however it is written", arguments: 0..<5)
+  @Test("A secret in the journal is detected in every spelling", arguments: 0..<5)
   func spellings(form: Int) async {
     await LoopActor.run {
       let secret = (0..<32).map { UInt8(ascii: "A") + $0 }
@@ -66,7 +66,7 @@ struct WordsTests {
   }
 
   @Test(
-    "Of one wallet that fails again and again, six lines a minute are written, and how many were not",
+    "A wallet that fails repeatedly gets 6 lines a minute; more are counted",
     arguments: Seeds.usual)
   func repeatedFailures(seed: UInt64) async throws {
     try await LoopActor.run {

@@ -7,17 +7,18 @@ import TestSupport
 import Tuvali
 import Verifier
 
-/// What outlives a kiosk's service: its state directory, on a simulated disk, and the wall clock of its machine.
+/// The state that outlives a kiosk's service: its state directory on a simulated disk, and the wall clock of its
+/// machine.
 @LoopActor
 public final class Cabinet: WallClock {
   public static let keepFor = Duration.seconds(7200)
 
   public let disk = SimulatedDisk()
   public var limits = RecordSpool.Limits()
-  /// What the service of the last hall does its disk's work with.
+  /// The disk worker of the service in the last hall.
   public private(set) var worker: HangingDisk?
   private var time: VirtualTime?
-  /// In 2030.
+  /// Seconds since 1970 at the origin of time, in 2030.
   private var clockAtZero: Int64 = 1_900_000_000
   private var starts: UInt64 = 0
   private var watches: [Int: @LoopActor () -> Void] = [:]
@@ -38,7 +39,7 @@ public final class Cabinet: WallClock {
     return Registration { [weak self] in self?.watches[number] = nil }
   }
 
-  /// Somebody sets the wall clock, forth or back.
+  /// Sets the wall clock forward or back.
   public func setClock(by seconds: Int64) {
     clockAtZero += seconds
     for body in watches.values { body() }
@@ -49,13 +50,13 @@ public final class Cabinet: WallClock {
   /// The names of the files in the spool.
   public var files: [String] { disk.names(in: "/state/spool") }
 
-  /// Whether a file of the spool is that of a credential that waits for its verdict.
+  /// Whether a file of the spool holds a credential without a verdict.
   public nonisolated static func isUnjudged(_ file: String) -> Bool { file.hasSuffix(".00.record") }
 
-  /// Whether a file of the spool is that of an accepted credential that no program has fetched.
+  /// Whether a file of the spool holds an accepted credential that no program has fetched.
   public nonisolated static func isAccepted(_ file: String) -> Bool { file.hasSuffix(".01.record") }
 
-  /// The service is killed, and so is the machine's power: what was not synced is lost.
+  /// Kills the service and cuts the power: unsynced data are lost.
   public func crash() {
     clockAtZero = seconds
     time = nil
@@ -63,7 +64,7 @@ public final class Cabinet: WallClock {
     disk.restart(.everything)
   }
 
-  /// The service starts, in an air of its own; nobody judges what it receives, unless `decision` says so.
+  /// Starts the service on a simulated radio of its own. Credentials are not judged, unless `decision` judges them.
   public func hall(
     seed: UInt64 = 1, conditions: AirConditions = AirConditions(maximumMTU: 185),
     decision: VerifierService.Settings.Decision = .client, keptTransfers: Int = 16,
@@ -71,7 +72,7 @@ public final class Cabinet: WallClock {
     checker: @escaping @LoopActor ([UInt8]) -> [StandInChecker.Step] = { _ in [] }
   ) -> Hall {
     starts += 1
-    // The names of files are in the journal, and must not be what a kiosk or a wallet draws for its key.
+    // The names of files are in the journal, and must differ from random bytes of keys.
     let random = SeededRandom(seed: seed << 32 | starts)
     let names = SeededRandom(seed: seed << 32 | starts | 1 << 31)
     let open: VaultKeeper.Opening = { [disk, limits] () throws(StoreError) in
@@ -92,7 +93,7 @@ public final class Cabinet: WallClock {
   }
 }
 
-/// A disk that does not answer for as long as a test wants.
+/// A disk that does not answer while the test holds it.
 @LoopActor
 public final class HangingDisk: Offloading {
   public var hangs = false {
@@ -108,7 +109,7 @@ public final class HangingDisk: Offloading {
 
   init(_ time: VirtualTime) { self.time = time }
 
-  /// Pieces of work that it does not come to an end with.
+  /// Number of operations that do not end.
   public var underWay: Int { waiting.count }
 
   public func offload<Value: Sendable>(

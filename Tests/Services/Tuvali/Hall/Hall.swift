@@ -11,28 +11,28 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// A kiosk and its visitors on one simulated air, in virtual time.
+/// A kiosk and its clients on one simulated radio, in virtual time.
 @LoopActor
 public final class Hall {
   public let time = VirtualTime()
   public let air: AirSpace
   public let kioskRadio: AirRadio
-  /// The kiosk's radio as its services share it.
+  /// The kiosk's radio, shared by its services.
   public let sharedRadio: SharedRadio
   public let verifier: VerifierService
   public private(set) var wallets: [WalletService] = []
   public private(set) var walletRadios: [AirRadio] = []
-  /// Texts of the credentials the kiosk received, in order.
+  /// Texts of the credentials that the kiosk received, in order.
   public private(set) var received: [[UInt8]] = []
-  /// What chose the keys of the kiosk, and of each wallet.
+  /// Random sources of the kiosk's keys, and of each wallet's.
   public let kioskRandom: RecordingRandom
   public private(set) var walletRandoms: [RecordingRandom] = []
-  /// Whether the local program fetches each credential, as it comes.
+  /// Whether the local program fetches each credential when it arrives.
   public var takes = true
-  /// What the local program says to a credential, at once; nil says nothing.
+  /// The immediate verdict of the local program; nil for none.
   public var judge: (@LoopActor (Transfer) -> Bool)?
   public let seed: UInt64
-  /// What checks credentials, if anything does.
+  /// The credential checker, if any.
   public let checker: StandInChecker
 
   public init(
@@ -47,7 +47,7 @@ public final class Hall {
     kioskRadio = air.addNode()
     var limits = LinkLimits()
     limits.links = links
-    // What a kiosk does with a crowd is the verifier's affair here; the radio's own bound is tried by itself.
+    // These tests cover the verifier's own limits; the limit of the radio has separate tests.
     limits.unusedLinks = links
     sharedRadio = SharedRadio(driver: kioskRadio, scheduler: time, limits: limits)
     kioskRandom = RecordingRandom(seed: seed)
@@ -68,7 +68,7 @@ public final class Hall {
   }
 
   private func received(_ transfer: Transfer) {
-    // What an earlier run has kept is the test's to take.
+    // Credentials of an earlier run are left for the test to fetch.
     guard transfer.isLive else { return }
     received.append(transfer.credential ?? [])
     if takes { verifier.taken(transfer) }
@@ -88,12 +88,13 @@ public final class Hall {
     return wallet
   }
 
-  /// Runs until both sides of `transfer` are through and nobody else is served, at most `limit` of virtual time.
+  /// Runs until both sides of `transfer` have ended and no other client is served, at most for `limit` of virtual
+  /// time.
   public func finish(_ transfer: Transfer, limit: Duration = .seconds(900)) -> Bool {
     time.run(until: { !transfer.isLive && self.verifier.visitors == 0 }, limit: limit)
   }
 
-  /// One visit of a new wallet from beginning to end.
+  /// Runs a complete transfer of a new wallet.
   public func visit(
     _ credential: [UInt8], _ configuration: WalletEngine.Configuration = .init(), limit: Duration = .seconds(900)
   ) throws(TuvaliError) -> (outgoing: Transfer, ended: Bool) {
@@ -101,10 +102,10 @@ public final class Hall {
     return (transfer, finish(transfer, limit: limit))
   }
 
-  /// Whether the last credential that came is this one, byte for byte. (A comparison in place would print both.)
+  /// Whether the last received credential equals this one, byte for byte. (A direct comparison would print both.)
   public func hasReceived(_ credential: [UInt8]) -> Bool { received.last == credential }
 
-  /// The kiosk's side of the last visit.
+  /// The kiosk's side of the last transfer.
   public var incoming: Transfer? { verifier.transfers.transfers.last }
 }
 

@@ -1,8 +1,8 @@
 import Common
 import Crypto
 
-/// Random bytes from a seed that remembers what it handed out: private keys and nonces, for a test that looks for them
-/// where they must not be. Its copies share the memory, and each begins anew.
+/// A seeded random source that records its output: private keys and nonces, for a test that searches for leaked
+/// secrets. Copies share the record, and each restarts the sequence.
 public struct RecordingRandom: RandomSource, Sendable {
   private var source: SeededRandom
   private let record = Locked<[[UInt8]]>([])
@@ -17,7 +17,7 @@ public struct RecordingRandom: RandomSource, Sendable {
     record.withLock { $0.append(drawn) }
   }
 
-  /// All that was handed out with so many bytes at a time, in order.
+  /// All values of this number of bytes, in order.
   public func drawn(_ count: Int) -> [[UInt8]] {
     record.withLock { $0.filter { $0.count == count } }
   }

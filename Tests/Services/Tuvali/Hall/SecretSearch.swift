@@ -2,18 +2,18 @@ import Bytes
 import Crypto
 import Foundation
 
-/// Looks for secrets where they must not be, in every spelling that a careless line would give them.
+/// Searches for leaked secrets in every encoding in which a log line could contain them.
 public enum SecretSearch {
-  /// Enough of a secret to be no accident.
+  /// Number of bytes that do not match by chance.
   private static let part = 12
 
-  /// Which of the secrets some of shows in `text`, by their place.
+  /// The indices of the secrets of which a part occurs in `text`.
   public static func shown(_ secrets: [[UInt8]], in text: [UInt8]) -> [Int] {
     let text = SearchedText(text)
     return secrets.indices.filter { index in spellings(of: secrets[index]).contains(where: text.contains) }
   }
 
-  /// The beginning and the end of a secret in all ways to write them: as they are, in hex, in Base64, as a Swift array.
+  /// The beginning and the end of a secret in all encodings: raw, hex, Base64, and as a Swift array.
   public static func spellings(of secret: [UInt8]) -> [[UInt8]] {
     guard secret.count >= part else { return [secret] }
     return [secret.prefix(part), secret.suffix(part)].flatMap { part in
@@ -23,17 +23,17 @@ public enum SecretSearch {
     }
   }
 
-  /// What is the same in all Base64 texts that have `part` in them, wherever it begins.
+  /// The part of the Base64 text of `part` that is equal at each alignment.
   private static func base64(_ part: [UInt8]) -> [String] {
     (0..<3).flatMap { offset in
-      // Of the first and the last group of three bytes the neighbours' bits are in it.
+      // The first and the last group of three bytes contain bits of adjacent bytes.
       let bytes = Array(part.dropFirst((3 - offset) % 3))
       let whole = bytes.prefix(bytes.count / 3 * 3)
       return [Data(whole).base64EncodedString(), Base64URL.encode(whole)]
     }
   }
 
-  /// What two sides of Tuvali derive from each other's keys: the shared secret, and the two session keys.
+  /// Secrets that two sides of Tuvali derive from each other's keys: the shared secret, and the two session keys.
   ///
   /// - Parameters:
   ///   - own: private keys of one side.
@@ -53,14 +53,14 @@ public enum SecretSearch {
   }
 }
 
-/// A text in which thousands of parts are looked for, nearly all of them in vain.
+/// A text with a hash index, for thousands of searches that nearly all fail.
 private struct SearchedText {
-  /// Eight bytes are compared at once.
+  /// Number of bytes that are compared at once.
   private static let width = MemoryLayout<UInt64>.size
   private static let slotBits = 18
 
   private let bytes: Data
-  /// For each slot, whether some eight bytes of the text belong to it: 1 or 0.
+  /// For each slot, 1 if some eight bytes of the text belong to it, else 0.
   private let isTaken: [UInt8]
 
   init(_ bytes: [UInt8]) {
@@ -81,7 +81,7 @@ private struct SearchedText {
     return isTaken[slot] == 1 && bytes.range(of: Data(part)) != nil
   }
 
-  /// The slot of the eight bytes at an offset.
+  /// The hash slot of the eight bytes at an offset.
   private static func slot(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
     let word = bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
     return Int(truncatingIfNeeded: (word &* 0x9E37_79B9_7F4A_7C15) >> UInt64(64 - slotBits))

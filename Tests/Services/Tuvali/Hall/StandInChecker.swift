@@ -3,11 +3,11 @@ import Common
 import LocalSockets
 import Loop
 
-/// The credential checker in virtual time, as far as its socket shows it. It keeps to its side of the protocol as strictly as it can, and
-/// otherwise does what a test wants, also what no checker should do.
+/// The credential checker in virtual time, as seen through its socket. It follows the protocol strictly, except where
+/// a test injects invalid behaviour.
 @LoopActor
 public final class StandInChecker: LocalConnector {
-  /// What the checker does on a connection, one after the other.
+  /// A step of the checker on a connection.
   public enum Step: Sendable {
     case send([UInt8])
     case wait(Duration)
@@ -18,15 +18,15 @@ public final class StandInChecker: LocalConnector {
     public static func line(_ text: String) -> Step { .send(Array((text + "\n").utf8)) }
   }
 
-  /// What it does with a request.
+  /// The steps with which it answers a request.
   public var answer: @LoopActor ([UInt8]) -> [Step]
-  /// Whether the socket is there.
+  /// Whether the socket exists.
   public var isThere = true
-  /// How long it takes before the first step.
+  /// Delay before the first step.
   public var delay = Duration.milliseconds(300)
   /// All requests, in order.
   public private(set) var requests: [[UInt8]] = []
-  /// Connections that are open, and the most that were open at one time.
+  /// Open connections, and their maximum until now.
   public private(set) var open = 0, mostOpen = 0
   private let time: VirtualTime
 
@@ -34,7 +34,7 @@ public final class StandInChecker: LocalConnector {
     (self.time, self.answer) = (time, answer)
   }
 
-  /// A verdict as the checker writes it.
+  /// A verdict in the checker's format.
   public nonisolated static func verdict(
     _ word: String, reasons: [String] = [], issuer: String? = "Residents Office", claims: String = "null"
   ) -> String {

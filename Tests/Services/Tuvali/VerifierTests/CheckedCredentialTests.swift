@@ -11,7 +11,7 @@ import Tuvali
 @testable import Verifier
 
 /// The service with a checker in virtual time.
-@Suite("The service acts on the checker's verdicts")
+@Suite("Decisions by verdicts of the checker")
 struct CheckedCredentialTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -37,7 +37,7 @@ struct CheckedCredentialTests {
   // MARK: Decisions
 
   @Test(
-    "With Decision=check a phone is accepted for the word valid, rejected for any other word, and waits while the checker is undecided",
+    "Decision=check accepts `valid`, rejects other words, and waits for undecided checks",
     arguments: CheckVerdict.Word.allCases, CheckPolicy.OnUndecided.allCases)
   func decisions(word: CheckVerdict.Word, onUndecided: CheckPolicy.OnUndecided) async throws {
     try await LoopActor.run {
@@ -56,7 +56,7 @@ struct CheckedCredentialTests {
       #expect(outgoing.state == (expected == .received ? .undecided : expected))
       let verdict = try #require(incoming.verdict)
       #expect(verdict.word == word && verdict.reasons.map(\.code) == ["someReason"])
-      // Of a rejected credential nothing is left but the verdict's words.
+      // A rejected credential leaves only the words of its verdict.
       #expect((incoming.claims != nil) == (expected != .rejected) && (incoming.text != nil) == (expected != .rejected))
     }
   }
@@ -70,7 +70,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Decision=check without Check=yes accepts nothing and says so")
+  @Test("Decision=check without Check=yes accepts nothing and reports it")
   func withoutCheck() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy()) { _ in Self.verdict("valid") }
@@ -93,7 +93,7 @@ struct CheckedCredentialTests {
   ]
 
   @Test(
-    "A checker that fails leaves the credential undecided, for a named reason; the credential stays, and the next phone is served",
+    "A failing checker leaves the credential undecided with a named reason, and the next phone is served",
     arguments: 0..<failures.count)
   func failing(index: Int) async throws {
     try await LoopActor.run {
@@ -114,7 +114,7 @@ struct CheckedCredentialTests {
   }
 
   @Test(
-    "A checker that is not installed costs no credential, also with OnUndecided=reject; when it comes, all are checked")
+    "With a missing checker credentials stay, and all are checked when it appears")
   func missing() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy(isOn: true, onUndecided: .reject)) {
@@ -133,7 +133,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Checks run two at a time, and those of all phones come to an end")
+  @Test("Two checks run at a time, and all finish")
   func crowd() async throws {
     try await LoopActor.run {
       let hall = Self.hall { _ in [.wait(.seconds(3))] + Self.verdict("valid") }
@@ -148,7 +148,7 @@ struct CheckedCredentialTests {
   }
 
   @Test(
-    "A credential that is judged while it is checked is checked no longer, and the verdict that would come is nothing")
+    "A verdict of a program ends the check, whose later result is ignored")
   func judgedMeanwhile() async throws {
     try await LoopActor.run {
       let hall = Self.hall(decision: .client) { _ in [.wait(.seconds(5))] + Self.verdict("valid") }
@@ -162,7 +162,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Each verdict is announced once, and Check= is taken up by a reload")
+  @Test("Each check is signalled once, and a reload applies `Check=`")
   func reload() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy(), decision: .client) { _ in Self.verdict("expired", ["expired"]) }
@@ -189,7 +189,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("Accepted claims go when a program fetches the credential")
+  @Test("The claims of an accepted credential are erased when it is fetched")
   func taken() async throws {
     try await LoopActor.run {
       let hall = Self.hall { _ in Self.verdict("valid") }

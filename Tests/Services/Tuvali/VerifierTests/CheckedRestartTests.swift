@@ -8,7 +8,7 @@ import Transfers
 
 @testable import Verifier
 
-@Suite("A verdict survives a restart with its credential")
+@Suite("Checks over a restart")
 struct CheckedRestartTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -22,7 +22,7 @@ struct CheckedRestartTests {
   }
 
   @Test(
-    "The verdict is there after a loss of power, and the credential is not checked again; no claim is on the disk in the clear"
+    "A verdict survives a power loss, no check is repeated, and no claim is on the disk in clear"
   )
   func survives() async throws {
     try await LoopActor.run {
@@ -44,7 +44,7 @@ struct CheckedRestartTests {
   }
 
   @Test(
-    "A credential that was not checked when the service ended is checked at the next start, in whatever moment it ended"
+    "An unchecked credential is checked after a restart, whenever the service ended"
   )
   func unchecked() async throws {
     try await LoopActor.run {
@@ -68,7 +68,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("An accepted credential that no program has fetched has its claims after a restart")
+  @Test("An accepted, unfetched credential has its claims after a restart")
   func accepted() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -85,7 +85,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("A checker that was missing or failed is asked again after a restart: its failure is no verdict")
+  @Test("A failed check is repeated after a restart")
   func failedBefore() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -101,7 +101,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("A disk that fails while a verdict is written costs neither credential nor verdict, and has it later")
+  @Test("A disk fault while a verdict is written loses neither credential nor verdict")
   func disk() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -122,7 +122,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("Where the claims find no capacity the verdict is there without them, and the credential stays")
+  @Test("Without capacity for claims the verdict is stored without them")
   func noRoom() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

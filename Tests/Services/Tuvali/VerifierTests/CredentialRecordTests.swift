@@ -6,7 +6,7 @@ import Testing
 
 @testable import Verifier
 
-@Suite("The record of a received credential")
+@Suite("Records of received credentials")
 struct CredentialRecordTests {
   /// A record, and the bytes of its content.
   struct Row: CustomStringConvertible, Sendable {
@@ -29,7 +29,7 @@ struct CredentialRecordTests {
     }
   }
 
-  /// The version, no number and no running time.
+  /// The prefix with the version, without a number or a running time.
   private static let none = "02" + String(repeating: "00", count: 16)
 
   static let rows = [
@@ -52,7 +52,7 @@ struct CredentialRecordTests {
     return "03" + String(repeating: "00", count: 16) + dialect + peer + "00000003" + "5b315d" + "78"
   }
 
-  @Test("The bytes are as the table says, both ways, and the file is as large as foretold", arguments: rows)
+  @Test("A record is encoded and decoded as the table says, with the predicted file size", arguments: rows)
   func layout(row: Row) throws {
     let record = try row.record()
     let bytes = try Hex.decode(row.hex)
@@ -61,14 +61,14 @@ struct CredentialRecordTests {
     #expect(record.fileSize == RecordSpool.size(ofContent: bytes.count))
   }
 
-  @Test("What an earlier release wrote is read; it has no number, and no running time")
+  @Test("A record of an earlier release is read without number and running time")
   func firstVersion() throws {
     let record = try CredentialRecord(reading: Hex.decode("01" + "03302e35" + "00" + "7b7d"))
     let expected = try Self.rows[1].record()
     #expect(record == expected)
   }
 
-  @Test("A text of 256 bytes is refused by name")
+  @Test("A text of 256 bytes is refused with the field's name")
   func longTexts() {
     let long = String(repeating: "é", count: 128)
     #expect(
@@ -79,7 +79,7 @@ struct CredentialRecordTests {
         == .tooLong(field: "peer", limit: 255))
   }
 
-  @Test("What is cut off, not UTF-8 or of another version is refused by name")
+  @Test("A truncated record, invalid UTF-8 or another version is refused by name")
   func refused() throws {
     let whole = try Hex.decode(Self.rows[1].hex)
     for count in 0..<22 {
@@ -94,7 +94,7 @@ struct CredentialRecordTests {
     }
   }
 
-  @Test("A verdict that is cut off, or said to be longer than 1 MiB, is refused by name")
+  @Test("A verdict that is truncated or above 1 MiB is refused by name")
   func verdicts() throws {
     let start = try Hex.decode("03" + String(repeating: "00", count: 18))
     for (rest, expected) in [([0, 0], true), ([0, 0, 0, 2, 1], true), ([0, 0x10, 0, 1], false)] as [([UInt8], Bool)] {
@@ -107,7 +107,7 @@ struct CredentialRecordTests {
     }
   }
 
-  @Test("A mark that means nothing is refused", arguments: [0, 1, 2, 255] as [UInt8])
+  @Test("An unknown mark is refused", arguments: [0, 1, 2, 255] as [UInt8])
   func marks(mark: UInt8) throws {
     let content = try Self.rows[1].record().content
     let error = caught(WireError.self) {
@@ -116,7 +116,7 @@ struct CredentialRecordTests {
     #expect(error == (mark > 1 ? .badValue("mark") : nil))
   }
 
-  @Test("A record does not print its credential")
+  @Test("Printing a record shows no credential")
   func unprinted() throws {
     let record = try CredentialRecord(dialect: "0.5", peer: "", credential: Array("secret".utf8))
     var text = "\(record) \(String(reflecting: record))"

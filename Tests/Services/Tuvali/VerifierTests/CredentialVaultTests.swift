@@ -4,12 +4,12 @@ import Testing
 
 @testable import Verifier
 
-/// The vault as a value: what goes in, what comes out.
-@Suite("The vault decides what is done with received credentials")
+/// The store as a value type: its events and its actions.
+@Suite("The credential store")
 struct CredentialVaultTests {
   typealias Script = VaultScript
 
-  @Test("A credential is put, accepted and erased; each asker is answered when the disk has done it")
+  @Test("Storing, accepting and erasing are answered when the disk has done them")
   func life() {
     var script = Script()
     let (id, record) = (Script.id(1), Script.record())
@@ -28,7 +28,7 @@ struct CredentialVaultTests {
     #expect(script.vault.kept == (0, 0) && script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
-  @Test("Who has accepted a credential is not answered because it is fetched meanwhile: it could still come back")
+  @Test("A pending acceptance is not answered when the credential is fetched meanwhile")
   func fetchedMeanwhile() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -40,7 +40,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
   }
 
-  @Test("Without a disk every asker is answered at once, and nothing is timed but the end of its time")
+  @Test("Without a disk every request is answered at once, and only expiry is timed")
   func memoryAlone() {
     var script = Script(hasDisk: false)
     let id = Script.id(1)
@@ -54,14 +54,14 @@ struct CredentialVaultTests {
     #expect(script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
-  @Test("Who asks about a credential that is not here is answered at once")
+  @Test("A request about an unknown credential is answered at once")
   func strangers() {
     var script = Script.opened()
     script.expect(.accept(Script.id(1), asker: 1), .answer(1, nil))
     script.expect(.remove(Script.id(1), asker: 2), .answer(2, nil))
   }
 
-  @Test("What the disk did is believed only of what it was asked to do")
+  @Test("Results of the disk without a matching operation are ignored")
   func unasked() {
     var script = Script.opened()
     script.expect(.done(nil))
@@ -77,7 +77,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .answer(1, nil))
   }
 
-  @Test("The last byte that fits is kept, one more is refused; what is not wanted takes no room")
+  @Test("A credential that just fits is stored; one byte more is refused; unwanted ones use no space")
   func room() {
     let size = Script.record(100).fileSize
     for hasDisk in [true, false] {
@@ -95,14 +95,14 @@ struct CredentialVaultTests {
     }
   }
 
-  @Test("A spool that is full is an error for a wallet that waits, and trouble where none waits")
+  @Test("A full spool is an error for a waiting wallet, and a reported trouble otherwise")
   func spoolFull() {
     var script = Script.opened()
     let (id, record) = (Script.id(1), Script.record())
     _ = script.handle(.put(id, record, asker: 1))
     script.expect(.done(Script.full), .answer(1, Script.full), .forget(id))
     #expect(script.vault.kept == (0, 0) && script.vault.trouble == nil && script.vault.deadline == nil)
-    // The second is in memory already when the disk says it.
+    // The second caller was already answered when the disk reports that it is full.
     _ = script.handle(.put(id, record, asker: 2))
     let actions = script.advance(by: 5)
     #expect(actions.last == .answer(2, nil) && actions.contains(where: Script.isStall))
@@ -111,7 +111,7 @@ struct CredentialVaultTests {
     #expect(script.vault.kept == (1, 0))
   }
 
-  @Test("A credential that is written, or not wanted any more, is not in the vault's memory")
+  @Test("A written or unwanted credential is not in memory")
   func onePlaintext() {
     var script = Script.opened()
     let (one, two) = (Script.id(1), Script.id(2))
@@ -120,31 +120,31 @@ struct CredentialVaultTests {
     #expect(script.vault.entries[one]?.record != nil)
     _ = script.handle(.done(nil))
     #expect(script.vault.entries[one]?.record == nil && script.vault.entries[two]?.record != nil)
-    // The disk is still writing it.
+    // The disk is still writing the record.
     _ = script.handle(.remove(two, asker: 3))
     #expect(script.vault.entries[two]?.record == nil)
     script.expect(.done(nil), .erase(two))
     _ = script.handle(.done(nil))
-    // And of what was restored there is none.
+    // The restored records leave nothing either.
     var other = Script()
     _ = other.handle(.start)
     _ = other.handle(.opened(.success(Script.found([Script.entry(1)]))))
     #expect(other.vault.entries.count == 1 && other.vault.entries.values.allSatisfy { $0.record == nil })
   }
 
-  @Test("What is removed while it is being written is erased, even if the disk says that it failed")
+  @Test("A credential removed while being written is erased, even after a reported failure")
   func removedMeanwhile() {
     for error in [nil, Script.failed] {
       var script = Script.opened()
       let id = Script.id(1)
       _ = script.handle(.put(id, Script.record(), asker: 1))
-      // Who waits for the put need not any longer; who wants it erased does.
+      // The caller that waits for the put is answered; the caller of the removal waits on.
       script.expect(.remove(id, asker: 2), .answer(1, nil))
       let actions = script.handle(.done(error))
       if error == nil {
         #expect(actions == [.erase(id)])
       } else {
-        // The failure says why asker 2 is answered before.
+        // The logged failure is the reason why asker 2 is answered before the erasure.
         #expect(actions == [.log(.degraded(.writing, Script.failed)), .changed, .answer(2, nil)])
         let later = script.advance(by: 60)
         #expect(later == [.erase(id)])
@@ -154,7 +154,7 @@ struct CredentialVaultTests {
     }
   }
 
-  @Test("What is accepted while it is being written is accepted on the disk, too")
+  @Test("A credential accepted while being written is accepted on the disk too")
   func acceptedMeanwhile() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -162,7 +162,7 @@ struct CredentialVaultTests {
     script.expect(.accept(id, asker: 2), .answer(1, nil))
     script.expect(.done(nil), .accept(id))
     script.expect(.done(nil), .answer(2, nil))
-    // Before the disk takes it, it is written as accepted at once.
+    // A record that the disk has not begun to write is written as accepted at once.
     var other = Script()
     _ = other.handle(.put(id, Script.record(), asker: 1))
     _ = other.handle(.accept(id, asker: 2))
@@ -171,7 +171,7 @@ struct CredentialVaultTests {
     other.expect(.done(nil), .answer(2, nil))
   }
 
-  @Test("An asker that wants again what another one waits for answers nobody early")
+  @Test("A repeated request does not answer the earlier one early")
   func askedTwice() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -182,7 +182,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
   }
 
-  @Test("What an asker waits for comes first, then what came first")
+  @Test("Operations with a waiting request go first, then in order")
   func order() {
     var script = Script.opened()
     let ids = (1...4).map(Script.id)
@@ -190,7 +190,7 @@ struct CredentialVaultTests {
       _ = script.handle(.put(id, Script.record(), asker: number))
       _ = script.handle(.done(Script.failed))
     }
-    // All four are due again; for the last one an asker waits.
+    // All four are due again; an asker waits for the last one.
     script.now = script.now.advanced(by: .seconds(60))
     script.expect(.remove(ids[3], asker: 9), .erase(ids[3]))
     var places: [SpoolID] = []
@@ -202,7 +202,7 @@ struct CredentialVaultTests {
     #expect(places == Array(ids.prefix(3)))
   }
 
-  @Test("What the disk refuses is tried again after 60 s; when one succeeds, the others are at once")
+  @Test("A refused operation is repeated after 60 s; after a success the others follow at once")
   func again() {
     var script = Script.opened()
     let (one, two, record) = (Script.id(1), Script.id(2), Script.record())
@@ -212,18 +212,18 @@ struct CredentialVaultTests {
       script.vault.trouble == Script.failed && script.vault.troubleInShort == "Credentials are kept in memory only.")
     script.pass(30)
     _ = script.handle(.put(two, record, asker: 2))
-    // The same reason is said once.
+    // The reason is logged once.
     script.expect(.done(Script.failed), .answer(2, nil))
     script.pass(29)
     let due = script.advance(by: 1)
     #expect(due == [.put(one, record, date: Script.date, isAccepted: false)])
-    // The second one is not due for another 30 s.
+    // The second record is not due for another 30 s.
     script.expect(.done(nil), .put(two, record, date: Script.date + 30, isAccepted: false))
     script.expect(.done(nil), .log(.recovered), .changed)
     #expect(script.vault.trouble == nil && script.vault.troubleInShort.isEmpty)
   }
 
-  @Test("What cannot be erased is trouble until it is erased, and keeps no asker waiting")
+  @Test("A failed erasure is a trouble until it succeeds, and delays no request")
   func unerased() {
     var script = Script.opened()
     let id = Script.id(1)
@@ -237,7 +237,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .log(.recovered), .changed)
   }
 
-  @Test("Who waits until nothing is to be done is answered at once, at the end of the work, or at the limit")
+  @Test("`awaitIdle` is answered at once, at the end of the work, or at its limit")
   func idle() {
     var script = Script.opened()
     script.expect(.awaitIdle(asker: 1, limit: .seconds(2)), .answer(1, nil))
@@ -249,7 +249,7 @@ struct CredentialVaultTests {
     script.pass(1)
     let atLimit = script.advance(by: 1)
     #expect(atLimit == [.answer(5, nil)])
-    // What the disk refused is not waited for.
+    // An asker does not wait for a record that the disk refused.
     _ = script.handle(.done(Script.failed))
     script.expect(.awaitIdle(asker: 6, limit: .seconds(2)), .answer(6, nil))
   }

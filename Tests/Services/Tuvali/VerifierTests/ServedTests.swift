@@ -7,10 +7,10 @@ import Testing
 import Transfers
 import Tuvali
 
-/// What phones see of the verifier before they say a word: the bytes on the air, and the service.
-@Suite("What a verifier advertises and serves")
+/// The data that phones see of the verifier before they write: the advertisement bytes, and the GATT service.
+@Suite("Advertisements and GATT service of a verifier")
 struct ServedTests {
-  /// What the vectors of the protocol's room say of advertisements.
+  /// Advertisements in the protocol's vectors.
   struct Vectors: Decodable {
     struct Keys: Decodable { let verifierPublicHex: String }
     struct Advertising: Decodable { let cases: [Case] }
@@ -36,14 +36,14 @@ struct ServedTests {
     "tuvali_0_5": [.v05], "tuvali_0_2_4_to_0_4_9": [.v04, .v03],
   ]
 
-  @Test("An advertisement and its scan response are the vectors' bytes, but for the bit that says: no BR/EDR")
+  @Test("Advertisement and scan response equal the vectors, except for the flag `no BR/EDR`")
   func advertisement() throws {
     let vectors = try Vectors.read()
     let key = try X25519.PublicKey(try Hex.decode(vectors.keys.verifierPublicHex))
     var seen: Set<Dialect.Name> = []
     for row in vectors.advertising.cases where row.advFits31 {
       var data = try Hex.decode(row.advDataHex)
-      // The originals' platform sends the flags 0x02.
+      // The platform of the originals sends the flags 0x02.
       #expect(data.prefix(3) == [2, 1, 2] && data.count == row.advLen)
       data[2] |= 0x04
       let scanResponse = try Hex.decode(row.scanResponseHex)
@@ -72,7 +72,7 @@ struct ServedTests {
   ]
 
   @Test(
-    "Each characteristic has the properties of the originals, and notify; what wallets get is for one of them alone",
+    "Each characteristic has the original properties plus notify, and values go to one client",
     arguments: [Dialect.v05, .v04, .v03])
   func characteristics(dialect: Dialect) throws {
     let isNew = dialect == .v05
@@ -85,7 +85,7 @@ struct ServedTests {
       let uuid = isNew ? new : BluetoothUUID(short: row.v04)
       let characteristic = try #require(found[uuid], "\(row.v05)")
       #expect(characteristic.properties == row.properties, "\(row.v05)")
-      // The Android wallet never subscribes, and no wallet may see another's value.
+      // The Android wallet never subscribes, and a wallet must not see another wallet's value.
       let reach: GATTCharacteristic.Reach = row.properties.contains(.notify) ? .exact : .subscribers
       #expect(characteristic.reach == reach, "\(row.v05)")
     }

@@ -8,11 +8,11 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Several visitors at a time")
+@Suite("Several transfers at a time")
 struct SeveralVisitorsTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Four wallets send at once, each with a code, a transfer and figures of its own, and each credential is whole")
+  @Test("Four simultaneous wallets have codes, transfers and figures of their own")
   func together() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185), decision: .client)
@@ -34,7 +34,7 @@ struct SeveralVisitorsTests {
       let areRight = incoming.map(\.credential) == credentials
       #expect(areRight)
       #expect(Set(incoming.map(\.figures.bytesExpected)).count == 4)
-      // Each hears its own verdict.
+      // Each wallet receives its own verdict.
       for (number, transfer) in incoming.enumerated() {
         let isJudged = hall.verifier.decide(transfer, accepted: number.isMultiple(of: 2))
         #expect(isJudged)
@@ -44,7 +44,7 @@ struct SeveralVisitorsTests {
     }
   }
 
-  @Test("Where the program lets go of one wallet of three, that one fails and the others finish")
+  @Test("Disconnecting one of three wallets fails its transfer, and the others finish")
   func dismissed() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185))
@@ -65,7 +65,7 @@ struct SeveralVisitorsTests {
     }
   }
 
-  @Test("While the radio is down there is no code, and whoever watches hears of it; then there is one again")
+  @Test("Without a powered radio there is no code, and its loss and return are signalled")
   func radioDown() async {
     await LoopActor.run {
       let hall = Hall()

@@ -13,7 +13,7 @@ import Tuvali
 struct TenantTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A second application whose peer writes each second for ten minutes loses no link, and disturbs no visit")
+  @Test("A second application with a write a second for 10 min loses no link and disturbs no transfer")
   @LoopActor
   func secondApplication() async throws {
     let hall = Hall(links: 8)
@@ -30,7 +30,7 @@ struct TenantTests {
     let seconds = Int(hall.time.now.nanoseconds / 1_000_000_000)
     #expect(writer.written >= seconds - 2 && neighbour.received == writer.written)
     #expect(neighbour.opened == 1 && neighbour.closed == 0 && writer.lost == 0)
-    // The verifier's counters know nothing of the neighbour's peer.
+    // The verifier's counters do not count the other service's peer.
     let counters = hall.verifier.counters
     #expect(counters.visits == visits && counters.received == visits)
     #expect(counters.refused == 0 && counters.failed == 0 && counters.silentLinks == 0 && counters.ignoredWrites == 0)
@@ -38,7 +38,7 @@ struct TenantTests {
     writer.stop()
   }
 
-  @Test("A visitor finds a place though the other service has all the links that it may have")
+  @Test("A wallet is served within 5 s although another service uses all its links")
   @LoopActor
   func crowdedRadio() async throws {
     let hall = Hall(links: 4)
@@ -56,7 +56,7 @@ struct TenantTests {
   }
 }
 
-/// Another service on the kiosk's radio: it serves one characteristic and counts what is written to it.
+/// Another service on the kiosk's radio: it serves one characteristic and counts the writes to it.
 @LoopActor
 private final class Neighbour: GATTServerDelegate {
   static let id = CharacteristicID(service: BluetoothUUID(short: 0xFEED), characteristic: BluetoothUUID(short: 1))
@@ -87,7 +87,7 @@ private final class Neighbour: GATTServerDelegate {
   }
 }
 
-/// A peer of the neighbour's, which writes a value every second.
+/// A peer of the other service, which writes a value every second.
 @LoopActor
 private final class Writer {
   private(set) var written = 0

@@ -7,14 +7,14 @@ import Transfers
 
 @testable import Verifier
 
-@Suite("A transfer tells when its credential was received, until when it waits, and whether it was fetched")
+@Suite("Dates of a transfer")
 struct TransferDatesTests {
   init() { EventLoop.shared.runInBackground() }
 
-  /// In milliseconds.
+  /// Time to keep, in milliseconds.
   @LoopActor private static let keepFor = Int64(Cabinet.keepFor.components.seconds) * 1000
 
-  @Test("The dates are those of the clock as it goes: over a restart, when it is set, when the time to keep is another")
+  @Test("The dates follow restarts, clock changes and a new time to keep")
   func dates() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -49,12 +49,12 @@ struct TransferDatesTests {
       #expect(transfer.expiresAt == transfer.receivedAt + Self.keepFor)
       #expect(hall.verifier.decide(transfer, accepted: false))
       hall.time.advance(by: .seconds(1))
-      // When it was received is still true. None waits.
+      // The time of reception stays correct. No transfer waits.
       #expect(abs(transfer.receivedAt - received) <= 1000 && transfer.expiresAt == 0)
     }
   }
 
-  @Test("What is accepted and not fetched still waits; fetched, it waits no longer, and whoever watches hears of it")
+  @Test("An accepted credential expires only until it is fetched, which is signalled")
   func fetched() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)

@@ -8,11 +8,11 @@ import Transfers
 
 @testable import Verifier
 
-@Suite("A transfer's number is its own, over restarts too")
+@Suite("Numbers of transfers")
 struct TransferNumbersTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Who remembers no earlier run counts from 1")
+  @Test("Without an earlier run numbers start at 1")
   func alone() async {
     await LoopActor.run {
       let numbers = TransferNumbers()
@@ -20,7 +20,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Only numbers that are said to be free are given out; more are asked for in time, once; else they are strays")
+  @Test("Only reserved numbers are used, more are requested in time, and stray numbers follow")
   func kept() async {
     await LoopActor.run {
       let numbers = TransferNumbers()
@@ -39,7 +39,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("What is restored has the number that it had; what is new has one that nothing ever had, over crashes")
+  @Test("A restored transfer keeps its number, and new numbers are never reused after crashes")
   func restarts() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -67,7 +67,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Before the numbers that are set aside are used up, more are: no disk call on the way makes one come twice")
+  @Test("A failing disk call during the reservation never repeats a number")
   func refilled() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -93,7 +93,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Where the note is damaged or gone, no number that may have been used comes again", arguments: [true, false])
+  @Test("A damaged or missing note repeats no number", arguments: [true, false])
   func lostNote(isGone: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -112,13 +112,13 @@ struct TransferNumbersTests {
       }
       let hall = cabinet.hall()
       hall.verifier.restore()
-      // Two credentials of the runs before are there: 1 and 1001.
+      // Two credentials of the earlier runs are restored: 1 and 1001.
       #expect(hall.verifier.transfers.transfers.map(\.number) == [1, 1001])
       #expect(hall.verifier.transfers.numbers.next() == (isGone ? 1002 : 2001))
     }
   }
 
-  @Test("Two generations of the note that are damaged leave no number that can be known: it is a stray one")
+  @Test("Two damaged generations of the note lead to a stray number")
   func noNote() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -140,7 +140,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Without a disk each run has other numbers")
+  @Test("Without a disk each run uses different numbers")
   func noDisk() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -154,7 +154,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("The note's bytes are as the table says, both ways; others are refused by name")
+  @Test("The note is encoded and decoded as the table says; invalid bytes are refused by name")
   func noteLayout() throws {
     var note = VaultNote()
     #expect(note.bytes == [1] + [0, 0, 0, 0, 0, 0, 0, 1] + [UInt8](repeating: 0, count: 8))

@@ -8,12 +8,12 @@ import Tuvali
 import Verifier
 import Wallet
 
-@Suite("A credential crosses the simulated air")
+@Suite("Transfers over the simulated radio")
 struct TransferTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A transfer with lost chunks finishes, whole, at every MTU",
+    "A transfer with lost chunks finishes at every MTU",
     arguments: [67, 100, 185, 512, 517], [0.0, 0.01, 0.10, 0.50])
   func lossyTransfers(mtu: Int, loss: Double) async throws {
     try await LoopActor.run {
@@ -29,7 +29,7 @@ struct TransferTests {
     }
   }
 
-  @Test("An Android-like wallet, whose every write may be lost but the control ones, finishes at half the chunks lost")
+  @Test("An Android-like wallet with unacknowledged writes finishes at 50% chunk loss")
   func androidLikeWallet() async throws {
     try await LoopActor.run {
       var configuration = WalletEngine.Configuration()
@@ -43,7 +43,7 @@ struct TransferTests {
     }
   }
 
-  @Test("With 80 % of the chunks lost the verifier ends with TVV_TRA_002 and the wallet is disconnected")
+  @Test("At 80% chunk loss the verifier ends with TVV_TRA_002 and cuts the wallet")
   func hopelessLoss() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(commandLoss: 0.8))
@@ -60,7 +60,7 @@ struct TransferTests {
   }
 
   @Test(
-    "With an MTU under 67 the wallet ends with TVW_CON_002 before it uses anything, and the verifier hears of no visitor"
+    "With an MTU below 67 the wallet ends with TVW_CON_002 before any transfer starts"
   )
   func smallMTU() async throws {
     try await LoopActor.run {
@@ -73,7 +73,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Every dialect transfers", arguments: Dialect.Name.allCases)
+  @Test("A transfer succeeds in every dialect", arguments: Dialect.Name.allCases)
   func dialects(name: Dialect.Name) async throws {
     try await LoopActor.run {
       let hall = Hall(dialects: [.named(name)])
@@ -87,7 +87,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Two dialects at once: the transfer's is that of the service the wallet wrote to")
+  @Test("With two dialects the transfer has that of the service written to")
   func twoDialects() async throws {
     try await LoopActor.run {
       let hall = Hall(dialects: [.v05, .v04])
@@ -98,7 +98,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Credentials from one byte to 4 MiB arrive byte for byte", arguments: [1, 2, 505, 10_240, 1 << 20, 4 << 20])
+  @Test("Credentials of 1 byte to 4 MiB arrive unchanged", arguments: [1, 2, 505, 10_240, 1 << 20, 4 << 20])
   func sizes(count: Int) async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .zero))
@@ -110,7 +110,7 @@ struct TransferTests {
     }
   }
 
-  @Test("A credential over the limit is refused with a named error on both sides")
+  @Test("A credential above the limit is refused with a named error on both sides")
   func overTheLimit() async throws {
     try await LoopActor.run {
       let hall = Hall(configure: { $0.credentialLimit = 1000 })
@@ -131,7 +131,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Twenty visitors one after another are served, each with a key of its own")
+  @Test("Twenty wallets in succession are served, each with a new key")
   func visitorAfterVisitor() async throws {
     try await LoopActor.run {
       let hall = Hall()
@@ -165,7 +165,7 @@ struct TransferTests {
     }
   }
 
-  @Test("If two wallets want one slot, the second is told that it is in use, and the first is not disturbed")
+  @Test("If two wallets want one slot, the second fails as busy, and the first finishes")
   func slotInUse() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20)), configure: { $0.visitors = 1 })
@@ -183,7 +183,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Without a verdict the wallet is sent away in time, and the credential goes on waiting for one")
+  @Test("Without a verdict the wallet is cut in time, and the credential waits on")
   func noVerdict() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)
@@ -200,7 +200,7 @@ struct TransferTests {
     }
   }
 
-  @Test("The adapter goes and comes back in the middle of a transfer, and the next wallet is served")
+  @Test("If the adapter vanishes during a transfer and returns, the next wallet is served")
   func adapterLost() async throws {
     try await LoopActor.run {
       let hall = Hall()

@@ -4,20 +4,20 @@ import Testing
 
 @testable import Verifier
 
-/// The vault as a value: how long credentials are kept, and what the wall clock has to do with it.
-@Suite("The vault measures time by a clock that cannot be set, and believes the wall clock as far as it must")
+/// The store as a value type: the time for which credentials are kept, and its dependence on the wall clock.
+@Suite("Clocks of the credential store")
 struct VaultClockTests {
   typealias Script = VaultScript
 
   private static let year: Int64 = 365 * 24 * 3600
   private static let epoch = CredentialVault.epoch
 
-  /// The wall clock at the start, the date of a file, and how long ago that is taken to be, in seconds.
+  /// The wall clock at the start, the date of a file, and the resulting age in seconds.
   struct Row: Sendable, CustomStringConvertible {
     let clock: Int64
     let date: Int64
     let age: Int64
-    /// For how many seconds the date is doubted; -1 for as long as the clock says nothing.
+    /// Seconds for which the date is doubted; -1 while the clock is not set.
     let doubt: Int64?
 
     var description: String { "clock \(clock), date \(date)" }
@@ -26,15 +26,15 @@ struct VaultClockTests {
   private static let rows = [
     Row(clock: Script.date, date: Script.date - 1000, age: 1000, doubt: nil),
     Row(clock: Script.date, date: Script.date, age: 0, doubt: nil),
-    // From the future.
+    // A date in the future.
     Row(clock: Script.date, date: Script.date + 1, age: 0, doubt: 300),
     Row(clock: Script.date, date: Script.date + year, age: 0, doubt: 300),
     Row(clock: Script.date, date: .max, age: 0, doubt: 300),
-    // Written under a clock that was not set.
+    // A date from a clock that was not set.
     Row(clock: Script.date, date: epoch - 1, age: 0, doubt: nil),
     Row(clock: Script.date, date: 0, age: 0, doubt: nil),
     Row(clock: Script.date, date: .min, age: 0, doubt: nil),
-    // The epoch itself counts, on both sides.
+    // The epoch itself is valid, as clock and as date.
     Row(clock: epoch, date: epoch, age: 0, doubt: nil),
     Row(clock: epoch + 5, date: epoch, age: 5, doubt: nil),
     // The clock is not set.
@@ -44,7 +44,7 @@ struct VaultClockTests {
     Row(clock: .min, date: .max, age: 0, doubt: -1),
   ]
 
-  @Test("What the date of a file says, by which clock", arguments: rows)
+  @Test("A file's date is converted as the table says", arguments: rows)
   func dates(row: Row) {
     let vault = Script().vault
     let now = Instant(nanoseconds: 1_000_000_000_000_000)
@@ -55,7 +55,7 @@ struct VaultClockTests {
   }
 
   @Test(
-    "A credential is erased when its time is over, not before, and the service hears why", arguments: [true, false])
+    "A credential is erased at its expiry and not before, and the service is notified", arguments: [true, false])
   func expiry(isAccepted: Bool) {
     var script = Script.opened()
     let id = Script.id(1)
@@ -72,7 +72,7 @@ struct VaultClockTests {
     #expect(script.vault.deadline == nil)
   }
 
-  @Test("What was restored has the rest of its time; another setting counts at once, for all")
+  @Test("A restored credential has the rest of its time, and a new setting applies at once")
   func rest() {
     var script = Script()
     _ = script.handle(.start)
@@ -84,7 +84,7 @@ struct VaultClockTests {
     #expect(due == [.expire(Script.id(1), isAccepted: false), .erase(Script.id(1))])
   }
 
-  @Test("Set forth or back, the wall clock ends no credential's time; the files follow at once", arguments: [1, -1])
+  @Test("A clock set forward or back changes no expiry, and files are redated at once", arguments: [1, -1])
   func set(direction: Int64) {
     for jump in [31, 3600, Self.year] as [Int64] {
       var script = Script.opened()
@@ -104,7 +104,7 @@ struct VaultClockTests {
     }
   }
 
-  @Test("A clock that was set by no more than 30 s, or is not set at all, changes no file", arguments: [30, -30, -1])
+  @Test("A clock change of at most 30 s changes no file", arguments: [30, -30, -1])
   func tolerance(jump: Int64) {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -114,7 +114,7 @@ struct VaultClockTests {
     script.pass(3600)
   }
 
-  @Test("A clock that nobody was told of is noticed within a minute")
+  @Test("An unannounced clock change is noticed within 60 s")
   func noticed() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -124,7 +124,7 @@ struct VaultClockTests {
     #expect(due == [.redate(Script.id(1), date: Script.date + 3600)])
   }
 
-  @Test("What the disk refuses to date anew is trouble, tried again every minute, and at once when the clock is set")
+  @Test("A failed redating is a trouble, repeated every 60 s and at each clock change")
   func refused() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -140,7 +140,7 @@ struct VaultClockTests {
     script.expect(.clockSet, .redate(Script.id(1), date: Script.date + 7200))
     script.expect(.done(nil), .log(.recovered), .changed, .log(.redated(1)))
     #expect(script.vault.entries[Script.id(1)]?.date == Script.date + 7200)
-    // And where it is set back to what the file says, nothing is wrong any more.
+    // When the clock is set back to the date of the file, the date is valid again.
     script.dateAtZero += 3600
     _ = script.handle(.clockSet)
     _ = script.handle(.done(Script.readOnly))
@@ -148,7 +148,7 @@ struct VaultClockTests {
     script.expect(.clockSet, .log(.recovered), .changed)
   }
 
-  @Test("Under a clock that was never set nothing is too old, nothing is dated, and time passes all the same")
+  @Test("Under an unset clock nothing expires by date, and time still passes")
   func neverSet() {
     var script = Script()
     script.dateAtZero = 1000
@@ -175,7 +175,7 @@ struct VaultClockTests {
     #expect(expired.count == 2 && !late.contains { if case .redate = $0 { true } else { false } })
   }
 
-  @Test("When a clock that was not set learns the date, the dates of the files count after all, however late")
+  @Test("Once an unset clock is set, the dates of the files count")
   func learned() {
     for seconds in [10, 299, 3000] {
       var script = Script()
@@ -184,7 +184,7 @@ struct VaultClockTests {
       _ = script.handle(.opened(.success(Script.found([Script.entry(1, received: Script.date - 1000)]))))
       script.pass(seconds)
       script.dateAtZero = Script.date
-      // The file's date is right: it needs no other.
+      // The file's date is right, so it is not rewritten.
       script.expect(.clockSet)
       #expect(script.vault.entries[Script.id(1)]?.received == .zero.advanced(by: .seconds(-1000)))
       script.pass(6199 - seconds)
@@ -193,7 +193,7 @@ struct VaultClockTests {
     }
   }
 
-  @Test("A date in the future counts after all if the clock is set within five minutes, and is corrected if not")
+  @Test("A date in the future counts if the clock is set within 5 min, and is corrected otherwise")
   func doubted() {
     var script = Script()
     _ = script.handle(.start)
@@ -203,7 +203,7 @@ struct VaultClockTests {
     script.dateAtZero += 4600
     script.expect(.clockSet)
     #expect(script.vault.entries[Script.id(1)]?.received == .zero.advanced(by: .seconds(-1000)))
-    // For the other one nobody sets the clock: it has its whole time from the start on.
+    // In the second script the clock is not set: the record has its full time from the start on.
     other.pass(299)
     let due = other.advance(by: 1)
     #expect(due == [.redate(Script.id(1), date: Script.date)])
@@ -212,7 +212,7 @@ struct VaultClockTests {
     other.expect(.clockSet, .redate(Script.id(1), date: Script.date + 4600))
   }
 
-  @Test("However wrong the clock, a look into the spool never asks for what is in the vault to be erased")
+  @Test("With any clock an inspection of the spool erases no stored credential")
   func heldAreSafe() {
     var script = Script()
     _ = script.handle(.start)
@@ -224,7 +224,7 @@ struct VaultClockTests {
     _ = script.handle(.done(Script.failed))
     script.dateAtZero += Self.year
     _ = script.handle(.clockSet)
-    // The disk refuses to date them anew, and then comes the look.
+    // The disk refuses the new dates, and then the inspection follows.
     for _ in 0..<2 { _ = script.handle(.done(Script.failed)) }
     var looks: [CredentialVault.Look] = []
     for _ in 0..<5 {

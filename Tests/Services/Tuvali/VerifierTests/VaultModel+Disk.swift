@@ -4,9 +4,9 @@ import Store
 
 @testable import Verifier
 
-/// What the disk does, and how it fails.
+/// The operations of the disk, and their failures.
 extension VaultModel {
-  /// The disk comes to an end with what it is doing.
+  /// Ends the pending operation of the disk.
   mutating func finish(isWell: Bool) {
     guard let action = pending else { return }
     pending = nil
@@ -15,7 +15,7 @@ extension VaultModel {
     case .open(let look): handle(.opened(found(look, error).map { withNote($0) }))
     case .inspect(let look): handle(.inspected(found(look, error)))
     default:
-      // What the disk refuses it may have done all the same. A spool that is full has not begun.
+      // A refused operation may have been done nevertheless. With a full spool it has not begun.
       if error == nil || error?.reason != .spoolFull && chance(30) { carryOut(action) }
       handle(.done(error))
     }
@@ -36,7 +36,7 @@ extension VaultModel {
     }
   }
 
-  /// As the spool does it: what is too old goes, what can be read and has room is read, the earliest first.
+  /// The spool's rule: expired files are erased, and readable files that fit are read, the earliest first.
   private mutating func found(
     _ look: CredentialVault.Look, _ error: StoreError?
   ) -> Result<CredentialVault.Found, StoreError> {
@@ -72,7 +72,7 @@ extension VaultModel {
     return .success(found)
   }
 
-  /// Sets numbers aside, where the disk takes that.
+  /// Reserves numbers, where the disk permits it.
   private mutating func withNote(_ found: CredentialVault.Found) -> CredentialVault.Found {
     var (found, reserved) = (found, note)
     let numbers = reserved.takeBlock()
@@ -84,18 +84,18 @@ extension VaultModel {
     return found
   }
 
-  /// The disk is well and everything is judged and fetched: nothing at all is left.
+  /// Repairs the disk, and judges and fetches everything: nothing is left then.
   mutating func settle() {
     isFailing = false
     for id in files.keys { files[id]?.isReadable = true }
     for _ in 0..<200 where complaints.isEmpty {
       while pending != nil { finish(isWell: true) }
-      // All that is here is removed, and makes room for what is not.
+      // All records in memory are removed, which frees capacity for those on the disk.
       while pick(where: { $0 == .kept || $0 == .accepted || $0 == .putting }) != nil { remove() }
       while pending != nil { finish(isWell: true) }
       pass(.seconds(61))
     }
-    // A write that succeeds says that the disk is well.
+    // A write that succeeds shows that the disk works.
     put()
     while pending != nil { finish(isWell: true) }
     while pick(where: { $0 == .kept }) != nil { remove() }

@@ -4,12 +4,12 @@ import Store
 
 @testable import Verifier
 
-/// A vault among a disk, a service and clocks that do whatever they please, by a seed; and everything that must hold all the
-/// same. What does not is in `complaints`.
+/// A store with a disk, a service and clocks that act at random, by a seed, and the invariants that must hold.
+/// Violations are in `complaints`.
 struct VaultModel {
   typealias Action = CredentialVault.Action
 
-  /// What became of a credential, as far as the service knows.
+  /// State of a credential, as far as the service knows.
   struct Credential {
     enum State { case putting, kept, accepted, removed, expired }
 
@@ -30,7 +30,7 @@ struct VaultModel {
     var isAccepted: Bool
     var date: Int64
     var isReadable = true
-    /// How long the service had run when it was received.
+    /// Running time of the service at its reception.
     var running: UInt64 = 0
     /// The checker's verdict.
     var verdict: [UInt8] = []
@@ -41,19 +41,19 @@ struct VaultModel {
 
   var script = VaultScript(room: room * record.fileSize)
   var random: SeededRandom
-  /// Those that the vault has not forgotten.
+  /// Credentials that the store has not dropped.
   var credentials: [SpoolID: Credential] = [:]
   private var forgotten: Set<SpoolID> = []
-  /// The verdicts that the service has noted, or that were restored.
+  /// Verdicts that the service has stored, or that were restored.
   private var verdicts: [SpoolID: [UInt8]] = [:]
   var askers: [Int: Asker] = [:]
   var files: [SpoolID: File] = [:]
-  /// The note on the disk; and the first number that the vault has not said to be free.
+  /// The note on the disk, and the first number that the store has not reported as free.
   var note = VaultNote()
   private var firstUnsaid = 1
-  /// What the disk is doing.
+  /// The pending operation of the disk.
   var pending: Action?
-  /// What the disk does fails, more often than not.
+  /// Whether most operations of the disk fail.
   var isFailing = false
   var complaints: [String] = []
   private(set) var counts: [String: Int] = [:]
@@ -73,7 +73,7 @@ struct VaultModel {
 
   // MARK: One step
 
-  /// Anything may happen next.
+  /// Performs a random event.
   mutating func step() {
     switch Int.random(in: 0..<100, using: &random) {
     case 0..<14: put()
@@ -96,7 +96,7 @@ struct VaultModel {
 
   private mutating func keepTime() -> Int { [600, 1200, 7200].randomElement(using: &random) ?? 600 }
 
-  /// The next deadlines are met, or missed by a little.
+  /// Advances time, and delivers timer events at the deadlines or a little late.
   mutating func pass(_ duration: Duration) {
     let end = script.now.advanced(by: duration)
     while let deadline = script.vault.deadline, deadline <= end {
@@ -111,11 +111,11 @@ struct VaultModel {
   private mutating func setClock() {
     let jumps: [Int64] = [3600, -3600, 31_536_000, -31_536_000, -1_900_000_000, 20]
     script.dateAtZero = VaultScript.date + (jumps.randomElement(using: &random) ?? 0)
-    // Not every clock says that it was set.
+    // Not every clock reports that it was set.
     if chance(70) { handle(.clockSet) }
   }
 
-  /// Some files cannot be read for a while.
+  /// Makes some files unreadable for a while.
   private mutating func setReadable() {
     for id in files.keys.sorted() {
       let isReadable = chance(90)
@@ -123,7 +123,7 @@ struct VaultModel {
     }
   }
 
-  /// A file that another run left, and that the disk may not be able to read.
+  /// Adds a file of another run, which the disk may not be able to read.
   private mutating func strangeFile() {
     let date = script.date + Int64.random(in: -9000...9000, using: &random)
     files[nextID()] = File(isAccepted: chance(50), date: date, isReadable: chance(50), running: note.running)
@@ -137,14 +137,14 @@ struct VaultModel {
     handle(.put(id, Self.record, asker: asker(.put, id, CredentialVault.patience)))
   }
 
-  /// The service judges only what it was told is kept.
+  /// The service judges only credentials that are reported as stored.
   mutating func accept() {
     guard let id = pick(where: { $0 == .kept }) else { return }
     credentials[id]?.state = .accepted
     handle(.accept(id, asker: asker(.accept, id, CredentialVault.patience)))
   }
 
-  /// The checker has an opinion on one that is kept, maybe a second one.
+  /// The checker sends a verdict on a stored credential, maybe a second one.
   mutating func check() {
     guard let id = pick(where: { $0 == .kept || $0 == .accepted }) else { return }
     let verdict = [UInt8](
@@ -181,11 +181,11 @@ struct VaultModel {
     return lastAsker
   }
 
-  /// The service is killed in the middle of anything: what it was told is kept is on the disk.
+  /// Kills the service at any point: credentials that were reported as stored are on the disk.
   mutating func restart() {
     counts["restart", default: 0] += 1
     askers = [:]
-    // What the disk was doing is done, or not.
+    // The pending operation is done, or not.
     if let pending, chance(50) { carryOut(pending) }
     pending = nil
     (credentials, forgotten, verdicts) = ([:], [], [:])
@@ -234,9 +234,9 @@ struct VaultModel {
       credentials[id]?.state = .expired
       counts["expire", default: 0] += 1
     case .forget(let id):
-      // Of one that is refused the asker hears with the same event.
+      // The asker of a refused credential is answered by the same event.
       if credentials[id]?.state != .putting && !isGone(id) { complain("\(id) is forgotten, and wanted") }
-      // One that had waited for too long when it was found was never restored.
+      // A credential that had already expired when it was read was never restored.
       if credentials.removeValue(forKey: id) == nil, forgotten.contains(id) { complain("\(id) is forgotten twice") }
       forgotten.insert(id)
     case .changed, .log: break
@@ -259,7 +259,7 @@ struct VaultModel {
       return
     }
     if let id = asker.id, credentials[id]?.state == .putting { credentials[id]?.state = .kept }
-    // Where all is well the answer means what it says.
+    // While the disk works, the answer is definite.
     guard script.vault.trouble == nil else { return }
     counts["\(asker.purpose) well", default: 0] += 1
     guard let id = asker.id else {
@@ -282,7 +282,7 @@ struct VaultModel {
 
   private var isInspecting: Bool { if case .inspect? = script.vault.work?.kind { true } else { false } }
 
-  /// No credential is in the vault that is on the disk, or that nobody wants.
+  /// Checks that memory holds no credential that is already on the disk, or that is no longer needed.
   private mutating func checkMemory() {
     for kept in script.vault.entries.values {
       if kept.isOnDisk && kept.record != nil { complain("\(kept.id) is in memory twice") }

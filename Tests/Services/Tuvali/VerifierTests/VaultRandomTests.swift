@@ -3,10 +3,10 @@ import Testing
 
 @testable import Verifier
 
-@Suite("Whatever happens to a vault, it keeps its word")
+@Suite("Random events in the credential store")
 struct VaultRandomTests {
   @Test(
-    "20,000 random events: each asker is answered once and in time; what is said to be kept, accepted or erased is so",
+    "After 20,000 events every request was answered once, in time and truly",
     arguments: Seeds.few)
   func anything(seed: UInt64) {
     var model = VaultModel(seed: seed)
@@ -14,7 +14,7 @@ struct VaultRandomTests {
     while model.counts["event"] ?? 0 < 20_000 && model.complaints.isEmpty { model.step() }
     model.settle()
     #expect(model.complaints == [])
-    // It did happen: each of these, many times, with a disk that was well.
+    // Each of these events did happen many times, with a working disk.
     for (what, least) in [
       ("put well", 200), ("accept well", 100), ("remove well", 100), ("idle", 200), ("expire", 50), ("restore", 50),
       ("restart", 20), ("numbers", 20), ("verdict", 200), ("verdict on the disk", 30),

@@ -4,12 +4,12 @@ import Testing
 
 @testable import Verifier
 
-/// The vault as a value: its note, with the time that the service has run, and the numbers that are set aside.
-@Suite("The vault writes down how long the service has run, and counts it whatever the wall clock says")
+/// The store as a value type: its note with the running time of the service, and the reserved numbers.
+@Suite("Running time of the credential store")
 struct VaultRunningTests {
   typealias Script = VaultScript
 
-  /// A vault whose spool is open, after so many seconds of earlier runs.
+  /// A store whose spool is open, after this number of seconds of earlier runs.
   private static func opened(running: UInt64 = 0, _ entries: [SpoolContents<CredentialRecord>.Entry] = []) -> Script {
     var script = Script()
     _ = script.handle(.start)
@@ -25,7 +25,7 @@ struct VaultRunningTests {
     return note
   }
 
-  @Test("A record says how long the service had run when it was received, though it is written later")
+  @Test("A record has the running time at its reception, also if written later")
   func record() {
     var script = Self.opened(running: 5000)
     script.pass(20)
@@ -38,12 +38,12 @@ struct VaultRunningTests {
     #expect(later.running == 5020)
   }
 
-  @Test("While a credential is on the disk the note is written every ten minutes, and not while none is")
+  @Test("The note is written every 10 min while a credential is on the disk")
   func interval() {
     var script = Self.opened(running: 5000)
     script.pass(4000)
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
-    // It was due long ago.
+    // The note was due long ago.
     script.expect(.done(nil), .answer(1, nil), .note(Self.note(9000)))
     script.expect(.done(nil))
     script.pass(599)
@@ -56,7 +56,7 @@ struct VaultRunningTests {
   }
 
   @Test(
-    "A short time to keep is written down more often, at most every ten seconds", arguments: [(60, 10), (800, 100)])
+    "A short time to keep has the note written more often, at most every 10 s", arguments: [(60, 10), (800, 100)])
   func shortInterval(keepFor: Int, interval: Int) {
     var script = Self.opened()
     _ = script.handle(.settings(VaultSettings(keepFor: .seconds(keepFor), maximumBytes: 1 << 20)))
@@ -73,7 +73,7 @@ struct VaultRunningTests {
     #expect(script.vault.noteAt <= script.now.advanced(by: .seconds(interval)))
   }
 
-  @Test("Who waits until nothing is to be done has the note written before, once")
+  @Test("`awaitIdle` writes the note once before it is answered")
   func atTheEnd() {
     var script = Self.opened(running: 100)
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -82,7 +82,7 @@ struct VaultRunningTests {
     script.expect(.awaitIdle(asker: 2, limit: .seconds(2)), .note(Self.note(130)))
     script.expect(.done(nil), .answer(2, nil))
     script.expect(.awaitIdle(asker: 3, limit: .seconds(2)), .answer(3, nil))
-    // Where the disk refuses the note, nobody waits for it again and again.
+    // After the disk has refused the note, it is not retried without pause.
     script.pass(30)
     script.expect(.awaitIdle(asker: 4, limit: .seconds(2)), .note(Self.note(160)))
     script.expect(.done(Script.readOnly), .log(.degraded(.noting, Script.readOnly)), .changed, .answer(4, nil))
@@ -92,14 +92,14 @@ struct VaultRunningTests {
     script.expect(.done(nil), .log(.recovered), .changed)
   }
 
-  @Test("What is found has waited since its date or for as long as the service ran since, whichever is longer")
+  @Test("A found credential has waited since its date or for the running time, whichever is longer")
   func found() {
     let rows: [(received: Int64, running: UInt64, age: Int64)] = [
       // The service was down for a while.
       (Script.date - 3000, 9000, 3000),
       // The clock was set back: the date is in the future.
       (Script.date + 3000, 9000, 1000),
-      // The clock was not set when the credential came.
+      // The clock was not set when the credential arrived.
       (5, 9000, 1000), (5, 10_000, 0),
       // The power was lost before the note was written.
       (5, 10_500, 0),
@@ -111,7 +111,7 @@ struct VaultRunningTests {
     }
   }
 
-  @Test("A date that turns out to be right does not make a credential younger than the service knows it to be")
+  @Test("A corrected date does not make a credential younger than its running time")
   func doubted() {
     var script = Self.opened(running: 10_000, [Script.entry(1, received: Script.date + 3600, running: 5000)])
     script.pass(10)
@@ -120,7 +120,7 @@ struct VaultRunningTests {
     #expect(script.vault.entries[Script.id(1)]?.received == .zero.advanced(by: .seconds(-5000)))
   }
 
-  @Test("What has waited for too long when it is found is erased, said with the others, and never restored")
+  @Test("A credential found expired is erased, reported with the others, and not restored")
   func tooOld() {
     var script = Script()
     _ = script.handle(.start)
@@ -134,7 +134,7 @@ struct VaultRunningTests {
     #expect(script.vault.kept == (1, 1))
   }
 
-  @Test("Numbers are set aside before anybody may use them; a disk that refuses is asked again, and that is said")
+  @Test("Numbers are reserved on the disk before use; a refusal is repeated and reported")
   func numbers() {
     var script = Self.opened()
     script.expect(.numbersWanted, .note(Self.note(0, numbers: 2001)))
@@ -150,7 +150,7 @@ struct VaultRunningTests {
     #expect(script.vault.deadline == nil)
   }
 
-  @Test("What the disk did not set aside at the opening is wanted at once")
+  @Test("Numbers not reserved at the opening are requested at once")
   func refusedAtOpening() {
     var script = Script()
     script.writesNotes = false

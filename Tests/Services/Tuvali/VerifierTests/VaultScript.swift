@@ -4,25 +4,25 @@ import Testing
 
 @testable import Verifier
 
-/// A vault, the clocks that it is told, and names for what is given to it.
+/// A store, its clocks, and short names for its input.
 struct VaultScript {
   typealias Action = CredentialVault.Action
   typealias Event = CredentialVault.Event
 
   static let keepFor = Duration.seconds(7200)
-  /// In 2030.
+  /// A date in 2030.
   static let date: Int64 = 1_900_000_000
 
   var vault: CredentialVault
   var now = Instant.zero
-  /// What the wall clock says at the origin of time.
+  /// Wall clock at the origin of time.
   var dateAtZero = Self.date
 
   init(room: Int = 1 << 20, hasDisk: Bool = true) {
     vault = CredentialVault(VaultSettings(keepFor: Self.keepFor, maximumBytes: room), hasDisk: hasDisk)
   }
 
-  /// A vault whose spool is open and empty.
+  /// A store whose spool is open and empty.
   static func opened(room: Int = 1 << 20) -> VaultScript {
     var script = VaultScript(room: room)
     _ = script.handle(.start)
@@ -34,7 +34,7 @@ struct VaultScript {
 
   /// The notes that were written.
   var notes: [VaultNote] = []
-  /// Whether the note is written at once, and not a word is said of it.
+  /// Whether the note is written at once and left out of the expectations.
   var writesNotes = true
 
   mutating func handle(_ event: Event) -> [Action] {
@@ -49,21 +49,21 @@ struct VaultScript {
     }
     return actions.map { action in
       guard case .put(let id, var record, let date, let isAccepted) = action else { return action }
-      // The running time is a matter of its own.
+      // The running time has tests of its own.
       record.running = 0
       return .put(id, record, date: date, isAccepted: isAccepted)
     }
   }
 
-  /// Hands an event over, and expects exactly these actions.
+  /// Handles an event, and expects exactly these actions.
   mutating func expect(_ event: Event, _ actions: Action..., at location: SourceLocation = #_sourceLocation) {
     let got = handle(event)
     #expect(got == actions, sourceLocation: location)
   }
 
-  /// Lets time pass, with a timer event wherever the deadline is on the way.
+  /// Advances time, with a timer event at each deadline.
   ///
-  /// - Returns: all actions of these.
+  /// - Returns: all actions of these events.
   mutating func advance(by seconds: Int) -> [Action] {
     let end = now.advanced(by: .seconds(seconds))
     var actions: [Action] = []
@@ -80,7 +80,7 @@ struct VaultScript {
     return actions
   }
 
-  /// The same, where nothing is to happen.
+  /// Advances time, and expects no action.
   mutating func pass(_ seconds: Int, at location: SourceLocation = #_sourceLocation) {
     let actions = advance(by: seconds)
     #expect(actions == [], sourceLocation: location)
@@ -128,7 +128,7 @@ struct VaultScript {
     return .init(contents: contents, tooOld: tooOld, note: note, numbers: numbers)
   }
 
-  /// The look that is wanted now.
+  /// The inspection that is expected now.
   func look(room: Int? = nil) -> CredentialVault.Look {
     .init(
       except: Set(vault.entries.keys), room: room ?? (vault.settings.maximumBytes - vault.bytes),
@@ -139,7 +139,7 @@ struct VaultScript {
   static let readOnly = StoreError(.readOnly, "It is read-only.")
   static let full = StoreError(.spoolFull, "No more.")
 
-  /// Whether something is said to hang.
+  /// Whether the action reports that the disk hangs.
   static func isStall(_ action: Action) -> Bool {
     if case .log(.degraded(.stalled, _)) = action { true } else { false }
   }

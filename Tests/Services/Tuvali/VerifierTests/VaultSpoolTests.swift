@@ -4,14 +4,14 @@ import Testing
 
 @testable import Verifier
 
-/// The vault as a value: opening the spool, what is in it, and a disk that hangs.
-@Suite("The vault opens its spool, looks after it, and has patience with it")
+/// The store as a value type: opening the spool, its contents, and a disk that hangs.
+@Suite("Opening and inspecting the spool")
 struct VaultSpoolTests {
   typealias Script = VaultScript
 
   // MARK: Opening
 
-  @Test("A spool is opened at the start or with the first credential, and once")
+  @Test("The spool is opened once, at the start or with the first credential")
   func opening() {
     var script = Script()
     #expect(script.vault.deadline == nil)
@@ -23,7 +23,7 @@ struct VaultSpoolTests {
     script.expect(.start)
   }
 
-  @Test("One that cannot be opened is tried again with the next asker, and after 60 s")
+  @Test("A failed opening is repeated with the next request and after 60 s")
   func openedLater() {
     var script = Script()
     _ = script.handle(.start)
@@ -31,7 +31,7 @@ struct VaultSpoolTests {
     script.pass(10)
     let record = Script.record()
     _ = script.handle(.put(Script.id(1), record, asker: 1))
-    // The same is not said twice; the asker does not wait for what cannot be had.
+    // The fault is not logged twice, and the asker does not wait for it.
     script.expect(.opened(.failure(Script.failed)), .answer(1, nil))
     script.pass(59)
     let look = script.look(room: script.vault.settings.maximumBytes)
@@ -42,7 +42,7 @@ struct VaultSpoolTests {
       .put(Script.id(1), record, date: Script.date + 10, isAccepted: false))
   }
 
-  @Test("What an earlier run left is here again, judged or not, and is said; what is too old is said, too")
+  @Test("Credentials of an earlier run are restored and reported, as are expired ones")
   func restored() {
     var script = Script()
     _ = script.handle(.start)
@@ -51,11 +51,11 @@ struct VaultSpoolTests {
       .opened(.success(found)), .log(.tooOld(4)), .restore(Script.id(1), Script.record(), isAccepted: false),
       .restore(Script.id(2), Script.record(), isAccepted: true), .log(.restored(2)), .changed, .log(.withoutRoom(3)))
     #expect(script.vault.kept == (2, 0))
-    // A verdict on the first one is noted, on the second one it is noted already.
+    // A verdict on the first is stored; on the second it is stored already.
     script.expect(.accept(Script.id(1), asker: 1), .accept(Script.id(1)))
     script.expect(.done(nil), .answer(1, nil))
     script.expect(.accept(Script.id(2), asker: 2), .answer(2, nil))
-    // Where one was erased there may be room for another one at once.
+    // An erased record may free capacity for another one at once.
     _ = script.handle(.remove(Script.id(2), asker: 3))
     let look = script.lookWithout(2)
     script.expect(.done(nil), .forget(Script.id(2)), .answer(3, nil), .inspect(look))
@@ -64,7 +64,7 @@ struct VaultSpoolTests {
       .restore(Script.id(5), Script.record(), isAccepted: false), .log(.restored(1)), .changed)
   }
 
-  @Test("Files that cannot be read are looked after every 60 s, said once, and well when they are gone")
+  @Test("Unreadable files are inspected every 60 s and reported once until they are gone")
   func unreadable() {
     var script = Script()
     _ = script.handle(.start)
@@ -80,7 +80,7 @@ struct VaultSpoolTests {
       script.expect(.inspected(.success(Script.found(problems: [problem]))))
       script.pass(59)
     }
-    // Two of them are another sentence, and no other line.
+    // Two of them change the sentence of the state, without another log line.
     _ = script.advance(by: 1)
     script.expect(.inspected(.success(Script.found(problems: [problem, problem]))), .changed)
     _ = script.advance(by: 60)
@@ -90,7 +90,7 @@ struct VaultSpoolTests {
     #expect(script.vault.deadline == nil && script.vault.trouble == nil)
   }
 
-  @Test("Damaged files are trouble for as long as they are kept")
+  @Test("Damaged files are a trouble while they exist")
   func damaged() {
     var script = Script()
     _ = script.handle(.start)
@@ -98,14 +98,14 @@ struct VaultSpoolTests {
     _ = script.handle(.opened(.success(Script.found(problems: [problem], damaged: 1))))
     #expect(script.vault.trouble?.sentence == "1 cannot be read; the first: It is damaged.")
     _ = script.advance(by: 60)
-    // From now on it is set aside.
+    // From now on it is skipped.
     script.expect(.inspected(.success(Script.found(damaged: 1))), .changed)
     #expect(script.vault.trouble?.reason == .damaged)
     _ = script.advance(by: 60)
     script.expect(.inspected(.success(Script.found())), .log(.recovered), .changed)
   }
 
-  @Test("The worst trouble is shown; one reason is in the journal once, whatever it hinders; well is said at the end")
+  @Test("The worst trouble is shown, each reason is logged once, and recovery at the end")
   func worst() {
     var script = Script()
     _ = script.handle(.start)
@@ -121,7 +121,7 @@ struct VaultSpoolTests {
   }
 
   @Test(
-    "What comes in while the spool is read takes its room first: what was read last stays on the disk until there is room"
+    "Credentials received while the spool is read take their space first"
   )
   func roomMeanwhile() {
     let size = Script.record().fileSize
@@ -143,7 +143,7 @@ struct VaultSpoolTests {
 
   // MARK: Patience
 
-  @Test("A disk that hangs keeps one asker waiting for 5 s, and the next not at all; it is said once")
+  @Test("A hanging disk delays one request by 5 s and the next not at all, logged once")
   func hangs() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -164,7 +164,7 @@ struct VaultSpoolTests {
     #expect(script.vault.kept == (1, 0))
   }
 
-  @Test("It is found to hang though no asker waits: whoever comes then does not wait, either")
+  @Test("A hang without a waiting request is noticed, so that later requests do not wait")
   func hangsUnasked() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -178,14 +178,14 @@ struct VaultSpoolTests {
     script.expect(.put(Script.id(2), Script.record(), asker: 2), .answer(2, nil))
   }
 
-  @Test("An asker waits for 5 s in all, whatever the disk did before: three slow things are as bad as one that hangs")
+  @Test("A request waits 5 s in all, whatever the disk did before")
   func waitsBehindOthers() {
     var script = Script.opened()
     for number in 1...3 { _ = script.handle(.put(Script.id(number), Script.record(), asker: number)) }
     script.pass(4)
     let second = script.handle(.done(nil))
     #expect(second.contains(.answer(1, nil)))
-    // The second write has taken a second only; the two have waited for five.
+    // The second write has taken only a second; both have waited for five.
     let actions = script.advance(by: 1)
     #expect(actions.filter(Script.isStall).count == 1)
     let answers = actions.filter { if case .answer = $0 { true } else { false } }
@@ -197,7 +197,7 @@ struct VaultSpoolTests {
     #expect(script.vault.entries.values.allSatisfy { $0.isOnDisk })
   }
 
-  @Test("A disk that hangs keeps nothing from expiring in time")
+  @Test("A hanging disk does not delay an expiry")
   func expiresMeanwhile() {
     var script = Script.opened()
     let (one, two) = (Script.id(1), Script.id(2))
@@ -222,14 +222,14 @@ struct VaultSpoolTests {
 }
 
 extension VaultScript {
-  /// The look that is wanted when this one is among the entries.
+  /// The expected inspection while this record is among the entries.
   fileprivate func lookWith(_ number: Int) -> CredentialVault.Look {
     var look = look()
     look.except.insert(Self.id(number))
     return look
   }
 
-  /// The look that is wanted when this one is not among the entries any more.
+  /// The expected inspection when this record is no longer among the entries.
   fileprivate func lookWithout(_ number: Int) -> CredentialVault.Look {
     var look = look()
     look.except.remove(Self.id(number))

@@ -8,11 +8,11 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Credentials wait for their verdict")
+@Suite("Credentials waiting for a verdict")
 struct VaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("What nobody judged is a transfer again after the start, whole; what was judged is erased")
+  @Test("An unjudged credential is restored after a crash, and a judged one is erased")
   func restart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -41,7 +41,7 @@ struct VaultTests {
     }
   }
 
-  @Test("What the service accepts itself stays until a client takes it, over a crash too")
+  @Test("A credential accepted by the service stays until a program fetches it, over a crash too")
   func acceptedUntaken() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -69,7 +69,7 @@ struct VaultTests {
     }
   }
 
-  @Test("The service dies after SUCCESS and before its own verdict: it judges after the start")
+  @Test("A service that dies between SUCCESS and its verdict judges after the restart")
   func acceptsAfterStart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -84,7 +84,7 @@ struct VaultTests {
     }
   }
 
-  @Test("Accepted credentials that nobody takes are not pushed out; while all places hold such, nobody is invited")
+  @Test("Unfetched accepted credentials are not evicted, and fill the kiosk")
   func untakenFillPlaces() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .accept, keptTransfers: 2)
@@ -102,7 +102,7 @@ struct VaultTests {
     }
   }
 
-  @Test("After the verdict nobody gets the credential: at once if it is rejected or was taken, else once more")
+  @Test("After a verdict a rejected or fetched credential is gone; another can be fetched once")
   func goneAfterVerdict() async throws {
     try await LoopActor.run {
       for (isTaken, isAccepted) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -120,7 +120,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A disk that hangs at the start holds nobody up: wallets are served, and what it has comes when it answers")
+  @Test("A disk that hangs at the start does not delay wallets, and its credentials appear later")
   func hangsAtStart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -148,7 +148,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A service whose disk answers shows at once what it kept, without waiting on the loop")
+  @Test("With a working disk stored credentials are shown at once, before the loop runs")
   func beginsAway() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -165,7 +165,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A verdict is answered when the disk knows it, and the wallet hears of it before", arguments: [true, false])
+  @Test("A verdict is answered once it is on the disk, after the wallet was notified", arguments: [true, false])
   func answeredWhenErased(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -188,7 +188,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A credential that waited too long is erased, from memory and from the disk")
+  @Test("An expired credential is erased from memory and disk")
   func expiry() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -204,7 +204,7 @@ struct VaultTests {
     }
   }
 
-  @Test("What waited too long makes room, accepted or not, and wallets are invited again", arguments: [true, false])
+  @Test("An expired credential frees its capacity, accepted or not", arguments: [true, false])
   func expiryMakesRoom(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -219,7 +219,7 @@ struct VaultTests {
     }
   }
 
-  @Test("Another time to keep them is that of those who wait, too")
+  @Test("A new time to keep applies to waiting credentials")
   func otherExpiry() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -234,7 +234,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A full spool is a named error for the wallet, and a verdict makes room")
+  @Test("A full spool is a named error for the wallet, and a verdict frees capacity")
   func full() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -252,7 +252,7 @@ struct VaultTests {
     }
   }
 
-  @Test("The last byte that fits is kept, one more is refused by name and counted, with a disk and without")
+  @Test("A credential that just fits is stored; one byte more is refused and counted, with or without disk")
   func bytes() async throws {
     try await LoopActor.run {
       for hasDisk in [true, false] {
@@ -281,7 +281,7 @@ struct VaultTests {
     }
   }
 
-  @Test("No more is read into memory than may wait; the rest comes when there is room")
+  @Test("Restored credentials fill at most the capacity, and the rest follow later")
   func boundedRestore() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -298,7 +298,7 @@ struct VaultTests {
       var transfers: [Transfer] { again.verifier.transfers.transfers }
       let areEarliest = transfers.compactMap(\.credential) == Array(credentials.prefix(2))
       #expect(areEarliest && cabinet.files.count == 3)
-      // What is left on the disk takes up its room there.
+      // Records that are left on the disk use up its capacity.
       let (refused, _) = try again.visit(sampleCredential(300))
       #expect(refused.state == .failed)
       #expect(again.verifier.decide(transfers[0], accepted: false))

@@ -8,7 +8,7 @@ import Tuvali
 
 @testable import Verifier
 
-@Suite("Delivery and deadline of a verdict")
+@Suite("Delivery and deadline of verdicts")
 struct VerdictTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -23,7 +23,7 @@ struct VerdictTests {
     return (hall, outgoing, try #require(hall.incoming))
   }
 
-  @Test("A verdict that is handed to the radio for a connected phone is reported as sent", arguments: [true, false])
+  @Test("A verdict given to the radio for a connected phone is reported as sent", arguments: [true, false])
   func sent(accepted: Bool) async throws {
     try await LoopActor.run {
       let (hall, outgoing, incoming) = try Self.waiting()
@@ -51,7 +51,7 @@ struct VerdictTests {
     }
   }
 
-  @Test("A verdict for a phone that was already asked to leave is reported as not delivered")
+  @Test("A verdict for a phone that was asked to leave is reported as not delivered")
   func askedToLeave() async throws {
     try await LoopActor.run {
       let (hall, outgoing, incoming) = try Self.waiting()
@@ -85,7 +85,7 @@ struct VerdictTests {
   }
 
   @Test(
-    "The deadline of a verdict is the time at which the phone is asked to leave, and follows changes of the wall clock")
+    "The deadline is the time at which the phone is asked to leave, and follows the wall clock")
   func deadline() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -101,7 +101,7 @@ struct VerdictTests {
     }
   }
 
-  @Test("A credential of an earlier run has no deadline, and its verdict is reported as not delivered")
+  @Test("A credential of an earlier run has no deadline, and its verdict is not delivered")
   func earlierRun() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
