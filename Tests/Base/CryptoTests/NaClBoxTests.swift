@@ -69,7 +69,8 @@ struct NaClBoxTests {
     #expect(empty.count == NaClBox.tagSize)
     #expect(try key.open(empty, nonce: nonce) == [])
     let behind = try key.seal([5, 6], nonce: nonce, behind: 2)
-    #expect(behind == [0, 0] + (try key.seal([5, 6], nonce: nonce)))
+    let sealed = try key.seal([5, 6], nonce: nonce)
+    #expect(behind == [0, 0] + sealed)
   }
 
   @Test("A nonce other than 24 bytes and a low-order key are refused", arguments: [0, 23, 25])
