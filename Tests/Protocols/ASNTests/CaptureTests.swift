@@ -157,7 +157,8 @@ struct CaptureTests {
     }
     #expect(compared == Self.same[dialect])
     let fetched = world.peers[id]?.blobs.map(\.bytes) ?? []
-    #expect(fetched == [try #require(capture.log[3].pdu).bytes])
+    let sent = try #require(capture.log[3].pdu).bytes
+    #expect(fetched == [sent])
   }
 
   private static func advance(_ channel: inout BoxChannel, _ pdu: [UInt8]) throws -> Int {
