@@ -1,6 +1,6 @@
 """Test issuers: they sign credentials in each format and with each proof, by code of their own.
 
-What they share with the checker is PyLD and cryptography. The bytes to be signed are put together here again.
+They share PyLD and cryptography with the checker. The signed bytes are put together here again.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LinkedDataIssuer:
     method: str
     contexts: dict[str, Any]
     options_context: str | None = None
-    #: Whether an older proof type that knows both forms has `proofValue` and not `jws`.
+    #: Whether an older proof type that permits both members has `proofValue` instead of `jws`.
     has_proof_value: bool = False
     created: str = "2026-01-01T00:00:00Z"
 

@@ -1,4 +1,4 @@
-"""Genuine credentials to attack: the samples in the tree, and published samples beside a checkout."""
+"""Genuine credentials for attacks: the samples in the tree, and published samples beside a checkout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from earshot_check.verdict import Result
 
 @dataclass(frozen=True)
 class Subject:
-    """A genuine credential, the trust under which it is valid, and a time at which it is."""
+    """A genuine credential, with a trust folder and a time under which it is valid."""
 
     name: str
     text: str
@@ -142,7 +142,7 @@ def replaced(value: Any, path: tuple[Any, ...], item: Any) -> Any:
 
 
 def with_other_signature(text: str) -> str:
-    """Returns a credential whose signature has one bit changed in its middle. Its form and its length stay."""
+    """Returns a credential whose signature has one bit changed in its middle, without a change of form or length."""
     stripped = text.strip()
     if stripped.startswith("{"):
         record = json.loads(stripped)
@@ -187,7 +187,7 @@ def credential_of(text: str) -> Any:
 
 
 def other_keys(trust: TrustFolder, algorithm_keys: dict[str, Any]) -> TrustFolder:
-    """Returns a trust folder with the same ids, and other keys of the same kinds in it."""
+    """Returns a trust folder with equal IDs, and other keys of the same kinds."""
     entries = []
     for entry in trust.entries:
         keys = {name: algorithm_keys[key.kind] for name, key in entry.keys.items()}

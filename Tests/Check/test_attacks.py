@@ -41,13 +41,13 @@ def facts(result: Result) -> tuple[Any, ...]:
     """Returns what a program relies on: issuer, type, claims and period of validity."""
     claims = shape(result.claims)
     if result.interchangeable:
-        # The names of some claims are not signed, which the verdict says. Their values are.
+        # The names of some claims are not signed, which the verdict reports. Their values are signed.
         claims = sorted(str(value) for _, value in subjects.leaves(claims))
     return (result.issuer, result.type, claims, result.valid_from, result.valid_until, result.format)
 
 
 def shape(value: Any) -> Any:
-    """Returns a value without what JSON-LD does not sign: the order of a list, and a list around a single value."""
+    """Returns a value without list order and without lists around single values, which JSON-LD does not sign."""
     if isinstance(value, dict):
         return {key: shape(item) for key, item in value.items()}
     if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The coverage of a signature: trying many values at once finds the same as trying each alone."""
+"""The coverage of a signature: a search over many values at once equals a search over each alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from earshot_check.trustentry import TrustEntry
 
 
 def measured(document: object, entry: TrustEntry) -> tuple[Coverage, int]:
-    """Returns the coverage of a document, and how many conversions to RDF it took."""
+    """Returns the coverage of a document, and the number of conversions to RDF."""
     count = 0
     library = ContextLibrary(entry.contexts)
 

@@ -15,7 +15,7 @@ from earshot_check.reasons import REASONS, Verdict
 PAGE = (TOP / "docs/check.md").read_text()
 PACKAGE = TOP / "Sources" / "Check" / "earshot_check"
 MODULES = sorted(PACKAGE.glob("*.py"))
-#: Modules that use the network. No module that checks imports one of them.
+#: Modules that use the network. The modules that check credentials import none of them.
 FETCHING = {"fetch", "trustadd", "statusupdate"}
 
 

@@ -1,4 +1,4 @@
-"""Hostile input ends in a named reason within the limits: in the parser, or in the child process that is limited."""
+"""Hostile input ends in a named reason within the limits: in the parser, or in the limited child process."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def list_with(
     signed: str = "2026-05-31T00:00:00Z",
     at: str = "2026-06-01",
 ) -> tuple[str, set[str]]:
-    """Returns the verdict on a credential whose status list has this text for its bits, and this purpose."""
+    """Returns the verdict on a credential whose status list has this text as its bits, and this purpose."""
     url = "https://issuer.example/status"
     by = LinkedDataIssuer("Ed25519Signature2020", "EdDSA", KEY, METHOD, CONTEXTS, created=signed)
     made = {
@@ -476,7 +476,7 @@ def test_the_status_of_an_mdoc_is_looked_up_in_a_token_list(tmp_path: Path) -> N
         assert found == (("revoked", {expected}) if expected else ("valid", set()))
 
 
-# What an entry permits.
+# Permissions of a trust entry.
 
 
 def test_an_sd_jwt_whose_certificate_names_another_issuer_is_untrusted() -> None:

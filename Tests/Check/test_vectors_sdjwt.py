@@ -38,7 +38,7 @@ def text_of(name: str) -> str:
 
 
 def trusted(name: str) -> TrustEntry:
-    """Returns an entry that pins the last certificate of a sample, whether that is a root or not."""
+    """Returns an entry that pins the last certificate of a sample, be it a root or not."""
     header = json.loads(base64url(text_of(name).split(".")[0]))
     chain = [certificates.from_der(base64.b64decode(item)) for item in header["x5c"]]
     permit = Permit(frozenset({"vc+sd-jwt", "dc+sd-jwt"}), frozenset(), None, None, allows_missing_typ=True)
@@ -54,13 +54,13 @@ def test_the_vectors_are_there() -> None:
 def test_a_sample_gets_the_verdict_that_was_measured(name: str) -> None:
     row = ROWS[name]
     if not row["x5c"]:
-        # No key was published for it, and its issuer is named by nothing else.
+        # Its key was not published, and nothing else names its issuer.
         assert outcome(check(text_of(name), [], "2026-01-01")) == ("untrusted", {"issuerUnknown"})
         return
     result = check(text_of(name), [trusted(name)], "2025-12-01")
     verdict, codes = outcome(result)
     if row["signature with x5c leaf"] != "valid":
-        # Its payload is not base64url, which is found before the signature is looked at.
+        # Its payload is not base64url, which is detected before the signature is checked.
         assert (verdict, codes) == ("invalid", {"malformed"})
     elif row["disclosures not referenced"]:
         assert (verdict, codes) == ("invalid", {"disclosureUnused"})

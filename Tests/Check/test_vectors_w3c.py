@@ -21,7 +21,7 @@ _TESTS: list[dict[str, Any]] = (
     if _RDFC.is_dir()
     else []
 )
-#: PyLD writes some control characters unescaped. No credential with one is accepted that was not signed that way.
+#: PyLD writes some control characters unescaped. Credentials with one are accepted only if they were signed that way.
 _KNOWN = {"#test060c"}
 
 _PINNED = {

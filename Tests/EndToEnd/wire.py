@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from harness.management import USER, bind
 
 PORT = "/run/wire"
-#: No packet of the Host Controller Interface is longer.
+#: Maximum length of a packet of the Host Controller Interface.
 LONGEST = 4096
 
 
@@ -29,13 +29,13 @@ class Port:
         self._received = b""
 
     def send(self, packet: bytes) -> None:
-        """Waits until the other virtual machine is there, and has taken it."""
+        """Waits until the other virtual machine is running and has received the packet."""
         rest = len(packet).to_bytes(2, "little") + packet
         while rest:
             rest = rest[os.write(self.file, rest):]
 
     def receive(self) -> Iterator[bytes]:
-        """What has come; nothing where the other virtual machine is not there."""
+        """The received data; nothing where the other virtual machine is not running."""
         self._received += os.read(self.file, LONGEST)
         while len(self._received) >= 2:
             end = 2 + int.from_bytes(self._received[:2], "little")
@@ -54,7 +54,8 @@ def open_radio(adapter: int) -> int:
 
 
 def open_host() -> int:
-    """A controller of this kernel's (`drivers/bluetooth/hci_vhci.c`): the first packet makes it, and the kernel answers with its number."""
+    """Creates a controller of this kernel (`drivers/bluetooth/hci_vhci.c`): the first packet creates it, and the kernel answers with
+    its number."""
     file = os.open("/dev/vhci", os.O_RDWR | os.O_CLOEXEC)
     os.write(file, b"\xff\x00")
     answer = os.read(file, LONGEST)
@@ -64,7 +65,7 @@ def open_host() -> int:
 
 
 def carry(port: Port, controller: int) -> None:
-    """Both ways, for ever."""
+    """Forwards packets in both directions, without end."""
     poll = select.poll()
     for file in (port.file, controller):
         poll.register(file, select.POLLIN)
@@ -73,7 +74,7 @@ def carry(port: Port, controller: int) -> None:
             if file == controller:
                 port.send(os.read(controller, LONGEST))
             elif events & select.POLLHUP:
-                # Without the other one the port can be read as well, and has nothing, for ever.
+                # Without the other machine the port is still readable, and returns nothing, without end.
                 raise OSError("the other virtual machine has gone")
             else:
                 for packet in port.receive():

@@ -92,7 +92,7 @@ public final class FakeKernel {
     _ = Glibc.close(own)
   }
 
-  /// The instances of a controller that are on the air.
+  /// The instances of a controller that are being sent.
   public func onAir(_ index: UInt16 = 0) -> [UInt8: Instance] { instances[index, default: [:]].filter(\.value.isOnAir) }
 
   /// Stops all advertising of the controller without an event, as when a peer has connected, or the power was off.

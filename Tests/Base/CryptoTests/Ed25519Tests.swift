@@ -62,7 +62,7 @@ struct Ed25519Tests {
     }
   }
 
-  @Test("Another message or key, and a signature of another length, are invalid")
+  @Test("A signature is invalid for a different message or key, and with a wrong length")
   func others() {
     var random = SeededRandom(seed: 3)
     let key = Ed25519.PrivateKey(randomFrom: &random)

@@ -82,7 +82,7 @@ struct SessionsTests {
     #expect(orders > 2)
   }
 
-  @Test("Of two simultaneous initiators, the smaller identity stays the initiator")
+  @Test("With two simultaneous initiators, the smaller identity stays the initiator")
   func tieBreak() {
     var pair = Pair()
     pair.begin(0)

@@ -70,7 +70,7 @@ SUBJECT: dict[str, Any] = {
 
 
 class Samples:
-    """Writes samples and what is expected of each."""
+    """Writes samples and the expected verdict of each."""
 
     def __init__(self) -> None:
         self.expected: dict[str, dict[str, Any]] = {}
@@ -186,7 +186,7 @@ def linked_data(samples: Samples) -> None:
 
 
 def envelope(credential: Any, format_: str) -> dict[str, Any]:
-    """Returns a wallet's record with a credential in it, and with private data that must not come out."""
+    """Returns a wallet's record with a credential in it, and with private data that must not be output."""
     return {
         "vcMetadata": {"format": format_, "isVerified": True, "mosipIndividualId": "PRIVATE"},
         "generatedOn": "2026-01-01T00:00:00.000Z",

@@ -22,7 +22,7 @@ _MASK = (1 << 64) - 1
 
 
 class Dice:
-    """SplitMix64, as in the tests' support."""
+    """The random generator SplitMix64, as in the tests' support."""
 
     def __init__(self, seed: int) -> None:
         self.state = seed
@@ -46,7 +46,7 @@ TYPES = (0x01, 0x02, 0x03, 0x10, 0x11, 0x20, 0x21, 0x22)
 
 
 def payload(dice: Dice, kind: int, signing_key: bytes) -> bytes:
-    """TLVs where the type has some, and else bytes that nobody can compress. Each is read back at once."""
+    """Random TLVs where the type has some, otherwise incompressible bytes. Each payload is decoded at once."""
     if kind == 0x01:
         name, key = dice.bytes(dice.below(20)).hex(), dice.bytes(32)
         near = [dice.bytes(8) for _ in range(dice.below(11))]
@@ -92,7 +92,7 @@ def compressed(seed: int, count: int) -> Iterator[BitchatPacket]:
 
 
 def fields(packet: BitchatPacket) -> dict[str, object]:
-    """As `earshot mesh decode` names them. The ID is a hash over type, sender, time and payload."""
+    """The fields as `earshot mesh decode` names them. The ID is a hash over type, sender, time and payload."""
     text = bytes([packet.type]) + packet.sender_id + packet.timestamp.to_bytes(8, "big") + packet.payload
     found: dict[str, object] = {
         "version": packet.version, "type": packet.type, "timeToLive": packet.ttl, "timestamp": packet.timestamp,

@@ -57,7 +57,7 @@ async def drive_bitchat_cli(nickname: str) -> None:
     from bitchat_cli.chat_state import ChatState
 
     class Told(ChatState):
-        """The client's own list of what it shows, read aloud."""
+        """The client's list of displayed messages, converted to events."""
 
         def add_message(self, message: Any) -> None:
             super().add_message(message)
@@ -79,7 +79,7 @@ async def drive_bitchat_cli(nickname: str) -> None:
 
     state = Told(nickname, os.urandom(8))
     service = BLEService(state, lambda: None)
-    # What the client prints would mix with the events.
+    # The client's own output must not mix with the events.
     service._emit = lambda text: tell(status="printed", detail=text)
     service._open_file = lambda path: None
     tell(self=state.my_peer_id_hex)

@@ -17,14 +17,14 @@ wait_for_services = BlueZManager._wait_for_services_discovery
 
 
 async def is_connected(manager: BlueZManager, device: str) -> bool:
-    """What bluetoothd says now, whatever it has signalled."""
+    """Queries the connection state from bluetoothd, independent of its signals."""
     answer = await manager._bus.call(
         Message("org.bluez", device, "org.freedesktop.DBus.Properties", "Get", signature="ss", body=[DEVICE, "Connected"]))
     return bool(answer and answer.body and getattr(answer.body[0], "value", False))
 
 
 async def wait_for_connection_and_services(self: BlueZManager, device: str) -> None:
-    # Where it is not connected by then, bleak says so in its own words.
+    # If the peer is not connected by then, bleak reports the error itself.
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
             while not await is_connected(self, device):

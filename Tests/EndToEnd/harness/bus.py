@@ -25,7 +25,7 @@ ABSENT = {
 
 
 def plain(value: Any) -> Any:
-    """Without the variants."""
+    """Returns a D-Bus value without its variants."""
     if isinstance(value, Variant):
         return plain(value.value)
     if isinstance(value, dict):
@@ -40,7 +40,7 @@ def signals_of(sender: str) -> str:
 
 
 class Bus:
-    """One connection. `until` waits for what signals bring about, without asking again and again."""
+    """One connection. `until` waits for the effects of signals, without polling."""
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
@@ -58,7 +58,7 @@ class Bus:
         return self
 
     async def listen(self, sender: str) -> None:
-        """Has all signals of one more program arrive, from now on."""
+        """Subscribes to all signals of one more program."""
         await self._match("AddMatch", signals_of(sender))
 
     async def _match(self, method: str, rule: str) -> None:
@@ -66,8 +66,8 @@ class Bus:
 
     @asynccontextmanager
     async def hearing_only(self, sender: str, *what: str) -> AsyncIterator[None]:
-        """Meanwhile only these of its signals arrive: `member='Changed'`. Reading all of them takes this program more time
-        than it takes the service to send them."""
+        """Restricts reception to these signals of the program for a while: `member='Changed'`. This program needs more time to read all
+        of them than the service needs to send them."""
         few = [f"{signals_of(sender)},{part}" for part in what]
         for rule in few:
             await self._match("AddMatch", rule)
@@ -88,7 +88,7 @@ class Bus:
             self._news.set()
 
     def on_signal(self, listener: Callable[[Message], None]) -> Callable[[], None]:
-        """Calls `listener` with each signal; what is returned ends that."""
+        """Calls `listener` with each signal until the returned registration is cancelled."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -96,7 +96,7 @@ class Bus:
         self, name: str, path: str, interface: str, method: str, signature: str = "", *arguments: Any,
         descriptors: list[int] | None = None,
     ) -> Any:
-        """Calls a method; of several values that are returned, a list. A descriptor arrives as a number of ours."""
+        """Calls a method; several return values become a list. A descriptor arrives as a number of this process."""
         message = Message(
             destination=name, path=path, interface=interface, member=method, signature=signature,
             body=list(arguments), unix_fds=descriptors or [],
@@ -117,7 +117,7 @@ class Bus:
         await self.call(name, path, PROPERTIES, "Set", "ssv", interface, property, value)
 
     async def emit_properties_changed(self, path: str, interface: str, name: str, signature: str, value: Any) -> None:
-        """Says to all that a property of an object of this program has changed."""
+        """Broadcasts PropertiesChanged for an object of this program."""
         body = [interface, {name: Variant(signature, value)}, []]
         await self._bus.send(
             Message(
@@ -130,11 +130,11 @@ class Bus:
         return await self.call(name, path, OBJECTS, "GetManagedObjects")
 
     async def owned(self, name: str) -> bool:
-        """Whether a program has the name. Calling it without asking might start one."""
+        """Whether a program owns the name. A call without this check might start one."""
         return await self.call(BUS, "/org/freedesktop/DBus", BUS, "NameHasOwner", "s", name)
 
     async def owner(self, name: str) -> str | None:
-        """Who has the name."""
+        """The unique name of the owner of the name."""
         if not await self.owned(name):
             return None
         return await self.call(BUS, "/org/freedesktop/DBus", BUS, "GetNameOwner", "s", name)
@@ -142,8 +142,8 @@ class Bus:
     async def until(
         self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 20, every: float | None = None
     ) -> Any:
-        """Waits until `test` returns something that is true; asks again after every signal, and every so many seconds where no
-        signal tells of it."""
+        """Waits until `test` returns a true value. It is called after every signal, and periodically where no signal reports the
+        change."""
         last: Any = None
         try:
             async with asyncio.timeout(limit(timeout)):
@@ -166,7 +166,7 @@ class Bus:
 
 
 def read_all(descriptor: int) -> bytes:
-    """The contents of a file that came over the bus."""
+    """The content of a file whose descriptor came over the bus."""
     with os.fdopen(descriptor, "rb") as file:
         file.seek(0)
         return file.read()

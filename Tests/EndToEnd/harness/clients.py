@@ -1,4 +1,4 @@
-"""Other people's clients of Bitchat, as they came from PyPI, each a process with a home of its own and an adapter of its own."""
+"""Independent clients of Bitchat, as published on PyPI, each a process with a home directory and an adapter of its own."""
 from __future__ import annotations
 
 import asyncio
@@ -17,12 +17,12 @@ from harness.limits import limit
 
 T = TypeVar("T")
 OURS = Path(__file__).parents[1] / "clients"
-#: How often a client is started until it has met the node, and the seconds that it has each time.
+#: Maximum number of starts of a client until it has connected to the node, and the seconds for each.
 STARTS, MEETING = 5, 75
 
 
 class Client(ABC):
-    #: Of the distribution.
+    #: Name of the distribution.
     package: str
 
     def __init__(self, adapter: int, nickname: str) -> None:
@@ -32,15 +32,15 @@ class Client(ABC):
         self._process: asyncio.subprocess.Process | None = None
         self._changed = asyncio.Event()
         self._reading: list[asyncio.Task[None]] = []
-        #: The end of what it wrote where it had no business to.
+        #: The end of the unexpected output.
         self.complaints: list[str] = []
 
     @abstractmethod
     def words(self) -> list[str]:
-        """What Python is to run."""
+        """The command line for Python."""
 
     def on_line(self, line: str) -> None:
-        """It has printed something."""
+        """Handles a line of output."""
 
     async def __aenter__(self) -> Client:
         shutil.rmtree(self.home, ignore_errors=True)
@@ -91,12 +91,12 @@ class Client(ABC):
             self.complaints = [*self.complaints[-20:], line.decode(errors="replace").rstrip()]
 
     def state(self) -> object:
-        """What is told where something that was waited for did not come."""
+        """The state of the client, for the error of a wait without success."""
         return self.complaints[-5:]
 
     async def until_met(self, what: str, test: Callable[[], T]) -> T:
-        """Waits with patience: some of bleak's attempts to connect end after two seconds, and after each the clients wait longer
-        for the next. One that has not come so far in a while is started again in its home, and connects at once."""
+        """Waits for the connection. Some of bleak's attempts end after two seconds, and after each one the clients wait longer. A
+        client that does not connect in time is restarted in its home, and then connects at once."""
         for _ in range(STARTS - 1):
             with suppress(TimeoutError):
                 return await self.until(what, test, MEETING)
@@ -105,14 +105,14 @@ class Client(ABC):
         return await self.until(what, test, MEETING)
 
     async def until(self, what: str, test: Callable[[], T], timeout: float = 120) -> T:
-        """Waits until the client has done something. An error says what it did last."""
+        """Waits for an effect in the client. The error names its last event."""
         end = time.monotonic() + limit(timeout)
         while not (found := test()):
             left = end - time.monotonic()
             if left <= 0 or (self._process is not None and self._process.returncode is not None):
                 raise TimeoutError(f"{self.package}: {what}: not within {limit(timeout):.0f} s; {self.state()}")
             self._changed.clear()
-            # Some of what is looked at are files, which nothing tells of.
+            # Some effects are files, whose changes cause no event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, 0.5)):
                     await self._changed.wait()
@@ -120,7 +120,7 @@ class Client(ABC):
 
 
 class DrivenClient(Client):
-    """One that is driven by `clients/drive.py`."""
+    """A client that is driven by `clients/drive.py`."""
 
     def __init__(self, adapter: int, nickname: str) -> None:
         super().__init__(adapter, nickname)
@@ -146,7 +146,7 @@ class DrivenClient(Client):
         await self._process.stdin.drain()
 
     async def does(self, **command: Any) -> None:
-        """Orders it until it has a link to do that on."""
+        """Repeats a command until the client has a link for it."""
         what = next(iter(command))
         while True:
             before = len(self._done(what))
@@ -159,7 +159,7 @@ class DrivenClient(Client):
     def _done(self, what: str) -> list[bool]:
         return [event["ok"] for event in self.events if event.get("done") == what]
 
-    # What has happened.
+    # Events.
 
     @property
     def id(self) -> str:
@@ -192,12 +192,12 @@ class BitchatCLI(DrivenClient):
 
     @property
     def cuts(self) -> int:
-        """How many of its links have ended."""
+        """Number of its links that have ended."""
         return sum(event.get("status") == "disconnected" for event in self.events)
 
 
 class Bitchat4Agents(Client):
-    """It runs headless, and takes commands on a socket."""
+    """The client Bitchat4Agents, which runs headless and takes commands on a socket."""
 
     package = "bitchat4agents"
 
@@ -209,12 +209,12 @@ class Bitchat4Agents(Client):
         return self.home / ".config" / "bitchat"
 
     def state(self) -> object:
-        # It looks for relays on the Internet for ever.
+        # Without this it would search for relays on the Internet without end.
         lines = [line for line in self.log.splitlines() if "nostr" not in line]
         return lines[-12:] or self.complaints[-5:]
 
     async def order(self, command: str, timeout: float = 60, **arguments: Any) -> dict[str, Any]:
-        """Its answer; a refusal is an error."""
+        """Sends a command and returns the answer; a refusal is an error."""
         async with asyncio.timeout(limit(timeout)):
             reader, writer = await asyncio.open_unix_connection(self.folder / "daemon.sock")
             writer.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
@@ -232,7 +232,7 @@ class Bitchat4Agents(Client):
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """What it has in its list of messages."""
+        """The records in its list of messages."""
         file = self.folder / "messages.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -243,7 +243,7 @@ class Bitchat4Agents(Client):
 
     @property
     def id(self) -> str:
-        """Peer IDs are hashes of a key, of which its file has the private one."""
+        """The peer ID: a hash of the public key that belongs to the private key in its file."""
         import hashlib
 
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -256,7 +256,7 @@ class Bitchat4Agents(Client):
         return any(each["direction"] == "inbound" and each["content"] == text and each["scope"] == scope for each in self.records)
 
     def file(self, name: str) -> bytes | None:
-        """The content of a file that has come; it changes names that are not plain."""
+        """The content of a received file. The client changes unusual names."""
         saved = [each["content"] for each in self.records if each["direction"] == "inbound" and each.get("attachment_name") == name]
         return Path(saved[0]).read_bytes() if saved else None
 

@@ -1,9 +1,9 @@
-"""A program on the system bus that takes all it can get: it asks for every signal, and for what is sent to others.
+"""A program that tries to receive everything on the system bus: it subscribes to every signal, and to messages for other programs.
 
     ear.py UID FILE
 
-As this user, and no monitor, which only root can be and which the bus is told. Each message that arrives is a line of FILE:
-JSON with its kind, sender, path, interface, member and the bytes that are in it. The first line says that it listens."""
+It runs as this user. It is not a monitor, which only root may be. Each received message is a line of FILE: JSON with its kind, sender,
+path, interface, member and byte arrays. The first line reports that it listens."""
 from __future__ import annotations
 
 import asyncio
@@ -16,7 +16,7 @@ from dbus_fast import BusType, Message, MessageType, Variant
 from dbus_fast.aio import MessageBus
 
 BUS = "org.freedesktop.DBus"
-#: The rules under which the bus would hand over what is not meant for this program, if it did.
+#: Match rules by which the bus would deliver messages for others, if it did so.
 RULES = ("", "type='signal'", "eavesdrop='true'", "eavesdrop='true',type='method_call'", "eavesdrop='true',type='method_return'")
 
 
@@ -34,7 +34,7 @@ def byte_arrays(value: Any) -> list[str]:
 
 
 def changed(message: Message) -> list[str]:
-    """The properties that a `PropertiesChanged` names."""
+    """The names of the properties in a `PropertiesChanged`."""
     if message.member != "PropertiesChanged" or len(message.body) < 3:
         return []
     return [*message.body[1], *message.body[2]]
@@ -67,7 +67,7 @@ async def listen(file: TextIO) -> None:
 if __name__ == "__main__":
     user = int(sys.argv[1])
     with open(sys.argv[2], "w") as output:
-        # Root's modules and files are not that user's, so it becomes that user only now.
+        # That user cannot read root's modules and files, so the user is changed only now.
         if user != 0:
             os.setgroups([])
             os.setresgid(user, user, user)

@@ -1,4 +1,4 @@
-"""The public feed of a service, as a local program has it."""
+"""The local broadcast channel of a service, as a local program uses it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ PATH = "/org/earshot/broadcast"
 
 
 def with_feed(settings: Settings, **feed: str) -> Settings:
-    """The same settings with the feed switched on."""
+    """The settings with the broadcast service enabled."""
     return {**settings, "Broadcast": {"Enabled": "yes", **feed}}
 
 
@@ -32,7 +32,7 @@ class Line:
 class Feed:
     def __init__(self, service: Service) -> None:
         self.service = service
-        #: The signals that came, with what they carry.
+        #: The received signals with their arguments.
         self.signals: list[tuple[str, list[Any]]] = []
         self._stop = service.bus.on_signal(self._on_signal)
 
@@ -71,7 +71,7 @@ class Feed:
         await self.service.bus.until(f"{name} {arguments}", test, timeout)
 
     async def until_sent(self, number: int, timeout: float = 30) -> None:
-        """Waits until a message was on the air for its 4 s."""
+        """Waits until a message was broadcast for its 4 s."""
 
         async def test() -> str | None:
             return next((name for name, body in self.signals if name in ("MessageSent", "MessageFailed") and body[0] == number), None)

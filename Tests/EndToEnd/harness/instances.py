@@ -1,4 +1,5 @@
-"""The installed service several times on one machine: each with a name on the bus, a unit, settings and a state directory of its own."""
+"""Several instances of the installed service on one machine, each with a bus name, a unit, settings and a state directory of its
+own."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,7 +13,7 @@ POLICY = Path("/usr/share/dbus-1/system.d/org.earshot.conf")
 
 
 async def one_more(bus: Bus, name: str) -> Service:
-    """The service `org.earshot.NAME`, which can be started from now on."""
+    """Prepares the service `org.earshot.NAME`, which can be started from now on."""
     bus_name, configuration, unit = f"org.earshot.{name}", Path(f"/etc/earshot-{name}.conf"), f"earshotd-{name}.service"
     text = UNIT.read_text()
     for old, new in (

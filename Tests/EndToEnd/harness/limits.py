@@ -2,14 +2,14 @@
 stretch. A limit only ends what hangs: no test judges how long something took."""
 from __future__ import annotations
 
-#: A guest that is slower than this has another trouble.
+#: A guest that is slower than this has a different fault.
 MOST = 8.0
 
 _slowness = 1.0
 
 
 def stretch(slowness: float) -> float:
-    """Sets by what all limits are multiplied, within bounds, and returns that."""
+    """Sets the factor of all limits, within bounds, and returns it."""
     global _slowness
     _slowness = min(max(slowness, 1.0), MOST)
     return _slowness
@@ -20,5 +20,5 @@ def slowness() -> float:
 
 
 def limit(seconds: float) -> float:
-    """A limit in seconds, as it is on this guest."""
+    """A limit in seconds, scaled for this guest."""
     return seconds * _slowness

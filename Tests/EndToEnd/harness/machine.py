@@ -1,4 +1,4 @@
-"""The guest: systemd, the controllers, bluetoothd. What is switched, killed and waited for here is the real thing."""
+"""The guest: systemd, the controllers, bluetoothd. The components that are stopped, killed and awaited here are the real ones."""
 from __future__ import annotations
 
 import asyncio
@@ -26,7 +26,7 @@ DIED = 1 << 7
 
 
 async def run(*words: str, check: bool = True) -> str:
-    """Runs a program to its end; what it said."""
+    """Runs a program to its end; returns its output."""
     process = await asyncio.create_subprocess_exec(
         *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
@@ -64,19 +64,19 @@ class Machine:
         self.kernel = Path("/proc/sys/kernel/osrelease").read_text().strip()
 
     async def journal_end(self) -> str:
-        """The place in the journal up to which it is written. A test that sets the clock makes times say nothing of the order."""
+        """The cursor of the journal's end. The test may set the clock, so times do not show the order."""
         said = await run("journalctl", "--quiet", "--lines", "1", "--output", "cat", "--show-cursor")
         return said.rpartition("-- cursor: ")[2]
 
     async def bluetoothd_crash(self, since: str) -> str:
-        """How bluetoothd ended by its own fault after that place in the journal; empty if it did not. Whoever kills it takes SIGKILL or
-        SIGTERM."""
+        """The cause of a crash of bluetoothd after that cursor; empty without a crash. Tests kill it with SIGKILL or SIGTERM, which
+        do not count."""
         ends = await run("journalctl", "--unit", "bluetooth.service", f"--after-cursor={since}", "--output", "cat", "--quiet",
                          "--grep", "Main process exited, .*/(ABRT|BUS|FPE|ILL|SEGV)$", check=False)
         return ends.strip()
 
     async def kernel_fault(self) -> str:
-        """What the kernel said when it broke; empty while it is whole. Bluetooth is of no use in it afterwards."""
+        """The kernel's message about its fault; empty without one. Bluetooth cannot be tested after a fault."""
         if not int(Path("/proc/sys/kernel/tainted").read_text()) & DIED:
             return ""
         lines = (await run("dmesg", "--notime")).splitlines()
@@ -90,7 +90,7 @@ class Machine:
     # bluetoothd and its adapters.
 
     async def powered(self, number: int) -> bool | None:
-        """Whether an adapter is on; None where bluetoothd, or the adapter, is not there."""
+        """Whether an adapter is powered; None where bluetoothd, or the adapter, is missing."""
         if not await self.bus.owned(BLUEZ):
             return None
         adapter = (await self.bus.objects(BLUEZ)).get(adapter_path(number), {}).get(ADAPTER)
@@ -112,11 +112,11 @@ class Machine:
         await systemctl("start", BLUETOOTH)
 
     async def stop_bluetoothd(self) -> None:
-        """Stops it, and keeps the bus from starting it."""
+        """Stops bluetoothd, and keeps the bus from starting it."""
         await systemctl("mask", "--runtime", "--now", BLUETOOTH)
 
     async def kill_bluetoothd(self) -> None:
-        """As if it had crashed; returns when the bus knows."""
+        """Kills bluetoothd as in a crash; returns when the bus has noticed."""
         before = await self.bus.owner(BLUEZ)
         await systemctl("kill", "--signal=KILL", BLUETOOTH)
 
@@ -127,7 +127,7 @@ class Machine:
 
     @asynccontextmanager
     async def bluetooth_unit(self, drop_in: str) -> AsyncIterator[None]:
-        """Changes bluetoothd's unit for a while."""
+        """Changes bluetoothd's unit temporarily."""
         file = Path(f"/run/systemd/system/{BLUETOOTH}.d/zz-trial.conf")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(drop_in)
@@ -183,8 +183,8 @@ class Machine:
 
     @asynccontextmanager
     async def att_channels(self, count: int) -> AsyncIterator[None]:
-        """bluetoothd, started anew, opens so many ATT channels with a peer at most: more than the one only with a peer that opens
-        them, too, as another BlueZ may."""
+        """Restarts bluetoothd with this maximum number of ATT channels per peer: more than one is opened only with a peer that opens
+        several, too, as another release of BlueZ may."""
         before = MAIN_CONF.read_text() if MAIN_CONF.exists() else ""
         MAIN_CONF.write_text(before + f"\n[GATT]\nChannels={count}\n")
         try:
@@ -200,12 +200,12 @@ class Machine:
         await self.until_powered(KIOSK)
 
     async def stop_bluetoothd_now(self) -> None:
-        """Kills it, and keeps everybody from starting it."""
+        """Kills bluetoothd, and keeps every program from starting it."""
         await systemctl("mask", "--runtime", BLUETOOTH)
         await self.kill_bluetoothd()
 
     async def run_as_unit(self, unit: str, *words: str) -> None:
-        """Starts a program of the tests' own where its processor time can be read."""
+        """Starts a program of the tests as a unit, whose processor time can be read."""
         await run("systemd-run", "--quiet", f"--unit={unit}", *words)
 
     # The controllers.
@@ -214,11 +214,11 @@ class Machine:
         await systemctl("start", CONTROLLERS)
 
     async def remove_controllers(self) -> None:
-        """As if they were unplugged. The phone's is one of them."""
+        """Removes the controllers as if they were unplugged, including the phone's."""
         await systemctl("stop", CONTROLLERS)
 
     async def free_adapter(self, number: int) -> None:
-        """Switches an adapter off, so that a phone can have it."""
+        """Powers an adapter off, so that a phone can use it."""
         if await self.bus.owned(BLUEZ):
             if await self.powered(number) is None:
                 return

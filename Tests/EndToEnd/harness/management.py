@@ -1,4 +1,4 @@
-"""The kernel's Bluetooth management, as another program on the machine uses it."""
+"""The kernel's Bluetooth management interface, as another program on the machine uses it."""
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +23,7 @@ _READ_MONITORS = 0x51
 _COMPLETE, _STATUS = 0x0001, 0x0002
 #: Parameters of Default System Configuration: shortest and longest interval (1.25 ms), latency, supervision timeout (10 ms).
 LINK_PARAMETERS = (0x17, 0x18, 0x19, 0x1A)
-#: Requests on an HCI socket: that take an adapter down, and that list its links.
+#: Ioctls of an HCI socket: take an adapter down, and list its links.
 HCIDEVDOWN, HCIGETCONNLIST = 0x400448CA, 0x800448D4
 #: LE 2M, both directions.
 LE_2M = 0x1800
@@ -54,12 +54,12 @@ def stop_scan(adapter: int) -> None:
 
 
 def are_central(adapter: int) -> list[bool]:
-    """Of each link of an adapter that is up, whether the adapter's end is the central.
+    """For each open link of an adapter, whether the adapter's end is the central.
 
-    Linux 6.1 can keep a link that has ended beside a later one to which the controller gave its handle
-    ("failed to register connection device" in the journal): the later one is listed last, and counts."""
+    Linux 6.1 can keep a link that has ended beside a later one to which the controller gave its handle ("failed to register connection
+    device" in the journal): the later one is listed last, and counts."""
     most, up, central = 32, 1, 1
-    # The handle, the address, the kind of link, whether it was made here, its state and its mode.
+    # Handle, address, type, whether it is outgoing, state and mode of the link.
     entry = struct.Struct("<H6sBBHI")
     request = bytearray(struct.pack("<HH", adapter, most) + bytes(most * entry.size))
     with socket.socket(socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI) as channel:
@@ -70,7 +70,7 @@ def are_central(adapter: int) -> list[bool]:
 
 
 class Refused(Exception):
-    """The kernel's status."""
+    """An error with the kernel's status."""
 
 
 def _ask(opcode: int, adapter: int, parameters: bytes = b"") -> bytes:
@@ -93,7 +93,7 @@ def _ask(opcode: int, adapter: int, parameters: bytes = b"") -> bytes:
 
 
 def link_defaults(adapter: int) -> tuple[int, ...]:
-    """What new links of the adapter get, one number for each of `LINK_PARAMETERS`."""
+    """The parameters of new links of the adapter, one number for each of `LINK_PARAMETERS`."""
     found, rest = {}, _ask(_READ_DEFAULTS, adapter)
     while rest:
         number, length = struct.unpack_from("<HB", rest)
@@ -107,13 +107,13 @@ def set_link_defaults(adapter: int, *values: int) -> None:
 
 
 def monitors(adapter: int) -> list[int]:
-    """The handles of the kernel's advertisement monitors, whoever added them."""
+    """The handles of the kernel's advertisement monitors, of all programs."""
     *_, count = struct.unpack_from("<IIHBH", found := _ask(_READ_MONITORS, adapter))
     return list(struct.unpack_from(f"<{count}H", found, 13))
 
 
 def selected_phys(adapter: int) -> int:
-    """A bit for each physical layer and direction that new links may use."""
+    """A bit for each PHY and direction that new links may use."""
     return struct.unpack("<III", _ask(_GET_PHY, adapter))[2]
 
 

@@ -1,5 +1,5 @@
-"""What goes between the kernel and a controller, read off the HCI monitor with the kernel's times: which advertising sets were on
-when, and what was in them."""
+"""HCI traffic between the kernel and a controller, read from the HCI monitor with the kernel's timestamps: the times and the data of
+the advertising sets."""
 from __future__ import annotations
 
 import asyncio
@@ -17,14 +17,14 @@ _MONITOR, _NO_ADAPTER = 2, 0xFFFF
 _COMMAND, _EVENT = 2, 3
 _COMPLETE, _LE_META, _SET_ENDED = 0x0E, 0x3E, 0x12
 
-#: An option of sockets, and a kind of ancillary data: a `struct timeval`.
+#: A socket option, and the type of its ancillary data: a `struct timeval`.
 _SO_TIMESTAMP = 29
-#: Seconds for which the sets are off the air at most where a scan begins.
+#: Maximum seconds for which the sets are disabled when a scan begins.
 SCAN_BEGINS = 0.05
 
 
 class _Command:
-    """Those that change sets."""
+    """The HCI commands that change sets."""
 
     RESET = 0x0C03
     ADDRESS, PARAMETERS, DATA, ENABLE, REMOVE, CLEAR = 0x2035, 0x2036, 0x2037, 0x2039, 0x203C, 0x203D
@@ -32,24 +32,24 @@ class _Command:
 
 @dataclass(frozen=True)
 class Shown:
-    """One set while nothing of it changed."""
+    """A period of one set without changes."""
 
     handle: int
-    #: Of LE Set Extended Advertising Parameters: 0x0010 is neither connectable nor scannable.
+    #: The properties of LE Set Extended Advertising Parameters: 0x0010 is neither connectable nor scannable.
     properties: int = 0
-    #: In milliseconds.
+    #: Interval in milliseconds.
     interval: float = 0
-    #: Whether it is sent from `address`, and not from the adapter's own.
+    #: Whether it is sent from `address`, instead of the adapter's own.
     is_random: bool = False
     address: bytes = b""
     data: bytes = b""
     begin: float = 0
-    #: 0 while it is on.
+    #: End of the period; 0 while it lasts.
     end: float = 0
 
 
 class SetHistory:
-    """Of one controller; times are in seconds of the wall clock."""
+    """The history of one controller's sets; times are in seconds of the wall clock."""
 
     def __init__(self, adapter: int) -> None:
         self._adapter = adapter
@@ -58,7 +58,7 @@ class SetHistory:
         self._asked: dict[int, bytes] = {}
         self.shown: list[Shown] = []
         self._news = asyncio.Event()
-        #: The most that were on at one time.
+        #: The maximum number of simultaneous sets.
         self.most = 0
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self._channel = socket.socket(socket.AF_BLUETOOTH, kind, socket.BTPROTO_HCI)
@@ -83,7 +83,7 @@ class SetHistory:
                 self._news.set()
 
     def _on_command(self, packet: bytes, _: float) -> None:
-        """It counts when the controller has said that it was carried out."""
+        """Handles a command, which takes effect when the controller has reported its completion."""
         self._asked[int.from_bytes(packet[:2], "little")] = packet[3:]
 
     def _on_event(self, packet: bytes, time: float) -> None:
@@ -142,8 +142,8 @@ class SetHistory:
             self._off(handle, time)
 
     async def spans(self, is_it: Callable[[bytes], bool]) -> list[Shown]:
-        """When such data was on the air; waits until it no longer is. Where a scan begins the kernel takes all sets off the air for some
-        milliseconds: that ends no span."""
+        """The periods in which such data was advertised; waits until the last one has ended. When a scan begins the kernel disables all
+        sets for some milliseconds, which does not end a period."""
         async with asyncio.timeout(limit(10)):
             while any(is_it(self._sets[handle].data) for handle in self._on):
                 self._news.clear()

@@ -1,4 +1,4 @@
-"""A node of the mesh: an earshotd on an adapter of its own, and what a local program does with it."""
+"""A node of the mesh: an earshotd on an adapter of its own, and a local program's calls to it."""
 from __future__ import annotations
 
 import os
@@ -44,7 +44,7 @@ class Node:
 
     @classmethod
     async def make(cls, machine: Machine, name: str, adapter: int) -> Node:
-        """A node without a past; it is not started."""
+        """Creates a node without stored state; it is not started."""
         service = await one_more(machine.bus, name)
         await machine.bus.listen(service.name)
         node = cls(service, machine, name, adapter)
@@ -53,11 +53,11 @@ class Node:
         return node
 
     def forget(self) -> None:
-        """Takes away what it kept."""
+        """Deletes the node's stored state."""
         shutil.rmtree(Path(f"/var/lib/earshot-{self.name}"), ignore_errors=True)
 
     def settings(self, **mesh: str) -> Settings:
-        """All clocks of the machine are one clock, so it is trusted."""
+        """The settings of a node. All nodes use the machine's clock, so it is trusted."""
         return {
             "Radio": {"Adapter": f"hci{self.adapter}"},
             "Mesh": {"Enabled": "yes", "Nickname": self.name, "TrustClock": "yes", **mesh},
@@ -72,7 +72,7 @@ class Node:
     async def stop(self) -> None:
         await self.service.stop()
 
-    # Its face.
+    # Its D-Bus interface.
 
     async def properties(self) -> dict[str, Any]:
         return await self.service.properties(MESH, MESH_PATH)
@@ -87,11 +87,11 @@ class Node:
         return await self.call("Say", "s", text)
 
     async def tell(self, peer: str, text: str) -> int:
-        """peer: an ID or a nickname."""
+        """Sends a private message. peer: an ID or a nickname."""
         return await self.call("Tell", "ss", peer, text)
 
     async def send_file(self, content: bytes, name: str, mime: str = "", peer: str = "") -> str:
-        """To all or to one peer; the path of its object."""
+        """Sends a file, public or to one peer; returns the path of its object."""
         descriptor = os.memfd_create("file")
         try:
             os.write(descriptor, content)
@@ -101,7 +101,7 @@ class Node:
             os.close(descriptor)
 
     async def files(self) -> dict[str, dict[str, Any]]:
-        """Those that came and those that it sends, by the paths of their objects."""
+        """The received and the outgoing files, by the paths of their objects."""
         objects = await self.bus.objects(self.service.name, "/org/earshot")
         return {path: interfaces[FILE] for path, interfaces in objects.items() if FILE in interfaces}
 
@@ -109,14 +109,14 @@ class Node:
         return read_all(await self.service.call(path, FILE, "Open"))
 
     async def messages(self, after: int = 0) -> list[Message]:
-        """Those with a number above this one."""
+        """The messages with a number above this one."""
         return [Message(*entry) for entry in await self.call("ListMessages", "uu", after, 5000)]
 
     async def mark_read(self, number: int) -> None:
         await self.call("MarkRead", "u", number)
 
     async def peers(self) -> dict[str, dict[str, Any]]:
-        """Those that it knows, by their IDs."""
+        """The known peers, by ID."""
         objects = await self.bus.objects(self.service.name, "/org/earshot")
         found = [interfaces[PEER] for interfaces in objects.values() if PEER in interfaces]
         return {peer["PeerId"]: peer for peer in found}
@@ -125,7 +125,7 @@ class Node:
         return (await self.properties())["Counters"]
 
     async def story(self) -> str:
-        """How it stands, for whoever looks for what went wrong."""
+        """The state of the node, for the diagnosis of failures."""
         found = await self.properties()
         peers = {peer["Nickname"]: (peer["Direct"], peer["Hops"]) for peer in (await self.peers()).values()}
         counters = {name: number for name, number in found["Counters"].items() if number}
@@ -135,8 +135,8 @@ class Node:
     # Waiting.
 
     async def until(self, what: str, test: Callable[[], Awaitable[Any]], timeout: float = 30) -> Any:
-        """Waits until `test` returns something that is true. It asks again and again: of most that a node does no signal tells.
-        What it waited for in vain it says with how the node stands."""
+        """Waits until `test` returns a true value, by polling, because most changes of a node cause no signal. The error contains the
+        node's state."""
         try:
             return await self.bus.until(f"{self.name} {what}", test, timeout, every=0.5)
         except TimeoutError as late:
@@ -147,7 +147,7 @@ class Node:
             raise TimeoutError(f"{late}; {stands}") from None
 
     async def until_neighbours(self, count: int, timeout: float = 40) -> None:
-        """Waits until it has links with so many peers that have said who they are."""
+        """Waits until it has links with this number of identified peers."""
 
         async def test() -> bool:
             return sum(peer["Direct"] for peer in (await self.peers()).values()) == count
@@ -163,7 +163,7 @@ class Node:
         await self.until(f"has {key} {value}", test, timeout)
 
     async def until_counts(self, name: str, count: int, timeout: float = 30) -> None:
-        """Waits until a counter is there, and not above."""
+        """Waits until a counter has exactly this value."""
 
         async def test() -> int | None:
             found = (await self.counters())[name]
@@ -181,7 +181,7 @@ class Node:
         await self.until(f"counts {name}", test, timeout)
 
     async def until_out(self, path: str, progress: int) -> None:
-        """Waits until so many hundredths of a file have gone out."""
+        """Waits until this percentage of a file was sent."""
 
         async def test() -> bool:
             return (await self.files())[path]["Progress"] >= progress
@@ -195,7 +195,7 @@ class Node:
         return await self.until(f"knows {peer}", test, timeout)
 
     async def until_hops(self, peer: str, count: int, timeout: float = 90) -> None:
-        """Waits until the last announce of a peer came over so many hops."""
+        """Waits until the last announce of a peer has come over this number of hops."""
 
         async def test() -> bool:
             return (await self.peers()).get(peer, {}).get("Hops") == count
@@ -203,7 +203,7 @@ class Node:
         await self.until(f"has {peer} {count} hops away", test, timeout)
 
     async def until_heard(self, text: str, timeout: float = 30, after: int = 0) -> Message:
-        """Waits for a message with this text and a number above this one; there is one alone."""
+        """Waits for a message with this text and a number above this one; there must be exactly one."""
 
         async def test() -> list[Message]:
             return [message for message in await self.messages(after) if message.text == text]
@@ -213,7 +213,8 @@ class Node:
         return found[0]
 
     async def until_file(self, name: str, timeout: float = 30) -> dict[str, Any]:
-        """Waits for a file with this name from somebody; there is one alone. Its properties, and its content as `Content`."""
+        """Waits for a file with this name from another node; there must be exactly one. Returns its properties, with its content as
+        `Content`."""
 
         async def test() -> list[str]:
             files = (await self.files()).items()

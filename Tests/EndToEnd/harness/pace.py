@@ -1,4 +1,4 @@
-"""How slow this guest is: a small piece of work that is always the same, beside what it takes on the reference."""
+"""The slowness of this guest: the time of a fixed piece of work, relative to the reference."""
 from __future__ import annotations
 
 import asyncio
@@ -12,9 +12,9 @@ from harness.limits import stretch
 
 #: Seconds of `work` in a guest on an otherwise idle machine of two cores, emulated by QEMU's TCG.
 REFERENCE = 1.2
-#: So often it is measured at first, and so many runs count: other work on the machine comes and goes.
+#: Number of measurements at first, and number of runs that count: the load of the machine varies.
 RUNS = 3
-#: Here `scripts/bluez-vm` reads the factor by which it stretches the guest's own time-out.
+#: Here `scripts/bluez-vm` reads the factor by which it extends the guest's own timeout.
 SLOWNESS = Path("/run/bluez-vm/slowness")
 
 LOOPS = 100_000
@@ -22,7 +22,7 @@ ROUND_TRIPS = 150
 
 
 async def work(bus: Bus) -> None:
-    """What an interpreter does, and what goes over the bus and back."""
+    """The measured work: some of the interpreter, and some messages over the bus and back."""
     value = 0
     for number in range(LOOPS):
         value = zlib.crc32(number.to_bytes(4, "big"), value) ^ number
@@ -34,7 +34,7 @@ _taken: deque[float] = deque(maxlen=RUNS)
 
 
 async def measure(bus: Bus) -> None:
-    """Measures how slow the guest is, and stretches all limits by it, the guest's own time-out among them."""
+    """Measures the slowness of the guest, and stretches all limits by it, including the guest's own timeout."""
     for _ in range(RUNS):
         await _measure_once(bus)
     factor = await _stretch()
@@ -43,7 +43,7 @@ async def measure(bus: Bus) -> None:
 
 
 async def measure_again(bus: Bus) -> None:
-    """The guest may have become slower, or faster, since it was measured last, by what it or the machine does."""
+    """Measures again, because the load of the guest or the machine may have changed."""
     await _measure_once(bus)
     await _stretch()
 
@@ -55,7 +55,7 @@ async def _measure_once(bus: Bus) -> None:
 
 
 async def _stretch() -> float:
-    """By the slowest of the last runs: a limit only ends what hangs, and to have it too late costs nothing."""
+    """Stretches by the slowest of the last runs: a limit only ends a test that hangs, so a late one is harmless."""
     factor = stretch(max(_taken) / REFERENCE)
     if SLOWNESS.parent.is_dir():
         await asyncio.to_thread(_write, factor)
@@ -63,7 +63,7 @@ async def _stretch() -> float:
 
 
 def _write(factor: float) -> None:
-    """The guest as a whole has as long as it needs at its slowest."""
+    """Writes the factor of the complete guest, which is that of its slowest time."""
     before = float(SLOWNESS.read_text()) if SLOWNESS.exists() else 0.0
     if factor > before:
         new = SLOWNESS.with_suffix(".new")

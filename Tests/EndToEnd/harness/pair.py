@@ -1,4 +1,4 @@
-"""Two guests, of which each runs the same tests at the same time, on one radio."""
+"""Two guests that run one list of tests simultaneously, on one radio."""
 from __future__ import annotations
 
 import asyncio
@@ -16,14 +16,14 @@ from harness.machine import KIOSK, PHONE, Machine
 from harness.node import Node
 from harness.service import Service
 
-#: The guest on whose radio both are, and the other one.
+#: The guest with the shared radio, and the other one.
 RADIO, GUEST = "bookworm", "trixie"
-#: From one look to the next, in seconds: the other guest says nothing but by its files.
+#: Polling interval in seconds: the other guest communicates only by files.
 PAUSE = 0.2
 
 
 class PairStage:
-    """What a test in one of the two guests finds. For the runner it is a `Stage`."""
+    """The stage of a test in one of the two guests. For the runner it is a `Stage`."""
 
     turns = None
 
@@ -46,7 +46,7 @@ class PairStage:
         self.measured.append(text)
 
     async def join(self) -> None:
-        """Has an adapter on the radio that both share."""
+        """Adds an adapter on the shared radio."""
         program = str(Path(__file__).parents[1] / "wire.py")
         if self.name == RADIO:
             await self.machine.free_adapter(PHONE)
@@ -58,7 +58,7 @@ class PairStage:
         await self.machine.until_powered(KIOSK, timeout=60)
 
     async def swap(self, step: str, value: Any = None) -> Any:
-        """Waits until the other guest is at the same step of the test; what it has brought there."""
+        """Waits until the other guest is at this step of the test; returns the data that it left there."""
         new = self._file(self.name, step).with_suffix(".new")
         new.write_text(json.dumps(value))
         new.rename(self._file(self.name, step))
@@ -76,9 +76,9 @@ class PairStage:
 
     @asynccontextmanager
     async def together(self, name: str) -> AsyncIterator[None]:
-        """A test that both guests run. Where it fails on one, the other does not wait for it any longer.
+        """Runs a test in both guests. When it fails in one, the other stops waiting.
 
-        name: the same in both."""
+        name: equal in both."""
         self._test = name
         try:
             await self.swap("begin")
@@ -90,7 +90,8 @@ class PairStage:
 
     @asynccontextmanager
     async def neighbours(self, test: str, **mesh: str) -> AsyncIterator[tuple[Node, str]]:
-        """A test in which each guest has a node without a past, the other's neighbour: the own one, and the other's peer ID."""
+        """A test in which each guest has a node without stored state, whose neighbour is the other guest's node: the own node, and
+        the other's peer ID."""
         async with self.together(test):
             node = await Node.make(self.machine, self.name, KIOSK)
             await node.start(**mesh)
@@ -99,12 +100,12 @@ class PairStage:
                 await node.until_knows(peer, timeout=60)
                 await node.until_neighbours(1)
                 yield node, peer
-                # Who is done first stays until the other is.
+                # The guest that ends first waits for the other.
                 await self.swap("done")
             finally:
                 await node.stop()
 
-    # What the runner asks of a stage.
+    # Calls of the runner to a stage.
 
     async def invite_tenant(self, wanted: bool) -> None:
         assert not wanted
@@ -113,5 +114,5 @@ class PairStage:
         pass
 
     async def reset(self) -> None:
-        """Nodes and wallets stop with their tests; the verifier may run on where one failed."""
+        """Nodes and wallets end with their tests; the verifier may still run after a failure."""
         await self.kiosk.stop()

@@ -25,9 +25,9 @@ class Test:
     body: Body
     limit: float
     suite: str
-    #: Whether a second service has the same adapter meanwhile, and must not notice.
+    #: Whether a second service uses the adapter during the test, and must not be affected.
     tenant: bool
-    #: Whether it shows how fast something is: then another guest on this machine rests meanwhile.
+    #: Whether the test prints a speed: then the other guest on this machine waits meanwhile.
     measures: bool
 
 
@@ -42,7 +42,7 @@ class Result:
 
 
 class Suite:
-    """Tests in the order in which they were written."""
+    """A list of tests in the order of their definition."""
 
     def __init__(self, name: str, tenant: bool = False, measures: bool = False) -> None:
         """
@@ -72,7 +72,7 @@ def slug(sentence: str) -> str:
 
 
 def words(error: BaseException) -> str:
-    """What went wrong first, of several things at once."""
+    """The first cause of several simultaneous failures."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"
@@ -119,12 +119,12 @@ def row(result: Result) -> str:
 
 @dataclass
 class Run:
-    """What was run in this guest, and in one before it whose kernel broke."""
+    """The results of this guest, and of an earlier one whose kernel had a fault."""
 
     results: list[Result] = field(default_factory=list)
-    #: Sentences of the tests that are still to be run, in another guest. None where this one came to the end.
+    #: Names of the tests that another guest still has to run. None where this guest has run all.
     rest: list[str] | None = None
-    #: Sentences of the tests during which a kernel broke.
+    #: Names of the tests during which a kernel fault occurred.
     breaking: list[str] = field(default_factory=list)
 
     @classmethod
@@ -143,11 +143,11 @@ class Run:
 
 
 async def run_all(stage: Stage, tests: list[Test], done: Run) -> Run:
-    """Runs them, and prints a line for each. Where the guest's kernel breaks it stops, and what is left is for another guest: the test
-    that failed over it, too, if that is the first time."""
+    """Runs the tests, and prints a line for each. After a kernel fault it stops and leaves the rest to another guest, including the
+    test that failed over it, if that is its first fault."""
     for number, test in enumerate(tests, start=1):
         async with stage.turns.turn(alone=test.measures) if stage.turns else nullcontext():
-            # What was run before, that in which a kernel broke counted too: each failure has a folder of its own.
+            # The number of earlier tests, including the one with a kernel fault: each failure has a folder of its own.
             result = await _run_one(stage, len(done.results) + len(done.breaking) + 1, test)
         if fault := await stage.machine.kernel_fault():
             print(f"            the kernel of the guest broke during \"{test.sentence}\": {fault}", flush=True)

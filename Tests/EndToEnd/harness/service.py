@@ -1,4 +1,4 @@
-"""earshotd as it is installed: its unit, its configuration, its face on the bus."""
+"""The installed earshotd: its unit, its configuration, its D-Bus interface."""
 from __future__ import annotations
 
 import asyncio
@@ -20,12 +20,12 @@ WALLET_PATH = "/org/earshot/wallet"
 Settings = dict[str, dict[str, str]]
 
 
-#: Milliseconds, as the service has it by default: how long it waits before it reports, in which the phone begins to listen.
+#: Default delay in milliseconds before the service reports, in which the phone begins to listen.
 REPORT_DELAY, LONGEST_REPORT_DELAY = 40, 1000
 
 
 def paced(settings: Settings) -> Settings:
-    """The same for a slow guest, in which the phone needs longer for what the service waits for."""
+    """The settings for a slow guest, in which the phone needs longer than the service's default delay."""
     if "Verifier" not in settings or slowness() == 1:
         return settings
     delay = min(round(REPORT_DELAY * slowness()), LONGEST_REPORT_DELAY)
@@ -41,13 +41,13 @@ def settings_text(settings: Settings) -> str:
 
 
 class Threads:
-    """Those of a process, as the kernel accounts for them."""
+    """The threads of a process, according to the kernel."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}/task")
 
     def _values(self, key: str) -> dict[str, str]:
-        """By the thread's id."""
+        """The values by thread ID."""
         found = {}
         for task in self._folder.iterdir():
             try:
@@ -59,18 +59,18 @@ class Threads:
 
     @property
     def wakeups(self) -> Counter[str]:
-        """How often each of them has gone to sleep so far, which is how often it was woken. The difference of two such counts
+        """Number of times that each thread has gone to sleep, which equals its wake-ups. The difference of two counts
         leaves out the threads that have ended in between."""
         return Counter({thread: int(value) for thread, value in self._values("voluntary_ctxt_switches").items()})
 
     @property
     def are_asleep(self) -> bool:
-        """Whether every one of them waits for something."""
+        """Whether every thread is waiting."""
         return all(state.startswith("S") for state in self._values("State").values())
 
 
 class Service:
-    """One earshotd."""
+    """One instance of earshotd."""
 
     def __init__(self, bus: Bus, name: str, unit: str, configuration: Path) -> None:
         self.bus = bus
@@ -93,7 +93,7 @@ class Service:
     # The unit.
 
     async def start(self, settings: Settings) -> None:
-        """Starts it with these settings; does nothing when it runs with them already."""
+        """Starts it with these settings, unless it already runs with them."""
         if settings == self.settings and await self.bus.owned(self.name):
             return
         self.settings = settings
@@ -107,7 +107,7 @@ class Service:
         self.drop_received()
 
     async def reload(self, settings: Settings) -> None:
-        """Gives it other settings while it runs; what they bring about comes later."""
+        """Reloads it with other settings; their effects come later."""
         self.settings = settings
         self.configuration.write_text(settings_text(paced(settings)))
         await systemctl("reload", self.unit)
@@ -117,7 +117,7 @@ class Service:
         await systemctl("stop", self.unit)
 
     async def override(self, text: str) -> None:
-        """Changes the unit until `restore`; the next start goes by it."""
+        """Changes the unit until `restore`, beginning with the next start."""
         folder = Path(f"/run/systemd/system/{self.unit}.d")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "trial.conf").write_text(text)
@@ -134,20 +134,20 @@ class Service:
         return asyncio.ensure_future(systemctl("show", "--property=NRestarts", "--value", self.unit))
 
     def cpu(self) -> float:
-        """Seconds of processor time that the unit has used."""
+        """Processor time of the unit in seconds."""
         return unit_cpu(self.unit)
 
     async def threads(self) -> Threads:
         return Threads(int(await systemctl("show", "--property=MainPID", "--value", self.unit)))
 
     def memory(self) -> int:
-        """Bytes of the unit's memory."""
+        """Memory of the unit in bytes."""
         return int((_group(self.unit) / "memory.current").read_text())
 
     async def journal(self, since: float) -> str:
         return await run("journalctl", "--no-pager", "-o", "short-precise", "-u", self.unit, "--since", f"@{since:.6f}")
 
-    # The face.
+    # The D-Bus interface.
 
     async def properties(self, interface: str = VERIFIER, path: str = VERIFIER_PATH) -> dict[str, Any]:
         return await self.bus.properties(self.name, path, interface)
@@ -164,7 +164,7 @@ class Service:
     async def until(
         self, what: str, interface: str, path: str, timeout: float = 20, **wanted: Any
     ) -> dict[str, Any]:
-        """Waits until properties have these values; all of them, then."""
+        """Waits until all these properties have these values."""
 
         async def test() -> dict[str, Any] | None:
             if not await self.bus.owned(self.name):
@@ -188,7 +188,7 @@ class Service:
         await self.bus.until(f"{words} is {'' if wanted else 'not '}among the limits", test, timeout)
 
     async def invitation(self, timeout: float = 20) -> str:
-        """Waits until the kiosk waits for wallets and shows a QR code, which it does while its radio works; the code's text."""
+        """Waits until the kiosk shows a QR code, which it does only while its radio works; returns the code's text."""
 
         async def test() -> str | None:
             found = await self.until("the kiosk waits", VERIFIER, VERIFIER_PATH, timeout, State="waiting")
@@ -214,7 +214,7 @@ class Service:
         await self.call(path, TRANSFER, "Accept" if accept else "Reject")
 
     def drop_received(self) -> None:
-        """Forgets what was announced before."""
+        """Drops earlier signals of received credentials."""
         while not self.received.empty():
             self.received.get_nowait()
 
@@ -224,7 +224,7 @@ def _group(unit: str) -> Path:
 
 
 def unit_cpu(unit: str) -> float:
-    """Seconds of processor time that a unit has used."""
+    """Processor time of a unit in seconds."""
     for line in (_group(unit) / "cpu.stat").read_text().splitlines():
         name, value = line.split()
         if name == "usage_usec":

@@ -1,4 +1,4 @@
-"""What every test finds: a machine in order, a kiosk that waits, a phone that is on."""
+"""The environment of every test: a machine in its normal state, a kiosk that waits, a phone that is on."""
 from __future__ import annotations
 
 import asyncio
@@ -24,12 +24,12 @@ SETTINGS: Settings = {
 
 
 def settings(**verifier: str) -> Settings:
-    """The usual settings with other ones of the verifier."""
+    """The usual settings, except these of the verifier."""
     return {**SETTINGS, "Verifier": {**SETTINGS["Verifier"], **verifier}}
 
 
 class Stage:
-    """Shared by all tests of a guest."""
+    """The state that all tests of a guest share."""
 
     def __init__(
         self, bus: Bus, machine: Machine, phone: Phone, out: Path, native: Path, turns: Turns | None = None,
@@ -46,17 +46,17 @@ class Stage:
         self.native = native
         self.turns = turns
         self.kiosk = Service.installed(bus)
-        #: The peer of the second service, or a second wallet's.
+        #: The peer of the second service, or of a second wallet.
         self.other_phone = SecondPhone(OTHER, PARTNER)
         self.tenant = Tenant(machine, self.other_phone)
         self.measured: list[str] = []
 
     def measure(self, text: str) -> None:
-        """Puts a figure into the table."""
+        """Adds a measured value to the table."""
         self.measured.append(text)
 
     async def set_radio(self) -> None:
-        """The controllers, bluetoothd and the phone are there, whatever was before."""
+        """Restores the controllers, bluetoothd and the phone."""
         if not await self.machine.powered(KIOSK):
             await self.machine.start_controllers()
             await self.machine.start_bluetoothd()
@@ -67,7 +67,7 @@ class Stage:
             await self.phone.switch_on()
 
     async def set(self, wanted: Settings = SETTINGS) -> str:
-        """Brings everything into the usual order, whatever was before; the text of the QR code."""
+        """Restores the normal state; returns the text of the QR code."""
         await self.set_radio()
         await self.kiosk.start(wanted)
         self.kiosk.drop_received()
@@ -76,7 +76,7 @@ class Stage:
     # The second service.
 
     async def invite_tenant(self, wanted: bool) -> None:
-        """The second service is on the kiosk's adapter, or is not."""
+        """Starts the second service on the kiosk's adapter, or stops it."""
         if wanted and not self.tenant.is_here:
             async with asyncio.timeout(limit(60)):
                 await self.set_radio()
@@ -96,7 +96,7 @@ class Stage:
 
     @asynccontextmanager
     async def second_phone(self) -> AsyncIterator[SecondPhone]:
-        """A phone beside the visitors'; the second service is not there meanwhile."""
+        """A second phone, which replaces the second service meanwhile."""
         await self._let_tenant_go()
         try:
             await self._switch_on_other_phone()
@@ -106,8 +106,8 @@ class Stage:
 
     @asynccontextmanager
     async def crowd(self, count: int) -> AsyncIterator[list[Phone]]:
-        """So many phones, at most four, the visitors' first: they connect to the kiosk in this order. The second service is not
-        there meanwhile."""
+        """This number of phones, at most four, in the order in which they connect to the kiosk. They replace the second service
+        meanwhile."""
         await self._let_tenant_go()
         await self.set_radio()
         crowd = Crowd([OTHER, THIRD, FOURTH][: count - 1], [PARTNER, SECOND, LAST_PARTNER][: count - 1])
@@ -121,17 +121,17 @@ class Stage:
             await self.phone.hang_up()
 
     def check_tenant(self) -> None:
-        """The second service, if it is there, has noticed nothing."""
+        """Checks that the second service, if it runs, was not affected."""
         if self.tenant.is_here:
             self.tenant.check()
 
     async def leave(self) -> None:
-        """Gives all controllers back."""
+        """Returns all controllers to the kernel."""
         await self._let_tenant_go()
         await self.phone.switch_off()
 
     async def reset(self) -> None:
-        """After a failure nothing of what was is to be seen by the next test."""
+        """Restores the normal state after a failure, so that the next test is not affected."""
         async with asyncio.timeout(limit(60)):
             await self._let_tenant_go()
             await self.kiosk.restore()

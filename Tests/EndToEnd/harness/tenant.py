@@ -1,5 +1,5 @@
-"""A second service on the kiosk's adapter, and a peer that writes to it every second: what the kiosk does must not be
-noticed here. The peer's link is never lost, and no write is."""
+"""A second service on the kiosk's adapter, and a peer that writes to it every second. The kiosk must not affect it: the peer's link
+never ends, and no write is lost."""
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +15,7 @@ from phones.phone import Link, LinkLost, Phone, Sighting
 from phones.second import SecondPhone
 from phones.tuvali import service_list, short
 
-#: What it serves; the service is advertised while the peer connects.
+#: The UUIDs of its GATT service, which is advertised while the peer connects.
 SERVICE, CHARACTERISTIC = 0xFFD0, 0xFFD1
 ROOT = "/tenant"
 SERVICE_PATH = f"{ROOT}/service"
@@ -80,7 +80,7 @@ class _Advertisement(ServiceInterface):
 
 
 class Tenant:
-    """The second service with its peer: both live in this program, on a bus connection and on adapters of their own."""
+    """The second service with its peer: both run in this program, on a bus connection and on adapters of their own."""
 
     def __init__(self, machine: Machine, peer: SecondPhone) -> None:
         self.machine = machine
@@ -117,7 +117,7 @@ class Tenant:
         await self._call("GattManager1", "RegisterApplication", "oa{sv}", ROOT, {})
 
     async def _connect(self, phone: Phone) -> Link:
-        """Connects a phone to this service; it is advertised for this alone, for a link ends the advertisement's set."""
+        """Connects a phone to this service, which is advertised only for this, because a link ends the advertisement's set."""
         await self._call("LEAdvertisingManager1", "RegisterAdvertisement", "oa{sv}", f"{ROOT}/advertisement", {})
         try:
 
@@ -128,10 +128,10 @@ class Tenant:
         finally:
             await self._call("LEAdvertisingManager1", "UnregisterAdvertisement", "o", f"{ROOT}/advertisement")
 
-    # Coming and going.
+    # Start and stop.
 
     async def come(self, visitors: Phone) -> None:
-        """Serves, and has its peer connect, while the visitors' phone is connected (`SecondPhone` says why)."""
+        """Registers the service and connects its peer while the other phone is connected (see `SecondPhone`)."""
         self._characteristic.values.clear()
         self.written, self._trouble = 0, ""
         await self._serve()
@@ -144,7 +144,7 @@ class Tenant:
         self._work = asyncio.ensure_future(self._write())
 
     async def _write(self) -> None:
-        """Writes until it is told to stop, one number after the other."""
+        """Writes increasing numbers until it is stopped."""
         assert self.link is not None
         try:
             while True:
@@ -155,7 +155,7 @@ class Tenant:
             self._trouble = str(lost)
 
     def check(self) -> None:
-        """The link is the one that it was in the beginning, and what was written on it has arrived, once and in order."""
+        """Checks that the link is the original one, and that every write has arrived once and in order."""
         assert self._work is not None and self.link is not None
         if self._work.done() and not self._trouble:
             self._work.result()
@@ -165,7 +165,7 @@ class Tenant:
         assert self.written > 0, "the second service's peer has not written yet"
 
     async def go(self) -> None:
-        """Ends everything, in whatever state it is."""
+        """Ends everything, from any state."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait({self._work})

@@ -1,4 +1,4 @@
-"""Two guests on one machine share its processors: while one measures how fast something is, the other waits before its next test."""
+"""Two guests on one machine share its processors: while one measures a speed, the other waits before its next test."""
 from __future__ import annotations
 
 import asyncio
@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-#: So long one waits for the other at most, in seconds: it may have ended without a word.
+#: Maximum wait in seconds: the other guest may have ended without notice.
 PATIENCE = 3600.0
-#: From one look to the next, in seconds: the other guest says nothing but by its folders.
+#: Polling interval in seconds: the other guest communicates only by folders.
 PAUSE = 0.5
 
 
 class Turns:
-    """What the guests do, as folders that all of them see. To make one is a single step: where two try, one succeeds."""
+    """Locks of the guests, as folders that all of them see. Creating a folder is atomic: of two attempts, one succeeds."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """name: this guest's."""
+        """name: the name of this guest."""
         self.folder = folder
         self.busy = folder / f"busy-{name}"
         self.alone = folder / "alone"
@@ -26,7 +26,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, alone: bool) -> AsyncIterator[None]:
-        """alone: whether the other guest rests meanwhile."""
+        """Runs a test. alone: whether the other guest waits meanwhile."""
         late = time.monotonic() + PATIENCE
         try:
             if alone:
@@ -43,7 +43,7 @@ class Turns:
 
     @staticmethod
     async def _until(holds: Callable[[], bool], late: float) -> bool:
-        """Waits, and says whether it holds."""
+        """Waits for a condition, and returns whether it holds."""
         while not (found := holds()) and time.monotonic() < late:
             await asyncio.sleep(PAUSE)
         return found
@@ -57,7 +57,7 @@ class Turns:
         return True
 
     def _join(self) -> bool:
-        # The folder first: whoever looks for it after having taken the machine finds it.
+        # The folder is created first, so that a guest that has taken the machine afterwards finds it.
         self.busy.mkdir(exist_ok=True)
         if not self.alone.exists():
             return True

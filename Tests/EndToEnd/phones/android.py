@@ -12,21 +12,19 @@ from phones.wallet import Wallet, WalletError
 class AndroidWallet(Wallet):
     kind = "Android"
 
-    #: What is asked for, one after the other, and how long each answer is waited for, however soon it comes.
+    #: The MTUs that are requested in turn, and the seconds for which each answer is awaited, however soon it comes.
     MTUS = (512, 185, 100)
     MTU_SLOT = 0.5
-    #: From the report request's way to the controller to the moment at which the app hears reports.
+    #: Time from the report request to the moment at which the app receives reports.
     LISTENS_AFTER = 0.02
 
     def __init__(
         self, phone: Phone, dialect: Dialect, *, mtu: int = 517, newer: bool = True, damages: int = 0
     ) -> None:
-        """
-        newer: Android 14 and later asks for 517 whatever the app wants, and once a connection.
-        """
+        """newer: Android 14 and later requests 517 whatever the app wants, and once per connection."""
         super().__init__(phone, dialect, mtu=mtu, damages=damages)
         self.newer = newer
-        #: When the app began to hear reports and the verdict; None until the first request for a report is sent.
+        #: The moment from which the app receives reports and the verdict; None until the first request for a report is sent.
         self._listens_from: float | None = None
         self._has_asked = False
 
@@ -36,7 +34,7 @@ class AndroidWallet(Wallet):
         link.listen(self.dialect.disconnect, self.on_disconnect)
 
     async def _negotiate(self, link: Link) -> None:
-        """Takes an MTU only where, capped at 512, it is just the one that was asked for."""
+        """Accepts an MTU only if, capped at 512, it equals the requested one."""
         for wanted in self.MTUS:
             slot = asyncio.ensure_future(asyncio.sleep(self.MTU_SLOT))
             if not self.newer:
@@ -71,7 +69,7 @@ class AndroidWallet(Wallet):
         self._listens_from = self.phone.arrived + self.LISTENS_AFTER
 
     def _if_in_time(self, handler: Callable[[bytes], None]) -> Callable[[bytes], None]:
-        """What arrives on the phone before the app listens is lost. Packets' times tell, for this process may itself be late."""
+        """Drops packets that arrive before the app listens. The packets' timestamps decide, because this process may itself be late."""
 
         def hear(value: bytes) -> None:
             if self._listens_from is not None and self.phone.arrived >= self._listens_from:

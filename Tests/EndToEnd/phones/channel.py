@@ -1,6 +1,6 @@
-"""A controller all to oneself: the kernel's HCI user channel, as a Bumble transport.
+"""Exclusive access to a controller: the kernel's HCI user channel, as a Bumble transport.
 
-Bumble has one of its own, which spins when the controller is taken away and drops what does not fit into the socket."""
+Bumble's own transport busy-loops when the controller is removed, and drops packets that do not fit into the socket."""
 from __future__ import annotations
 
 import asyncio
@@ -14,7 +14,7 @@ from bumble.transport.common import ParserSource, Transport
 
 from harness.management import USER, bind
 
-#: Bytes that may wait in the socket, the kernel's own around each packet included. Only root may have so many.
+#: Bytes that may wait in the socket, including the kernel's overhead per packet. Only root may set so many.
 ROOM = 16 << 20
 _SO_RCVBUFFORCE = 33
 _SO_TIMESTAMPNS = 35
@@ -35,7 +35,7 @@ class _Source(ParserSource):
         super().__init__()
         self.channel = channel
         self.data_packets = 0
-        #: When the kernel had the packet that is being handed out, in seconds since 1970.
+        #: When the kernel received the packet that is being delivered, in seconds since 1970.
         self.arrived = time.time()
         channel.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
         asyncio.get_running_loop().add_reader(channel, self._readable)
@@ -80,7 +80,7 @@ class _Sink:
                 loop.add_writer(self.channel, self._send)
                 return
             except OSError:
-                # The controller is gone; the source says so.
+                # The controller was removed, which the source reports.
                 self.packets.clear()
                 break
             self.packets.popleft()
@@ -91,14 +91,14 @@ class _Sink:
 
 
 class HCIUserChannel(Transport):
-    """Takes the adapter away from the kernel until it is closed. It must be off."""
+    """Takes the adapter from the kernel until it is closed. It must be powered off."""
 
     def __init__(self, adapter: int) -> None:
         self.channel = socket.socket(
             socket.AF_BLUETOOTH, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.BTPROTO_HCI
         )
-        # The kernel drops what does not fit, data and the controller's own events alike: where Bumble is slower than who sends, a file
-        # would lack pieces, or a link stand still.
+        # The kernel drops packets and events that do not fit: while Bumble is slower than the sender, a file would lose pieces, or a
+        # link would block.
         self.channel.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, ROOM)
         try:
             bind(self.channel, adapter, USER)
@@ -109,12 +109,12 @@ class HCIUserChannel(Transport):
 
     @property
     def arrived(self) -> float:
-        """When the kernel had the packet that is being handed out, in seconds since 1970: this process may be later."""
+        """When the kernel received the packet that is being delivered, in seconds since 1970; this process may be later."""
         return self.source.arrived
 
     @property
     def data_packets(self) -> int:
-        """Packets of data that went over links so far, both ways."""
+        """Number of data packets over links, both ways."""
         return self.source.data_packets + self.sink.data_packets
 
     async def close(self) -> None:

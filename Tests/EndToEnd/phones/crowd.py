@@ -16,13 +16,11 @@ from phones.phone import Phone
 
 
 class Crowd:
-    """Phones besides the first one, which has no partner."""
+    """The phones besides the first one, which has no partner."""
 
     def __init__(self, phones: Sequence[int], partners: Sequence[int]) -> None:
-        """
-        phones: their adapters.
-        partners: as many adapters, of those with which they have their earlier links.
-        """
+        """phones: their adapters.
+        partners: as many adapters, to which they have their earlier links."""
         self.phones = [Phone(adapter, f"F1:F1:F2:F3:F5:{number:02X}") for number, adapter in enumerate(phones)]
         self._partners = [Phone(adapter, f"F2:F1:F2:F3:F5:{number:02X}") for number, adapter in enumerate(partners)]
 
@@ -31,7 +29,7 @@ class Crowd:
         return [phone.adapter for phone in (*self.phones, *self._partners)]
 
     async def switch_on(self) -> None:
-        """Takes all the controllers, which must be off."""
+        """Takes all the controllers, which must be powered off."""
         for phone in (*self.phones, *self._partners):
             await phone.switch_on()
         for number, phone in enumerate(self.phones):
@@ -46,7 +44,7 @@ class Crowd:
 
 
 async def _join(phone: Phone, partner: Phone) -> None:
-    """A link between two phones; both know of it when this returns."""
+    """Makes a link between two phones; both have reported it when this returns."""
     assert partner.device is not None
     joined = asyncio.get_running_loop().create_future()
     partner.device.once("connection", lambda connection: joined.done() or joined.set_result(connection))

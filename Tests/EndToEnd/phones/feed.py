@@ -1,4 +1,4 @@
-"""A phone with a PBLEC app: what it says, and every packet that it hears. It shares no code with the service."""
+"""A phone with a PBLEC app: its messages, and every packet that it receives. It shares no code with the service."""
 from __future__ import annotations
 
 import asyncio
@@ -15,17 +15,17 @@ from phones.phone import Phone
 from phones.tuvali import structures
 
 FLAGS, SHORTENED_NAME, COMPLETE_NAME, MANUFACTURER = 0x01, 0x08, 0x09, 0xFF
-#: Of an iPhone's advertisements.
+#: The flags of an iPhone's advertisements.
 IPHONE = 0x1A
 MARK = "~"
-#: Bytes of text that fit beside the flags, and seconds that a message is on the air, and from one to the next.
+#: Bytes of text that fit beside the flags, seconds for which a message is broadcast, and seconds between messages.
 MOST, ON_AIR, APART = 24, 4.0, 6.0
-#: Company, type, length and UUID of the beacon by which people are called together.
+#: Company, type, length and UUID of the notify beacon.
 BEACON = bytes.fromhex("4c000215" "40b74e09f1e9499287ad77e4882eecf3")
 
 
 def message(digit: int, text: str, flags: int = IPHONE) -> bytes:
-    """What a message is on the air."""
+    """The advertising data of a message."""
     name = f"{MARK}{digit}{text}".encode()
     if not 0 <= digit <= 9 or len(name) > 2 + MOST:
         raise ValueError(f"no message: {digit} {text!r}")
@@ -33,7 +33,7 @@ def message(digit: int, text: str, flags: int = IPHONE) -> bytes:
 
 
 def read(data: bytes) -> tuple[int, str] | None:
-    """The digit and the text of a message, of one that is whole; the text of one that ends is empty."""
+    """The digit and the text of a complete message; the text of an end packet is empty."""
     names = [body for kind, body in structures(data) if kind == COMPLETE_NAME]
     if not names:
         return None
@@ -47,30 +47,30 @@ def read(data: bytes) -> tuple[int, str] | None:
 
 
 def beacon(major: int, minor: int, power: int = -59, flags: int = IPHONE) -> bytes:
-    """What a call to all is on the air."""
+    """The advertising data of a beacon."""
     body = BEACON + major.to_bytes(2, "big") + minor.to_bytes(2, "big") + power.to_bytes(1, "big", signed=True)
     return bytes([2, FLAGS, flags, 1 + len(body), MANUFACTURER]) + body
 
 
 @dataclass(frozen=True)
 class Packet:
-    """One that was heard."""
+    """A received packet."""
 
-    #: Of the monotonic clock, in seconds.
+    #: Seconds of the monotonic clock.
     time: float
     address: Address
-    #: As the controller reports it: 0x0010 is neither connectable nor scannable, 0x0013 is both; legacy packets.
+    #: Event type as the controller reports it: 0x0010 is neither connectable nor scannable, 0x0013 is both; legacy packets.
     properties: int
     data: bytes
 
 
 class FeedPhone(Phone):
-    """It hears as long as it is on and does not speak.
+    """A phone that receives whenever it is on and does not send.
 
-    A virtual controller tells of an advertisement when the one begins it or the other begins to listen, and never again. So the phone
-    begins to listen again and again, and begins again and again what it says: each time is a packet."""
+    A virtual controller reports an advertisement only when the advertising or the scan begins. The phone therefore
+    restarts its scan and its advertising again and again: each restart is a packet."""
 
-    #: Seconds between two packets, and between two looks.
+    #: Seconds between two packets, and between two scans.
     PACE, LOOK = 0.1, 0.08
 
     def __init__(self, adapter: int, address: str) -> None:
@@ -82,10 +82,10 @@ class FeedPhone(Phone):
         await self.stop_listening()
         await super().switch_off()
 
-    # What it hears.
+    # Receiving.
 
     async def listen(self) -> None:
-        """Hears every packet from now on, passively."""
+        """Receives every packet from now on, by passive scanning."""
         assert self.device is not None
         self.device.host.on("advertising_report", self._on_report)
         await self.device.send_sync_command(
@@ -98,7 +98,7 @@ class FeedPhone(Phone):
         self._listening = asyncio.ensure_future(self._look())
 
     async def stop_listening(self) -> None:
-        """Ends with the look that it is in: a command that is left alone would be answered all the same."""
+        """Stops after the present scan: a cancelled command would still be answered."""
         listening, self._listening = self._listening, None
         if listening is not None and self.is_on:
             await listening
@@ -119,16 +119,16 @@ class FeedPhone(Phone):
     def _on_report(self, report) -> None:
         self.heard.append(Packet(time.monotonic(), report.address, report.event_type, bytes(report.data)))
 
-    # What it says.
+    # Sending.
 
     async def take(self, address: Address) -> None:
-        """Has this address from the next packet on."""
+        """Uses this address from the next packet on."""
         assert self.device is not None
         await self.device.send_sync_command(HCI_LE_Set_Random_Address_Command(random_address=address))
         self.address = address
 
     async def prepare(self, data: bytes) -> None:
-        """Has these bytes ready; a phone's own packets are connectable."""
+        """Sets these bytes as advertising data; a phone's own packets are connectable."""
         assert self.device is not None
         await self.device.send_sync_command(
             HCI_LE_Set_Advertising_Parameters_Command(
@@ -140,7 +140,7 @@ class FeedPhone(Phone):
         await self.device.send_sync_command(HCI_LE_Set_Advertising_Data_Command(advertising_data=data))
 
     async def air(self, seconds: float) -> None:
-        """Is on the air with what it has ready, for so long."""
+        """Advertises the prepared data for this time."""
         assert self.device is not None
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -11,7 +11,7 @@ from phones.wallet import Wallet, WalletError
 class IOSWallet(Wallet):
     kind = "iOS"
 
-    #: After each chunk that is sent for the first time.
+    #: Pause after each chunk that is sent for the first time.
     PACE = 0.02
     LEAST_WRITE = 64
 

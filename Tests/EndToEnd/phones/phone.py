@@ -1,4 +1,4 @@
-"""A phone's Bluetooth: it looks around, connects, and is a GATT client. What kind of wallet runs on it is decided above."""
+"""A phone's Bluetooth: it scans, connects, and is a GATT client. The kind of wallet is decided in other modules."""
 from __future__ import annotations
 
 import asyncio
@@ -24,17 +24,17 @@ from phones.channel import HCIUserChannel
 T = TypeVar("T")
 Handler = Callable[[bytes], None]
 
-#: The reason by which a phone ends a link when it is switched off.
+#: The reason with which a phone ends its links when it is switched off.
 POWER_OFF = 0x15
 
 
 class LinkLost(Exception):
-    """The link ended while something was to be done on it."""
+    """The link ended during an operation."""
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """An advertisement with the answer to the scan request that followed it."""
+    """An advertisement with its scan response."""
 
     address: Address
     data: bytes
@@ -52,7 +52,7 @@ class ParameterRequest:
 
 
 def _whole(uuid: UUID) -> bytes:
-    """All 16 bytes, however short it came."""
+    """Expands a UUID to 16 bytes."""
     return uuid.to_bytes(force_128=True)
 
 
@@ -63,7 +63,7 @@ class Link:
         self.connection = connection
         self.client = connection.gatt_client
         self.closed: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        #: Whether it was ended here. The reason does not tell: controllers differ in what they say to whom.
+        #: Whether this side ended the link. The reason does not show it, because controllers report different reasons.
         self.left = False
         self.characteristics: dict[bytes, CharacteristicProxy] = {}
         connection.on(connection.EVENT_DISCONNECTION, self._on_closed)
@@ -73,9 +73,9 @@ class Link:
             self.closed.set_result(reason)
 
     async def until_closed(self, work: asyncio.Future[T] | asyncio.Task[T]) -> T:
-        """Waits for `work`, and no longer than the link lasts."""
+        """Waits for `work`, but only while the link lasts."""
         await asyncio.wait({work, self.closed}, return_when=asyncio.FIRST_COMPLETED)
-        # What fails because the link is closed is told as that.
+        # A failure because of a closed link is reported as that.
         if work.done() and not work.cancelled():
             return work.result()
         work.cancel()
@@ -102,7 +102,7 @@ class Link:
             self.connection.remove_listener(event, changed.set)
 
     async def exchange_mtu(self, mtu: int) -> int:
-        """Asks for an MTU, also when that was done before; the smaller one is in force."""
+        """Requests an MTU, even repeatedly; the smaller one of both sides is in force."""
         self.client.mtu_exchange_done = False
         return await self.client.request_mtu(mtu)
 
@@ -111,7 +111,7 @@ class Link:
         return self.client.mtu
 
     async def discover(self, service: int) -> None:
-        """Finds all services, then the characteristics and descriptors of the one."""
+        """Discovers all services, then the characteristics and descriptors of one."""
         await self.discover_uuid(UUID.from_16_bits(service))
 
     async def discover_uuid(self, wanted: UUID) -> None:
@@ -133,15 +133,15 @@ class Link:
         await self.until_closed(work)
 
     async def command(self, uuid: str, value: bytes) -> None:
-        """Write Command: returns when the stack has room for the next one."""
+        """Write Command: returns when the stack has buffer space for the next one."""
         await self._characteristic(uuid).write_value(value, with_response=False)
         await self.sent(self.ROOM)
 
-    #: Packets that may wait in the stack before it says that it is congested.
+    #: Number of packets that may wait in the stack before it reports congestion.
     ROOM = 12
 
     async def sent(self, left: int = 0) -> None:
-        """Waits until no more than `left` packets are on their way to the controller."""
+        """Waits until no more than `left` packets wait for transmission."""
         queue = self.connection.data_packet_queue
         while queue is not None and queue.pending > left:
             if self.closed.done():
@@ -155,7 +155,7 @@ class Link:
                     queue.remove_listener("flow", listener)
 
     def when_sent(self, then: Callable[[], None]) -> None:
-        """Calls `then` as soon as nothing is on its way to the controller any more, within the event that says so."""
+        """Calls `then` as soon as no packet waits for transmission, within the event that reports it."""
         queue = self.connection.data_packet_queue
 
         def on_flow() -> None:
@@ -166,14 +166,14 @@ class Link:
         queue.on("flow", on_flow)
 
     def listen(self, uuid: str, handler: Handler) -> None:
-        """Has notifications delivered here without a word to the other side; an indication is not for who did not ask."""
+        """Delivers notifications here without a write of the CCCD; indications are not delivered."""
         handle = self._characteristic(uuid).handle
         self.client.notification_subscribers.setdefault(handle, set()).add(handler)
 
     async def subscribe(self, uuid: str, handler: Handler) -> None:
-        """Writes the CCCD as a phone's system does: notifications where there are any, else indications.
+        """Writes the CCCD as a phone's system does: notifications where supported, else indications.
 
-        Whoever asked for the one does not hear the other."""
+        A subscriber to one form does not receive the other."""
         characteristic = self._characteristic(uuid)
         await characteristic.discover_descriptors()
         cccd = characteristic.get_descriptor(GATT_CLIENT_CHARACTERISTIC_CONFIGURATION_DESCRIPTOR)
@@ -187,7 +187,7 @@ class Link:
         await self.until_closed(work)
 
     async def disconnect(self, reason: int | None = None) -> None:
-        """Ends the link, if there is one still."""
+        """Ends the link, if it still exists."""
         if not self.closed.done():
             self.left = True
             await (self.connection.disconnect(reason) if reason else self.connection.disconnect())
@@ -195,26 +195,26 @@ class Link:
 
 
 class Phone:
-    """One controller, and Bumble as everything above it."""
+    """One controller, with Bumble as its host."""
 
     def __init__(self, adapter: int, address: str = "F0:F1:F2:F3:F4:F5") -> None:
         self.adapter = adapter
         self.address = Address(address)
         self.transport: HCIUserChannel | None = None
         self.device: Device | None = None
-        #: The connection interval that its links begin with, in milliseconds; None for its system's own.
+        #: The initial connection interval of its links, in milliseconds; None for the default of its system.
         self.interval: float | None = None
-        #: What peripherals asked of it, in order. It does what they ask for.
+        #: The parameter requests of peripherals, in order. The phone accepts them.
         self.requests: list[ParameterRequest] = []
 
     @property
     def data_packets(self) -> int:
-        """Packets of data that went over its links so far, both ways."""
+        """Number of data packets over its links, both ways."""
         return self.transport.data_packets if self.transport is not None else 0
 
     @property
     def arrived(self) -> float:
-        """When the packet that is being handed out arrived on the phone, in seconds since 1970."""
+        """When the packet that is being delivered arrived on the phone, in seconds since 1970."""
         return self.transport.arrived if self.transport is not None else 0
 
     @property
@@ -222,7 +222,7 @@ class Phone:
         return self.transport is not None and not self.transport.source.terminated.done()
 
     async def _take_adapter(self) -> HCIUserChannel:
-        """An adapter that was given back is busy while the kernel looks at it, and may be switched on by bluetoothd."""
+        """Takes an adapter, which is busy while the kernel probes it after its return, and may be powered on by bluetoothd."""
         end = time.monotonic() + limit(10)
         while True:
             try:
@@ -235,7 +235,7 @@ class Phone:
             await asyncio.sleep(0.05)
 
     async def switch_on(self) -> None:
-        """Takes the controller, which must be off, and starts it."""
+        """Takes the controller, which must be powered off, and starts it."""
         self.transport = await self._take_adapter()
         config = DeviceConfiguration(name="phone", address=self.address, gatt_service_enabled=False)
         self.device = Device(config=config, host=Host(self.transport.source, self.transport.sink))
@@ -253,8 +253,7 @@ class Phone:
             await self.device.power_on()
 
     async def hang_up(self) -> None:
-        """Ends all its links. Without that the other side keeps them for some time, and does not take a new one from the same
-        address for another."""
+        """Ends all its links. Otherwise the other side keeps them for some time, and refuses a new link from that address."""
         for connection in list(self.device.connections.values()) if self.device is not None and self.is_on else []:
             try:
                 async with asyncio.timeout(limit(10)):
@@ -263,7 +262,7 @@ class Phone:
                 continue  # the other side was faster
 
     async def switch_off(self) -> None:
-        """Gives the controller back."""
+        """Returns the controller to the kernel."""
         transport, self.transport, self.device = self.transport, None, None
         if transport is not None:
             await transport.close()
@@ -276,7 +275,7 @@ class Phone:
 
         def on_report(report) -> None:
             seen = ExtendedAdvertisement.from_advertising_report(report)
-            # A phone's scan is for legacy advertising only, unless it asks for more.
+            # A phone scans for legacy advertising only, unless it requests more.
             if not seen.is_legacy:
                 return
             if not seen.is_scan_response:
@@ -301,10 +300,10 @@ class Phone:
                 await self.device.stop_scanning()
 
     async def connect(self, address: Address, mtu: int = 517) -> Link:
-        """Connects. A virtual controller of BlueZ 5.66 misses the moment where the advertisement is just being renewed, and
-        does not look again by itself as a real one does: hence more than one attempt.
+        """Connects. A virtual controller of BlueZ 5.66 misses the advertisement while it is being renewed, and does not scan again by
+        itself as a real one does: hence several attempts.
 
-        mtu: the most that this phone's stack can do, which is also what it answers when it is asked."""
+        mtu: the maximum of this phone's stack, which is also its answer to requests."""
         assert self.device is not None
         self.device.gatt_server.max_mtu = mtu
         self.requests.clear()

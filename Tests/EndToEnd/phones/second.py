@@ -14,7 +14,7 @@ from phones.phone import Link, Phone
 
 class SecondPhone(Phone):
     def __init__(self, adapter: int, partner: int) -> None:
-        """partner: the adapter that its first link is with."""
+        """partner: the adapter at the other end of its first link."""
         super().__init__(adapter, "F1:F1:F2:F3:F4:F6")
         self.partner = Phone(partner, "F2:F1:F2:F3:F4:F7")
         self._first: Link | None = None
@@ -24,7 +24,7 @@ class SecondPhone(Phone):
         return super().is_on and self.partner.is_on
 
     async def switch_on(self) -> None:
-        """Takes both controllers, which must be off."""
+        """Takes both controllers, which must be powered off."""
         await super().switch_on()
         await self.partner.switch_on()
         assert self.partner.device is not None

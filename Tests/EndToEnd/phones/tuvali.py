@@ -1,4 +1,4 @@
-"""Tuvali's bytes as a wallet sees them, written from the protocol alone: nothing here comes from the service's code."""
+"""Tuvali's bytes as a wallet sees them, written from the protocol alone, without the service's code."""
 from __future__ import annotations
 
 import gzip
@@ -49,7 +49,7 @@ DIALECTS = {
 
 @dataclass(frozen=True)
 class Invitation:
-    """What the QR code says."""
+    """The content of the QR code."""
 
     name: str
     key: bytes
@@ -65,7 +65,7 @@ class Invitation:
 
     @property
     def service_data(self) -> bytes:
-        """What a wallet looks for in the advertisement, byte for byte."""
+        """The service data of the advertisement that a wallet scans for, byte for byte."""
         return self.name.encode() + b"_" + self.key[:5]
 
 
@@ -90,7 +90,7 @@ def service_data(data: bytes, service: int) -> bytes | None:
 
 
 def service_list(data: bytes) -> set[int]:
-    """The 16-bit services that are listed."""
+    """The 16-bit services in the list."""
     return {
         int.from_bytes(content[i : i + 2], "little")
         for kind, content in structures(data)
@@ -100,7 +100,7 @@ def service_list(data: bytes) -> set[int]:
 
 
 class Session:
-    """The keys of one connection. The nonce serves every message, so there is one payload."""
+    """The keys of one connection. One nonce serves every message, so there is one payload."""
 
     def __init__(self, verifier_key: bytes, *, private: bytes | None = None, nonce: bytes | None = None) -> None:
         own = X25519PrivateKey.from_private_bytes(private or os.urandom(32))
@@ -156,7 +156,7 @@ def chunks(frame: bytes, max_data: int) -> list[bytes]:
 
 
 class ReportError(Exception):
-    """A report by which the original library crashes."""
+    """A report that crashes the original library."""
 
 
 class ReportKind(Enum):
@@ -171,7 +171,7 @@ class Report:
 
 
 def android_report(value: bytes) -> Report:
-    """As the Android wallet reads it: the number of pages is ignored, an odd last byte dropped."""
+    """Reads a report as the Android wallet does: the number of pages is ignored, an odd last byte dropped."""
     if len(value) < 3:
         raise ReportError(f"index out of bounds: {value.hex()}")
     if value[0] > 1:
@@ -180,7 +180,7 @@ def android_report(value: bytes) -> Report:
 
 
 def ios_report(value: bytes) -> Report:
-    """As the iOS wallet reads it, which moreover traps where chunks are missing and none is named."""
+    """Reads a report as the iOS wallet does, which also traps where chunks are missing and none is listed."""
     if len(value) < 3:
         raise ReportError(f"trap, under three bytes: {value.hex()}")
     if value[0] > 1:

@@ -1,4 +1,4 @@
-"""What both wallets have in common: the visit from the QR code to the verdict. How they write and listen is their own."""
+"""The common part of both wallets: the transfer from the QR code to the verdict. Each wallet writes and listens in its own way."""
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +27,7 @@ from phones.tuvali import (
 
 
 class Point(Enum):
-    """Where a visit can be interrupted."""
+    """Points at which a transfer can be interrupted."""
 
     ADVERTISING = "while it advertises"
     CONNECTED = "after the connection"
@@ -40,7 +40,7 @@ Hook = Callable[[Point], Awaitable[None]]
 
 
 class WalletError(Exception):
-    """The wallet gives up, with the original library's code."""
+    """The wallet gives up, with the original library's error code."""
 
 
 class Dismissed(WalletError):
@@ -49,22 +49,22 @@ class Dismissed(WalletError):
 
 @dataclass
 class Visit:
-    """What a visit came to."""
+    """The result of a transfer."""
 
     mtu: int = 0
     frame: int = 0
     chunks: int = 0
-    #: Chunks that reports named, and reports that named some.
+    #: Number of chunks that reports listed, and number of reports that listed some.
     resent: int = 0
     rounds: int = 0
     status: int | None = None
-    #: Seconds from the first chunk until the report was asked for, which a phone that writes requests knows to be heard;
-    #: and until SUCCESS.
+    #: Seconds from the first chunk to the request for a report, which a phone with write requests knows to have arrived; and to
+    #: SUCCESS.
     written: float = 0
     seconds: float = 0
     #: Packets of data on the link, both ways, from the first chunk to SUCCESS.
     packets: int = 0
-    #: Whether it was the wallet that ended the link.
+    #: Whether the wallet ended the link.
     left: bool = False
 
     @property
@@ -80,14 +80,12 @@ class Wallet(ABC):
     """A wallet on a phone."""
 
     kind: str
-    #: Reports of missing chunks that are answered; at the next the wallet gives up.
+    #: Number of reports of missing chunks that are answered; at the next one the wallet gives up.
     ROUNDS = 15
 
     def __init__(self, phone: Phone, dialect: Dialect, *, mtu: int = 517, damages: int = 0) -> None:
-        """
-        mtu: the most that the phone's system can do.
-        damages: of the chunks sent for the first time, every how-many-eth arrives with a wrong bit; 0 for none.
-        """
+        """mtu: the maximum of the phone's system.
+        damages: interval of the first-time chunks that arrive with a wrong bit; 0 for none."""
         self.phone = phone
         self.dialect = dialect
         self.mtu = mtu
@@ -95,17 +93,17 @@ class Wallet(ABC):
         self.visit = Visit()
         self.link: Link | None = None
         self.reports: asyncio.Queue[Report] = asyncio.Queue()
-        #: Every value that came, in order, and what it was taken for.
+        #: All received values, in order, with their interpretation.
         self.heard: list[tuple[str, bytes]] = []
         self.dismissed = asyncio.Event()
         self._verdict: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    # What is different from phone to phone.
+    # Behaviour that differs between phones.
 
     @abstractmethod
     async def prepare(self, link: Link) -> None:
-        """From the connection to the moment at which the app hears that it is connected."""
+        """From the connection to the moment at which the app is notified of it."""
 
     @abstractmethod
     async def write(self, uuid: str, value: bytes) -> None:
@@ -116,15 +114,15 @@ class Wallet(ABC):
 
     @abstractmethod
     async def request_report(self) -> None:
-        """Asks for a report, and can hear it when this returns."""
+        """Requests a report; the phone can receive it when this returns."""
 
     @abstractmethod
     def parse_report(self, value: bytes) -> Report: ...
 
-    # The visit.
+    # The transfer.
 
     async def find(self, uri: str) -> tuple[Address, bytes]:
-        """Looks for the verifier; its address and its key, which wallets take from the air."""
+        """Discovers the verifier; returns its address and its key, which wallets take from the advertisement."""
         wanted = Invitation.parse(uri).service_data
 
         def matches(seen: Sighting) -> tuple[Address, bytes] | None:
@@ -137,9 +135,9 @@ class Wallet(ABC):
         return await self.phone.look(matches)
 
     async def present(self, uri: str, credential: bytes, at: Hook = onwards) -> Visit:
-        """Brings the credential; returns when the link has ended after the verdict.
+        """Transfers the credential; returns when the link has ended after the verdict.
 
-        `at` is called at each point of the visit and may end it by raising."""
+        `at` is called at each point of the transfer and may end it by raising."""
         address, key = await self.find(uri)
         await at(Point.ADVERTISING)
         link = self.link = await self.phone.connect(address, self.mtu)
@@ -152,7 +150,7 @@ class Wallet(ABC):
         return self.visit
 
     async def bring(self, link: Link, key: bytes, credential: bytes, at: Hook = onwards) -> None:
-        """The visit from the connection to the verdict. A malformed report, which breaks the app, breaks it too."""
+        """The transfer from the connection to the verdict. A malformed report that crashes the app ends this wallet, too."""
         work = asyncio.ensure_future(self._transfer(link, key, credential, at))
         await asyncio.wait({work, self._broken}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
@@ -188,7 +186,7 @@ class Wallet(ABC):
         return chunk
 
     async def _repair(self, link: Link, all_chunks: list[bytes], begin: float) -> None:
-        """Asks for reports and sends what they name, until one says SUCCESS."""
+        """Requests reports and sends the listed chunks, until a report is SUCCESS."""
         while True:
             await self.request_report()
             self.visit.written = time.monotonic() - begin
@@ -216,7 +214,7 @@ class Wallet(ABC):
         finally:
             dismissed.cancel()
 
-    # What is heard.
+    # Receiving.
 
     def on_report(self, value: bytes) -> None:
         self.heard.append(("report", value))

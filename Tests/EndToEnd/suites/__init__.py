@@ -1,8 +1,7 @@
 """The tests, in the order in which they run.
 
-Linux to Linux comes early: the virtual controllers join a link rightly only while both ends number it alike, and later those
-of the kiosk have seen more links than the second service's.
-"""
+Linux to Linux comes early: the virtual controllers join a link correctly only while both ends give it one number, and later those of
+the kiosk have had more links than the second service's."""
 from __future__ import annotations
 
 from harness.runner import Test

@@ -1,4 +1,4 @@
-"""What is on the air, byte for byte, as a phone's controller reports it."""
+"""The advertisements, byte for byte, as a phone's controller reports them."""
 from __future__ import annotations
 
 import json
@@ -15,7 +15,7 @@ FLAGS = 0x01
 
 
 def expected(dialect: Dialect, invitation: Invitation) -> tuple[bytes, bytes]:
-    """Advertising data and scan response: the vectors', with the kiosk's key in the place of theirs."""
+    """Advertising data and scan response: those of the vectors, with the kiosk's key."""
     vectors = json.loads(VECTORS.read_text())
     theirs = bytes.fromhex(vectors["keys"]["verifier_public_hex"])
     profile = {"0.5": "tuvali_0_5", "0.4": "tuvali_0_2_4_to_0_4_9"}[dialect.name]
@@ -29,7 +29,7 @@ def expected(dialect: Dialect, invitation: Invitation) -> tuple[bytes, bytes]:
 
 
 def without_flags(data: bytes) -> bytes:
-    """The flags are the platform's: their value, and the place at which they stand."""
+    """The data without flags, whose value and position the platform chooses."""
     return b"".join(bytes([1 + len(body), kind]) + body for kind, body in structures(data) if kind != FLAGS)
 
 
@@ -73,7 +73,7 @@ async def three(stage: Stage) -> None:
     await stage.phone.look(collect)
     addresses = {sighting.address.to_string(False) for sighting in seen.values()}
     assert len(addresses) == 1, addresses
-    # None takes turns with another: each is there again while the last one is looked at.
+    # The advertisements do not alternate: each is present while the last one is checked.
     seen.clear()
     await stage.phone.look(collect, timeout=2)
     await stage.set()

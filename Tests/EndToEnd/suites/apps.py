@@ -1,5 +1,5 @@
-"""Phones with the Bitchat apps beside a node: the iOS app and the Android app, each as the one that connects and as the one that is
-found. The phones share no code with the service (`phones/mesh`)."""
+"""Phones with the Bitchat apps beside a node: the iOS app and the Android app, each once as the central and once as the peripheral.
+The phones share no code with the service (`phones/mesh`)."""
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +27,7 @@ NODE, ADAPTERS = SECOND, (THIRD, FOURTH)
 
 
 class Way(Enum):
-    """Who connects."""
+    """The side that connects."""
 
     COMES = "that connects"
     FOUND = "that is connected to"
@@ -35,7 +35,7 @@ class Way(Enum):
 
 @asynccontextmanager
 async def node_alone(stage: Stage, **mesh: str) -> AsyncIterator[Node]:
-    """One node without a past."""
+    """One node without stored state."""
     await stage.set_radio()
     await stage.kiosk.stop()
     node = await Node.make(stage.machine, "node", NODE)
@@ -63,7 +63,7 @@ async def switched_on(stage: Stage, *apps: App) -> AsyncIterator[list[MeshRadio]
 
 
 async def meet(radio: MeshRadio, node: Node, way: Way) -> Neighbour:
-    """The phone and the node have a link and know each other."""
+    """Connects the phone and the node, until they know each other."""
     if way is Way.FOUND:
         await radio.advertise()
     else:
@@ -73,7 +73,7 @@ async def meet(radio: MeshRadio, node: Node, way: Way) -> Neighbour:
 
 
 async def come(radio: MeshRadio) -> Neighbour:
-    """Connects; a virtual controller misses a connection now and then, and an app tries again."""
+    """Connects. A virtual controller sometimes misses a connection, and an app retries."""
     for _ in range(3):
         try:
             return await radio.connect(await radio.find(address(NODE)))
@@ -85,7 +85,7 @@ async def come(radio: MeshRadio) -> Neighbour:
 async def acquainted(app: App, node: Node) -> None:
     own = bytes.fromhex(await node.peer_id())
     await app.until("hears the node's announce", lambda: own in app.peers, limit(40))
-    # It may know the phone from an earlier visit.
+    # The node may know the phone from an earlier link.
     await until_peer(node, app, "the phone is the node's neighbour", "Direct", True, 70)
     peer = await node.until_knows(app.id.hex())
     assert (peer["Nickname"], peer["Fingerprint"]) == (app.nickname, app.identity.fingerprint), peer
@@ -93,14 +93,14 @@ async def acquainted(app: App, node: Node) -> None:
 
 
 def text(words: str, size: int) -> str:
-    """So many bytes that compress well."""
+    """A text of this number of bytes that compresses well."""
     return (words + " and the relay on the roof is up again" * (size // 39 + 1))[: size - 1] + "."
 
 
 async def chat(app: App, node: Node, *, own: int, others: int) -> None:
-    """Public lines and private texts each way, both receipts each way.
+    """Public and private messages each way, and both receipts each way.
 
-    own, others: bytes of the private text of the phone, and of the node."""
+    own, others: bytes of the private message of the phone, and of the node."""
     node_id = bytes.fromhex(await node.peer_id())
     for size in (20, 300, 1500):
         line = text(f"{app.kind} {size}", size)
@@ -120,7 +120,7 @@ async def chat(app: App, node: Node, *, own: int, others: int) -> None:
 
 
 async def tell_node(app: App, node: Node, content: str) -> None:
-    """A private text to the node, and both its receipts."""
+    """Sends a private message to the node, and waits for both its receipts."""
     message_id = app.tell(bytes.fromhex(await node.peer_id()), content)
     heard = await node.until_heard(content)
     assert heard.conversation == heard.sender == app.id.hex(), heard
@@ -135,7 +135,7 @@ async def peer_call(node: Node, app: App, method: str, signature: str, *argument
 
 
 async def until_peer(node: Node, app: App, what: str, key: str, value: Any, timeout: float = 30) -> None:
-    """Asks again and again: no signal tells of a peer's changes."""
+    """Polls a peer, because no signal reports its changes."""
     peer: dict[str, Any] = {}
     try:
         async with asyncio.timeout(limit(timeout)):
@@ -146,7 +146,7 @@ async def until_peer(node: Node, app: App, what: str, key: str, value: Any, time
 
 
 async def befriend(app: App, node: Node) -> None:
-    """Each makes the other a favourite, and no longer."""
+    """Each marks the other as favourite, and removes the mark."""
     node_id = bytes.fromhex(await node.peer_id())
     app.favour(node_id)
     await until_peer(node, app, "the phone likes the node", "FavouriteOfPeer", True)
@@ -159,7 +159,7 @@ async def befriend(app: App, node: Node) -> None:
 
 
 async def verify(app: App, node: Node) -> None:
-    """Each reads the other's code."""
+    """Each reads the other's verification code."""
     node_id = app.verify(await node.call("VerificationCode"))
     await app.until("has the node's proof", lambda: app.peers[node_id].is_verified, limit(30))
     assert await node.call("VerifyCode", "s", app.code()) == app.id.hex()
@@ -167,17 +167,18 @@ async def verify(app: App, node: Node) -> None:
 
 
 def check(app: App, beside: App | None = None) -> None:
-    """The node has sent nothing that an app would not send, and the app refused nothing that it should have had.
+    """Checks that the node has sent nothing that an app would not send, and that the app refused no packet that it should have
+    accepted.
 
-    beside: another phone that it has heard. Android gives old packets that it does not mark."""
+    beside: another phone in range. Android sends old packets without the RSR mark."""
     assert not app.faults, app.faults
     harmless = HARMLESS | ({"clock"} if beside is not None and beside.kind == "Android" else set())
     refused = {why: count for why, count in app.refused.items() if why not in harmless}
     assert not refused, refused
 
 
-#: What an app refuses of a node that does everything right. Before BlueZ 5.76 what is for one and what is for all take two ways over a
-#: link, so a request may come before the announce; the node asks again.
+#: Packets of a correct node that an app may refuse. Before BlueZ 5.76 values for one client and for all take two paths over a link, so
+#: a request may come before the announce; the node repeats it.
 HARMLESS = {
     "request before an announce", "ciphertext of a session of before",
     "copy", "own packet", "private message twice", "request after eight in 30 s",
@@ -188,7 +189,7 @@ APPS: tuple[type[App], ...] = (IOSApp, AndroidApp)
 
 
 def loses_512(stage: Stage, app: App, way: Way) -> bool:
-    """Whether bluetoothd drops what an app writes in 512 bytes (docs/facts/bluez.md). What the app notifies is not lost."""
+    """Whether bluetoothd drops an app's writes of 512 bytes (docs/facts/bluez.md). The app's notifications are not lost."""
     return stage.machine.bluez < (5, 69) and way is Way.COMES and app.kind == "iOS"
 
 
@@ -245,7 +246,7 @@ async def padded(stage: Stage) -> None:
 
 
 class ForgetfulApp(IOSApp):
-    """Answers nobody who asks for what was missed."""
+    """An app that does not answer sync requests."""
 
     def _answer_sync(self, link: MeshLink, packet: Packet) -> None:
         pass
@@ -287,14 +288,14 @@ async def lost_from_iphone(stage: Stage) -> None:
 @asynccontextmanager
 async def two_over_a_node(stage: Stage, **mesh: str) -> AsyncIterator[tuple[Node, App, App]]:
     """An iPhone and an Android phone that have a link with the node alone, and know each other; at the end neither has refused
-    anything of the other."""
+    a packet of the other."""
     first, second = IOSApp("iphone"), AndroidApp("android")
     async with node_alone(stage, **mesh) as node, switched_on(stage, first, second) as (one, other):
         await meet(one, node, Way.COMES)
         await meet(other, node, Way.FOUND)
         for app, peer in ((first, second), (second, first)):
             await app.until("knows the other phone", lambda: peer.id in app.peers, limit(40))
-            # Over two hops, or in an answer to sync, which has lost the count.
+            # Over two hops, or in a sync answer, which does not show the count.
             assert app.peers[peer.id].hops in (0, 2), app.peers[peer.id].hops
         yield node, first, second
         for app, peer in ((first, second), (second, first)):
@@ -302,8 +303,8 @@ async def two_over_a_node(stage: Stage, **mesh: str) -> AsyncIterator[tuple[Node
 
 
 async def talk_across(app: App, peer: App) -> tuple[list[str], str]:
-    """Lines and a private text, with both its receipts, from one phone to another one; what was said."""
-    # 1,500 bytes are several fragments, which a node passes on as they are.
+    """Public messages and a private one, with both its receipts, from one phone to another; returns the texts."""
+    # 1,500 bytes are several fragments, which a node relays unchanged.
     lines = [text(f"{app.kind} {size}", size) for size in (20, 300, 1500)]
     for line in lines:
         app.say(line)

@@ -24,7 +24,7 @@ suite = Suite("battery")
 DEVICE = "org.bluez.Device1"
 #: Transfers of each phone.
 VISITS = 3
-#: Words of the radio limit for a bluetoothd that reads battery levels.
+#: Words of the radio's limit that is reported for a bluetoothd that reads battery levels.
 WORDS = "--noplugin=battery"
 
 

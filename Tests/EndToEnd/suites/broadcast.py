@@ -1,4 +1,4 @@
-"""The public feed beside a phone with a PBLEC app: what is on the air, and what is heard, byte by byte."""
+"""The local broadcast channel beside a phone with a PBLEC app: sent and received packets, byte by byte."""
 from __future__ import annotations
 
 import asyncio
@@ -31,15 +31,15 @@ from suites.visits import KB, credential, visit
 suite = Suite("broadcast")
 VECTORS = Path(__file__).parents[2] / "Protocols/PBLECTests/Vectors/pblec.json"
 
-#: Messages that a phone says, and those of them amid which its address changes.
+#: Number of a phone's messages, and of those during which its address changes.
 SAID, MOVED = (30, (7, 15, 24)) if os.environ.get("ALL") else (6, (2,))
-#: Looks at a message that is on the air for 4 s.
+#: Number of scans during a message that is broadcast for 4 s.
 LOOKS = 20
-#: Legacy packets that are neither connectable nor scannable; and those that are both.
+#: Event types of legacy packets that are neither connectable nor scannable, and of those that are both.
 NOT_CONNECTABLE, CONNECTABLE = 0x0010, 0x0013
-#: Of what Linux says, which has no BR/EDR in it.
+#: The flags that Linux sends, without BR/EDR.
 LINUX = 0x06
-#: Sets of advertisements that a virtual controller has.
+#: Number of advertising sets of a virtual controller.
 SLOTS = 3
 #: Milliseconds from one packet of a message to the next.
 INTERVAL = 100.0
@@ -60,7 +60,7 @@ async def phone_speaks(stage: Stage) -> None:
 
 @asynccontextmanager
 async def feed_of(stage: Stage, settings: Settings, **feed: str) -> AsyncIterator[Feed]:
-    """The feed of the kiosk's service, which listens."""
+    """The broadcast service of the kiosk's machine, which listens."""
     await stage.set_radio()
     await stage.kiosk.start(with_feed(settings, **feed))
     feed_ = Feed(stage.kiosk)
@@ -73,7 +73,7 @@ async def feed_of(stage: Stage, settings: Settings, **feed: str) -> AsyncIterato
 
 @asynccontextmanager
 async def phone_on(stage: Stage) -> AsyncIterator[FeedPhone]:
-    """A phone beside it."""
+    """A phone in range of the kiosk."""
     await stage.machine.free_adapter(THIRD)
     phone = FeedPhone(THIRD, "45:0B:1E:C0:00:00")
     await phone.switch_on()
@@ -83,12 +83,12 @@ async def phone_on(stage: Stage) -> AsyncIterator[FeedPhone]:
         await phone.switch_off()
 
 
-# What is said.
+# Sending.
 
 
 @dataclass
 class Said:
-    """The packets of one message, one after the other."""
+    """The packets of one message, in order."""
 
     digit: int
     text: str
@@ -96,7 +96,7 @@ class Said:
 
 
 def messages_in(packets: list[Packet]) -> list[Said]:
-    """The messages among packets of one machine, in order."""
+    """The messages in packets of one machine, in order."""
     found: list[Said] = []
     for packet in packets:
         said = read(packet.data)
@@ -109,7 +109,7 @@ def messages_in(packets: list[Packet]) -> list[Said]:
 
 
 def check_said(said: Said) -> None:
-    """Each packet is byte for byte what it must be, and there are enough of them."""
+    """Checks that each packet has the expected bytes, and that there are enough of them."""
     wanted = message(said.digit, said.text, LINUX)
     for packet in said.packets:
         assert packet.data == wanted, f"{packet.data.hex()}, not {wanted.hex()}"
@@ -118,7 +118,7 @@ def check_said(said: Said) -> None:
 
 
 def check_address(sender: Address) -> None:
-    """It is random, can be resolved by nobody, and is not the adapter's."""
+    """Checks that the address is random, not resolvable, and not the adapter's."""
     assert sender.address_type == Address.RANDOM_DEVICE_ADDRESS, sender
     assert bytes(sender)[5] >> 6 == 0, f"{sender} is none that nobody can resolve"
     assert sender.to_string(False) != address(KIOSK), sender
@@ -152,7 +152,7 @@ async def said(stage: Stage) -> None:
 
 
 def check_silence(phone: FeedPhone, former: Said, next_: Said) -> None:
-    """Between two messages the same address is there, and says flags alone."""
+    """Checks that between two messages this address advertises flags alone."""
     begin, end = former.packets[-1].time, next_.packets[0].time
     between = [packet for packet in phone.heard if begin < packet.time < end and packet.address == former.packets[0].address]
     assert between, "nothing is there between two messages"
@@ -161,8 +161,8 @@ def check_silence(phone: FeedPhone, former: Said, next_: Said) -> None:
 
 
 async def check_sets(sets: SetHistory, found: list[Said]) -> None:
-    """What the kernel had the controller do: each message once, at its interval, for its time, and not before the one before it has
-    had its own and the silence. No set is used that is not there."""
+    """Checks the kernel's commands to the controller: each message is advertised once, at its interval, for its time, and after the
+    time of the one before it and the gap. No set beyond the controller's is used."""
     shown = []
     for one in found:
         spans = await sets.spans(message(one.digit, one.text, LINUX).__eq__)
@@ -170,7 +170,7 @@ async def check_sets(sets: SetHistory, found: list[Said]) -> None:
         shown += spans
         assert spans[0].properties == NOT_CONNECTABLE and spans[0].is_random, spans
         assert spans[0].interval == INTERVAL, spans
-        # Never too short; too long by what a slow guest needs to end it.
+        # Never too short; too long by the time that a slow guest needs to end it.
         assert ON_AIR - 0.05 <= spans[0].end - spans[0].begin <= ON_AIR + limit(0.5), spans
     for former, next_ in zip(shown, shown[1:]):
         assert next_.begin - former.begin >= APART - 0.05, (former, next_)
@@ -186,7 +186,7 @@ async def another_address(stage: Stage) -> None:
         await feed.until_sent(await feed.send("before"))
         async with asyncio.timeout(limit(80)):
             while (await stage.kiosk.manager())["OnAir"]:
-                await asyncio.sleep(1)  # no signal tells of it
+                await asyncio.sleep(1)  # no signal reports it
         await phone.listen()
         await feed.until_sent(await feed.send("after"))
         await phone.stop_listening()
@@ -196,17 +196,17 @@ async def another_address(stage: Stage) -> None:
         assert before and bytes(after[0].packets[0].address)[::-1] not in before, before
 
 
-# What is heard.
+# Receiving.
 
 
 async def say(phone: FeedPhone, digit: int, text: str, moved: Address | None = None) -> None:
-    """One message, for its time, and the silence; from another address from its middle on."""
+    """Broadcasts one message for its time, and the gap; from its middle on from another address."""
     await phone.prepare(message(digit, text))
     await phone.air(ON_AIR / 2)
     if moved is not None:
         await phone.take(moved)
     await phone.air(ON_AIR / 2)
-    await asyncio.sleep(APART - ON_AIR)  # the silence is what the protocol has
+    await asyncio.sleep(APART - ON_AIR)  # the gap that the protocol requires
 
 
 def own_address(number: int) -> Address:
@@ -214,7 +214,7 @@ def own_address(number: int) -> Address:
 
 
 async def hears_all(stage: Stage, feed: Feed, count: int = SAID, moved: tuple[int, ...] = MOVED) -> None:
-    """A phone says so many messages; each is there once, none is missing."""
+    """A phone sends this number of messages; each is received exactly once."""
     async with phone_on(stage) as phone:
         before = max((line.number for line in await feed.lines()), default=0)
         texts = [f"message {number} of {count}" for number in range(count)]
@@ -230,7 +230,7 @@ async def hears_all(stage: Stage, feed: Feed, count: int = SAID, moved: tuple[in
 
 @asynccontextmanager
 async def discovery(stage: Stage) -> AsyncIterator[None]:
-    """Another program discovers, all there is."""
+    """Another program discovers, without a filter."""
     path = adapter_path(KIOSK)
     await stage.bus.call(BLUEZ, path, ADAPTER, "SetDiscoveryFilter", "a{sv}", {"Transport": Variant("s", "le")})
     await stage.bus.call(BLUEZ, path, ADAPTER, "StartDiscovery")
@@ -282,7 +282,7 @@ async def beacons(stage: Stage) -> None:
             await phone.air(1)
         await say(phone, 0, "that is all")
         await feed.until_heard("that is all")
-        # Two a day, and the same counts once.
+        # Two a day are reported, and a repetition does not count.
         assert [name for name, _ in feed.signals if name == "NotifyHeard"] == ["NotifyHeard"] * 2, feed.signals
         assert (await feed.properties())["NotifiesLeft"] == 0
         await phone.listen()
@@ -299,11 +299,11 @@ async def beacons(stage: Stage) -> None:
         stage.measure(f"{len(heard)} looks")
 
 
-# What goes wrong.
+# Faults.
 
 
 async def both_ways(stage: Stage, feed: Feed, what: str) -> None:
-    """A message each way."""
+    """One message in each direction."""
     async with phone_on(stage) as phone:
         await say(phone, 1, f"{what}, the phone")
         await feed.until_heard(f"{what}, the phone")
@@ -339,7 +339,7 @@ async def amid_message(stage: Stage) -> None:
         number = await feed.send("amid")
         async with asyncio.timeout(limit(10)):
             while "Broadcast" not in (await stage.kiosk.manager())["OnAir"]:
-                await asyncio.sleep(0.1)  # no signal tells of it
+                await asyncio.sleep(0.1)  # no signal reports it
         await stage.machine.kill_bluetoothd()
         await stage.machine.start_bluetoothd()
         await stage.machine.until_powered(KIOSK)
@@ -348,7 +348,7 @@ async def amid_message(stage: Stage) -> None:
         told = [name for name, body in feed.signals if name in ("MessageSent", "MessageFailed") and body[0] == number]
         assert len(told) == 1, feed.signals
         shown = [read(one.data) for one in await sets.spans(lambda data: read(data) is not None)]
-        # bluetoothd may go before the controller has the first one, and then it was not said.
+        # bluetoothd may stop before the controller has the first packet; then the message was not sent.
         texts = [text for _, text in shown]
         assert texts == ["amid", "next"] or (texts, told) == (["next"], ["MessageFailed"]), (shown, told)
         if texts == ["amid", "next"]:
@@ -378,7 +378,7 @@ async def discoverable(stage: Stage) -> None:
         finally:
             await stage.kiosk.stop()
             await set_discoverable(stage, False)
-        # Its numbers begin anew.
+        # Its numbers restart.
         feed.signals.clear()
         await stage.kiosk.start(with_feed(WITHOUT_KIOSK))
         await feed.until("listening")

@@ -23,11 +23,11 @@ SAMPLES = Path(__file__).parents[2] / "Check" / "samples"
 TRUST = Path("/etc/earshot/issuers.d")
 STATUS = Path("/var/lib/earshot-check/status")
 SOCKET = "earshot-check.socket"
-#: An emulated processor takes this many times as long for a check as the limits of the unit expect of a slow machine.
+#: An emulated processor takes this many times as long for a check as the unit's limits for a slow machine expect.
 EMULATION = 4
 DROP_IN = Path("/run/systemd/system/earshot-check@.service.d/slow.conf")
 
-#: The file, the verdict, and the codes of its reasons.
+#: The file, the verdict, and its reason codes.
 CASES: list[tuple[str, str, list[str]]] = [
     ("ldp-RsaSignature2018-RS256.json", "valid", []),
     ("ldp-forged.json", "invalid", ["signatureWrong"]),
@@ -41,7 +41,7 @@ CASES: list[tuple[str, str, list[str]]] = [
     ("sdjwt-self-made.txt", "untrusted", ["chainUntrusted"]),
 ]
 GENUINE, FORGED = "ldp-RsaSignature2018-RS256.json", "ldp-forged.json"
-#: Seconds after the credential has arrived.
+#: Seconds after the arrival of the credential.
 MOMENTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.1, 1.5, 2.0]
 
 
@@ -50,7 +50,7 @@ def sample(name: str) -> bytes:
 
 
 async def install_trust() -> None:
-    """The issuer of the samples is trusted, and its status lists are there, however old they are."""
+    """Trusts the issuer of the samples, and installs its status lists, however old they are."""
     TRUST.mkdir(parents=True, exist_ok=True)
     for file in (SAMPLES / "trust").iterdir():
         (TRUST / file.name).write_text(file.read_text().replace('max_age = "7d"', 'max_age = "36500d"'))
@@ -60,7 +60,7 @@ async def install_trust() -> None:
 
 
 def check_settings() -> Settings:
-    """The kiosk decides by the verdict. Its time limits are those of a slow machine (docs/check.md, "Slow machines")."""
+    """The kiosk decides by the verdict. Its timeouts are those of a slow machine (docs/check.md, "Slow machines")."""
     factor = EMULATION * slowness()
     timeout, decision = min(300, round(12 * factor)), min(3600, round(30 * factor))
     return settings(Check="yes", Decision="check", CheckTimeout=f"{timeout}s", DecisionTimeout=f"{decision}s")
@@ -87,14 +87,14 @@ async def begin(stage: Stage) -> None:
 
 
 async def bring(stage: Stage, wallet: Wallet, text: bytes) -> tuple[Visit, str]:
-    """A phone brings a credential, and the kiosk judges it by itself; the visit, and the transfer's path."""
+    """A phone transfers a credential, and the kiosk judges it by itself; returns the result, and the transfer's path."""
     uri = await stage.kiosk.invitation()
     result = await wallet.present(uri, text)
     return result, await stage.kiosk.received.get()
 
 
 async def until_judged(stage: Stage, path: str) -> dict[str, Any]:
-    """Waits for the verdict on a credential; the transfer then."""
+    """Waits for the verdict on a credential; returns the transfer."""
 
     async def test() -> dict[str, Any] | None:
         found = await stage.kiosk.transfer(path)
@@ -142,7 +142,7 @@ def _add_kill(file: str, what: str) -> None:
             uri = await stage.kiosk.invitation()
             brought = asyncio.ensure_future(wallet.present(uri, sample(file)))
             path = await stage.kiosk.received.get()
-            await asyncio.sleep(moment)  # the moment is what is tried
+            await asyncio.sleep(moment)  # the moment is what is tested
             await systemctl("kill", "--signal=KILL", "earshot-check@*.service", check=False)
             transfer = await until_judged(stage, path)
             verdict = transfer["Verdict"]

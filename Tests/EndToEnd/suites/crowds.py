@@ -1,4 +1,4 @@
-"""Several phones at the kiosk at one time: wallets that are served together, and others that hold links."""
+"""Several simultaneous phones at the kiosk: wallets that are served together, and others that hold links."""
 from __future__ import annotations
 
 import asyncio
@@ -18,12 +18,12 @@ from suites.visits import KB, credential, speed
 
 suite = Suite("crowds")
 
-#: How often an honest visit is tried beside each kind of others: so often, and with ALL=1 in the environment.
+#: Number of honest transfers beside each kind of others; more with ALL=1 in the environment.
 TIMES = 20 if os.environ.get("ALL") else 2
 
 
 def four_wallets(phones: list[Phone]) -> list[Wallet]:
-    """One of each kind, in both dialects: two that subscribe and two that never do."""
+    """One wallet of each kind, in both dialects: two that subscribe and two that never do."""
     first, second, third, fourth = phones
     return [
         IOSWallet(first, DIALECTS["0.5"]),
@@ -34,12 +34,12 @@ def four_wallets(phones: list[Phone]) -> list[Wallet]:
 
 
 class Clerk:
-    """The local program: fetches each credential that comes, and accepts it where it is one of those that it waits for."""
+    """The local program: fetches each credential that arrives, and accepts the expected ones."""
 
     def __init__(self, stage: Stage, texts: list[bytes]) -> None:
         self._stage = stage
         self._texts = texts
-        #: By the credential's place among `texts`.
+        #: By the credential's index in `texts`.
         self.transfers: dict[int, str] = {}
 
     async def serve(self) -> None:
@@ -54,12 +54,12 @@ class Clerk:
 
 
 def texts(count: int, size: int) -> list[bytes]:
-    """Credentials of one size, each another."""
+    """Different credentials of one size."""
     return [random.Random(number).randbytes(size // 2).hex().encode() for number in range(count)]
 
 
 async def next_invitation(stage: Stage, uri: str) -> str:
-    """The QR code after that one, which is there while others are served."""
+    """The QR code after this one, which is shown while others are served."""
 
     async def test() -> str | None:
         found = (await stage.kiosk.properties())["ConnectionUri"]
@@ -71,9 +71,9 @@ async def next_invitation(stage: Stage, uri: str) -> str:
 async def come_together(
     stage: Stage, wallets: list[Wallet], credentials: list[bytes], amid: dict[int, Callable[[Wallet], Awaitable[None]]]
 ) -> list[asyncio.Task[Visit]]:
-    """Has the wallets come one after the other, and go on together when all have identified themselves; ended visits.
+    """The wallets identify themselves one after the other, and then continue together; returns the results.
 
-    amid: what wallets do amid their chunks, by their number."""
+    amid: actions of wallets between their chunks, by their number."""
     identified = [asyncio.Event() for _ in wallets]
     everybody = asyncio.Event()
 
@@ -96,7 +96,7 @@ async def come_together(
         if not arrived.done():
             arrived.cancel()
             visits[-1].result()
-        # With the last place taken there is one more invitation all the same: a wallet may find a place then.
+        # With the last session slot used there is still one more invitation: a wallet may find a slot then.
         uri = await next_invitation(stage, uri)
     everybody.set()
     await asyncio.wait(visits)
@@ -104,7 +104,7 @@ async def come_together(
 
 
 def check_honest(wallet: Wallet, visit: Visit) -> None:
-    """It was accepted, and heard its own reports and verdict and nothing else."""
+    """Checks that the wallet was accepted, and received its own reports and verdict and nothing else."""
     assert visit.accepted and visit.left, f"the wallet heard {visit.status}"
     kinds = [kind for kind, _ in wallet.heard if kind != "disconnect"]
     expected = ["report"] * (visit.rounds + 1) + ["status"]
@@ -130,13 +130,13 @@ async def four_at_once(stage: Stage) -> None:
 
 
 async def vanish(wallet: Wallet) -> None:
-    """Leaves without a word."""
+    """Vanishes without a disconnection."""
     assert wallet.link is not None
     await wallet.link.disconnect()
 
 
 async def flood(wallet: Wallet) -> None:
-    """Sends the same chunk, without end, as fast as it goes."""
+    """Sends one chunk without end, as fast as possible."""
     assert wallet.link is not None
     while True:
         await wallet.link.command(wallet.dialect.submit_response, bytes(wallet.link.mtu - 3))
@@ -163,7 +163,7 @@ async def two_of_four(stage: Stage) -> None:
 
 
 async def stop_flood(honest: list[Wallet], flooding: Wallet) -> None:
-    """Ends the flood when the honest wallets have gone, unless the kiosk has ended it before."""
+    """Ends the flood when the honest wallets have left, unless the kiosk has ended it before."""
     for wallet in honest:
         assert wallet.link is not None
         await wallet.link.closed
@@ -174,7 +174,7 @@ async def stop_flood(honest: list[Wallet], flooding: Wallet) -> None:
 @suite.test("Three phones that never say who they are do not delay a wallet", limit=120)
 async def three_silent(stage: Stage) -> None:
     async with stage.crowd(4) as phones:
-        # They keep their links for as long as the test lasts.
+        # They hold their links for the duration of the test.
         await stage.kiosk.start(settings(IdentifyTimeout="90s"))
         uri = await stage.kiosk.invitation()
         silent = [await join(phone, uri) for phone in phones[:3]]
@@ -183,17 +183,17 @@ async def three_silent(stage: Stage) -> None:
         assert not gone, f"phones {gone} did not have their links to the end"
 
 
-# Others beside an honest visit.
+# Other phones beside an honest transfer.
 
 
 async def join(phone: Phone, uri: str) -> Link:
-    """Connects to the kiosk and says nothing."""
+    """Connects to the kiosk and sends nothing."""
     address, _ = await IOSWallet(phone, DIALECTS["0.5"]).find(uri)
     return await phone.connect(address)
 
 
 async def subscribe(phone: Phone, uri: str) -> Link:
-    """Connects, subscribes, and says nothing."""
+    """Connects, subscribes, and sends nothing."""
     link = await join(phone, uri)
     await listen(phone, link)
     return link
@@ -207,7 +207,7 @@ async def listen(phone: Phone, link: Link) -> None:
 
 
 async def served(stage: Stage, wallet: Wallet, text: bytes, at: Callable[[Point], Awaitable[None]] | None = None) -> Visit:
-    """An honest visit while others hold links: the kiosk's state is not asked for."""
+    """An honest transfer while others hold links, without queries of the kiosk's state."""
     uri = (await stage.kiosk.properties())["ConnectionUri"]
     clerk = Clerk(stage, [text])
     async with asyncio.TaskGroup() as group:
@@ -226,7 +226,7 @@ WALLETS: dict[str, Callable[[Phone], Wallet]] = {
 
 
 async def beside(stage: Stage, make: Callable[[Phone], Wallet], others: int, kind: str) -> None:
-    """Honest visits, one after the other, while others hold links; those who knock go and come again during each visit."""
+    """Honest transfers, one after the other, while others hold links; phones that knock reconnect during each transfer."""
     async with stage.crowd(others + 1) as phones:
         await stage.kiosk.start(settings(IdentifyTimeout="5min"))
         uri = await stage.kiosk.invitation()
@@ -250,15 +250,14 @@ async def beside(stage: Stage, make: Callable[[Phone], Wallet], others: int, kin
 
 
 def visits_beside(stage: Stage, others: int) -> int:
-    """How many visits: two where three phones would have to come and go on kernel 6.1, which takes bluetoothd with them now and
-    then (docs/facts/bluez.md section 13)."""
+    """Number of transfers: two where three phones would have to reconnect on kernel 6.1, which sometimes crashes bluetoothd then
+    (docs/facts/bluez.md section 13)."""
     return 2 if others == 3 and stage.machine.kernel.startswith("6.1.") else TIMES
 
 
 class Company:
-    """Phones that hold links beside the visitor's. The kiosk cuts a link of which it sees no use after 10 s (docs/sharing.md),
-    so before each visit those who have held theirs for some seconds go by themselves and come again: all hold links while the
-    visitor connects."""
+    """Phones that hold links beside the wallet's. The kiosk closes an unused link after 10 s (docs/sharing.md), so before each transfer
+    the phones whose links are some seconds old reconnect by themselves: all hold links while the wallet connects."""
 
     RENEWED_AFTER = 4.0
 
@@ -275,12 +274,12 @@ class Company:
         await self._connect_all()
 
     async def knock(self, number: int) -> None:
-        """One of them goes, and comes again at once."""
+        """One of the phones disconnects, and reconnects at once."""
         await self._links[number].disconnect()
         await self._connect_all()
 
     async def _connect_all(self) -> None:
-        # In their order: each gets its own number of the link again (phones/crowd.py).
+        # In this order each gets its former number of the link (phones/crowd.py).
         for number, link in enumerate(self._links):
             if not link.closed.done():
                 continue
@@ -296,7 +295,7 @@ def _add(who: str, make: Callable[[Phone], Wallet], others: int, kind: str) -> N
 
     @suite.test(f"{who} is served {company}, time after time", limit=60 + 15 * TIMES)
     async def test(stage: Stage) -> None:
-        # docs/facts/bluez.md section 13: there a phone that comes and goes takes bluetoothd with it now and then.
+        # docs/facts/bluez.md section 13: there a phone that reconnects sometimes crashes bluetoothd.
         if kind == "knocking" and stage.machine.kernel.startswith("6.1."):
             stage.measure("left out: kernel 6.1 corrupts a list of its own")
             return

@@ -1,4 +1,4 @@
-"""Less than the service would like to have: it says so on the bus, does not spin, and goes on when the thing comes."""
+"""Missing resources: the service reports them on the bus, does not spin, and continues when they appear."""
 from __future__ import annotations
 
 import asyncio
@@ -13,22 +13,22 @@ from phones.tuvali import DIALECTS
 from suites.visits import KB, credential, visit
 
 suite = Suite("degraded")
-#: Seconds that are watched, in so many looks, and how often it may be woken in them.
+#: Seconds of observation, number of samples, and permitted wake-ups.
 WATCHED = 3.0
 LOOKS = 30
 WAKEUPS = 15
-#: How often it is watched: what a start or a lost adapter has begun may still be going on the first time.
+#: Number of observations: the effects of a start or a lost adapter may still be going on during the first.
 WINDOWS = 3
 
 
 async def is_calm(stage: Stage) -> None:
-    """It waits: it is woken for next to nothing, and is asleep nearly whenever one looks at it. Neither depends on how fast
-    the machine is, as the processor time does, which is only shown."""
+    """Checks that the service waits: it is woken hardly ever, and is asleep in nearly every sample. Neither depends on the speed of
+    the machine, as the processor time does, which is only shown."""
     threads = await stage.kiosk.threads()
     for _ in range(WINDOWS):
         cpu, before, asleep = stage.kiosk.cpu(), threads.wakeups, 0
         for _ in range(LOOKS):
-            await asyncio.sleep(WATCHED / LOOKS)  # there is no event to wait for: nothing is to happen
+            await asyncio.sleep(WATCHED / LOOKS)  # no event to wait for: nothing is expected to happen
             asleep += threads.are_asleep
         cpu, woken = stage.kiosk.cpu() - cpu, (threads.wakeups - before).total()
         if woken <= WAKEUPS and asleep > LOOKS / 2:
@@ -44,7 +44,7 @@ async def serves(stage: Stage) -> None:
 
 
 def capability(only: str) -> str:
-    """A change of the unit by which the service has one capability only."""
+    """A change of the unit by which the service has a single capability."""
     lines = "".join(f"{key}=\n{key}={only}\n" for key in ("CapabilityBoundingSet", "AmbientCapabilities"))
     return f"[Service]\n{lines}"
 
@@ -122,11 +122,11 @@ async def adapter_comes_late(stage: Stage) -> None:
     assert "no Bluetooth adapter" in found["RadioReason"], found["RadioReason"]
     assert found["Adapters"] == [], found
     await is_calm(stage)
-    await asyncio.sleep(10 - WATCHED)  # the time is what is tried
+    await asyncio.sleep(10 - WATCHED)  # the duration is what is tested
     await stage.machine.start_controllers()
     await stage.set({**SETTINGS, "Radio": {"Adapter": ""}})
     found = await stage.kiosk.until_radio("ready")
-    # Three come at once, and whichever is switched on first is the first there is; the phone's own is not for the kiosk.
+    # Three adapters appear at once, and the first one that is powered on is used; the kiosk must not use the phone's.
     assert found["Adapters"][0] != f"hci{PHONE}", found
     await serves(stage)
 

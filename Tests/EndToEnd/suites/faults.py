@@ -1,4 +1,4 @@
-"""What breaks in the middle of a visit: afterwards the next wallet is served, and nobody has to help."""
+"""Faults during a transfer: afterwards the next wallet is served, without intervention."""
 from __future__ import annotations
 
 import asyncio
@@ -17,12 +17,12 @@ from phones.wallet import Point, Wallet
 from suites.visits import KB, credential, visit
 
 suite = Suite("faults")
-#: A limit from the moment at which the radio is there again to the next wallet's verdict.
+#: A limit from the return of the radio to the next wallet's verdict.
 PROMISE = 10
 
 
 class Interrupted(Exception):
-    """The visit ended here."""
+    """The transfer was interrupted here."""
 
 
 Fault = Callable[[Stage, Wallet], Awaitable[None]]
@@ -39,7 +39,7 @@ async def adapter_switched(stage: Stage, _: Wallet) -> None:
 
 
 async def controllers_replaced(stage: Stage, _: Wallet) -> None:
-    """The phone's goes as well: all controllers are one program."""
+    """Replaces all controllers, including the phone's, because they are one program."""
     await stage.machine.remove_controllers()
     await stage.phone.switch_off()
     await stage.machine.start_controllers()
@@ -59,7 +59,7 @@ FAULTS: list[tuple[str, Fault]] = [
 
 
 async def interrupt(stage: Stage, point: Point, fault: Fault) -> None:
-    """A visit that ends in the fault."""
+    """A transfer that the fault interrupts."""
     wallet = IOSWallet(stage.phone, DIALECTS["0.5"])
 
     async def at(here: Point) -> None:
@@ -75,7 +75,7 @@ async def interrupt(stage: Stage, point: Point, fault: Fault) -> None:
 
 
 async def forget_credentials(stage: Stage) -> None:
-    """Judges what the interrupted wallet left, so that there is room for others."""
+    """Judges the credentials of the interrupted wallet, which frees capacity."""
     while not stage.kiosk.received.empty():
         await stage.kiosk.judge(stage.kiosk.received.get_nowait(), False)
 
@@ -103,7 +103,7 @@ def _add_dead(who: str, drop_in: str) -> None:
         await stage.set()
         async with stage.machine.bluetooth_unit(drop_in):
             await stage.machine.kill_bluetoothd()
-            # Meanwhile no wallet is asked to come.
+            # Meanwhile no invitation is shown.
             await stage.kiosk.until("there is no QR code", VERIFIER, VERIFIER_PATH, ConnectionUri="")
             dead = time.monotonic()
             await stage.machine.until_powered(KIOSK, timeout=40)

@@ -1,4 +1,4 @@
-"""The phones' own reading of the protocol, against the vectors that were checked with the original libraries."""
+"""The phones' own implementation of the protocol, against the vectors that were checked with the original libraries."""
 from __future__ import annotations
 
 import base64

@@ -1,7 +1,8 @@
-"""What a credential costs on the air, beside the least that BlueZ would have it, on the same machine in the same minute.
+"""The radio packets of a credential's transfer, compared with the minimum that BlueZ permits, measured at the same time on one
+machine.
 
-What counts is how many packets it takes. How fast they are, and what they cost in processor time, is shown and not judged:
-it is the emulated processor's, and the other work's on the machine."""
+The test judges the number of packets. Speed and processor time are shown and not judged: they belong to the emulated processor, and to
+the other load of the machine."""
 from __future__ import annotations
 
 import asyncio
@@ -21,11 +22,11 @@ suite = Suite("goodput", measures=True)
 BARE_UNIT = "bare-gatt.service"
 BARE_SERVICE, BARE_CHARACTERISTIC = 0xFFF0, short(0xFFF1)
 MTU = 517
-#: Of each: the best run is shown, for other work on the host can only slow one down.
+#: Number of runs of each kind: the best is shown, because other load only slows runs down.
 RUNS = 2
-#: Of the bare writes' packets to the credential's.
+#: Minimum ratio of the packets of bare writes to those of the credential.
 LEAST = 0.9
-#: Of a phone that is in a hurry, Android's CONNECTION_PRIORITY_HIGH: one value for each connection event.
+#: Parameters of a phone with Android's CONNECTION_PRIORITY_HIGH: one value for each connection event.
 INTERVAL = 0.015
 
 
@@ -36,7 +37,7 @@ class BriskWallet(IOSWallet):
 
 
 class HastyWallet(IOSWallet):
-    """Writes commands as fast as the controller takes them: what is measured is the emulated processor."""
+    """Writes commands as fast as the controller accepts them, which measures the emulated processor."""
 
     PACE = 0
 
@@ -46,7 +47,7 @@ class Bare:
     """A run of bare writes."""
 
     packets: int
-    #: Bytes of the frame a second, up to the answer to a request.
+    #: Bytes of the frame per second, up to the answer to a request.
     rate: float
 
 
@@ -72,7 +73,7 @@ async def bare_run(stage: Stage, frame: bytes, pace: float) -> Bare:
 
 
 async def bare_runs(stage: Stage, size: int, pace: float) -> tuple[list[Bare], float]:
-    """The runs, and seconds of processor time a megabyte."""
+    """The runs, and seconds of processor time per megabyte."""
     await stage.kiosk.stop()
     await systemctl("reset-failed", BARE_UNIT, check=False)
     await stage.machine.run_as_unit(BARE_UNIT, str(stage.native / "bare_gatt"), f"hci{KIOSK}")
@@ -85,7 +86,7 @@ async def bare_runs(stage: Stage, size: int, pace: float) -> tuple[list[Bare], f
 
 
 async def beside_bare(stage: Stage, wallet: type[IOSWallet]) -> float:
-    """Credentials of 100 KB, and bare writes of the same size and pace; the ratio of the packets that each took."""
+    """Credentials of 100 KB, and bare writes of the same size and pace; the ratio of the packets of both."""
     await stage.set()
     visits = []
     changes_of_state = f"member='PropertiesChanged',arg0='{VERIFIER}'"

@@ -25,7 +25,7 @@ async def send(stage: Stage, wanted: Settings, size: int, accept: bool) -> None:
 
 
 async def bring(stage: Stage, uri: str, size: int, accept: bool, adapter: int = SECOND) -> None:
-    """A wallet on another adapter brings a credential to the kiosk."""
+    """A wallet on another adapter transfers a credential to the kiosk."""
     text = credential(size)
     second = await second_service(stage, adapter)
     try:

@@ -1,4 +1,4 @@
-"""What iPhones and a node carry for others, and pings; what an Android phone passes on of that, which it does not know itself."""
+"""Envelopes that iPhones and a node carry for others, and pings; and those that an Android phone relays without knowing their type."""
 from __future__ import annotations
 
 import asyncio
@@ -26,7 +26,7 @@ suite = Suite("mail")
 
 @asynccontextmanager
 async def phone(stage: Stage, app: App, place: int) -> AsyncIterator[MeshRadio]:
-    """This app on the phone of that place, of which there are two."""
+    """This app on one of the two phones, given by its number."""
     adapter = ADAPTERS[place]
     await stage.machine.free_adapter(adapter)
     radio = MeshRadio(Phone(adapter, address_of(place)), app)
@@ -42,8 +42,8 @@ def address_of(place: int) -> str:
 
 
 async def join(radio: MeshRadio, place: int) -> None:
-    """Connects to the phone of that place, which is advertised. It is not looked for: an iPhone answers no scan request, and the
-    virtual controllers tell a phone of nobody who does not."""
+    """Connects to the phone of this number, which advertises. No scan precedes it: an iPhone answers no scan request, and the virtual
+    controllers do not report such advertisers to a phone."""
     for _ in range(3):
         try:
             await radio.connect(Address(address_of(place)))
@@ -55,7 +55,7 @@ async def join(radio: MeshRadio, place: int) -> None:
 
 @asynccontextmanager
 async def apart() -> AsyncIterator[None]:
-    """Whoever is made deaf meanwhile hears again after it."""
+    """Restores the range of all phones at its end."""
     try:
         yield
     finally:
@@ -84,7 +84,7 @@ async def pings(stage: Stage) -> None:
         assert hops == 1
         nonces = [first.ping(node_id) for _ in range(7)]
         await first.until("has five answers", lambda: len(first.pongs) >= 5, limit(20))
-        # What is said after them comes after them.
+        # Later messages arrive after them.
         await node.say("after the pings")
         await first.until("hears", lambda: first.has_line("after the pings"), limit(20))
         assert [first.pongs.get(nonce) for nonce in nonces] == [1] * 5 + [None] * 2, first.pongs
@@ -112,7 +112,7 @@ async def carried(stage: Stage) -> None:
                 await know(cleo, anna)
             letter = anna.deposit(node_id, cleo.identity.noise_key, "a letter")
             await node.until_is("Carried", 1)
-            # Of a peer that is no favourite two are taken.
+            # Two envelopes of a peer that is not a favourite are accepted.
             for number in (2, 3):
                 anna.deposit(node_id, Identity().noise_key, f"letter {number}")
             await node.until_counts("CourierTooManyOfDepositor", 1)
@@ -128,7 +128,7 @@ async def carried(stage: Stage) -> None:
             await until_read(back, "a letter")
             returned = anna.again()
             async with phone(stage, returned, 0) as one:
-                # The ticks go the usual way, when both are there.
+                # The delivery states arrive as usual, when both are in range.
                 await meet(one, node, Way.FOUND)
                 await returned.until("has both ticks", lambda: returned.receipts[letter] == ["delivered", "read"], limit(90))
                 check(returned)
@@ -152,7 +152,7 @@ async def given(stage: Stage) -> None:
         await ben.until("has it", lambda: ben.bag, limit(90))
         assert [(held.envelope.copies, held.depositor) for held in ben.bag] == [(4, node_id)]
         assert (await node.until_state(number, "sent")).state == "sent"
-        # Ben walks to where Cleo is.
+        # Ben moves into range of Cleo.
         part([(NODE, ADAPTERS[0]), (NODE, ADAPTERS[1])])
         await one.phone.hang_up()
         back = cleo.again()
@@ -162,7 +162,7 @@ async def given(stage: Stage) -> None:
             await until_read(back, "a letter")
             assert not ben.bag, "he keeps it"
             assert (await node.until_state(number, "sent")).state == "sent"
-            # And she comes home.
+            # Cleo returns.
             await one.hide()
             await other.phone.hang_up()
             part(())
@@ -179,7 +179,7 @@ async def opened(stage: Stage) -> None:
     async with node_alone(stage) as node, apart(), phone(stage, anna, 0) as one, phone(stage, ben, 1) as other:
         node_id = bytes.fromhex(await node.peer_id())
         await meet(one, node, Way.COMES)
-        # Where Ben comes to her, the node hears neither.
+        # When Ben meets Cleo, the node is out of range of both.
         part([(NODE, ADAPTERS[0]), (NODE, ADAPTERS[1])])
         await one.phone.hang_up()
         await one.advertise()
@@ -188,7 +188,7 @@ async def opened(stage: Stage) -> None:
         await know(ben, anna)
         letter = anna.deposit(ben.id, anna.peers[node_id].announce.noise_key, "a letter")
         await ben.until("has it", lambda: ben.bag, limit(40))
-        # He walks to the node.
+        # Ben moves into range of the node.
         await one.hide()
         await other.phone.hang_up()
         part(())
@@ -197,10 +197,10 @@ async def opened(stage: Stage) -> None:
         assert heard.conversation == heard.sender == anna.id.hex(), heard
         await node.until_counts("CourierOpened", 1)
         assert letter not in anna.receipts, "she is not there, and was told"
-        # And she comes home.
+        # Cleo returns.
         await meet(one, node, Way.COMES)
         await node.mark_read(heard.number)
-        # Where it is read by then she is told that alone.
+        # When the message was already read by then, only the read receipt is sent.
         await anna.until("knows that it was read", lambda: anna.receipts[letter][-1:] == ["read"], limit(90))
         assert len([message for message in await node.messages() if message.text == "a letter"]) == 1
         for app in (anna, ben):
@@ -217,7 +217,7 @@ async def passed_on(stage: Stage) -> None:
             anna.deposit(node_id, cleo.identity.noise_key, "a letter")
             await node.until_is("Carried", 1)
             known = anna.peers[node_id]
-        # She has met both before: the letter is there before the announces are.
+        # She has met both before: the envelope arrives before the announces.
         cleo.meet_again(anna)
         cleo.remember(known.announce, known.packet)
         part([(NODE, ADAPTERS[1])])
@@ -233,7 +233,7 @@ async def passed_on(stage: Stage) -> None:
             nonce = cleo.ping(node_id)
             await cleo.until("has an answer", lambda: cleo.pongs.get(nonce) == 2, limit(20))
             assert droid.relayed[Type.PING] == 2 and droid.relayed[Type.PONG] == 2, droid.relayed
-            # It stays in the bag: whoever sends over hops does not know whether it arrives.
+            # The node keeps the envelope: a sender over several hops does not know whether it arrives.
             assert (await node.properties())["Carried"] == 1
             for app in (anna, droid, cleo):
                 check(app, droid)

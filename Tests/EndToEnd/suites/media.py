@@ -1,4 +1,4 @@
-"""Files between the Bitchat phones and a node, each way, to all and to one peer."""
+"""Files between the Bitchat phones and a node, in both directions, public and private."""
 from __future__ import annotations
 
 import asyncio
@@ -23,12 +23,12 @@ OCTETS = "application/octet-stream"
 
 
 def noise(name: str, size: int) -> bytes:
-    """So many bytes that nobody can compress, other ones for each name."""
+    """This number of incompressible bytes, different for each name."""
     return random.Random(name).randbytes(size)
 
 
 def picture(size: int = 30_000) -> tuple[str, bytes]:
-    """A picture with a name as the apps give it, of which there are receipts."""
+    """A picture with a name in the apps' form, for which receipts exist."""
     name = f"img_{str(uuid.uuid4()).upper()}.jpg"
     return name, b"\xff\xd8\xff\xe0" + noise(name, size - 4)
 
@@ -39,7 +39,7 @@ async def until_has(app: App, name: str, timeout: float = 60) -> Received:
 
 
 async def from_phone(app: App, node: Node, name: str, content: bytes, mime: str = OCTETS, *, private: bool) -> str | None:
-    """The node has a file of the phone; what its receipt will say."""
+    """Waits until the node has a file of the phone; returns the ID in its receipt."""
     receipt = app.send_file(File(name, mime, content), bytes.fromhex(await node.peer_id()) if private else None)
     try:
         file = await node.until_file(name, timeout=90)
@@ -52,7 +52,7 @@ async def from_phone(app: App, node: Node, name: str, content: bytes, mime: str 
 
 
 async def from_node(app: App, node: Node, name: str, content: bytes, mime: str = OCTETS, *, private: bool) -> str:
-    """The phone has a file of the node; the path of its object."""
+    """Waits until the phone has a file of the node; returns the path of its object."""
     path = await node.send_file(content, name, mime, app.id.hex() if private else "")
     file = await until_has(app, name, 90)
     assert file.content == content, f"{name} came with {len(file.content)} bytes"
@@ -61,7 +61,7 @@ async def from_node(app: App, node: Node, name: str, content: bytes, mime: str =
 
 
 async def know_each_other(app: App, node: Node) -> None:
-    """There is a session, in which each has said what it takes."""
+    """Waits for a session in which each side has announced its capabilities."""
     node_id = bytes.fromhex(await node.peer_id())
     if app.peers[node_id].session is None:
         app.tell(node_id, "hello")
@@ -69,14 +69,14 @@ async def know_each_other(app: App, node: Node) -> None:
 
 
 async def both_ways(app: App, node: Node, size: int, *, first_private: bool) -> None:
-    """At the same time, the one to all and the other to one peer."""
+    """One public and one private file at the same time."""
     kind = f"{app.kind} {size} {first_private}"
-    # A small guest has much to do, and what fails says so first.
+    # Both run at once; the first failure is reported.
     _, path = await asyncio.gather(
         from_phone(app, node, f"from {kind}", noise(kind, size), private=first_private),
         from_node(app, node, f"to {kind}", noise("to " + kind, size), private=not first_private),
     )
-    # Of these names there are no receipts.
+    # Files with these names have no receipts.
     await node.until_file_is(path, "sent")
 
 
@@ -89,7 +89,7 @@ def _add(make: type[App], way: Way) -> None:
             await know_each_other(app, node)
             for size in (1, 100_000):
                 await both_ways(app, node, size, first_private=False)
-                # An iPhone writes what is for one peer in 512 bytes.
+                # An iPhone writes private packets with 512 bytes.
                 if size > 400 and loses_512(stage, app, way):
                     app.send_file(File("lost", OCTETS, noise("lost", size)), bytes.fromhex(await node.peer_id()))
                     await from_node(app, node, "private", noise("private", size), private=True)
@@ -151,7 +151,7 @@ async def compressed(stage: Stage) -> None:
         assert (await until_has(first, "public")).content == words
         await node.until_file_is(path, "sent")
         await node.say("and after that")
-        # The apps' own fault: each checks what its own deflate makes of the file, and not what came. The node's is that of iOS.
+        # The apps' own fault: each checks its own encoding of the file, and not the received bytes. The node's encoding is that of iOS.
         await second.until("hears what came later", lambda: second.has_line("and after that"), limit(60))
         assert second.refused.pop("signature", 0) >= 2 and not [file for file in second.files if not file.is_private], second.files
         assert first.refused.pop("signature", 0) >= 1 and not [file for file in first.files if file.sender == second.id], first.files
@@ -167,7 +167,7 @@ async def through(stage: Stage) -> None:
             await app.until("has the other's state", lambda: app.peers[peer.id].capabilities is not None, limit(30))
             for size in (1, 100_000):
                 await from_app_to_app(app, peer, size, private=False)
-                # An iPhone that connects writes what is for one peer in 512 bytes.
+                # An iPhone that connects writes private packets with 512 bytes.
                 if size == 1 or not loses_512(stage, app, Way.COMES if app is first else Way.FOUND):
                     await from_app_to_app(app, peer, size, private=True)
 
@@ -189,7 +189,7 @@ async def too_many(stage: Stage) -> None:
         await app.until("refuses each", lambda: app.refused["too many fragments"] > 256, limit(60))
         assert not app.files
         await from_node(app, node, "few", noise("few", 110_000), private=False)
-        # The link keeps the order: by now the last of the first file has been refused.
+        # The link keeps the order: by now the last packet of the first file has been refused.
         del app.refused["too many fragments"]
         check(app)
 
@@ -197,9 +197,9 @@ async def too_many(stage: Stage) -> None:
 def _add_largest(make: type[App]) -> None:
     @suite.test(f"An {make.kind} phone gives a node 1 MiB, or 200 kB where the guest is slow, to all and in private", limit=400)
     async def largest(stage: Stage) -> None:
-        """An iPhone gives up, besides, what it does not have whole 30 s after the first fragment."""
+        """An iPhone also gives up a file that is incomplete 30 s after its first fragment."""
         app = make("phone")
-        # What takes longer than two minutes is too old for both sides: a guest that is slow, or waits for other work, cannot have more.
+        # After two minutes packets are too old for both sides, so a slow or waiting guest has no more time.
         trial, size = 100_000, 1 << 20
         async with node_alone(stage) as node, switched_on(stage, app) as (radio,):
             await meet(radio, node, Way.FOUND)
@@ -237,7 +237,7 @@ async def mended(stage: Stage) -> None:
         carry, dropped = neighbour.carry, []
 
         async def lossy(frame: bytes) -> None:
-            """Loses three fragments the first time."""
+            """Loses three fragments once."""
             if frame[1] == Type.FRAGMENT and frame[2] > 0 and len(dropped) < 3 and frame[31] % 9 == 4:
                 dropped.append(frame)
                 return
@@ -258,7 +258,7 @@ async def missed(stage: Stage) -> None:
             witness = AndroidApp("witness")
             await radio.hide()
         async with switched_on(stage, witness) as (radio,):
-            # Somebody has to be there, or it is not sent.
+            # Without a peer in range it is not sent.
             await meet(radio, node, Way.FOUND)
             await from_node(witness, node, "missed", noise("missed", 20_000), private=False)
         back = app.again()

@@ -29,9 +29,9 @@ ADAPTERS = (SECOND, OTHER, THIRD, KIOSK)
 
 @asynccontextmanager
 async def nodes(stage: Stage, count: int, deaf: tuple[tuple[int, int], ...] = (), **mesh: str) -> AsyncIterator[list[Node]]:
-    """So many nodes without a past.
+    """This number of nodes without stored state.
 
-    deaf: pairs of them, by their place in the list, that do not hear each other."""
+    deaf: pairs of them, by their index, that are out of each other's range."""
     await stage.set_radio()
     await stage.kiosk.stop()
     part((ADAPTERS[one], ADAPTERS[other]) for one, other in deaf)
@@ -47,7 +47,7 @@ async def nodes(stage: Stage, count: int, deaf: tuple[tuple[int, int], ...] = ()
 
 
 async def chat(one: Node, other: Node, size: int = 40) -> None:
-    """A public line and a private text from one to the other, with both ticks."""
+    """A public and a private message from one to the other, with both delivery states."""
     public, private = (f"{one.name} to {what} " + "." * size for what in ("all", other.name))
     await one.say(public)
     sent = await one.tell(await other.peer_id(), private)
@@ -104,7 +104,7 @@ async def four(stage: Stage) -> None:
             await chat_once(one, found[number - 1], f"{one.name} in private")
         ends = {adapter: are_central(adapter) for adapter in ADAPTERS}
         assert all(len(roles) == 3 for roles in ends.values()), ends
-        # So two of them at least have made a link and accepted one.
+        # At least two of them have therefore made one link and accepted one.
         stage.measure(f"{sum(len(set(roles)) == 2 for roles in ends.values())} of them central of one and peripheral of another")
         for node in found:
             for other in found:
@@ -124,7 +124,7 @@ async def line(stage: Stage) -> None:
         await dora.until_knows(await anna.peer_id())
         await chat(anna, dora)
         await chat(dora, anna)
-        # What a neighbour tells later has lost the count of its hops: the next announce has it.
+        # A neighbour's sync answer does not show the number of hops; the next announce does.
         await anna.until_hops(await dora.peer_id(), 3)
 
 
@@ -133,9 +133,9 @@ TEXT = 32_000
 
 
 async def flood(one: Node, other: Node, count: int) -> int:
-    """Says long texts until so many frames have left; each is heard before the next one, and once.
+    """Sends long texts until this number of frames has been sent; each is received once before the next one is sent.
 
-    Returns how many frames that were."""
+    Returns the number of frames."""
     dice = random.Random(one.name)
     begin, sender = (await one.counters())["SentFrames"], await one.peer_id()
     texts: list[str] = []
@@ -143,7 +143,7 @@ async def flood(one: Node, other: Node, count: int) -> int:
     last = 0
 
     async def note(up_to: int | None = None) -> None:
-        """Without an archive there is room for the latest lines alone, so they are read as they come."""
+        """Reads new messages as they arrive: without an archive only the latest ones are stored."""
         heard.extend(
             each.text for each in await other.messages(last)
             if each.sender == sender and len(each.text) == TEXT and (up_to is None or each.number <= up_to)
@@ -152,7 +152,7 @@ async def flood(one: Node, other: Node, count: int) -> int:
     while True:
         text = "".join(dice.choices(string.ascii_letters + string.digits, k=TEXT))
         await one.say(text)
-        # To read all that came before each time would cost the guest most of its time.
+        # Reading all earlier messages each time would cost the guest most of its time.
         number = (await other.until_heard(text, timeout=60, after=last)).number
         await note(number)
         last = number
@@ -164,7 +164,7 @@ async def flood(one: Node, other: Node, count: int) -> int:
 
 
 async def gap(one: Node, other: Node) -> int:
-    """Frames that one has sent and the other not received, at a moment at which nothing is on its way."""
+    """Number of frames that one has sent and the other not received, at a moment when none is under way."""
     async with asyncio.timeout(limit(20)):
         while True:
             before = (await one.counters())["SentFrames"]
@@ -175,7 +175,7 @@ async def gap(one: Node, other: Node) -> int:
 
 
 async def flood_each_other(stage: Stage, anna: Node, ben: Node, count: int) -> None:
-    """Each sends the other so many frames at the same time, and none is lost."""
+    """Each sends the other this number of frames at the same time, and none is lost."""
     for node in (anna, ben):
         await node.until_neighbours(1)
     await chat(anna, ben)
@@ -205,14 +205,14 @@ async def several_channels(stage: Stage) -> None:
         await flood_each_other(stage, anna, ben, 1_000)
 
 
-#: What is aimed at, of the goodput without mesh.
+#: The intended share of the goodput without mesh.
 AIM = 0.8
-#: The most: two are enough where the machine does nothing else.
+#: The maximum number of runs: two suffice where the machine has no other load.
 TURNS = 4
 CHANGES_OF_STATE = f"member='PropertiesChanged',arg0='{VERIFIER}'"
-#: Three nodes that chat take so much of the guest that the phone may need more than the usual 10 s to say who it is.
+#: Three nodes that chat load the guest so much that the phone may need more than the usual 10 s to identify itself.
 PATIENT = settings(IdentifyTimeout="1min")
-#: Those of a kiosk that is a node of the mesh as well.
+#: The settings of a kiosk that is also a node of the mesh.
 KIOSK_AND_NODE = {**PATIENT, "Mesh": {"Enabled": "yes", "Nickname": "kiosk", "TrustClock": "yes"}}
 
 
@@ -227,15 +227,15 @@ async def beside_verifier(stage: Stage) -> None:
         for turn in range(1, TURNS + 1):
             for has_mesh in (False, True):
                 await (join(stage) if has_mesh else stage.set(PATIENT))
-                # The guest has to carry their talk in both cases: the kiosk's part in it makes the difference.
+                # The guest carries the nodes' traffic in both cases: the kiosk's part in it makes the difference.
                 async with talking(stage, found):
                     result, _ = await visit(stage, BriskWallet(stage.phone, DIALECTS["0.5"], mtu=517), credential(100 * KB))
                 rates[has_mesh].append(result.frame / result.written)
-            # What else the machine does makes single visits slower, and none faster: the best of each is the nearest to the truth.
+            # Other load makes single transfers slower, and none faster: the best of each is nearest to the truth.
             without, beside = max(rates[False]) / 1000, max(rates[True]) / 1000
             if turn >= 2 and beside >= AIM * without:
                 break
-        # No test judges how long something took: what is missed is printed.
+        # No test judges a duration: a missed target is printed.
         missed = "" if beside >= AIM * without else f", MISSED: less than {AIM}"
         stage.measure(f"{without:.1f} kB/s without mesh, {beside:.1f} kB/s with it ({beside / without:.2f}{missed})")
         await stage.kiosk.stop()
@@ -260,13 +260,13 @@ async def every_wallet(stage: Stage) -> None:
             links.append((await kiosk.properties())["Links"])
         await chat(found[0], kiosk)
         stage.measure(f"links of the mesh after each: {', '.join(map(str, links))}")
-        # A busy guest may lose one for a moment.
+        # A busy guest may lose a link for a moment.
         assert links.count(3) > len(links) / 2 and min(links) > 0, links
     await stage.kiosk.stop()
 
 
 async def join(stage: Stage) -> Node:
-    """The kiosk is a node of the mesh as well, and has the three nodes as neighbours."""
+    """Makes the kiosk a node of the mesh, with the three nodes as neighbours."""
     await stage.set(KIOSK_AND_NODE)
     kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
     await kiosk.until_neighbours(3, timeout=80)
@@ -275,10 +275,10 @@ async def join(stage: Stage) -> Node:
 
 @asynccontextmanager
 async def talking(stage: Stage, found: list[Node]) -> AsyncIterator[None]:
-    """The nodes say something to all, each once in three seconds."""
+    """Each node sends a public message once in three seconds."""
     talks = [asyncio.ensure_future(talk_all(node)) for node in found]
     try:
-        # Else the kiosk's lines would cost this program, in which the phone is, more than the kiosk.
+        # Otherwise the kiosk's messages would load this program, which also runs the phone, more than the kiosk.
         async with stage.bus.hearing_only(stage.kiosk.name, "member='CredentialReceived'", CHANGES_OF_STATE):
             yield
     finally:
@@ -290,7 +290,7 @@ async def talking(stage: Stage, found: list[Node]) -> AsyncIterator[None]:
 
 
 async def talk_all(node: Node) -> None:
-    """Says something to all, once in three seconds, without end."""
+    """Sends a public message once in three seconds, without end."""
     number = 0
     while True:
         number += 1

@@ -1,4 +1,5 @@
-"""What breaks amid chat and a file: the nodes talk again, no message with a tick is lost, none is shown twice, and the file comes."""
+"""Faults during chat and a file: the nodes communicate again, no acknowledged message is lost, none is shown twice, and the file
+arrives."""
 from __future__ import annotations
 
 import asyncio
@@ -21,9 +22,9 @@ from harness.stage import Stage
 from suites.mesh import ADAPTERS, KIOSK_AND_NODE, join, nodes, talking
 
 suite = Suite("meshfaults")
-#: A limit from the moment at which the radio is there again to the next message.
+#: A limit from the return of the radio to the next message.
 PROMISE = 15
-#: Bytes of a file that is on its way when something breaks.
+#: Bytes of a file that is under way during a fault.
 FILE_SIZE = 200_000
 
 
@@ -44,10 +45,10 @@ async def controllers_replaced(stage: Stage) -> None:
 
 
 class Standstill:
-    """Asks bluetoothd all the time, to notice that it answers nobody: 5.66 stands still for half a minute now and then where both ends
-    open several channels (docs/bluez.md, "Values to peers"). What a service promises does not hold meanwhile."""
+    """Pings bluetoothd continuously, to notice when it does not answer: 5.66 sometimes blocks for half a minute where both ends
+    open several channels (docs/bluez.md, "Values to peers"). The service's guarantees do not hold meanwhile."""
 
-    #: From so many seconds without an answer on it stands still; it may do so for half a minute.
+    #: Seconds without an answer after which it counts as blocked; it may stay so for half a minute.
     SHORTEST, LONGEST = 5, 35
 
     def __init__(self, stage: Stage) -> None:
@@ -72,7 +73,7 @@ class Standstill:
             await asyncio.sleep(limit(0.5))
 
     async def allow(self, wait: Callable[..., Awaitable[Any]], *what: Any, timeout: float) -> None:
-        """Waits, and once more where bluetoothd 5.66 stood still meanwhile."""
+        """Waits, and once more if bluetoothd 5.66 was blocked meanwhile."""
         try:
             await wait(*what, timeout=timeout)
         except TimeoutError:
@@ -96,7 +97,7 @@ FAULTS: list[tuple[str, Callable[[Stage], Awaitable[None]]]] = [
 
 
 async def talk(one: Node, other: Node, sent: dict[int, str]) -> None:
-    """Says something in private and to all without end, and notes what was said in private."""
+    """Sends private and public messages without end, and records the private ones."""
     peer = await other.peer_id()
     while True:
         text = f"{one.name} says {len(sent)}"
@@ -110,8 +111,8 @@ def to_all(text: str) -> str:
 
 
 async def check(one: Node, other: Node, sent: dict[int, str]) -> None:
-    """All that was said in private has arrived, once, and has its tick; what was said to all, of which nobody is told whether it has
-    arrived, came at most once."""
+    """Checks that every private message has arrived once and is acknowledged; public messages, whose arrival is not acknowledged,
+    arrived at most once."""
     for number in sent:
         await one.until_state(number, "delivered", "read", timeout=60)
     texts = [message.text for message in await other.messages()]
@@ -125,7 +126,7 @@ def _add(what: str, fault: Callable[[Stage], Awaitable[None]]) -> None:
     @suite.test(f"When {what} amid chat and a file, two nodes talk again, nothing is lost, and no message comes twice", limit=300)
     async def test(stage: Stage) -> None:
         async with nodes(stage, 2) as (anna, ben):
-            # bluetoothd 5.66 stands still for half a minute now and then where both ends open channels at once.
+            # bluetoothd 5.66 sometimes blocks for half a minute where both ends open channels at once.
             for node in (anna, ben):
                 await node.until_neighbours(1, timeout=40 if stage.machine.bluez >= (5, 69) else 90)
             said: list[dict[int, str]] = [{}, {}]
@@ -184,7 +185,7 @@ async def both_connect(stage: Stage) -> None:
                 await one.until_state(sent, "delivered", "read")
 
 
-#: What a node's journal says where a link of its peer's came up while it was connecting itself, and bluetoothd went on with that.
+#: A node's journal line for a link that its peer initiated during the node's own attempt, which bluetoothd continued.
 CROSSED = "The peer has made the link in the meantime"
 
 
@@ -217,7 +218,7 @@ async def many_starts(stage: Stage) -> None:
     async with nodes(stage, 1) as (anna,):
         for number in range(3):
             began = time.monotonic()
-            # bluetoothd 5.66 stands still for half a minute now and then where both ends open channels at once.
+            # bluetoothd 5.66 sometimes blocks for half a minute where both ends open channels at once.
             await stage.kiosk.start(KIOSK_AND_NODE)
             await stage.kiosk.invitation(timeout=60)
             kiosk = Node(stage.kiosk, stage.machine, "kiosk", KIOSK)
@@ -239,7 +240,7 @@ _STATUS, _UNSYNCHRONISED = 0x0010, 0x0040
 
 
 def set_synchronised(is_kept: bool) -> None:
-    """Tells the kernel whether a time service keeps its clock right, as a time service does."""
+    """Tells the kernel whether the clock is synchronised, as a time service does."""
     timex = _Timex(modes=_STATUS | 0x0004 | 0x0008, status=0 if is_kept else _UNSYNCHRONISED)
     if ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex)) < 0:
         raise OSError(ctypes.get_errno(), "adjtimex")

@@ -1,4 +1,4 @@
-"""Letters and files between nodes on Linux: what one carries for the others, and files of every size, each way."""
+"""Envelopes and files between nodes on Linux: a courier's envelopes, and files of every size, in both directions."""
 from __future__ import annotations
 
 import asyncio
@@ -21,7 +21,7 @@ async def letter(stage: Stage) -> None:
         for node in (anna, ben, cleo):
             await node.until_neighbours(2, timeout=60)
         to_cleo = await cleo.peer_id()
-        # Of somebody who is no favourite of his he carries one receipt, beside a letter.
+        # For a peer that is not a favourite he carries one receipt, beside a message.
         await chat(ben, cleo)
         await ben.service.call(f"/org/earshot/mesh/peer{to_cleo}", PEER, "Favourite", "b", True)
         his_id = await ben.peer_id()
@@ -30,7 +30,7 @@ async def letter(stage: Stage) -> None:
             return (await cleo.peers())[his_id]["FavouriteOfPeer"]
 
         await cleo.until("is a favourite of Ben's", is_favourite, 60)
-        # It says that it leaves, so Anna looks for nobody else than a courier.
+        # The node announces that it leaves, so Anna immediately uses a courier.
         await cleo.stop()
         number = await anna.tell(to_cleo, "a letter")
         await ben.until_counts("CourierTaken", 1, 90)
@@ -53,7 +53,7 @@ async def letter(stage: Stage) -> None:
 
 
 async def give(one: Node, other: Node, size: int, *, private: bool) -> None:
-    """The one gives the other a file of this size, which it has, byte by byte, and knows whom it is from."""
+    """Sends a file of this size, which must arrive byte by byte with its sender."""
     name = f"{size} bytes {'in private' if private else 'to all'} from {one.name}"
     content = noise(name, size)
     path = await one.send_file(content, name, peer=await other.peer_id() if private else "")
@@ -84,11 +84,11 @@ async def cancelled(stage: Stage) -> None:
             path = await anna.send_file(noise("cancelled", 1 << 20), "cancelled", peer=peer)
             await anna.until_out(path, 10)
             await anna.service.call(path, FILE, "Cancel")
-            # What the kernel and bluetoothd had taken before the answer still arrives.
+            # Packets that the kernel and bluetoothd had accepted before the answer still arrive.
             await anna.say(f"after it, {private}")
             await ben.until_heard(f"after it, {private}")
             begin = (await anna.counters())["SentFrames"]
-            # By now Ben has asked for what is missing.
+            # By now Ben has requested the missing fragments.
             await asyncio.sleep(limit(8))
             frames = (await anna.counters())["SentFrames"] - begin
             file = (await anna.files())[path]

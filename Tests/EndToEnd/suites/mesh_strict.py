@@ -1,4 +1,4 @@
-"""The Bitchat phones refuse what the apps refuse. It needs no guest: `python3 -m suites.mesh_strict`."""
+"""Checks that the Bitchat phones refuse everything that the apps refuse. It needs no guest: `python3 -m suites.mesh_strict`."""
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +17,7 @@ from phones.mesh.values import Announce, Identity, private_message
 
 
 class Wire(MeshLink):
-    """Keeps what is put into it."""
+    """A link that records the frames put into it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Wire(MeshLink):
 
 
 class Node:
-    """The other end: it says what a node would, and what it would not."""
+    """The other end, which sends valid and invalid packets of a node."""
 
     def __init__(self, make: type[App]) -> None:
         self.identity = Identity()
@@ -192,7 +192,7 @@ def _fragments() -> None:
 
 
 def _sets(make: type[App]) -> None:
-    """Of fragments that belong together."""
+    """Checks sets of fragments."""
     node = Node(make).met()
 
     def piece(index: int, total: int, kind: int = Type.MESSAGE, **more: object) -> Packet:
@@ -217,13 +217,13 @@ def _sets(make: type[App]) -> None:
 
 
 def _age(node: Node, share: float) -> None:
-    """So much of the life of what is not whole goes by."""
+    """Lets this part of the timeout of an incomplete set pass."""
     assembly = node.app.assembly
     assembly._sets = {key: (begun - share * assembly.life, held) for key, (begun, held) in assembly._sets.items()}
 
 
 def _private_files(make: type[App]) -> None:
-    """One that comes twice, and the receipt, which both have to have said that they give."""
+    """Checks a repeated private file, and the receipt, for which both sides must have announced their support."""
     node = Node(make).met()
     told: list[bytes] = []
     node.app.tell_inside = lambda peer, plaintext: told.append(plaintext)
@@ -250,7 +250,7 @@ def _private_files(make: type[App]) -> None:
 
 
 def _kept() -> None:
-    """An iPhone gives fragments to who asks for them by their ID, and no other ones; Android keeps none."""
+    """An iPhone sends fragments in answer to requests by their ID, and no others; Android stores none."""
     for make, count in ((IOSApp, 1), (AndroidApp, 0)):
         node = Node(make).met()
         for name in (b"one of a", b"one of b"):
@@ -321,7 +321,8 @@ def _envelopes() -> None:
 
 
 def _answers() -> None:
-    """RSR only of who was asked; without it an old line is too old for an iPhone, and for Android it is not."""
+    """Accepts the RSR mark only from a peer that was asked; without the mark an old message is too old for an iPhone, but not for
+    Android."""
     node = Node(IOSApp).met()
     old = node.line("said before", offset=-3_600_000)
     answer = replace(old, ttl=0, is_rsr=True)

@@ -1,4 +1,4 @@
-"""The Bitchat phones' own reading of the protocol, against the vectors that were checked with the apps' sources.
+"""The Bitchat phones' own implementation of the protocol, against the vectors that were checked with the apps' sources.
 
 It needs no guest: `PYTHONPATH=Tests/EndToEnd:MODULES python3 -m suites.mesh_vectors`."""
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _packets(vectors: Json, people: dict[str, values.Identity]) -> None:
 
 
 def _signatures(cases: Json, people: dict[str, values.Identity]) -> None:
-    """An app compresses again before it checks, so only what its own encoder gives is right to it."""
+    """An app compresses again before it checks, so it accepts only payloads that its own encoder produces."""
     for case in cases["cases"]:
         packet, key = Packet.decode(raw(case["wire"])), people[case["signer"]].signing_key
         for level, name in ((IOS_LEVEL, "zlib5"), (ANDROID_LEVEL, "zlib6")):
@@ -124,7 +124,7 @@ def _fragments(vectors: Json) -> None:
 def _noise(vectors: Json, people: dict[str, values.Identity]) -> None:
     for case in json.loads(NOISE.read_text())["vectors"]:
         if "_XX_" not in case["protocol_name"]:
-            continue  # that of couriers is in the other file
+            continue  # the vectors of couriers are in the other file
         ends = [
             Handshake(
                 role == "init", X25519PrivateKey.from_private_bytes(raw(case[f"{role}_static"])),
@@ -208,7 +208,7 @@ def _inside(vectors: Json, people: dict[str, values.Identity]) -> None:
 
 def _files(vectors: Json) -> None:
     case = vectors["files"][0]
-    # The vector's content is no sound; only the fields are what it is about.
+    # The vector's content is not a sound; only the fields are tested.
     made = parcels.File(case["file_name"], case["mime"], raw(case["content"]))
     assert made.encoded().hex() == case["tlv"] and _refused(parcels.File.decode, raw(case["tlv"]))
     file = parcels.File("a.bin", "application/octet-stream", b"\x01\x02")
@@ -234,14 +234,14 @@ def _courier(case: Json, people: dict[str, values.Identity]) -> None:
 
 
 def _refusals(alice: values.Identity, bob: values.Identity) -> None:
-    """Where the vectors have no case."""
+    """Malformed values for which the vectors have no case."""
     line = Packet(Type.MESSAGE, alice.peer_id, 1, b"hello").encoded(IOS_LEVEL)
     assert Packet.decode(padded(line)) == Packet.decode(line) and _refused(Packet.decode, line + b"\0\0")
     asked, body = bytes(range(16)), values.response(values.challenge(bob.noise_key, bytes(range(16)))[1:], bob)[1:]
     assert values.is_proven(body, bob.noise_key, asked, bob.signing_key)
     assert not values.is_proven(body, bob.noise_key, asked[::-1], bob.signing_key)
     assert not values.is_proven(body, alice.noise_key, asked, bob.signing_key)
-    # 90 of 100 bytes are different ones: too many to compress, though it would pay.
+    # 90 of 100 bytes are distinct: too many to compress, although it would save bytes.
     assert deflate(bytes(range(90)) + bytes(10), IOS_LEVEL) is None and deflate(bytes(range(80)) * 3, IOS_LEVEL)
     assert deflate(bytes(random.Random(1).choices(range(89), k=100)), IOS_LEVEL) is None, "it has to be shorter"
     for parts in ((1, 1), (2, 1), (0, 0), (0, 10_001)):

@@ -1,4 +1,4 @@
-"""A node on Debian 12 and one on Debian 13, each in a guest of its own, on one radio. Both guests run each test, at the same time."""
+"""A node on Debian 12 and one on Debian 13, each in a guest of its own, on one radio. Both guests run each test simultaneously."""
 from __future__ import annotations
 
 import asyncio
@@ -21,9 +21,9 @@ from suites.media import noise
 from suites.visits import KB, clerk, credential
 
 suite = Suite("pair")
-#: Of a text for all: what is made of them ends below, at and above the longest write that either BlueZ takes.
+#: Sizes of public messages, whose packets end below, at and above the longest write that either BlueZ accepts.
 LINE_SIZES = range(400, 700)
-#: The same in private, of what goes in one piece.
+#: Sizes of private messages that are sent in one packet.
 PRIVATE_SIZES = range(5, 255, 3)
 
 
@@ -49,8 +49,8 @@ async def chat_once(stage: PairStage, node: Node, peer: str, what: str) -> None:
 
 
 async def say_all(stage: PairStage, node: Node, peer: str) -> None:
-    """Texts of all these sizes, at the same time both ways. Nothing is kept for sync, so a line that is lost is missing; private texts are
-    sent again."""
+    """Sends texts of all these sizes, in both directions at once. Nothing is stored for sync, so a lost public message is missing;
+    private ones are repeated."""
     begin = time.monotonic()
     for size in LINE_SIZES:
         await node.say(text(stage.name, size))
@@ -70,7 +70,7 @@ async def say_all(stage: PairStage, node: Node, peer: str) -> None:
     spent = time.monotonic() - begin
     for number in numbers:
         await node.until_state(number, "delivered", "read", timeout=60)
-    # What either has sent again has come by then.
+    # Repetitions of either side have arrived by then.
     await stage.swap("all said")
     came = await found()
     assert came == due, f"too many: {shown(came - due)}; missing: {shown(due - came)}"
@@ -78,7 +78,7 @@ async def say_all(stage: PairStage, node: Node, peer: str) -> None:
 
 
 def shown(texts: Counter[str]) -> list[str]:
-    """Some of them, in a few words."""
+    """A short description of some of them."""
     return [f"{count} of {len(each)} characters, {each[:12]}" for each, count in list(texts.items())[:5]]
 
 
@@ -136,8 +136,8 @@ async def killed(stage: PairStage) -> None:
 
 
 async def talk_on(node: Node, peer: str, sent: dict[int, str], about: str) -> None:
-    """Says something in private without end, and notes what has been taken. What it is cancelled over may go out all the same, so no two
-    calls may say the same."""
+    """Sends private messages without end, and records the accepted ones. A message may be sent although its call was cancelled, so no
+    two calls have equal texts."""
     while True:
         what = f"{about}: {len(sent)}"
         sent[await node.tell(peer, what)] = what
@@ -154,7 +154,8 @@ async def several_channels(stage: PairStage) -> None:
 
 @suite.test("Where Debian 12 keeps to one ATT channel, as it is advised to, texts of all lengths and files arrive both ways, once each", limit=700)
 async def one_channel(stage: PairStage) -> None:
-    """With one channel Debian 12 does not serve what shows Debian 13 that it loses long writes: its announces have to tell."""
+    """With one channel Debian 12 does not serve the attribute that shows Debian 13 that it loses long writes: its announces have to
+    show it."""
     async with stage.machine.att_channels(1) if stage.name == RADIO else nullcontext(), stage.neighbours("one channel", Archive="0s") as (node, peer):
         await say_all(stage, node, peer)
         await give(stage, node, peer, 100_000, private=False)
@@ -177,7 +178,7 @@ async def credentials(stage: PairStage) -> None:
 
 
 async def bring(stage: PairStage, uri: str) -> None:
-    """The wallet of this machine brings the credential to whom this invitation is of."""
+    """The wallet of this machine transfers the credential to the verifier of this invitation."""
     wallet = await second_service(cast(Stage, stage), KIOSK)
     try:
         await wallet.until_radio("ready")

@@ -1,4 +1,4 @@
-"""What is said to a wallet is for that wallet: no other program on the bus reads it, and no other wallet hears it."""
+"""Values for a wallet reach that wallet only: no other program on the bus reads them, and no other wallet receives them."""
 from __future__ import annotations
 
 import asyncio
@@ -22,16 +22,16 @@ from suites.visits import KB, credential, visit
 suite = Suite("privacy")
 NOBODY, ROOT = 65534, 0
 GATT = "org.bluez.GattCharacteristic1"
-#: The path of what the test itself says, to see that it would be heard.
+#: The path of a message that the test itself broadcasts, to see that the listener would receive one.
 CONTROL = "/control"
-#: Values of fewer bytes, the digits of which may stand anywhere, are known by the property alone.
+#: Values below this length, whose digits may occur anywhere, are recognized by the property alone.
 KNOWN = 8
 
 Record = dict[str, Any]
 
 
 class Ear:
-    """A listener, and what it has heard so far."""
+    """A listener, and the messages that it has received."""
 
     def __init__(self, user: int, file: Path) -> None:
         self.user = user
@@ -43,16 +43,16 @@ class Ear:
         return [json.loads(line) for line in lines if line.endswith("}")]
 
     async def until(self, what: str, kind: str, path: str | None = None) -> None:
-        """Waits until it has heard such a message."""
+        """Waits until it has received such a message."""
         try:
             async with asyncio.timeout(limit(30)):
                 while not any(heard["kind"] == kind and (path is None or heard["path"] == path) for heard in self.heard):
-                    await asyncio.sleep(0.1)  # it is another program, and says nothing but in its file
+                    await asyncio.sleep(0.1)  # a separate process, which reports by its file only
         except TimeoutError:
             raise TimeoutError(f"{what}: user {self.user} heard {self.heard[-3:]}") from None
 
     def values(self) -> list[Record]:
-        """The values of characteristics among what it heard: those that the test said aloud itself are not counted."""
+        """The values of characteristics that it received, without those that the test broadcast itself."""
         return [heard for heard in self.heard if heard["kind"] != "LISTENS" and heard["path"] != CONTROL and (
             "Value" in heard["changed"] or heard["interface"] == GATT
         )]
@@ -74,7 +74,7 @@ async def listening(stage: Stage, user: int) -> AsyncIterator[Ear]:
 
 
 def wallets(stage: Stage) -> list[Wallet]:
-    """One that subscribes and one that does not, in both dialects."""
+    """One wallet that subscribes and one that does not, in both dialects."""
     return [
         IOSWallet(stage.phone, DIALECTS["0.5"]), AndroidWallet(stage.phone, DIALECTS["0.4"]),
         IOSWallet(stage.phone, DIALECTS["0.4"]), AndroidWallet(stage.phone, DIALECTS["0.5"]),
@@ -91,7 +91,7 @@ def _add(who: str, user: int) -> None:
                 await visit(stage, wallet, credential(KB))
                 assert wallet.heard, "the wallet itself has heard nothing"
                 said += [value for _, value in wallet.heard]
-            # It does hear: what is for all, as the kiosk's own state, and a value that somebody says aloud.
+            # The listener works: it receives broadcasts, such as the kiosk's state, and a value that was broadcast.
             await stage.bus.emit_properties_changed(CONTROL, GATT, "Value", "ay", b"aloud")
             await listener.until("what the test says", "SIGNAL", CONTROL)
             kiosk = await stage.bus.owner(stage.kiosk.name)

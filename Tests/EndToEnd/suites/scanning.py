@@ -1,4 +1,5 @@
-"""Scanning that stops in the controller, unnoticed by bluetoothd and the kernel: the service restarts it, and finds new phones."""
+"""Scanning that stops in the controller without a report to bluetoothd and the kernel: the service restarts it, and finds new
+phones."""
 from __future__ import annotations
 
 import time
@@ -29,8 +30,8 @@ async def lines(since: str) -> list[str]:
 
 
 async def find_another(stage: Stage) -> None:
-    """Switches scanning off in the controller, and checks that a new phone is found by a restart that is counted and in the journal. On a
-    slow guest an earlier silence of the same run may have a line of its own."""
+    """Disables scanning in the controller, and checks that a new phone is found by a restart that is counted and in the journal. On a
+    slow guest an earlier interruption of this run may have a line of its own."""
     since = await stage.machine.journal_end()
     async with node_alone(stage) as node, switched_on(stage, IOSApp("first"), IOSApp("second")) as (first, second):
         await meet(first, node, Way.FOUND)

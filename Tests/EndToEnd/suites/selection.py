@@ -1,6 +1,7 @@
-"""What is run where everything would take too long: some of each suite, and what the others would not notice.
+"""The selection of tests for a run in which all would take too long: some of each suite, including those whose faults others would not
+notice.
 
-`make e2e ALL=1` runs everything all the same; without a budget (at a desk) everything is run anyway."""
+`make e2e ALL=1` runs everything; so does a run without a budget, as on a developer's machine."""
 from __future__ import annotations
 
 from harness.runner import Test
@@ -40,12 +41,12 @@ SELECTION = (
     "A picture that an iPhone and a node give each other in private is acknowledged, by the name that the app gives it",
 )
 
-#: Suites of which the selection has no test: their tests take 25 s or longer in an emulated guest, promise what only a guest with a
-#: processor of its own keeps, or wait for pauses of the protocol (`ALL=1` runs them).
+#: Suites without a test in the selection: their tests take 25 s or longer in an emulated guest, check what only a guest with a
+#: processor of its own can fulfil, or wait for pauses of the protocol (`ALL=1` runs them).
 DESK = ("checks", "clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "subscribing", "traces")
 
-#: Seconds that a suite takes on a guest of the reference speed: so many in which it waits, which are the same on a slow guest, and
-#: so many in which it works.
+#: Seconds of a suite on a guest of the reference speed: those in which it waits, which are equal on a slow guest, and those in which it
+#: works.
 SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
     "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
@@ -55,7 +56,7 @@ SECONDS = {
 
 
 def mistakes(tests: list[Test]) -> list[str]:
-    """Where the selection and the tests that there are do not agree."""
+    """Disagreements between the selection and the existing tests."""
     sentences = {test.sentence for test in tests}
     suites = {test.suite for test in tests}
     selected = {test.suite for test in tests if test.sentence in SELECTION}
@@ -67,13 +68,13 @@ def mistakes(tests: list[Test]) -> list[str]:
 
 
 def expected(tests: list[Test], slowness: float) -> float:
-    """Seconds that all tests of these suites take."""
+    """Seconds of all tests of these suites."""
     found = [SECONDS[suite] for suite in {test.suite for test in tests}]
     return sum(waiting + working * slowness for waiting, working in found)
 
 
 def choose(tests: list[Test], slowness: float, budget: float | None) -> list[Test]:
-    """All of them, or the selection where all would take longer than the budget; says which."""
+    """All tests, or the selection where all would exceed the budget; prints the choice."""
     seconds = expected(tests, slowness)
     if budget is None or seconds <= budget:
         print(f"All {len(tests)} tests, some {seconds:.0f} s", flush=True)

@@ -1,4 +1,4 @@
-"""A phone that connects and says nothing: it is let go after a while, so that it cannot keep others out."""
+"""A phone that connects and sends nothing: its link is closed after a while, so that it cannot keep others out."""
 from __future__ import annotations
 
 import asyncio
@@ -12,15 +12,15 @@ from phones.tuvali import DIALECTS
 from suites.visits import KB, credential, visit
 
 suite = Suite("silence")
-#: Seconds after which the kiosk lets go of who says nothing, how much sooner a phone may see that which learns of the link
-#: later than the kiosk does, and how much later a slow guest may do it.
+#: Seconds after which the kiosk closes an idle link, how much earlier a phone may see it that learns of the link later than the kiosk
+#: does, and how much later on a slow guest.
 SILENCE, SOONER, LATER = 10.0, 1.0, 10.0
 
 
 async def keep_silent(stage: Stage) -> None:
-    """Connects, says nothing, and is let go.
+    """Connects, sends nothing, and is disconnected.
 
-    It stays until then: kernel 6.1 takes bluetoothd with it when a phone connects and disconnects at once, again and again."""
+    It stays until then: on kernel 6.1 a phone that repeatedly connects and disconnects at once crashes bluetoothd."""
     address, _ = await IOSWallet(stage.phone, DIALECTS["0.5"]).find(await stage.kiosk.invitation())
     link = await stage.phone.connect(address)
     begin = time.monotonic()
@@ -41,7 +41,7 @@ async def once(stage: Stage) -> None:
     await visit(stage, IOSWallet(stage.phone, DIALECTS["0.5"]), credential(KB))
 
 
-#: In a row.
+#: Number of repetitions.
 TIMES = 20
 
 

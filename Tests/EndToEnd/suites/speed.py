@@ -1,7 +1,7 @@
-"""How fast links are: what a phone is asked for, and what the adapter has before, meanwhile and afterwards.
+"""The connection parameters of links: requests to a phone, and the parameters of the adapter before, during and after a transfer.
 
-The kernel asks a phone for another connection interval by an L2CAP Connection Parameter Update Request, once, when the link has come
-up, where the phone's own lies outside what it would like. Virtual controllers take every interval and send as fast as they can."""
+The kernel requests another connection interval by an L2CAP Connection Parameter Update Request, once, after the link has opened,
+where the phone's own is outside the preferred range. Virtual controllers accept every interval and send as fast as they can."""
 from __future__ import annotations
 
 import asyncio
@@ -22,20 +22,20 @@ from phones.wallet import Point, Wallet
 from suites.visits import KB, credential, visit
 
 suite = Suite("speed", measures=True)
-#: What kernels 6.1 and 6.12 have: 30 to 50 ms, no latency, 420 ms.
+#: The defaults of kernels 6.1 and 6.12: 30 to 50 ms, no latency, 420 ms.
 KERNEL = (24, 40, 0, 42)
-#: The intervals that the service makes of it, and those of 15 ms.
+#: The intervals that the service sets instead, and those of 15 ms.
 FAST, EVEN = (9, 12), (12, 12)
 #: The supervision timeout of the phone's links, in 10 ms.
 PHONES_TIMEOUT = 72
-#: What kernel 6.1 selects: all of BR/EDR, and LE 1M.
+#: The default of kernel 6.1: all of BR/EDR, and LE 1M.
 WITHOUT_2M = 0x7FF
-#: Seconds between two looks at what the kernel has: there is no event to wait for.
+#: Polling interval of the kernel's parameters in seconds: there is no event to wait for.
 LOOK = 0.1
 
 
 def radio(**settings: str) -> Settings:
-    """The usual settings with other ones of the radio."""
+    """The usual settings, except these of the radio."""
     return {**SETTINGS, "Radio": {**SETTINGS["Radio"], **settings}}
 
 
@@ -49,12 +49,13 @@ async def until(look: Callable[[], object], wanted: object, what: str) -> None:
 
 
 async def until_links(wanted: tuple[int, ...]) -> None:
-    """Waits until new links of the kiosk's adapter get this: shortest and longest interval, and perhaps latency and timeout."""
+    """Waits until new links of the kiosk's adapter get these parameters: minimum and maximum interval, and optionally latency and
+    timeout."""
     await until(lambda: link_defaults(KIOSK)[: len(wanted)], wanted, "new links get")
 
 
 async def until_phys(wanted: int) -> None:
-    """Waits until new links of the kiosk's adapter may use these physical layers."""
+    """Waits until new links of the kiosk's adapter may use these PHYs."""
     await until(lambda: selected_phys(KIOSK), wanted, "selected physical layers")
 
 
@@ -69,7 +70,7 @@ async def at_interval(stage: Stage, interval: float) -> AsyncIterator[None]:
 
 
 async def asleep(stage: Stage) -> None:
-    """The kiosk's service is not there, and the adapter is as a kernel has it."""
+    """The kiosk's service is stopped, and the adapter has the kernel's defaults."""
     await stage.set_radio()
     await stage.kiosk.stop()
     set_link_defaults(KIOSK, *KERNEL)
@@ -78,9 +79,9 @@ async def asleep(stage: Stage) -> None:
 async def visits_at(
     stage: Stage, wallet: Wallet, interval: float, asked: tuple[int, ...] | None, then: float
 ) -> None:
-    """A visit of a phone that connects at an interval: the intervals that it was asked for, and the one that it has then.
+    """A transfer of a phone that connects with an interval: the requested intervals, and the final one.
 
-    Latency and timeout stay: the kernel asks for those that the phone chose itself."""
+    Latency and timeout stay: the kernel requests those that the phone chose itself."""
 
     async def at(here: Point) -> None:
         if here is Point.CONNECTED:
@@ -96,7 +97,7 @@ async def visits_at(
 
 
 class PacedAndroidWallet(AndroidWallet):
-    """Sends a chunk at each connection event, as long as that is on its link: the controllers here have none."""
+    """Sends a chunk per connection event, as on a real link: the virtual controllers have no connection events."""
 
     async def write_chunk(self, chunk: bytes, *, first: bool) -> None:
         await super().write_chunk(chunk, first=first)
@@ -105,7 +106,7 @@ class PacedAndroidWallet(AndroidWallet):
 
 
 class PacedIOSWallet(IOSWallet):
-    """The same."""
+    """An iOS wallet that sends a chunk per connection event."""
 
     @property
     def PACE(self) -> float:

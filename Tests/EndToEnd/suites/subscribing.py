@@ -1,4 +1,4 @@
-"""Phones that subscribe and unsubscribe in quick succession: what they get follows their last write of the CCCD."""
+"""Phones that subscribe and unsubscribe in quick succession: they get values according to their last write of the CCCD."""
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +17,7 @@ from suites.visits import KB, credential, visit
 
 suite = Suite("subscribing")
 
-#: Writes to the CCCDs before the phone says who it is, for which the kiosk gives it 10 s.
+#: Writes to the CCCDs before the phone identifies itself, for which the kiosk gives it 10 s.
 WRITES = 200
 NOTHING, NOTIFICATIONS, INDICATIONS = range(3)
 WORDS = {NOTHING: "has unsubscribed", NOTIFICATIONS: "wants notifications", INDICATIONS: "wants indications"}
@@ -77,7 +77,7 @@ def _add(last: int) -> None:
                 limit=60)
     async def test(stage: Stage) -> None:
         await stage.set()
-        # What the first leaves behind in bluetoothd is there for the second.
+        # bluetoothd's state after the first phone is still there for the second.
         for _ in range(2):
             wallet = FickleWallet(stage.phone, DIALECTS["0.5"], last=last)
             await visit(stage, wallet, credential(KB))

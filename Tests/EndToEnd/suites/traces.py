@@ -1,4 +1,4 @@
-"""What those whom a node has met leave behind in bluetoothd: most come once, under an address of the day."""
+"""The records of met peers in bluetoothd: most peers come once, under an address of the day."""
 from __future__ import annotations
 
 import os
@@ -23,16 +23,16 @@ from suites.apps import NODE, Way, meet, node_alone
 
 suite = Suite("traces")
 
-#: Phones that come, or are found, each under an address that it had never before and will never have again.
+#: Number of phones that connect, or are found, each under an address that is used once.
 MET = 100 if os.environ.get("ALL") else 6
-#: Addresses that are on the air for a moment.
+#: Number of addresses that advertise for a moment.
 SEEN = 10_000 if os.environ.get("ALL") else 1_000
 STORE = Path("/var/lib/bluetooth")
 DEVICE = "org.bluez.Device1"
 
 
 def kept() -> set[str]:
-    """The peers of the node's adapter that bluetoothd has on its disk."""
+    """The peers of the node's adapter that bluetoothd has stored on its disk."""
     folder = STORE / address(NODE)
     folders = (folder, folder / "cache")
     return {path.name for each in folders if each.exists() for path in each.iterdir() if path.name.count(":") == 5}
@@ -48,12 +48,12 @@ async def known(stage: Stage) -> set[str]:
 
 
 def one_of(number: int) -> Address:
-    """A private address, as phones have for a quarter of an hour: of others bluetoothd keeps what they serve for ever."""
+    """A private address, as phones have for a quarter of an hour: for others bluetoothd stores their services for ever."""
     return Address(f"45:05:{number >> 24 & 255:02X}:{number >> 16 & 255:02X}:{number >> 8 & 255:02X}:{number & 255:02X}")
 
 
 async def until_gone(stage: Stage, before: set[str], disk: set[str]) -> None:
-    """bluetoothd has nobody whom it had not before. It forgets those whom it only saw after 30 s."""
+    """Waits until bluetoothd has no new device. It removes those that it only discovered after 30 s."""
 
     async def test() -> bool:
         return await known(stage) <= before
@@ -63,7 +63,7 @@ async def until_gone(stage: Stage, before: set[str], disk: set[str]) -> None:
 
 
 async def visit(stage: Stage, node: Node, number: int) -> None:
-    """A phone comes by under an address of its own, says something, and goes."""
+    """A phone connects under an address of its own, sends a message, and leaves."""
     app = IOSApp(f"phone {number}")
     await stage.machine.free_adapter(THIRD)
     radio = MeshRadio(Phone(THIRD, one_of(1 << 24 | number).to_string(False)), app)

@@ -1,4 +1,4 @@
-"""Whole visits: every wallet, every dialect, every MTU, every size, both verdicts; chunks that arrive damaged."""
+"""Complete transfers: every wallet, every dialect, every MTU, every size, both verdicts; chunks that arrive damaged."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def ios(phone: Phone, dialect: str, mtu: int) -> Wallet:
     return IOSWallet(phone, DIALECTS[dialect], mtu=mtu)
 
 
-#: The large ones go once with each wallet: they take half a minute.
+#: The large ones are transferred once with each wallet: they take half a minute.
 MATRIX: list[tuple[str, Maker, str, int, str, bool]] = [
     ("An iOS wallet", ios, "0.5", 517, "10 KB", True),
     ("An iOS wallet", ios, "0.4", 512, "100 KB", False),

@@ -1,4 +1,4 @@
-"""A visit from both sides: the wallet brings a credential, a local program fetches and judges it."""
+"""A transfer from both sides: the wallet sends a credential, a local program fetches and judges it."""
 from __future__ import annotations
 
 import asyncio
@@ -15,12 +15,12 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def credential(size: int) -> bytes:
-    """A text of so many bytes, always the same, of which compression leaves three quarters, as of pictures in Base64."""
+    """A fixed text of this number of bytes, which compresses to three quarters, like pictures in Base64."""
     return "".join(random.Random(size).choices(_LETTERS, k=size)).encode()
 
 
 async def clerk(stage: Stage, text: bytes, accept: bool) -> dict[str, Any]:
-    """The local program: waits for the credential, looks at it, judges it; the transfer as it was in the end."""
+    """The local program: waits for the credential, fetches it, judges it; returns the transfer's final state."""
     path = await stage.kiosk.received.get()
     found = await stage.kiosk.credential(path)
     assert found == text, f"{len(found)} bytes were received, and not what was sent"
@@ -31,7 +31,7 @@ async def clerk(stage: Stage, text: bytes, accept: bool) -> dict[str, Any]:
 async def visit(
     stage: Stage, wallet: Wallet, text: bytes, accept: bool = True, at: Hook = onwards
 ) -> tuple[Visit, dict[str, Any]]:
-    """One whole visit; the kiosk waits for the next wallet with a fresh key afterwards."""
+    """One complete transfer, after which the kiosk waits for the next wallet with a fresh key."""
     uri = await stage.kiosk.invitation()
     async with asyncio.TaskGroup() as group:
         judged = group.create_task(clerk(stage, text, accept))

@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test(
-    "An advertiser is sighted within one interval of scan and advertising, then once a second",
+    "An advertiser is reported within one interval of scan and advertising, then once a second",
     arguments: [20, 100, 1280], [true, false])
   func firstSighting(milliseconds: Int, scanFirst: Bool) async {
     await onLoop {
@@ -141,7 +141,7 @@ import Testing
     }
   }
 
-  @Test("The data of an advertisement changes while it stays on the air")
+  @Test("The data of an advertisement changes while it is being sent")
   func exchanging() async {
     await onLoop {
       let scene = Scene()
@@ -239,7 +239,7 @@ import Testing
     }
   }
 
-  @Test("Nodes out of range and the node itself are not sighted; RSSI decreases with distance")
+  @Test("Nodes out of range and the node itself are not reported; RSSI decreases with distance")
   func range() async {
     await onLoop {
       let scene = Scene()

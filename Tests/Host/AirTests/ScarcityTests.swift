@@ -88,7 +88,7 @@ import Testing
       let scan = pair.central.scan(for: []) { names.append($0.localName ?? "") }
       pair.peripheral.advertise(advertisement("other"), in: 1)
       pair.time.advance(by: .seconds(2))
-      // The second advertisement was not on the air when the peer connected.
+      // The second advertisement was not being sent when the peer connected.
       #expect(Set(names) == ["other"])
       pair.peripheral.advertise(nil, in: 1)
       let second = Client()

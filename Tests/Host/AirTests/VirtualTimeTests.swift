@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  @Test("Time passes exactly as far as `advance` tells")
+  @Test("`advance` moves the time exactly as far as requested")
   func advancing() async {
     await onLoop {
       let time = VirtualTime()

@@ -50,7 +50,7 @@ struct BroadcastTests {
     #expect(rig.kernel.made[3] == 2)
   }
 
-  @Test("Each change on the air is reported when the kernel has confirmed it")
+  @Test("Each change of advertising is reported when the kernel has confirmed it")
   @LoopActor
   func told() async throws {
     let rig = try await Rig.managed()

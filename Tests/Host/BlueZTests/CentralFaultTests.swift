@@ -163,7 +163,7 @@ struct CentralFaultTests {
     #expect(reason.contains(refusal.words), "\(reason)")
   }
 
-  @Test("Another program's attempt is not cut and its peer not removed")
+  @Test("An attempt of another program is not cut and its peer not removed")
   @LoopActor
   func othersAttempt() async throws {
     let rig = try await Rig.ready()

@@ -53,7 +53,7 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A replacing set is reported on the air when bluetoothd has it")
+  @Test("A replacing set is reported as being sent when bluetoothd has it")
   @LoopActor
   func displacedMeanwhile() async throws {
     let rig = try await Rig.ready(isDegradable: true)

@@ -19,7 +19,7 @@ final class DriverRig: RadioDriverDelegate {
     case room(LinkID)
   }
 
-  /// The advertisements that the driver reports as being on the air.
+  /// The advertisements that the driver reports as being sent.
   struct Airing: Hashable, Sendable {
     let slot: Int
     let advertisement: Advertisement?

@@ -319,7 +319,7 @@ struct LoanTests {
     )
     _ = loan.handle(.written, at: .zero)
     _ = loan.handle(.wish(nil), at: .zero)
-    // Another program has selected LE Coded as well meanwhile.
+    // LE Coded was selected as well meanwhile, by a different program.
     #expect(
       loan.handle(.found(Self.layers(0x7FFF)), at: .zero) == [.write(Self.layers(0x67FF), over: Self.layers(0x7FFF), 0)]
     )

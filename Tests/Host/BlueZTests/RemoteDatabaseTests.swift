@@ -71,7 +71,7 @@ struct RemoteDatabaseTests {
     #expect(RemoteDatabase(objects, of: Self.device).services.isEmpty)
   }
 
-  @Test("Of two characteristics with one ID the first is used")
+  @Test("If two characteristics have one ID, the first is used")
   func double() {
     let database = Self.database([
       "service0010": Self.service(Self.fe[0]), "service0020": Self.service(Self.fe[0]),

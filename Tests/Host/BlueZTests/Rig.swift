@@ -122,7 +122,7 @@ final class Rig {
     return server
   }
 
-  /// Advertises, and waits until the advertisement is on the air.
+  /// Advertises, and waits until the advertisement is being sent.
   func advertise(_ advertisement: Advertisement = .sample) async throws -> Registration {
     let count = fake.advertisements.count
     let registration = try radio.advertise(advertisement)

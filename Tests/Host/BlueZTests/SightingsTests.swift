@@ -53,7 +53,7 @@ struct SightingsTests {
     #expect(Sightings.together(merge.known, merge.report) == merge.together)
   }
 
-  @Test("Of excessive service data the first 512 bytes and 16 entries are stored")
+  @Test("The first 512 bytes and 16 entries of excessive service data are stored")
   func bounded() {
     let much = (0..<100).map { Data(service: BluetoothUUID(short: UInt16($0)), bytes: [0]) }
     #expect(Sightings.together([], much).count == 16)

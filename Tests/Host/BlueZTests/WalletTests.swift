@@ -64,7 +64,7 @@ struct WalletTests {
       rig.close()
     }
 
-    /// Starts the kiosk, and waits until its advertisement is on the air.
+    /// Starts the kiosk, and waits until its advertisement is being sent.
     func open() async throws -> String {
       _ = verifier.start()
       // While the radio is not ready no invitation is shown.

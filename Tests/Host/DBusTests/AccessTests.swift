@@ -123,7 +123,7 @@ struct AccessTests {
     object.cancel()
   }
 
-  @Test("Another user's program is distinguished from ours", .enabled(if: getuid() == 0, "only root can be two users"))
+  @Test("A foreign user is distinguished from our own", .enabled(if: getuid() == 0, "only root can be two users"))
   @LoopActor
   func twoUsers() async throws {
     let table = try await table { $0.uid == 0 }

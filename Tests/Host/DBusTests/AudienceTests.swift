@@ -290,7 +290,7 @@ struct AudienceTests {
     #expect(try await overheard.next().member == "End")
   }
 
-  @Test("Another user's program sees what is for everybody", .enabled(if: getuid() == 0, "only root can be two users"))
+  @Test("A program of another user sees public data only", .enabled(if: getuid() == 0, "only root can be two users"))
   @LoopActor
   func twoUsers() async throws {
     let house = try await House(isOfGroup: true)

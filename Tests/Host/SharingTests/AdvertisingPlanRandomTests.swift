@@ -18,13 +18,13 @@ struct AdvertisingPlanRandomTests {
     var waitsSince: Instant?
     var shownSince: Instant?
     var slot: Int?
-    /// A set that is on the air without data.
+    /// A set that is enabled without data.
     var isResting = false
-    /// The moment when the driver will have the set's data on the air; nil where it has, or is not to.
+    /// The moment when the driver will send the set's data; nil where it does already, or is not to.
     var confirmedAt: Instant?
     /// The moment from which the set waited for its slot.
     var askedAt: Instant?
-    /// The moment when it lost its slot before the driver had it on the air.
+    /// The moment when it lost its slot before the driver had begun to send it.
     var displacedAt: Instant?
     var wait: Duration
 
@@ -39,7 +39,7 @@ struct AdvertisingPlanRandomTests {
     var isServing = false
     var lives: [AdvertisingPlan.ID: Life] = [:]
     var now = Instant.zero
-    /// For each priority, the moment since which a request has waited and none was on the air.
+    /// For each priority, the moment since which a request has waited and none was being sent.
     var classWaits: [AdvertisingPriority: Instant] = [:]
     var broadcastTurns: [Instant] = []
     var counts: [String: Int] = [:]
@@ -59,7 +59,7 @@ struct AdvertisingPlanRandomTests {
 
     // MARK: What the plan does
 
-    /// - Parameter owner: the request whose owner changed it, which may therefore leave the air.
+    /// - Parameter owner: the request whose owner changed it, which may therefore lose its slot.
     mutating func handle(_ event: AdvertisingPlan.Event, owner: AdvertisingPlan.ID? = nil) {
       for action in plan.handle(event, at: now) {
         switch action {
@@ -74,7 +74,7 @@ struct AdvertisingPlanRandomTests {
     private mutating func leave(_ slot: Int, isOwners: Bool) {
       guard let id = lives.first(where: { $0.value.slot == slot })?.key, let life = lives[id] else { return }
       if !isOwners, !life.isResting, let until = life.until, until > now { fault("cut in its uninterrupted time") }
-      // A request that was not on the air yet keeps its waiting time.
+      // A request that was not being sent yet keeps its waiting time.
       if life.confirmedAt != nil {
         count("displaced unseen")
         lives[id]?.waitsSince = life.askedAt
@@ -120,7 +120,7 @@ struct AdvertisingPlanRandomTests {
     private mutating func refuse(_ id: AdvertisingPlan.ID) {
       guard let life = lives[id], let since = life.waitsSince, life.isSet else { return fault("refused for nothing") }
       count("refusals")
-      // A request that loses its slot before it is on the air may have exceeded its longest wait by then.
+      // A request that loses its slot before it is sent may have exceeded its longest wait by then.
       let wait = since.duration(to: now)
       if wait < life.wait || wait > life.wait && life.displacedAt != now { fault("refused too early or too late") }
       if life.slot == nil { lives[id] = nil } else { lives[id]?.waitsSince = nil }
@@ -146,7 +146,7 @@ struct AdvertisingPlanRandomTests {
       checkClasses()
     }
 
-    /// Checks that no priority down to broadcast waits over 30 s for a request of its own to be on the air.
+    /// Checks that no priority down to broadcast waits over 30 s until one of its requests is sent.
     private mutating func checkClasses() {
       for priority in AdvertisingPriority.allCases where priority >= .broadcast {
         let members = lives.values.filter { $0.priority == priority && $0.isReady }
@@ -183,7 +183,7 @@ struct AdvertisingPlanRandomTests {
       now = end
     }
 
-    /// Confirms that the driver has it on the air: its time begins.
+    /// Confirms that the driver sends it: its time begins.
     private mutating func confirm(_ id: AdvertisingPlan.ID) {
       lives[id]?.confirmedAt = nil
       lives[id]?.shownSince = now

@@ -12,7 +12,7 @@ struct AdvertisingPlanTests {
     var plan: AdvertisingPlan
     private(set) var now = Instant.zero
     private(set) var shown: [String] = []
-    /// Whether the driver has each advertisement on the air at once.
+    /// Whether the driver begins to send each advertisement at once.
     var isDriverQuick = true
 
     init(slots: Int) { plan = AdvertisingPlan(slots: slots) }
@@ -259,7 +259,7 @@ struct AdvertisingPlanTests {
   }
 
   @Test(
-    "A message not yet on the air continues to wait when its slot is taken")
+    "A message not yet being sent continues to wait when its slot is taken")
   func displacedUnseen() {
     var stand = Stand(slots: 1)
     stand.isDriverQuick = false

@@ -15,7 +15,7 @@ struct AdvertisingUseTests {
     Advertisement(data: AdvertisingData(localName: name))
   }
 
-  @Test("Services are on the air once the driver confirms, others wait, foreign slots are counted")
+  @Test("Services count as advertised once the driver confirms, others wait, foreign slots are counted")
   @LoopActor
   func use() async throws {
     let house = SharedRadioTests.House()

@@ -53,7 +53,7 @@ struct LinkPlanTests {
       plan.handle(.linkDown(Self.link(1)), at: Self.at(7000)) == [.close(.application(Self.chatServer), Self.link(1))])
   }
 
-  @Test("Of two users the releasing one is notified, and the last one cuts the link")
+  @Test("The first of two users to release a link is notified, and the last one cuts the link")
   func lastUser() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -128,7 +128,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(10_999)) == [])
     #expect(plan.handle(.timer, at: Self.at(11_000)) == [.cut(Self.link(2))])
     #expect(plan.deadline == Self.at(20_000))
-    // Another program may serve something by now.
+    // A different program may serve something by now.
     #expect(plan.handle(.timer, at: Self.at(20_000)) == [.cutUnused(Self.link(1))])
     #expect(plan.handle(.linkDown(Self.link(1)), at: Self.at(20_500)) == [])
     #expect(plan.handle(.timer, at: Self.at(21_000)) == [.cut(Self.link(2))])
@@ -146,7 +146,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(600_000)) == [])
   }
 
-  @Test("Of too many unused links the new one is cut, or the oldest after its time")
+  @Test("If there are too many unused links, the new one is cut, or the oldest after its time")
   func bound() {
     var plan = Self.plan()
     for number in 1...4 as ClosedRange<UInt64> { #expect(plan.handle(Self.up(number), at: Self.at(Int(number))) == []) }
@@ -258,7 +258,7 @@ struct LinkPlanTests {
     return plan
   }
 
-  @Test("Of two services above their needs the lower priority gives up a link")
+  @Test("The lower priority of two services above their needs gives up a link")
   func lowestYields() {
     var plan = Self.planOfThree(links: 3)
     Self.full(&plan, chat: 3)
@@ -348,7 +348,7 @@ struct LinkPlanTests {
     #expect(plan.connections.isEmpty, "and the connection that let it go is forgotten")
   }
 
-  @Test("Of waiting attempts the higher priority is next")
+  @Test("The waiting attempt of the highest priority is next")
   func nextInQueue() {
     var plan = Self.plan()
     for (number, tenant) in [(1, Self.kiosk), (2, Self.chat), (3, Self.kiosk)] {

@@ -45,7 +45,7 @@ final class RecordingDriver: RadioDriver {
     note("slot \(slot): \(advertisement?.data.localName ?? "empty")")
   }
 
-  /// Reports that the content of the slots is on the air.
+  /// Reports that the content of the slots is being sent.
   func tellOnAir() {
     for (slot, content) in slots.sorted(by: { $0.key < $1.key }) { delegate?.onAir(content, in: slot) }
   }

@@ -194,7 +194,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(first) {}
   }
 
-  @Test("A higher priority takes an attempt's turn, which ends with the reason")
+  @Test("A higher priority takes an attempt's time slice, which ends with the reason")
   @LoopActor
   func priority() async throws {
     let house = House()

@@ -58,7 +58,7 @@ struct SharedSetTests {
     }
   }
 
-  @Test("A message is on the air for its time, from one address for two, with flags between")
+  @Test("A message is sent for its time, from one address for two, with flags between")
   @LoopActor
   func conversation() async throws {
     let scene = try Scene()
@@ -215,7 +215,7 @@ struct SharedSetTests {
     withExtendedLifetime((first, second, third)) {}
   }
 
-  @Test("A cancelled message leaves the air and reports nothing more")
+  @Test("A cancelled message is no longer sent and reports nothing more")
   @LoopActor
   func dropped() async throws {
     let scene = try Scene()
@@ -230,7 +230,7 @@ struct SharedSetTests {
     #expect(scene.takeEvents() == [] && scene.takeHeard().allSatisfy { $0.data == flags })
   }
 
-  @Test("A dropped set leaves the air, and a closed one refuses messages")
+  @Test("A dropped set is no longer sent, and a closed one refuses messages")
   @LoopActor
   func closed() async throws {
     let scene = try Scene()

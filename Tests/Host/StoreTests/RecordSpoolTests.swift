@@ -190,7 +190,7 @@ struct RecordSpoolTests {
     _ = try fixture.spool()
   }
 
-  @Test("Of 50 simultaneous puts as many are stored as the limit allows")
+  @Test("50 simultaneous puts store as many records as the limit allows")
   mutating func concurrency() async throws {
     fixture.limits.maximumCount = 20
     let spool = try fixture.spool()

@@ -174,7 +174,7 @@ struct SpoolDamageTests {
     #expect(Set(fixture.files) == ["\(ids[0]).01.record.damaged", "\(ids[1]).02.record", "\(ids[2]).03.record"])
   }
 
-  @Test("Of two files of a record the one with the greater mark counts, and both are removed")
+  @Test("If a record has two files, the one with the greater mark counts, and both are removed")
   func twoFiles() throws {
     let id = try fixture.spool().put(Fixture.record("one"))
     fixture.disk.place(Fixture.path(id, "02.record"), fixture.disk.content(Fixture.path(id)) ?? [])

@@ -129,7 +129,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "Of two files of a record the accepted one stays if it is whole, and the other is erased")
+    "If a record has two files, the accepted one stays if it is whole, and the other is erased")
   func doubles() throws {
     let id = try #require(Self.id)
     for isDamaged in [false, true] {

@@ -76,7 +76,7 @@ struct SpoolFileTests {
     }
   }
 
-  @Test("Another key is named as such, and another record's file is damaged")
+  @Test("A different key is reported as such, and a file with another record's ID as damaged")
   func strangers() throws {
     let bytes = try SpoolFile.seal(Fixture.record("credential"), id: id, nonce: nonce, key: key)
     let other = try SpoolKey(SecretBytes(copying: [UInt8](repeating: 9, count: 32)), .made)

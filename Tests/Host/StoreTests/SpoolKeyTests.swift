@@ -67,7 +67,7 @@ struct SpoolKeyTests {
     #expect(error?.sentence.contains("chmod 600 /state/spool.key,") == true)
   }
 
-  @Test("Another user's key file is refused")
+  @Test("A key file of another user is refused")
   func owner() throws {
     _ = try load()
     fixture.disk.change("/state/spool.key") { $0.owner = 0 }

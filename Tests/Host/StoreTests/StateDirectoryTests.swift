@@ -47,7 +47,7 @@ struct StateDirectoryTests {
     _ = try open("/state")
   }
 
-  @Test("Another user's directory is refused with the command to change its owner")
+  @Test("A directory of another user is refused with the command to change its owner")
   func owner() throws {
     disk.placeDirectory("/state")
     disk.change("/state") { $0.owner = 1000 }

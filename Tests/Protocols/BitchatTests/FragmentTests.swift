@@ -169,7 +169,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "Of sets with equal start times, the one with the smallest sender and ID is evicted")
+    "If sets have equal start times, the one with the smallest sender and ID is evicted")
   func equalSets() throws {
     // A single dictionary could have the right order by chance.
     for round in 0..<20 as Range<UInt64> {

@@ -327,7 +327,8 @@ struct PacketTests {
     let same = [UInt8](repeating: 7, count: 100)
     #expect(try isCompressed(same))
     #expect(try !isCompressed(Array(same.dropLast())))
-    // Of 200 bytes 180 are distinct, which is nine tenths; of 201 the share is less. The rest repeats some of them.
+    // Here 180 of 200 bytes are distinct, which is nine tenths; of 201 the share is less. The rest repeats some of
+    // them.
     let different = (0..<180).map { UInt8($0) }
     #expect(try !isCompressed(different + different.prefix(20)))
     #expect(try isCompressed(different + different.prefix(120)))

@@ -52,7 +52,7 @@ struct NotifyTests {
     }
   }
 
-  @Test("As many notifications a day are reported as the limit allows, also none")
+  @Test("The limit of notifications a day is reported and no more, also with limit 0")
   func limits() {
     for limit in [0, 1, 5] {
       var stand = FeedStand()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Sending: 4 s of message, 2 s of silence")
+@Suite("Sending: 4 s of message, 2 s of gap")
 struct SenderTests {
   @Test("Messages begin at least 6 s apart, and each digit is the last plus one")
   func pace() throws {
@@ -80,7 +80,7 @@ struct SenderTests {
     #expect(refusal == .queueFull(seconds: seconds), "line \(line)")
   }
 
-  @Test("During the silence nothing is transmitted, and no stop is sent")
+  @Test("During the gap nothing is transmitted, and no stop is sent")
   func silence() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -145,7 +145,7 @@ struct SenderTests {
     #expect(next.packet.digit == (packet.digit + 1) % 10)
   }
 
-  @Test("A message is cancelled while queued, requested or on the air; another is unknown")
+  @Test("A message is cancelled while queued, requested or being sent; another is unknown")
   func cancel() throws {
     var stand = FeedStand()
     let (first, second) = (try stand.send("one"), try stand.send("two"))

@@ -104,7 +104,7 @@ struct VerifierIdleTests {
     #expect(bench.open(LinkID(8)) == ["tell 3 silent", "cut 3"])
   }
 
-  @Test("Of idle wallets those whose sessions failed recently lose their links first")
+  @Test("Idle wallets whose sessions failed recently lose their links first")
   func distrustedFirst() throws {
     var bench = Self.bench(links: 5)
     for number in UInt64(1)...3 {

@@ -1,4 +1,4 @@
-"""Phones of the Bitchat mesh, on Bumble: their reading of the protocol shares no code with the service.
+"""Phones of the Bitchat mesh, on Bumble: their implementation of the protocol shares no code with the service.
 
-`docs/facts/bitchat.md` says what the apps do. These are stricter: what an app would refuse is refused, and what no app would send
-is noted (`App.faults`)."""
+`docs/facts/bitchat.md` describes the apps. These phones are stricter: they refuse everything that an app would refuse, and record
+everything that no app would send (`App.faults`)."""

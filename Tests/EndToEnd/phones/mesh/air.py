@@ -1,4 +1,4 @@
-"""What an app sees of a link, and what it remembers of a peer and of what was said."""
+"""An app's state of a link, of a peer and of messages."""
 from __future__ import annotations
 
 import asyncio
@@ -14,12 +14,12 @@ from phones.mesh.values import Announce
 
 
 class MeshLink(ABC):
-    """A link to one neighbour. What is put into it goes out in that order."""
+    """A link to one neighbour. Frames are sent in the order of `put`."""
 
     def __init__(self) -> None:
-        #: Whose it is: of the first announce with TTL 7 that was right.
+        #: The peer of the link: the sender of the first valid announce with TTL 7.
         self.peer: bytes | None = None
-        #: When the neighbour was asked for what was missed, in monotonic seconds.
+        #: When sync was requested from the neighbour, in monotonic seconds.
         self.asked_at: float | None = None
         self._waiting: asyncio.Queue[tuple[bytes, float]] = asyncio.Queue()
         self._work: asyncio.Task[None] | None = None
@@ -27,14 +27,14 @@ class MeshLink(ABC):
     @property
     @abstractmethod
     def limit(self) -> int:
-        """The longest frame."""
+        """Maximum length of a frame."""
 
     @abstractmethod
     async def carry(self, frame: bytes) -> None:
-        """Hands a frame to the radio."""
+        """Passes a frame to the radio."""
 
     def put(self, frame: bytes, pause: float = 0) -> None:
-        """pause: seconds after it in which nothing goes out."""
+        """Queues a frame. pause: seconds after it in which nothing is sent."""
         if self._work is None:
             self._work = asyncio.ensure_future(self._send())
         self._waiting.put_nowait((frame, pause))
@@ -47,7 +47,7 @@ class MeshLink(ABC):
 
     @property
     def state(self) -> str:
-        """For who wonders why nothing comes."""
+        """The state of the link, for the diagnosis of failures."""
         ended = self._work is not None and self._work.done()
         return f"{self._waiting.qsize()} frames wait{', and its sender has ended' if ended else ''}"
 
@@ -58,7 +58,7 @@ class MeshLink(ABC):
 
 @dataclass
 class Peer:
-    """Somebody whose announce was right."""
+    """A peer with a valid announce."""
 
     id: bytes
     announce: Announce
@@ -67,36 +67,36 @@ class Peer:
     handshake: Handshake | None = None
     #: Plaintexts that wait for the session.
     waiting: list[bytes] = field(default_factory=list)
-    #: Ciphertexts that came before the handshake was over.
+    #: Ciphertexts that arrived before the end of the handshake.
     early: list[Packet] = field(default_factory=list)
-    #: What it said of itself inside Noise.
+    #: The peer's state that it sent inside Noise.
     capabilities: frozenset[int] | None = None
-    #: Whether this phone is a favourite of it.
+    #: Whether the peer has marked this phone as favourite.
     likes_us: bool = False
     is_verified: bool = False
-    #: The nonce of the challenge that it has not answered.
+    #: The nonce of the challenge that the peer has not answered.
     challenged: bytes | None = None
     hops: int = 0
 
 
 class Assembly:
-    """Fragments until they are a whole. Both apps count from the first fragment that came, however many come after it."""
+    """Reassembly of fragments. Both apps count the timeout from the first fragment, however many follow."""
 
     LIFE = 30.0
-    #: Bytes of the slices of a packet: of a file as many as one has with what is around it, of others 1 MiB.
+    #: Maximum bytes of a packet's fragments: for a file those of a file packet, otherwise 1 MiB.
     LARGEST: dict[int, int] = {Type.FILE: LARGEST_PAYLOAD, Type.ENCRYPTED: LARGEST_PAYLOAD}
 
     def __init__(self, most: int) -> None:
-        """most: sets at a time; the oldest gives way."""
+        """most: maximum number of simultaneous sets; the oldest is evicted."""
         self.most = most
-        #: In seconds; a slow guest needs more.
+        #: Timeout in seconds; a slow guest needs more.
         self.life = limit(self.LIFE)
-        #: Of those that were given up: how many fragments had come, of how many, and the first that had not.
+        #: Sets that were given up: received fragments, total, and the first missing one.
         self.given_up: list[tuple[int, int, int]] = []
         self._sets: dict[object, tuple[float, dict[int, Fragment]]] = {}
 
     def add(self, key: object, part: Fragment) -> bytes | None:
-        """The encoded packet, when this was the last one that was missing."""
+        """Adds a fragment; returns the encoded packet if this was the last missing one."""
         now = time.monotonic()
         for old in [each for each, held in self._sets.items() if now - held[0] > self.life]:
             held = self._sets.pop(old)[1]
@@ -120,19 +120,19 @@ class Assembly:
 
 @dataclass
 class Heard:
-    """Something that was said, and is shown."""
+    """A received message that is displayed."""
 
     sender: bytes
     nickname: str
     text: str
     time: int
-    #: That of a private message.
+    #: ID of a private message.
     message_id: str | None = None
 
 
 @dataclass
 class Received:
-    """A file that came."""
+    """A received file."""
 
     sender: bytes
     name: str

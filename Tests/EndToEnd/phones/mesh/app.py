@@ -1,4 +1,4 @@
-"""A Bitchat app without its radio: what both apps do alike. Where they differ is in `apps.py`."""
+"""A Bitchat app without its radio: the common behaviour of both apps. `apps.py` has the differences."""
 from __future__ import annotations
 
 import asyncio
@@ -24,24 +24,24 @@ T = TypeVar("T")
 
 class App(Media):
     kind: str
-    #: Of its deflate.
+    #: Level of its deflate.
     level: int
     capabilities: frozenset[int]
     signs_noise: bool
-    #: Fragments that a packet may have, and packets of which some have come.
+    #: Maximum fragments of a packet, and maximum number of incomplete packets.
     most_fragments: int
     most_sets: int
-    #: Seconds between fragments, to all and to one.
+    #: Seconds between fragments, for public and for directed packets.
     pace: tuple[float, float]
-    #: What public packets name as their recipient.
+    #: The recipient of public packets.
     everybody: bytes | None
-    #: Milliseconds that an announce may be off.
+    #: Maximum deviation of an announce's timestamp in milliseconds.
     announce_skew: int
     longest_text = 60_000
-    #: Types that it gives to who has missed them.
+    #: Types that it sends in answer to sync requests.
     keeps: frozenset[int] = frozenset({Type.ANNOUNCE, Type.MESSAGE})
-    #: Seconds: when a new neighbour is asked for what was missed, and how often. A filter hides one packet in a hundred that is
-    #: missing, each time another one.
+    #: Seconds until the first sync request to a new neighbour, and between further ones. A filter hides one missing packet in a
+    #: hundred, each time a different one.
     ASKS_AFTER, ASKS_EVERY = 1.0, 30.0
 
     def __init__(self, nickname: str, identity: Identity | None = None) -> None:
@@ -54,18 +54,18 @@ class App(Media):
         self.private: list[Heard] = []
         self.files: list[Received] = []
         self.favourites: frozenset[bytes] = frozenset()
-        #: By message ID: what the peer said of it, in order.
+        #: The delivery reports of the peer by message ID, in order.
         self.receipts: defaultdict[str, list[str]] = defaultdict(list)
-        #: What no app would send.
+        #: Packets that no app would send.
         self.faults: list[str] = []
-        #: What was not taken, by reason.
+        #: Refused packets, by reason.
         self.refused: Counter[str] = Counter()
-        #: Packets that came, by type, those of others included.
+        #: Number of received packets by type, including those for others.
         self.heard: Counter[int] = Counter()
-        #: The same by sender.
+        #: Number of received packets by sender.
         self.senders: Counter[bytes] = Counter()
         self.relayed: Counter[int] = Counter()
-        #: Seconds by which its clock is off.
+        #: Seconds by which its clock is wrong.
         self.clock_error = 0.0
         self._pins: dict[bytes, bytes] = {}
         self._archive: dict[bytes, Packet] = {}
@@ -77,14 +77,14 @@ class App(Media):
         self._work: set[asyncio.Task[None]] = set()
         self._announcing: asyncio.Task[None] | None = None
 
-    # What the two apps do differently.
+    # Behaviour in which the two apps differ.
 
     @abstractmethod
     def announce_payload(self) -> bytes: ...
 
     @abstractmethod
     def announce_period(self, has_neighbours: bool) -> float:
-        """Seconds from one announce to all to the next."""
+        """Seconds between broadcast announces."""
 
     @abstractmethod
     def slice_size(self, packet: Packet, limit: int) -> int:
@@ -95,11 +95,11 @@ class App(Media):
 
     @abstractmethod
     def check_time(self, link: MeshLink, packet: Packet) -> str | None:
-        """Why a packet is too old or too new; None if it is neither."""
+        """The reason why a packet is too old or too new; None if it is neither."""
 
     def check_mark(self, packet: Packet) -> str | None:
-        """Why an answer to sync is refused that is not marked as one: stricter than the app, which takes those that are younger than its
-        guard; who was away for longer would miss them. None where the app knows no mark."""
+        """The reason to refuse a sync answer without the RSR mark; None where the app does not know the mark. This is stricter than the
+        app, which accepts recent packets without it; a phone that was away for longer would miss the others."""
         return None
 
     @abstractmethod
@@ -107,23 +107,23 @@ class App(Media):
 
     @abstractmethod
     def answer(self, link: MeshLink, packet: Packet) -> Packet:
-        """A packet of the archive as it answers a request."""
+        """A packet of the archive in the form of a sync answer."""
 
     @abstractmethod
     def may_ask(self, link: MeshLink, packet: Packet) -> str | None:
-        """Why a request for sync is refused; None if it is not."""
+        """The reason to refuse a sync request; None if there is none."""
 
     @abstractmethod
     def relay(self, link: MeshLink, packet: Packet) -> None: ...
 
     def met(self, link: MeshLink, peer: Peer) -> None:
-        """A neighbour has said who it is, for the first time on this link."""
+        """Handles the first announce of a neighbour on this link."""
 
     def took(self, link: MeshLink, packet: Packet) -> None:
-        """A packet of a type that only some apps know, for this phone."""
+        """Handles a packet of a type that only some apps know, for this phone."""
 
     def wants(self, packet: Packet) -> bool:
-        """Whether a type that only some apps know is taken here."""
+        """Whether this app handles a type that only some apps know."""
         return False
 
     # Time.
@@ -142,7 +142,7 @@ class App(Media):
         task.add_done_callback(self._work.discard)
 
     def again(self) -> Self:
-        """The app as it is after it was closed: it has its keys, and knows whom it has met."""
+        """The app after a restart, with its keys and the peers that it has met."""
         new = type(self)(self.nickname, self.identity)
         new.favourites = self.favourites
         for known in self.peers.values():
@@ -150,7 +150,7 @@ class App(Media):
         return new
 
     def meet_again(self, other: App) -> None:
-        """The two have met before."""
+        """Makes the two apps known to each other, as if they had met before."""
         announce = Announce.decode(other.announce_payload())
         self.remember(announce, other.signed(other.packet(Type.ANNOUNCE, other.announce_payload())))
 
@@ -165,7 +165,7 @@ class App(Media):
             self.left(link)
 
     async def until(self, what: str, test: Callable[[], T], timeout: float = 30) -> T:
-        """Waits until `test` returns something that is true; asks again whenever something has come."""
+        """Waits until `test` returns a true value, checking it at each received packet."""
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -189,7 +189,7 @@ class App(Media):
     # Links.
 
     def joined(self, link: MeshLink) -> None:
-        """A link can be used."""
+        """Handles a usable new link."""
         self.links.append(link)
         self._changed.set()
         if self._announcing is None:
@@ -206,7 +206,7 @@ class App(Media):
             self.links.remove(link)
         self._changed.set()
 
-    # What is said.
+    # Sending.
 
     def packet(self, kind: Type, payload: bytes, recipient: bytes | None = None, **more: int) -> Packet:
         return Packet(kind, self.id, self.now(), payload, recipient=recipient, **more)
@@ -218,7 +218,7 @@ class App(Media):
         self.send(self.signed(self.packet(Type.ANNOUNCE, self.announce_payload())), links)
 
     def say(self, content: str) -> Packet:
-        """To all."""
+        """Sends a public message."""
         packet = self.signed(self.packet(Type.MESSAGE, content.encode(), self.everybody))
         self.keep(packet)
         self.send(packet)
@@ -228,7 +228,7 @@ class App(Media):
         self.send(self.signed(self.packet(Type.LEAVE, b"")))
 
     def send(self, packet: Packet, links: Iterable[MeshLink] | None = None, but: MeshLink | None = None) -> None:
-        """Over these links, or the recipient's, or all; in fragments where it is too long."""
+        """Sends over these links, or to the recipient, or over all links; in fragments if the packet is too long."""
         chosen = list(self.links if links is None else links)
         if links is None and packet.recipient not in (None, EVERYBODY):
             chosen = [link for link in chosen if link.peer == packet.recipient][:1] or chosen
@@ -251,13 +251,13 @@ class App(Media):
             link.put(part.on_air(self.level), self.pace[directed])
 
     def whole(self, packet: Packet) -> bytes:
-        """What is measured against the link, and cut."""
+        """The encoding whose length decides about fragments."""
         return packet.on_air(self.level)
 
-    # What comes.
+    # Receiving.
 
     def received(self, link: MeshLink, frame: bytes) -> None:
-        """One whole frame of a neighbour."""
+        """Handles one complete frame of a neighbour."""
         try:
             packet = Packet.decode(frame)
             self._check_padding(packet, frame)
@@ -269,7 +269,7 @@ class App(Media):
 
     @staticmethod
     def _check_padding(packet: Packet, frame: bytes) -> None:
-        """Noise is padded and nothing else is."""
+        """Checks that Noise packets are padded and no others."""
         length = Packet.measure(frame)
         bare = frame[:length]
         if frame != (padded(bare) if packet.type in PADDED else bare):
@@ -293,14 +293,14 @@ class App(Media):
         if packet.type == Type.REQUEST_SYNC:
             return self._answer_sync(link, packet) if is_ours else self._refuse("request for another")
         taken = not is_ours or self._handle(link, packet)
-        # Remembered only when it was right: a forged copy must not suppress it.
+        # Recorded only if valid: a forged copy must not suppress the authentic packet.
         if taken:
             self._seen.add(key)
         if taken and not put_together and packet.recipient != self.id and packet.ttl > 0 and not packet.is_rsr:
             self.relay(link, packet)
 
     def _handle(self, link: MeshLink, packet: Packet) -> bool:
-        """Whether it was right."""
+        """Handles a packet; returns whether it was valid."""
         match packet.type:
             case Type.ANNOUNCE:
                 return self._take_announce(link, packet)
@@ -385,7 +385,7 @@ class App(Media):
     # Sync.
 
     def keep(self, packet: Packet) -> None:
-        """For who asks what was missed."""
+        """Stores a packet for sync requests."""
         if packet.type not in self.keeps:
             return
         if packet.type == Type.ANNOUNCE:
@@ -395,11 +395,11 @@ class App(Media):
         self._archive[packet.id] = replace(packet, is_rsr=False)
 
     def is_fresh(self, packet: Packet) -> bool:
-        """Whether it is still given to who asks."""
+        """Whether a packet is still sent in answer to sync requests."""
         return True
 
     def ids(self, types: Set[int]) -> list[bytes]:
-        """Of what is kept of these types, the newest first."""
+        """The IDs of stored packets of these types, the newest first."""
         held = [(-kept.timestamp, packet_id) for packet_id, kept in self._archive.items() if SYNC_BITS.get(kept.type) in types]
         return [packet_id for _, packet_id in sorted(held)]
 
@@ -418,7 +418,7 @@ class App(Media):
             self._archive[packet_id] for packet_id in request.filter.misses(self.ids(wanted))
             if self._is_wanted(self._archive[packet_id], packet.sender, request)
         ]
-        # Announces first: a line of somebody unknown is refused.
+        # Announces first: a message of an unknown sender is refused.
         for kept in sorted(missing, key=lambda kept: (kept.type != Type.ANNOUNCE, kept.timestamp)):
             self._send_over(link, self.answer(link, kept))
 

@@ -1,4 +1,4 @@
-"""The two Bitchat apps, where they differ (docs/facts/bitchat.md)."""
+"""The differences between the two Bitchat apps (docs/facts/bitchat.md)."""
 from __future__ import annotations
 
 import random
@@ -28,18 +28,18 @@ class IOSApp(Mail):
     most_sets = 128
     everybody = None
     announce_skew = 120_000
-    #: Where its user has switched the bridge on.
+    #: Whether its user has enabled the bridge.
     bridge: str | None = "u4pruy"
 
-    #: Milliseconds that any packet may be off, and that an announce may be old where it answers a request.
+    #: Maximum deviation of a packet's timestamp, and maximum age of an announce in a sync answer, in milliseconds.
     GUARD, OLDEST_ANNOUNCE = 120_000, 900_000
-    #: Seconds in which a neighbour may answer a request.
+    #: Seconds in which sync answers of a neighbour are accepted.
     ANSWERS_FOR = 30.0
     keeps = App.keeps | {Type.FRAGMENT, Type.FILE}
-    #: So many of a type, and files for so long, in milliseconds.
+    #: Maximum number per type, and maximum age of files in milliseconds.
     KEPT: dict[int, int] = {Type.FRAGMENT: 600, Type.FILE: 200}
     FILES_FOR = 900_000
-    #: What it asks a neighbour for, and how often, in seconds: announces and lines, fragments, files.
+    #: Types of its sync requests, with intervals in seconds: announces and public messages, fragments, files.
     REQUESTS = ((frozenset({0, 1}), 30.0), (frozenset({5}), 30.0), (frozenset({7}), 60.0))
 
     def announce_payload(self) -> bytes:
@@ -52,8 +52,8 @@ class IOSApp(Mail):
         return random.uniform(11, 19) if has_neighbours else 4
 
     def slice_size(self, packet: Packet, limit: int) -> int:
-        """The app's own reckoning of narrow links is off by one for directed packets (docs/facts/bitchat-delta.md section 3.1),
-        and nobody knows what becomes of those; here they fit."""
+        """The app's own computation for narrow links is off by one for directed packets (docs/facts/bitchat-delta.md section 3.1),
+        with an unknown result; here they fit."""
         around = 14 + 8 + 8 * (packet.recipient is not None) + 13
         return 469 if limit >= around + 469 else max(64, limit - around)
 
@@ -91,7 +91,7 @@ class IOSApp(Mail):
         self.send(self.signed(self.packet(Type.REQUEST_SYNC, request.encoded(), link.peer, ttl=0)), [link])
 
     def keep(self, packet: Packet) -> None:
-        """Fragments and files as well, those for all."""
+        """Also stores public fragments and files."""
         super().keep(packet)
         most = self.KEPT.get(packet.type)
         if most is None:
@@ -117,7 +117,7 @@ class IOSApp(Mail):
         return None if packet.is_signed_by(peer.announce.signing_key, self.level) else "request without a right signature"
 
     def relay(self, link: MeshLink, packet: Packet) -> None:
-        """With two links at most, as in these tests."""
+        """The relay rule with at most two links, as in these tests."""
         if packet.ttl <= 1 or len(self.links) < 2:
             return
         self.relayed[packet.type] += 1
@@ -138,7 +138,7 @@ class AndroidApp(App):
     everybody = EVERYBODY
     announce_skew = 600_000
     LEAVE_SKEW = 300_000
-    #: What is not passed on unless it was right.
+    #: Types that are relayed only if they are valid.
     VERIFIED = {Type.ANNOUNCE, Type.MESSAGE, Type.LEAVE, Type.FILE}
 
     def announce_payload(self) -> bytes:
@@ -150,7 +150,7 @@ class AndroidApp(App):
         return 30
 
     def slice_size(self, packet: Packet, limit: int) -> int:
-        """13 and 15 are an old length of the header, and the 13 of the fragment's own."""
+        """Bytes of a fragment: 13 and 15 are an old length of the header, and 13 that of the fragment's own header."""
         overhead = (15 if packet.route else 13) + 8 + 8 * (packet.recipient is not None) + 13 + 16
         overhead += 1 + 8 * len(packet.route) if packet.route else 0
         return min(469, 512 - overhead)
@@ -178,14 +178,14 @@ class AndroidApp(App):
         self.send(self.signed(self.packet(Type.REQUEST_SYNC, request.encoded(), link.peer, ttl=0)), [link])
 
     def answer(self, link: MeshLink, packet: Packet) -> Packet:
-        """It knows nothing of RSR."""
+        """Sends sync answers without the RSR mark, which it does not know."""
         return replace(packet, ttl=0)
 
     def may_ask(self, link: MeshLink, packet: Packet) -> str | None:
         return None if packet.ttl == 0 else "request with a TTL"
 
     def relay(self, link: MeshLink, packet: Packet) -> None:
-        """Also what then has a TTL of 0."""
+        """Also relays packets whose TTL becomes 0."""
         if len(self.links) < 2:
             return
         self.relayed[packet.type] += 1

@@ -1,4 +1,4 @@
-"""What the iOS app does for others and Android does not: it carries envelopes, and it answers pings (sections 3 and 8.5)."""
+"""Services for others that the iOS app has and Android does not: it carries envelopes, and it answers pings (sections 3 and 8.5)."""
 from __future__ import annotations
 
 import time
@@ -20,23 +20,23 @@ DAY = 24 * HOUR
 
 @dataclass
 class Carried:
-    """An envelope in the bag."""
+    """An envelope in the courier store."""
 
     envelope: Envelope
     depositor: bytes
-    #: Who has got some of its copies.
+    #: Peers that have received some of its copies.
     given: tuple[bytes, ...] = ()
 
 
 class Mail(App):
-    #: Envelopes that it holds, of a depositor and in all.
+    #: Maximum envelopes, per depositor and in total.
     OF_FAVOURITE, OF_OTHER, ENVELOPES = 5, 2, 40
     PINGS, PINGS_FOR = 5, 10.0
 
     def __init__(self, *arguments: object, **more: object) -> None:
         super().__init__(*arguments, **more)
         self.bag: list[Carried] = []
-        #: By nonce: hops of those who have answered.
+        #: Hops of the answers, by nonce.
         self.pongs: dict[bytes, int] = {}
         self._asked: dict[bytes, bytes] = {}
         self._pinged: list[float] = []
@@ -56,7 +56,7 @@ class Mail(App):
     # Ping.
 
     def ping(self, peer: bytes) -> bytes:
-        """Its nonce."""
+        """Sends a ping; returns its nonce."""
         nonce = uuid.uuid4().bytes[:8]
         self._asked[nonce] = peer
         self.send(self.packet(Type.PING, ping_payload(nonce, TTL), peer))
@@ -86,7 +86,7 @@ class Mail(App):
     # Couriers.
 
     def deposit(self, courier: bytes, recipient_key: bytes, content: str) -> str:
-        """Leaves a private message for somebody with a neighbour; the message's ID."""
+        """Deposits a private message for a peer with a neighbour; returns the message's ID."""
         message_id = str(uuid.uuid4()).upper()
         sealed = seal_for(recipient_key, self.identity.noise, values.private_message(message_id, content))
         tag = courier_tag(recipient_key, self.now() // DAY)
@@ -135,7 +135,7 @@ class Mail(App):
         return None
 
     def hand_over(self, peer: Peer) -> None:
-        """To a neighbour that has said who it is: what is for it, and half of the copies of what is for others."""
+        """Hands envelopes over to an identified neighbour: those for it, and half of the copies of others."""
         tags = self._tags(peer.announce.noise_key)
         for held in list(self.bag):
             if held.envelope.tag in tags:

@@ -1,4 +1,4 @@
-"""Files, to all and to one peer, and the receipts that the iOS app gives of private ones (docs/facts/bitchat.md section 10)."""
+"""Public and private files, and the receipts that the iOS app sends for private ones (docs/facts/bitchat.md section 10)."""
 from __future__ import annotations
 
 import hashlib
@@ -12,12 +12,12 @@ from phones.mesh.private import PrivateTalk
 from phones.mesh.values import Capability, Inside
 
 _UUID = "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-#: The names that the apps give to pictures and voice notes; of those alone there are receipts.
+#: The apps' names of pictures and voice notes; receipts exist for those alone.
 _STABLE = re.compile(rf"(img_(.*_)?{_UUID}\.(jpg|jpeg)|voice_((.*_)?{_UUID}|[0-9a-fA-F]{{16}})\.m4a)")
 
 
 def media_id(sender: bytes, recipient: bytes, name: str) -> str | None:
-    """What both ends call a private picture or voice note; None for a file of another name."""
+    """The ID by which both ends know a private picture or voice note; None for a file of another name."""
     if not _STABLE.fullmatch(name):
         return None
     fields = [each.encode() for each in (sender.hex(), recipient.hex(), name)]
@@ -26,7 +26,7 @@ def media_id(sender: bytes, recipient: bytes, name: str) -> str | None:
 
 
 class Media(PrivateTalk):
-    """The part of `App` that is about files."""
+    """The part of `App` for files."""
 
     everybody: bytes | None
     files: list[Received]
@@ -35,7 +35,7 @@ class Media(PrivateTalk):
     def keep(self, packet: Packet) -> None: ...
 
     def send_file(self, file: File, peer: bytes | None = None) -> str | None:
-        """To all, or to one who has proven that it takes private files; what its receipt will say, if there will be one."""
+        """Sends a public file, or a private one to a peer that has announced to accept them; returns the ID in its receipt, if any."""
         if peer is None:
             packet = self.signed(self.packet(Type.FILE, file.encoded(), self.everybody, version=2))
             self.keep(packet)
@@ -59,6 +59,6 @@ class Media(PrivateTalk):
             self.tell_inside(sender, bytes([Inside.DELIVERED]) + name.encode())
         found = Received(sender, file.name, file.mime, file.content, private)
         if found in self.files:
-            # With a receipt the sender may not have heard; without one there is no reason to send it twice.
+            # With receipts, the sender may have missed one; without, there is no reason to send the file twice.
             return self._refuse("file twice" if name is None else "private message twice")
         self.files.append(found)

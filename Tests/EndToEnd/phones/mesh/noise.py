@@ -28,13 +28,13 @@ def _derive(salt: bytes, secret: bytes) -> tuple[bytes, bytes]:
 
 
 class Handshake:
-    """One side of a handshake. Payloads are empty, but for a courier's."""
+    """One side of a handshake. Payloads are empty, except a courier's."""
 
     def __init__(
         self, initiator: bool, static: X25519PrivateKey, *, pattern: str = "XX", prologue: bytes = b"",
         remote: bytes | None = None, ephemeral: X25519PrivateKey | None = None,
     ) -> None:
-        """remote: the other's static key, where it is known before (X, initiator)."""
+        """remote: the other's static key, where it is known in advance (X, initiator)."""
         self.initiator = initiator
         self.static = static
         self.remote = remote
@@ -94,7 +94,7 @@ class Handshake:
 
     @property
     def writes(self) -> bool:
-        """Whether the next message is this side's."""
+        """Whether this side writes the next message."""
         return not self.is_over and (self.step % 2 == 0) == self.initiator
 
     def write(self, payload: bytes = b"") -> bytes:
@@ -134,15 +134,15 @@ class Handshake:
         return payload
 
     def split(self) -> tuple[bytes, bytes]:
-        """The keys to send and to receive with."""
+        """The keys for sending and receiving."""
         first, second = _derive(self._chain, b"")
         return (first, second) if self.initiator else (second, first)
 
 
 class Session:
-    """What is sent and received after a handshake: `nonce (4, big endian) .. ciphertext .. tag`.
+    """A session after a handshake; each message is `nonce (4, big endian) .. ciphertext .. tag`.
 
-    The apps lose what was overtaken by eight or more (section 6); this one loses what was overtaken at all."""
+    The apps lose messages that were overtaken by eight or more (section 6); this session loses every overtaken message."""
 
     def __init__(self, handshake: Handshake) -> None:
         self._send_key, self._receive_key = handshake.split()

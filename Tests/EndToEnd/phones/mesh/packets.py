@@ -9,11 +9,11 @@ from enum import IntEnum
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-#: The level of raw deflate by which each app compresses.
+#: The raw deflate level of each app.
 IOS_LEVEL, ANDROID_LEVEL = 5, 6
 EVERYBODY = b"\xff" * 8
 TTL = 7
-#: What the apps still take: 1 MiB and what a file needs around it.
+#: Maximum size that the apps accept: 1 MiB and the overhead of a file.
 LARGEST_PAYLOAD = 1_179_760
 _RECIPIENT, _SIGNED, _COMPRESSED, _ROUTED, _RSR = 0x01, 0x02, 0x04, 0x08, 0x10
 
@@ -32,16 +32,16 @@ class Type(IntEnum):
     PONG = 0x27
 
 
-#: Padded on the air; nothing else is.
+#: Types that are padded; all others are not.
 PADDED = {Type.HANDSHAKE, Type.ENCRYPTED}
 
 
 class Malformed(ValueError):
-    """Bytes that are no packet, or no value, of the protocol."""
+    """Bytes that are not a valid packet or value of the protocol."""
 
 
 def padded(data: bytes) -> bytes:
-    """Filled up to 256, 512, 1024 or 2048 bytes, each byte saying how many; as it is where that says more than 255."""
+    """Pads to 256, 512, 1024 or 2048 bytes, each byte being the count; returns the bytes unchanged where the count exceeds 255."""
     for block in (256, 512, 1024, 2048):
         if len(data) + 16 <= block:
             count = block - len(data)
@@ -50,14 +50,14 @@ def padded(data: bytes) -> bytes:
 
 
 def unpadded(data: bytes) -> bytes:
-    """Without the padding, if its end is one."""
+    """Removes valid padding from the end."""
     count = data[-1] if data else 0
     is_padding = 1 <= count <= len(data) and data.endswith(bytes([count]) * count)
     return data[:-count] if is_padding else data
 
 
 def deflate(payload: bytes, level: int) -> bytes | None:
-    """Raw deflate, where an app would compress; None where it would not."""
+    """Raw deflate in the cases in which an app compresses; otherwise None."""
     if len(payload) < 100 or len(set(payload)) / min(len(payload), 256) >= 0.9:
         return None
     work = zlib.compressobj(level, zlib.DEFLATED, -15, 8)
@@ -66,7 +66,7 @@ def deflate(payload: bytes, level: int) -> bytes | None:
 
 
 def inflate(data: bytes, size: int) -> bytes:
-    """Exactly `size` bytes out of raw deflate: the apps cut or refuse what is longer, and these refuse it."""
+    """Inflates to exactly `size` bytes: the apps cut or refuse a longer result, and these phones refuse it."""
     if not data or size > LARGEST_PAYLOAD or size > 50_000 * len(data):
         raise Malformed(f"{len(data)} bytes of deflate for {size}")
     work = zlib.decompressobj(-15)
@@ -91,13 +91,13 @@ class Packet:
     route: tuple[bytes, ...] = ()
     signature: bytes | None = None
     is_rsr: bool = False
-    #: The payload as it came, where it came compressed.
+    #: The payload as received, if it was compressed.
     deflated: bytes | None = None
 
     # On the wire.
 
     def encoded(self, level: int, signature: bytes | None = None) -> bytes:
-        """Bare; compressed where the app of this level would."""
+        """The packet without padding; compressed where the app of this level would do so."""
         body = deflate(self.payload, level)
         size = len(self.payload).to_bytes(2 if self.version == 1 else 4, "big")
         return self._laid_out(self.payload if body is None else size + body, body is not None, signature or self.signature)
@@ -115,13 +115,13 @@ class Packet:
         ])
 
     def on_air(self, level: int) -> bytes:
-        """As it goes over a link: padded if it is of Noise."""
+        """The packet in its form on a link: padded if it is of Noise."""
         data = self.encoded(level)
         return padded(data) if self.type in PADDED else data
 
     @classmethod
     def decode(cls, data: bytes) -> Packet:
-        """Bare, or padded. What is left over is refused, unless it is padding."""
+        """Decodes a packet with or without padding. Further bytes are refused, unless they are padding."""
         packet, length = cls._read(data)
         if data[length:] and padded(data[:length]) != data:
             raise Malformed(f"{len(data) - length} bytes after the packet are no padding")
@@ -129,7 +129,7 @@ class Packet:
 
     @classmethod
     def measure(cls, data: bytes) -> int | None:
-        """The length of the packet that begins here, from its header alone; None while that has not come whole."""
+        """The length of the packet that begins here, from its header alone; None while the header is incomplete."""
         if len(data) < 14 or (data[0] == 2 and len(data) < 16):
             return None
         version, flags = data[0], data[11]
@@ -177,12 +177,12 @@ class Packet:
         )
         return packet, place
 
-    # What is signed, and what names it.
+    # The signed bytes, and the packet's ID.
 
     def preimage(self, level: int | None) -> bytes:
-        """What is signed: padded, TTL 0, no signature, no RSR.
+        """The signed bytes: padded, TTL 0, no signature, no RSR.
 
-        level: of the encoder that compresses the payload; None for as it came."""
+        level: of the encoder that compresses the payload; None for the payload as received."""
         bare = replace(self, ttl=0, signature=None, is_rsr=False)
         if level is not None:
             return padded(bare.encoded(level))
@@ -192,7 +192,7 @@ class Packet:
         return replace(self, signature=key.sign(self.preimage(level)))
 
     def is_signed_by(self, key: bytes, level: int) -> bool:
-        """As the apps check: over what their own encoder makes of the payload, whatever came."""
+        """Checks the signature as the apps do: over their own encoding of the payload, whatever bytes were received."""
         if self.signature is None:
             return False
         try:
@@ -209,8 +209,8 @@ class Packet:
 
 
 class Stream:
-    """What an iPhone makes of notifications: bytes that it cuts by the length in each header. Padding between packets is skipped;
-    a packet that has not come whole within 250 ms is thrown away."""
+    """Splits an iPhone's notifications by the length in each header. Padding between packets is skipped; a packet that is incomplete
+    after 250 ms is dropped."""
 
     STALL = 0.25
     MOST = 8 << 20
@@ -218,11 +218,11 @@ class Stream:
     def __init__(self) -> None:
         self._waiting = b""
         self._since = 0.0
-        #: What was thrown away, in words.
+        #: Descriptions of the dropped packets.
         self.lost: list[str] = []
 
     def feed(self, data: bytes, now: float) -> list[bytes]:
-        """The packets that are whole now."""
+        """Adds bytes; returns the packets that are complete now."""
         if self._waiting and now - self._since > self.STALL:
             self._drop(f"{len(self._waiting)} bytes of a packet whose end did not come")
         self._waiting += data

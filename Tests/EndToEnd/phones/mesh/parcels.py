@@ -1,4 +1,4 @@
-"""What is carried in pieces or for others: fragments, files, envelopes, pings (sections 7, 8.5 and 10)."""
+"""Values in pieces or for others: fragments, files, envelopes, pings (sections 7, 8.5 and 10)."""
 from __future__ import annotations
 
 import hmac
@@ -51,7 +51,7 @@ def fragments(packet: Packet, inner: bytes, size: int, fragment_id: bytes) -> li
 
 # Files.
 
-#: What the apps take, and by which bytes each begins.
+#: The MIME types that the apps accept, and the first bytes of each.
 MAGIC: dict[str, tuple[tuple[int, bytes], ...]] = {
     "image/jpeg": ((0, b"\xff\xd8\xff"),),
     "image/png": ((0, b"\x89PNG\r\n\x1a\n"),),
@@ -79,7 +79,7 @@ class File:
 
     @classmethod
     def decode(cls, data: bytes) -> File:
-        """As the stricter of the two apps: all four fields, a size of 4 bytes that is right, a length of 4 bytes."""
+        """Decodes as the stricter of the two apps: all four fields, a correct size of 4 bytes, a length of 4 bytes."""
         found: dict[int, bytes] = {}
         place = 0
         while place < len(data):
@@ -138,13 +138,13 @@ class Envelope:
 
 
 def seal_for(recipient: bytes, sender: X25519PrivateKey, payload: bytes, ephemeral: X25519PrivateKey | None = None) -> bytes:
-    """What only the holder of this Noise key can open."""
+    """Encrypts for the holder of this Noise key."""
     work = Handshake(True, sender, pattern="X", prologue=COURIER_PROLOGUE, remote=recipient, ephemeral=ephemeral)
     return work.write(payload)
 
 
 def open_sealed(sealed: bytes, own: X25519PrivateKey) -> tuple[bytes, bytes]:
-    """(the sender's Noise key, the payload)"""
+    """Decrypts; returns the sender's Noise key and the payload."""
     work = Handshake(False, own, pattern="X", prologue=COURIER_PROLOGUE)
     payload = work.read(sealed)
     assert work.remote is not None

@@ -1,4 +1,4 @@
-"""What an app says and hears inside Noise: private messages with their receipts, favourites, verification, files."""
+"""An app's messages inside Noise: private messages with their receipts, favourites, verification, files."""
 from __future__ import annotations
 
 import uuid
@@ -14,7 +14,7 @@ from phones.mesh.values import Identity, Inside, PeerState
 
 
 class PrivateTalk(ABC):
-    """The part of `App` that is about one peer at a time."""
+    """The part of `App` for communication with one peer."""
 
     level: int
     capabilities: frozenset[int]
@@ -26,11 +26,11 @@ class PrivateTalk(ABC):
     private: list[Heard]
     receipts: defaultdict[str, list[str]]
     refused: Counter[str]
-    #: Whom its user likes.
+    #: The favourites of its user.
     favourites: frozenset[bytes]
     _strangers: dict[bytes, Packet]
 
-    #: Seconds in which a handshake must be over.
+    #: Timeout of a handshake in seconds.
     HANDSHAKE_FOR = 10.0
 
     @abstractmethod
@@ -57,17 +57,17 @@ class PrivateTalk(ABC):
     def _refuse(self, why: str) -> None:
         self.refused[why] += 1
 
-    # What is said.
+    # Sending.
 
     def tell(self, peer: bytes, content: str) -> str:
-        """In private; the message's ID."""
+        """Sends a private message; returns its ID."""
         assert len(content.encode()) <= 255, "the apps cannot write more"
         message_id = str(uuid.uuid4()).upper()
         self.tell_inside(peer, values.private_message(message_id, content))
         return message_id
 
     def read(self, heard: Heard) -> None:
-        """Shows a private message to the user, of which its sender is told."""
+        """Displays a private message, and sends the read receipt."""
         assert heard.message_id is not None
         self.tell_inside(heard.sender, bytes([Inside.READ]) + heard.message_id.encode())
 
@@ -76,7 +76,7 @@ class PrivateTalk(ABC):
         return self.tell(peer, f"{values.FAVOURITE if likes else values.NO_FAVOURITE}:npub1{'q' * 58}")
 
     def verify(self, url: str) -> bytes:
-        """Reads somebody's code and asks for the proof; the peer's ID."""
+        """Reads a verification code and sends the challenge; returns the peer's ID."""
         code = values.Code.parse(url, self.now() / 1000)
         peer = self.peers[values.peer_id(code.noise_key)]
         if (code.noise_key, code.signing_key) != (peer.announce.noise_key, peer.announce.signing_key):
@@ -92,7 +92,7 @@ class PrivateTalk(ABC):
         return code.url(self.identity.signing)
 
     def tell_inside(self, peer_id: bytes, plaintext: bytes) -> None:
-        """Through Noise, as soon as there is a session."""
+        """Sends through Noise, as soon as there is a session."""
         peer = self.peers[peer_id]
         if peer.session is None:
             peer.waiting.append(plaintext)
@@ -105,7 +105,7 @@ class PrivateTalk(ABC):
         packet = self.packet(kind, payload, peer, **more)
         self.send(self.signed(packet) if self.signs_noise else packet)
 
-    # What comes.
+    # Receiving.
 
     def _begin(self, peer: Peer) -> None:
         if peer.handshake is None:
@@ -123,7 +123,7 @@ class PrivateTalk(ABC):
     def _take_handshake(self, packet: Packet) -> bool:
         peer = self.peers.get(packet.sender)
         if peer is None:
-            # Its announce may be on its way: an iPhone begins as soon as it has this phone's.
+            # Its announce may be under way: an iPhone begins as soon as it has this phone's.
             self._strangers[packet.sender] = packet
             return True
         if packet.signature is not None and not packet.is_signed_by(peer.announce.signing_key, self.level):
@@ -165,7 +165,8 @@ class PrivateTalk(ABC):
             self.tell_inside(peer.id, plaintext)
 
     def _take_encrypted(self, packet: Packet, is_early: bool = False) -> bool:
-        """is_early: it came before the session; it may be of one that this phone had before it was started anew."""
+        """Handles an encrypted packet. is_early: it arrived before the session, and may belong to one from before a restart of this
+        phone."""
         peer = self.peers.get(packet.sender)
         if peer is None or (peer.session is None and (peer.handshake is None or len(peer.early) == 4)):
             self._refuse("ciphertext without a session")
@@ -216,7 +217,7 @@ class PrivateTalk(ABC):
                 raise Malformed(f"a private payload of type {kind:02x}")
 
     def take_private(self, peer: Peer, when: int, message_id: str, content: str) -> None:
-        """Shown once; acknowledged each time that it comes."""
+        """Displays a private message once, and acknowledges it each time that it arrives."""
         self.tell_inside(peer.id, bytes([Inside.DELIVERED]) + message_id.encode())
         if any(heard.message_id == message_id for heard in self.private):
             return self._refuse("private message twice")

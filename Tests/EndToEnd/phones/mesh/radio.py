@@ -1,4 +1,4 @@
-"""The radio of a Bitchat phone: it advertises, serves the characteristic, looks for others and connects, as the two apps do."""
+"""The radio of a Bitchat phone: like both apps it advertises, serves the characteristic, scans and connects."""
 from __future__ import annotations
 
 import asyncio
@@ -19,12 +19,12 @@ from phones.phone import Link, LinkLost, Phone, Sighting
 
 SERVICE = "F47B5E2D-4A9E-4C5A-9B3F-8E1D2C3A4B5C"
 CHARACTERISTIC = "A1B2C3D4-E5F6-4A5B-8C9D-0E1F2A3B4C5D"
-#: The longest value of a characteristic.
+#: Maximum length of a characteristic's value.
 LONGEST_VALUE = 512
 
 
 def is_of_node(data: bytes) -> bool:
-    """Whether advertising data names the service of Bitchat."""
+    """Whether advertising data contains the service UUID of Bitchat."""
     lists = (
         AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS,
         AdvertisingData.INCOMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS,
@@ -34,18 +34,18 @@ def is_of_node(data: bytes) -> bool:
 
 
 class Neighbour(MeshLink):
-    """A connection, whoever made it: the phone is a client on it, a server, or both."""
+    """A connection from either side: the phone is its client, its server, or both."""
 
     def __init__(self, radio: MeshRadio, connection: Connection) -> None:
         super().__init__()
         self.radio = radio
         self.connection = connection
-        #: The client's side, where this phone has found the characteristic.
+        #: The client's side, if this phone has discovered the characteristic.
         self.client: Link | None = None
         #: Whether the neighbour has subscribed here.
         self.is_subscribed = False
         self.stream = Stream()
-        #: Frames that went out and came in, by the way they took.
+        #: Number of frames sent and received, by path.
         self.counts = {"written": 0, "notified": 0, "read": 0, "heard": 0}
 
     @property
@@ -54,7 +54,7 @@ class Neighbour(MeshLink):
 
     @property
     def notifies(self) -> bool:
-        """An iPhone prefers to write; an Android phone tells its subscribers first."""
+        """An iPhone prefers to write; an Android phone notifies its subscribers first."""
         return self.is_subscribed and (self.client is None or isinstance(self.radio.app, AndroidApp))
 
     @property
@@ -97,7 +97,7 @@ class Neighbour(MeshLink):
 
     @staticmethod
     def _padding(value: bytes, frame: bytes) -> bytes:
-        """The stream is cut before the padding. That it was there is still to be seen where a value holds one packet."""
+        """Checks the padding, which is cut off the stream. It is visible where a value contains exactly one packet."""
         return value[len(frame):] if value.startswith(frame) else b""
 
     def on_write(self, value: bytes) -> None:
@@ -106,9 +106,9 @@ class Neighbour(MeshLink):
 
 
 class MeshRadio:
-    """Puts an app onto a phone."""
+    """Connects an app to a phone's radio."""
 
-    #: Seconds: Android asks for the MTU so late after it has connected, and tells the app so late that it is ready.
+    #: Seconds: Android requests the MTU with this delay after the connection, and reports readiness to the app with this delay.
     ASKS_AFTER, READY_AFTER = 0.2, 0.2
     IOS_ANNOUNCES_AFTER = 0.05
     #: From a subscription to the announce.
@@ -126,7 +126,7 @@ class MeshRadio:
         return isinstance(self.app, AndroidApp)
 
     async def switch_on(self) -> None:
-        """Takes the controller, which must be off."""
+        """Takes the controller, which must be powered off."""
         await self.phone.switch_on()
         device = self.phone.device
         assert device is not None
@@ -145,7 +145,7 @@ class MeshRadio:
 
     async def switch_off(self) -> None:
         self.app.close()
-        # Or it would begin again when its links end.
+        # Otherwise advertising would restart when its links end.
         self.advertises = False
         for work in self._works:
             work.cancel()
@@ -155,10 +155,10 @@ class MeshRadio:
         await self.phone.switch_off()
         self.neighbours.clear()
 
-    # Being found.
+    # Advertising.
 
     async def advertise(self) -> None:
-        """The service alone; Android's ID is in the answer to who scans."""
+        """Advertises the service UUID alone; Android's ID is in the scan response."""
         assert self.phone.device is not None
         uuid = bytes(UUID(SERVICE))
         structures = [(AdvertisingData.FLAGS, b"\x06"), (AdvertisingData.COMPLETE_LIST_OF_128_BIT_SERVICE_CLASS_UUIDS, uuid)]
@@ -170,7 +170,7 @@ class MeshRadio:
         )
 
     async def _advertise_again(self) -> None:
-        """A link ends it."""
+        """Restarts advertising, which a link has ended."""
         if self.advertises and self.phone.is_on:
             await self.advertise()
 
@@ -179,12 +179,12 @@ class MeshRadio:
         self.advertises = False
         await self.phone.device.stop_advertising()
 
-    # Finding.
+    # Scanning.
 
     async def find(self, address: str | None = None, timeout: float = 30) -> Address:
         """The address of an advertiser of the service.
 
-        address: that of the one that is meant, where there are several."""
+        address: the requested advertiser, if there are several."""
 
         def matches(seen: Sighting) -> Address | None:
             is_meant = address is None or seen.address.to_string(False) == address
@@ -214,7 +214,7 @@ class MeshRadio:
         self.app.later(delay, lambda: self.app.announce([neighbour]))
         return neighbour
 
-    # What the stack tells.
+    # Events of the stack.
 
     def _neighbour(self, connection: Connection) -> Neighbour:
         found = self.neighbours.get(connection)

@@ -1,4 +1,4 @@
-"""Requests for what a neighbour has and this phone has not (section 9)."""
+"""Sync requests: the packets that a neighbour has and this phone does not have (section 9)."""
 from __future__ import annotations
 
 import hashlib
@@ -29,7 +29,7 @@ class Filter:
 
     @classmethod
     def of(cls, ids: Sequence[bytes], largest: int = 400, rate: float = 0.01) -> Filter:
-        """Of as many of these, the newest first, as fit into `largest` bytes."""
+        """The filter of as many of these IDs, the newest first, as fit into `largest` bytes."""
         parameter = math.ceil(math.log2(1 / rate))
         kept = list(ids)
         while kept:
@@ -53,7 +53,7 @@ class Filter:
         return found
 
     def misses(self, ids: Sequence[bytes]) -> list[bytes]:
-        """Those of these that are not in it."""
+        """Those of these IDs that are not in the filter."""
         held = self.values() if self.modulus > 1 else set()
         return [each for each in ids if _bucket(each, self.modulus) not in held]
 
@@ -72,7 +72,7 @@ def _code(values: list[int], parameter: int) -> bytes:
     return bytes(int(whole[i : i + 8], 2) for i in range(0, len(whole), 8))
 
 
-#: Bits of the types that a request asks for.
+#: Bits of the types in a request.
 SYNC_BITS: dict[int, int] = {Type.ANNOUNCE: 0, Type.MESSAGE: 1, Type.LEAVE: 2, Type.FRAGMENT: 5, Type.FILE: 7}
 
 

@@ -1,4 +1,4 @@
-"""What packets of Bitchat say: announces, private payloads, verification (sections 4, 5 and 11)."""
+"""Payloads of Bitchat packets: announces, private payloads, verification (sections 4, 5 and 11)."""
 from __future__ import annotations
 
 import base64
@@ -16,7 +16,7 @@ from phones.mesh.packets import Malformed
 
 
 def read_tlvs(data: bytes, wide: int = 1) -> list[tuple[int, bytes]]:
-    """Types of one byte, lengths of `wide` bytes, big endian."""
+    """Reads TLVs: types of one byte, lengths of `wide` bytes, big endian."""
     found, place = [], 0
     while place < len(data):
         begin = place + 1 + wide
@@ -33,7 +33,7 @@ def tlv(kind: int, value: bytes, wide: int = 1) -> bytes:
 
 
 def once(fields: list[tuple[int, bytes]]) -> dict[int, bytes]:
-    """By type; a type that comes twice is refused."""
+    """The values by type; a repeated type is refused."""
     found = dict(fields)
     if len(found) != len(fields):
         raise Malformed("a field comes twice")
@@ -47,7 +47,7 @@ def text(data: bytes) -> str:
         raise Malformed("no UTF-8") from None
 
 
-# Who somebody is.
+# Identities.
 
 
 class Capability(IntEnum):
@@ -59,7 +59,7 @@ class Capability(IntEnum):
 
 
 def bits(numbers: Iterable[int]) -> bytes:
-    """A field of bits, little endian, as short as it can be."""
+    """A bit field, little endian, in its shortest form."""
     value = sum(1 << number for number in set(numbers))
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "little")
 
@@ -107,7 +107,7 @@ class Announce:
     bridge: str | None = None
 
     def encoded(self, *, neighbours_last: bool = False) -> bytes:
-        """neighbours_last: as Android has it, after the capabilities."""
+        """Encodes an announce. neighbours_last: Android writes the neighbours after the capabilities."""
         near = b"" if self.neighbours is None else tlv(4, b"".join(self.neighbours[:10]))
         able = b"" if self.capabilities is None else tlv(5, bits(self.capabilities))
         head = tlv(1, self.nickname.encode()) + tlv(2, self.noise_key) + tlv(3, self.signing_key)
@@ -116,7 +116,7 @@ class Announce:
 
     @classmethod
     def decode(cls, data: bytes) -> Announce:
-        """Unknown types are skipped; what is known must be right."""
+        """Unknown types are skipped; known types must be valid."""
         found = once(read_tlvs(data))
         if not {1, 2, 3} <= found.keys() or len(found[2]) != 32 or len(found[3]) != 32:
             raise Malformed("an announce without nickname or keys")
@@ -151,7 +151,7 @@ def private_message(message_id: str, content: str) -> bytes:
 
 
 def read_private_message(body: bytes) -> tuple[str, str]:
-    """(ID, text). With a field that they do not know the apps refuse all of it."""
+    """Returns ID and text. The apps refuse a message with an unknown field completely."""
     found = once(read_tlvs(body))
     if found.keys() != {0, 1}:
         raise Malformed(f"a private message with the fields {sorted(found)}")
@@ -160,7 +160,7 @@ def read_private_message(body: bytes) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class PeerState:
-    """What a peer says of itself where nobody else can: its capabilities and its signing key."""
+    """A peer's authenticated state: its capabilities and its signing key."""
 
     capabilities: frozenset[int]
     signing_key: bytes
@@ -213,7 +213,7 @@ class Code:
 
     @classmethod
     def parse(cls, url: str, now: float) -> Code:
-        """Refuses what is not signed by its own key, and what is older than five minutes."""
+        """Refuses a code that is not signed by its own key, and one older than five minutes."""
         parts = urlsplit(url)
         fields = dict(parse_qsl(parts.query, strict_parsing=True))
         if (parts.scheme, parts.netloc, fields.get("v")) != ("bitchat", "verify", "1"):
@@ -236,7 +236,7 @@ def challenge(noise_key: bytes, nonce: bytes) -> bytes:
 
 
 def proof(noise_key_hex: bytes, nonce: bytes) -> bytes:
-    """What the answer to a challenge signs."""
+    """The signed bytes of the answer to a challenge."""
     return b"bitchat-verify-resp-v1" + bytes([len(noise_key_hex)]) + noise_key_hex + nonce
 
 

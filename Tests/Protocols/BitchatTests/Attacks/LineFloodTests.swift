@@ -72,7 +72,7 @@ struct LineFloodTests {
   }
 
   @Test(
-    "Of 140 messages a second from one identity no more than its limits are accepted and relayed, and others are not delayed"
+    "At 140 messages a second from one identity, its quotas are accepted and relayed, and others are not delayed"
   )
   func oneIdentity() throws {
     let calm = try run(identities: 1, perSecond: 0, seconds: 20)
@@ -121,7 +121,7 @@ struct LineFloodTests {
     #expect(hall.nodes[2].heard.count == 600)
   }
 
-  @Test("A favourite's messages count for the favourite alone, and forged messages count for nobody")
+  @Test("A favourite's messages count for the favourite alone, and forged messages count for no sender")
   func favourites() {
     var quota = LineQuota()
     let (friend, other, link) = (PeerID(rawValue: 1), PeerID(rawValue: 2), DeviceOrigin(address: 1))

@@ -64,7 +64,7 @@ struct CourierBagTests {
     let taken = add(try carried(300, from: 300, isOfFavourite: true), to: &bag)
     #expect(taken == .success(.init(isNew: true, dropped: [oldest])))
     #expect(bag.count == 40 && bag.envelopes[oldest] == nil)
-    // Nineteen are left of strangers, and one of theirs would have to drive out somebody.
+    // Nineteen envelopes of strangers are left, and a new one would have to evict one of them.
     let full = add(try carried(301, from: 301), to: &bag)
     #expect(full == .failure(.full))
   }

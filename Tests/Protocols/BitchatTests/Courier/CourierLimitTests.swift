@@ -304,7 +304,7 @@ struct CourierLimitTests {
     }
   }
 
-  @Test("Of five envelopes of 16 KiB, two are handed over at once")
+  @Test("Two of five envelopes of 16 KiB are handed over at once")
   func longBatch() throws {
     var stage = Stage()
     let tag = CourierTag(for: stage.cem.noiseKey.publicKey, day: CourierTag.day(of: stage.time))

@@ -242,7 +242,7 @@ struct GossipArchiveTests {
     }
     #expect(others.allSatisfy { archive.hasMessage($0.id) })
     #expect(archive.bytes <= 4 << 20)
-    // Where nobody uses more than a quarter, the oldest message of the stranger with the most messages is evicted.
+    // If every sender uses at most a quarter, the oldest message of the stranger with the most messages is evicted.
     var even = GossipArchive()
     let lines = try (UInt64(0)...1000).map { number in
       // The sender of the newest message has the most messages. The oldest message is another sender's.

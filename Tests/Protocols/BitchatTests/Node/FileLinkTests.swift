@@ -135,7 +135,7 @@ struct FileLinkTests {
     #expect(hall.nodes[0].fileStates[7]?.last == .delivered && hall.nodes[1].files.count == 1)
   }
 
-  @Test("Of several narrow links the widest carries the file")
+  @Test("The widest of several narrow links carries the file")
   func widestOfNarrow() throws {
     var hall = MeshHall()
     hall.add(["ann"])
@@ -349,7 +349,7 @@ struct FileLinkTests {
     #expect(paced.count == 0 && add(packet, from: flood) == 0)
   }
 
-  @Test("Of several links that fill a lane equally, the newest loses a packet")
+  @Test("The newest of several links that fill a lane equally loses a packet")
   func equalShares() {
     for first in stride(from: 10, to: 210, by: 10) as StrideTo<UInt64> {
       var paced = PacedPackets()

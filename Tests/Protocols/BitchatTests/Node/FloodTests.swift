@@ -195,7 +195,7 @@ struct FloodTests {
     #expect(engine.paced.count == 0)
   }
 
-  @Test("Of 1,201 peers 1,024 are known, and a favourite and its pin are among them")
+  @Test("A node knows 1,024 of 1,201 peers, and a favourite and its pin are among them")
   func manyPeers() {
     var hall = MeshHall()
     hall.add(["ann"])

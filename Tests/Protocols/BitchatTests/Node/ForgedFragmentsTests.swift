@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Fragments of a packet that somebody forged")
+@Suite("Fragments of a forged packet")
 struct ForgedFragmentsTests {
   /// The fragments of a long public message in Bob's name.
   private func fragments(_ hall: MeshHall, signedBy key: Ed25519.PrivateKey) throws -> [[UInt8]] {

@@ -277,7 +277,7 @@ struct LimitTests {
     // All unknown types share one quota.
     stage.inject(eve.packet(.groupMessage, [1], at: stage.time, isSigned: false))
     #expect(stage.ann.engine.counters.tooManyUnverified == refused + 1)
-    // Another link has its own quota.
+    // Each link has its own quota.
     let link = stage.hall.connect(to: 0)
     stage.hall.inject(eve.packet(.groupMessage, [1], at: stage.time, isSigned: false), on: link, to: 0)
     #expect(stage.ann.engine.counters.tooManyUnverified == refused + 1)

@@ -8,7 +8,7 @@ import Testing
 @Suite("Links of the mesh")
 struct LinkTests {
   @Test(
-    "Of two simultaneous connections, the one of the node with the smaller ID remains",
+    "If two nodes connect simultaneously, the link initiated by the smaller ID remains",
     arguments: 0..<Extent.of(5, all: 20))
   func bothConnect(group: UInt64) {
     for seed in (group * 50)..<(group * 50 + 50) {
@@ -182,7 +182,7 @@ struct LinkTests {
     hall.inject(eve.packet(.leave, [], at: hall.time), on: link, to: 0)
     #expect(hall.nodes[0].engine.neighbours.isEmpty && hall.nodes[0].engine.state == .alone)
     hall.pass(.milliseconds(14_000))
-    // Another peer cannot bind the link so soon; the peer itself can.
+    // A different peer cannot bind the link so soon; the peer itself can.
     hall.inject(Stranger(2).announce(at: hall.time), on: link, to: 0)
     #expect(hall.nodes[0].engine.counters.refusedBindings == 1 && hall.nodes[0].engine.neighbours.isEmpty)
     if comesBack { hall.inject(eve.announce(at: hall.time), on: link, to: 0) }

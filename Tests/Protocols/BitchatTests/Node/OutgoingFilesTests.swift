@@ -39,7 +39,7 @@ struct OutgoingFilesTests {
     #expect(taken >= OutgoingFiles.pause * 100 && taken <= OutgoingFiles.pause * 100 + .milliseconds(10), "\(taken)")
   }
 
-  @Test("Of two files on one link, the one with fewer remaining fragments goes first")
+  @Test("If two files share a link, the one with fewer remaining fragments goes first")
   func smallFirst() throws {
     var files = OutgoingFiles()
     files[1] = try Self.file(1, fragments: 30)

@@ -57,7 +57,7 @@ struct OwedNewsTests {
     #expect(isFavoured(hall))
   }
 
-  @Test("Of several waiting favourite notices only the last takes effect")
+  @Test("Only the last of several waiting favourite notices takes effect")
   func superseded() throws {
     var (hall, link) = try pair()
     hall.disconnect(link)

@@ -43,7 +43,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == news)
   }
 
-  @Test("Of a peer with ever new announces, three are relayed at once, then one every 3 s")
+  @Test("Three of a peer's ever new announces are relayed at once, then one every 3 s")
   func news() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])

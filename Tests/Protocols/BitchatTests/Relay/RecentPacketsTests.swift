@@ -47,7 +47,7 @@ struct RecentPacketsTests {
     for number in [1, 3, 4] { #expect(see(number, at: 6)) }
   }
 
-  @Test("Of 20,000 keys the last 10,000 are known")
+  @Test("The last 10,000 of 20,000 keys are known")
   func full() {
     var recent = RecentPackets<PacketID>(limit: 10_000, lifetime: .seconds(300))
     let ids = (0..<20_000).map { number in

@@ -76,7 +76,7 @@ final class FeedBus {
       BroadcastNames.interface, audience: .everybody,
       methods: [
         method("Send", "s", out: "t") { [weak self] _ in
-          // Another program's message is reported before the command's own.
+          // A message of a different program is reported before the command's own.
           self?.emit("MessageSent", [.uint64(6)])
           if let outcome = self?.outcome { self?.emit(outcome.signal, [.uint64(7)] + outcome.arguments) }
           return [.uint64(7)]

@@ -105,7 +105,7 @@ struct BadInputTests {
   func noSlot() throws {
     let plaza = Plaza()
     let stall = plaza.add(slots: 1)
-    // Another tenant with a higher priority holds the slot.
+    // A tenant with a higher priority holds the slot.
     let other = stall.shared.tenant("other", share: LinkShare(needs: 1, may: 1, priority: 10))
     let terms = AdvertisingTerms(.person, leastTime: .seconds(600), longestWait: .seconds(600))
     let advertisement = try other.advertise(Advertisement(data: AdvertisingData([.flags(6)])), terms, for: nil)

@@ -148,7 +148,7 @@ struct ChatModelTests {
     #expect(sitting.rows[0].contains("<alice,\u{A0}verified\u{A0}as\u{A0}<mallory>>"))
     sitting.hear(Sitting.bob, "send me the key", nickname: "alice", to: Sitting.bob)
     #expect(sitting.messages.last?.contains("<alice,\u{A0}verified\u{A0}as\u{A0}<mallory>>: send me the key") == true)
-    // Another peer with the nickname mallory is not selected.
+    // A second peer with the nickname mallory is not selected.
     sitting.feed(.peers([mallory, Sitting.peer(Sitting.carol, "mallory")]))
     _ = sitting.taken()
     sitting.enter("/msg mallory the plan")
@@ -308,7 +308,7 @@ struct ChatModelTests {
     #expect(scroll >= 0)
   }
 
-  @Test("Of 5,000 messages a conversation stores 2,000 to 2,200")
+  @Test("A conversation stores 2,000 to 2,200 of 5,000 messages")
   func bounded() {
     var sitting = Sitting()
     for number in 1...5000 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }

@@ -116,7 +116,7 @@ struct MapTests {
     #expect(lines.contains { $0.hasSuffix("…") })
   }
 
-  @Test("Of 100 peers the map shows the nearest in 80 by 24 and counts the rest", arguments: [8, 16, 24, 50])
+  @Test("The map shows the nearest of 100 peers in 80 by 24 and counts the rest", arguments: [8, 16, 24, 50])
   func hundred(height: Int) {
     let peers = (1...100).map { Self.peer($0, "peer\($0)", hops: $0 <= 10 ? 1 : 2) }
     let links = (11...80).map { (($0 - 1) % 10 + 1, $0) } + (11...70).map { ($0, $0 + 10) }

@@ -145,7 +145,7 @@ struct MeshRecordTests {
     }
   }
 
-  @Test("Another version, an unknown state and an unknown kind are refused by name")
+  @Test("A different version, an unknown state and an unknown kind are refused by name")
   func values() throws {
     var bytes = try MeshRecord.message(try Sample.privateMessage(1)).bytes()
     bytes[0] = 2

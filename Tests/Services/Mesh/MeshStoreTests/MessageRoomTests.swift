@@ -99,7 +99,7 @@ struct MessageRoomTests {
       Self.message($0, of: 1000 + UInt64($0 % 40), isPublic: true, via: 66)
     }
     #expect(removed.count == 4500 && !removed.contains(1) && !removed.contains(2))
-    // Another link still has capacity.
+    // A second link still has capacity.
     let other = try Self.write(6001...6001, to: &ledger) { Self.message($0, of: 7, isPublic: true, via: 2) }
     #expect(other.count == 1 && other[0] > 2)
   }

@@ -56,7 +56,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
     _ = try ann.mesh.say(String(repeating: "y", count: 5000))
     #expect(village.wait(.seconds(10)) { bob.texts.last == String(repeating: "y", count: 5000) })
-    // Another release of BlueZ accepts all lengths.
+    // Other releases of BlueZ accept all lengths.
     bob.radio.controller.longestWrite = ATT.valueLimit
     #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == nil })
   }

@@ -45,7 +45,7 @@ struct FaultTests {
     _ = try bob.mesh.tell("ann", "an answer") { isTaken = true }
     village.time.advance(by: .seconds(1))
     #expect(!isTaken)
-    // Another commit may come before this one.
+    // An earlier commit may precede this one.
     #expect(
       village.wait(.seconds(1)) {
         worker.release()

@@ -142,7 +142,7 @@ struct CrowdedDoorstepTests {
     }
   }
 
-  @Test("Of 7 slots, clients use 5 and own connections 2")
+  @Test("Clients use 5 of 7 slots, and own connections 2")
   @LoopActor
   func shares() {
     let door = Door()
@@ -189,7 +189,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("Of 8 clients that compete for 5 slots, each keeps its slot for 5 min")
+  @Test("Each of 8 clients that compete for 5 slots holds its slot for 5 min")
   @LoopActor
   func noEndlessRound() {
     let door = Door()

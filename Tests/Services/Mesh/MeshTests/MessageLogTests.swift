@@ -52,7 +52,7 @@ struct MessageLogTests {
     #expect(missing == nil)
   }
 
-  @Test("Of over 5,000 messages the oldest are removed")
+  @Test("The oldest of over 5,000 messages are removed")
   func bound() {
     var log = MessageLog()
     for number in 1...UInt32(MessageLog.limit + 10) { log.append(Self.message(number)) }

@@ -114,7 +114,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("Of a credential above 4 MiB only 4 MiB and one byte are sent")
+  @Test("Only 4 MiB and one byte of a credential above 4 MiB are sent")
   func large() async {
     await LoopActor.run {
       let time = VirtualTime()

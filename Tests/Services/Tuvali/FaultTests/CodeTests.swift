@@ -27,7 +27,7 @@ struct CodeTests {
     }
   }
 
-  /// Another service of the kiosk, on the same adapter.
+  /// A second service of the kiosk, on its adapter.
   @LoopActor
   private final class Mesh: GATTServerDelegate {
     static let characteristic = CharacteristicID(
@@ -58,7 +58,7 @@ struct CodeTests {
         let phone = Phone(in: hall)
         phone.connect(mtu: 185, subscribing: false)
         hall.time.advance(by: .milliseconds(500))
-        // Another service of the kiosk uses the same link.
+        // A second service of the kiosk uses the wallet's link.
         let mesh = Mesh(on: hall)
         hall.time.advance(by: .milliseconds(100))
         phone.use(Mesh.characteristic)

@@ -180,7 +180,7 @@ struct SilenceTests {
         let incoming = try #require(trial.hall.incoming)
         for link in trial.hall.air.links { trial.hall.air.cut(link) }
         trial.expectWaiting(within: .seconds(1))
-        // Another wallet is connected when the verdict arrives.
+        // A second wallet is connected when the verdict arrives.
         let (second, _) = try trial.send()
         trial.check(trial.hall.time.run(until: { second.state == .transferring }, limit: .seconds(5)), "no second one")
         trial.check(trial.hall.verifier.decide(incoming, accepted: true), "it cannot be judged")

@@ -56,7 +56,7 @@ struct TenantTests {
   }
 }
 
-/// Another service on the kiosk's radio: it serves one characteristic and counts the writes to it.
+/// A second service on the kiosk's radio: it serves one characteristic and counts the writes to it.
 @LoopActor
 private final class Neighbour: GATTServerDelegate {
   static let id = CharacteristicID(service: BluetoothUUID(short: 0xFEED), characteristic: BluetoothUUID(short: 1))
