@@ -21,7 +21,7 @@ let package = Package(
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CPackets", apt: "libc6-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
-    library("CSecp256k1", pkgConfig: "libsecp256k1", apt: "libsecp256k1-dev"),
+    library("CSecp256k1", pkgConfig: nil, apt: "libsecp256k1-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
     library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
