@@ -251,7 +251,8 @@ def missing_files(page: str, sources: Path) -> list[str]:
 
 def check_paths() -> int:
     """Prints each file that docs/design.md names and that does not exist, and returns the exit status."""
-    missing = missing_files((TOP / "docs" / "design.md").read_text(encoding="utf-8"), TOP / "Sources")
+    page = TOP / "docs/design.md"
+    missing = missing_files(page.read_text(encoding="utf-8"), TOP / "Sources")
     for path in missing:
         print(f"docs/design.md names {path}, which does not exist", file=sys.stderr)
     return 1 if missing else 0
