@@ -18,7 +18,7 @@ public enum NaClBox {
 
     /// The key that `own` shares with the owner of `peer`.
     ///
-    /// Throws `weakKey` if the peer's key is a low-order point: then anybody could compute the shared key.
+    /// Throws `weakKey` if the peer's key is a low-order point. The shared key would then be known to everybody.
     public init(own: X25519.PrivateKey, peer: X25519.PublicKey) throws(CryptoError) {
       var status: Int32 = -1
       shared = SecretBytes(

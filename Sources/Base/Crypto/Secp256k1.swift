@@ -116,7 +116,7 @@ public enum Secp256k1 {
     ///
     /// The duration does not depend on the keys. The curve has a prime order, so every point on it gives a secret.
     ///
-    /// - Throws: `unavailable` if the library has no memory for its tables.
+    /// - Throws: `unavailable` if the library has no memory for its tables, `invalidKey` if it refuses this key.
     public func sharedX(with peer: PublicKey) throws(CryptoError) -> SecretBytes {
       let context = try Context.shared()
       var point = peer.parsed

@@ -41,9 +41,6 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   /// Number of handshakes that use the reserve of each source.
   private var ofReserve: [Account: Int] = [:]
 
-  /// Number of stored handshakes.
-  var count: Int { ofAccount.values.reduce(0, +) }
-
   /// Counts one more handshake and returns nil; if a limit forbids it, returns the reason and counts nothing.
   mutating func take(_ peer: Peer, _ account: Account, _ limits: SessionLimits, at now: Instant) -> Drop? {
     while let first = starts.first, first.at.duration(to: now) >= limits.span { forget(first) }

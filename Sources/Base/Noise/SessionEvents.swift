@@ -4,14 +4,14 @@ import Crypto
 extension Sessions {
   /// An input of the engine.
   public enum Event: Sendable {
-    /// Data waits for the peer, and there is no session to send it with.
+    /// The caller has data for a peer without a session, and wants a session.
     case begin(Peer)
     /// The peer may be reachable over a link that its first message was not sent over. An unanswered first message is sent again, at most
     /// three times in an attempt. A peer that has received it drops the copy.
     case again(Peer)
     /// The caller wants one handshake with the peer, without further attempts. If one is under way, its first message is sent again.
     case ask(Peer)
-    /// A handshake message arrived under the peer's name, which anybody can use.
+    /// A handshake message arrived with the peer's name as its sender. The name is not authenticated.
     ///
     /// - Parameter from: the link or device of the message.
     case handshake(Peer, [UInt8], from: MessageSource = .unknown)
@@ -43,7 +43,7 @@ extension Sessions {
     case ended(Peer)
   }
 
-  /// The reason why there is no session.
+  /// The reason why a requested session could not be established.
   public enum Failure: Hashable, Sendable {
     /// The peer did not answer, or its answers were invalid.
     case timedOut
@@ -52,8 +52,8 @@ extension Sessions {
   }
 }
 
-/// The link or device that a message arrived from, as a number that the caller chooses. A message names its sender, but anybody can write any
-/// name. Nobody can choose the link that a message arrives on.
+/// The link or device that a message arrived from, as a number that the caller assigns. The sender's name in a message
+/// can be forged; the link that it arrives on cannot.
 public struct MessageSource: Hashable, Comparable, Sendable {
   public let number: UInt64
 
@@ -92,7 +92,7 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case halfOpenLimit = "HalfOpenLimit"
   /// A handshake that was evicted for one from another source.
   case pushedOut = "PushedOut"
-  /// A first message from a peer whose session was replaced less than a minute ago.
+  /// A first message from a peer whose session was replaced within `replacementPause`.
   case replacedLately = "ReplacedLately"
   /// A message that was opened before.
   case replayed = "Replayed"
@@ -198,7 +198,8 @@ public struct SessionLimits: Hashable, Sendable {
   public var pause = Duration.seconds(60)
   /// Maximum invalid messages from one source that are processed for a handshake. Each costs at most one key agreement.
   public var badMessages = 32
-  /// Maximum sessions. Beyond it the engine evicts the least recently used session among the peers with the lowest worth.
+  /// Maximum sessions. Beyond it, among the peers with the lowest worth, the source with the most sessions loses its least
+  /// recently used one.
   public var sessions = 256
   /// Maximum peers with a record of invalid messages but without a session or handshake.
   public var strangers = 64

@@ -114,7 +114,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
   }
 
-  /// Begins a wanted handshake although the peer may have begun some: anybody may have sent those first messages.
+  /// Begins a wanted handshake beside those that the peer may have begun. First messages are not authenticated, so an
+  /// attacker may have sent them.
   private mutating func beginBeside(_ peer: Peer, at now: Instant) -> [Action] {
     guard records[peer]?.courtesyEnd(limits).map({ $0 <= now }) == true else { return [] }
     records[peer]?.wantNoMore()
@@ -364,22 +365,18 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
       record.undecryptable += 1
       return record.undecryptable
     }
-    let isLost = records[peer]?.live == nil && count < limits.undecryptable
-    guard isLost || count >= limits.undecryptable else { return [] }
-    return recover(peer, because: source, isLost: isLost, at: now)
+    return records[peer]?.live == nil || count >= limits.undecryptable ? recover(peer, because: source, at: now) : []
   }
 
   /// Begins a handshake because the peer seems to have other keys, at most once a minute.
   ///
   /// - Parameter source: the source of the messages that no key opened; nil if the caller requested the handshake.
-  /// - Parameter isLost: whether there is no session, and one message shows that the peer may have one.
-  private mutating func recover(
-    _ peer: Peer, because source: MessageSource?, isLost: Bool = false, at now: Instant
-  ) -> [Action] {
+  private mutating func recover(_ peer: Peer, because source: MessageSource?, at now: Instant) -> [Action] {
     guard let record = records[peer], record.initiator == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
-    let account: HandshakeBudget<Peer>.Account =
-      source.map { record.live == nil && !isLost ? .others($0) : .recovery($0) } ?? .ours
+    // Without a session the third message counts like a first message of a handshake. Earlier ones have fewer handshakes.
+    let isCertain = record.live == nil && record.undecryptable >= limits.undecryptable
+    let account: HandshakeBudget<Peer>.Account = source.map { isCertain ? .others($0) : .recovery($0) } ?? .ours
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
     // The minute begins when a message is sent; a refused attempt is repeated with the next message.
     guard !actions.isEmpty else { return [] }

@@ -17,7 +17,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     /// Who may make actual users: the administrator with `newuser`, or anyone, also by the first login.
     public var newUsers = NewUsers.admin
     public var quota = Publisher.Quota()
-    /// Octets of the answers to `cat`, `ls` and `objdump`.
+    /// Maximum octets of an answer.
     public var answer = 1024 * 1024
 
     public init(service: UserKey, serviceAuthentication: Ed25519.PublicKey) {
@@ -466,7 +466,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     }
     let purged = try collect(before: before, isDry: isDry)
     let lines = isVerbose ? purged.map { "\($0.hex.prefix(2))/\($0.hex.dropFirst(2))\n" }.joined() : ""
-    try query(login, request).checkAnswer(lines.utf8.count, "the blobs are purged")
+    try query(login, request).checkAnswer(lines.utf8.count, isDry ? "add @EPOCH" : "the blobs are purged")
     return StoreOutcome(lines)
   }
 

@@ -1,9 +1,5 @@
 /// A store in memory: the reference for every other implementation, and the store of tests.
 public struct MemoryBlobStore: BlobStore {
-  private struct Hidden: Hashable {
-    let link: Link
-    let removal: Sum
-  }
   fileprivate struct Contents {
     var blobs: [Sum: Blob] = [:]
     var links: [UserKey: [String: Link]] = [:]

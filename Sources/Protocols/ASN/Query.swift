@@ -1,4 +1,5 @@
 import Bytes
+import Common
 
 /// The commands that read, for one request. Facts: asn.md sections 6 and 10
 struct Query<Store: BlobStore> {
@@ -23,11 +24,8 @@ struct Query<Store: BlobStore> {
 
   static func usage(_ name: String) -> Refusal { Refusal(.illFormatted, "usage: " + (usages[name] ?? name)) }
 
-  /// What a peer wrote, short and without control characters, for a sentence.
-  static func printable(_ text: String) -> String {
-    let clean = text.unicodeScalars.prefix(40).filter { $0.value >= 0x20 && $0.value != 0x7F }
-    return "\"" + clean.reduce(into: "") { $0.unicodeScalars.append($1) } + "\""
-  }
+  /// A text of a peer in quotation marks for a sentence: at most 40 scalars, none of which a terminal would obey.
+  static func printable(_ text: String) -> String { "\"" + PrintableText.clean(text, limit: 40) + "\"" }
 
   /// The answer to `echo`.
   static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }

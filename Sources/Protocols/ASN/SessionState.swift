@@ -14,7 +14,7 @@ public enum SessionState: String, Sendable, CaseIterable {
   /// After the first login of a user, before its authentication key is there.
   case provisional
   case established
-  /// After a pause is acknowledged.
+  /// After a pause: in the server from its receipt, in the client from its acknowledgement.
   case suspended
   /// A quit waits for its acknowledgement.
   case quitting

@@ -58,7 +58,7 @@ public struct SocialServer: Sendable {
     /// Whether the session was logged in before.
     var isKnown = false
     /// Requests that wait until the user may make another blob.
-    var queue: [Job] = []
+    var queue = Fifo<Job>()
   }
   private struct Job {
     let request: StoreRequest
@@ -174,7 +174,8 @@ public struct SocialServer: Sendable {
       intents += drain(id, at: now)
       schedule(entries[id]?.session.deadline)
     }
-    buckets = buckets.filter { user, _ in entries.values.contains { $0.session.login?.key == user } }
+    let users = Set(entries.values.compactMap { $0.session.login?.key })
+    buckets = buckets.filter { users.contains($0.key) }
     return intents
   }
 
@@ -276,8 +277,10 @@ public struct SocialServer: Sendable {
     case .quit, .disconnected, .loginRefused, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: break
     }
     // What the session asked for before it ended is carried out: its marks end.
-    let queue = entries.removeValue(forKey: id)?.queue ?? []
-    return queue.map { .perform($0.request, job: $0.number) } + [.close(id, reason)]
+    var queue = entries.removeValue(forKey: id)?.queue ?? Fifo()
+    var intents: [Intent] = []
+    while let job = queue.popFirst() { intents.append(.perform(job.request, job: job.number)) }
+    return intents + [.close(id, reason)]
   }
 
   /// Hands on the requests of a session up to the first that makes a blob while its user may make none.
@@ -294,7 +297,7 @@ public struct SocialServer: Sendable {
           break
         }
       }
-      entries[id]?.queue.removeFirst()
+      entries[id]?.queue.popFirst()
       intents.append(.perform(job.request, job: job.number))
     }
     return intents

@@ -25,7 +25,7 @@ public enum Limits {
   public static let ephemeralKeys = 10_000
   /// Announcements of our own whose TLS identities are recognised.
   public static let servedAnnouncements = 50
-  /// Expirations of our own that are remembered, so that none is used twice.
+  /// Maximum own expirations that are remembered until they have passed, so that none is used twice.
   public static let usedExpirations = 10_000
 
   // MARK: Peers nearby
@@ -93,8 +93,6 @@ public enum Limits {
   public static let httpHeadBytes = 2048
   /// Header lines of one message.
   public static let headerLines = 64
-  /// How long one HTTP exchange may take.
-  public static let httpTime = Duration.seconds(5)
   /// The longest datagram, in bytes.
   public static let datagramBytes = 1500
   /// Datagrams that are read in a second.

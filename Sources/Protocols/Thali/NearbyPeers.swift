@@ -14,7 +14,6 @@ public enum Way: Hashable, Sendable {
 
   /// How long the way is remembered without being sighted.
   var life: Duration { isBluetooth ? Limits.bluetoothLife : Limits.networkLife }
-  var fetches: Int { isBluetooth ? Limits.bluetoothFetches : Limits.networkFetches }
   var fetchTime: Duration { isBluetooth ? Limits.bluetoothFetchTime : Limits.networkFetchTime }
 }
 
@@ -122,11 +121,12 @@ public struct NearbyPeers: Sendable {
 
   /// When `Event.timer` is due; nil if nothing is timed.
   public var deadline: Instant? {
-    entries.map { way, entry in
+    let (isBluetoothBusy, isNetworkBusy) = (isBusy(bluetooth: true), isBusy(bluetooth: false))
+    return entries.map { way, entry in
       let end = entry.sighted.advanced(by: way.life)
       switch entry.fetch {
       case .done: return end
-      case .wanted(let notBefore): return isBusy(way) ? end : min(end, notBefore)
+      case .wanted(let notBefore): return (way.isBluetooth ? isBluetoothBusy : isNetworkBusy) ? end : min(end, notBefore)
       case .running(let since): return since.advanced(by: way.fetchTime)
       }
     }.min()
@@ -244,10 +244,12 @@ public struct NearbyPeers: Sendable {
     entries[way] = entry
   }
 
-  private func isBusy(_ way: Way) -> Bool {
-    entries.count { other, entry in
-      if case .running = entry.fetch { other.isBluetooth == way.isBluetooth } else { false }
-    } >= way.fetches
+  /// Whether as many fetches run over Bluetooth, or over the network, as may run at a time.
+  private func isBusy(bluetooth isBluetooth: Bool) -> Bool {
+    let running = entries.count { way, entry in
+      if case .running = entry.fetch { way.isBluetooth == isBluetooth } else { false }
+    }
+    return running >= (isBluetooth ? Limits.bluetoothFetches : Limits.networkFetches)
   }
 
   /// Starts as many fetches as may run: first from ways of known peers, then from those that failed least, in random
@@ -258,7 +260,7 @@ public struct NearbyPeers: Sendable {
         guard way.isBluetooth == isBluetooth, case .wanted(let notBefore) = entry.fetch else { return false }
         return notBefore <= now
       }
-      while let any = ready.keys.first, !isBusy(any) {
+      while !ready.isEmpty, !isBusy(bluetooth: isBluetooth) {
         let isKnown = ready.values.contains { $0.recognition != nil }
         let candidates = ready.filter { ($0.value.recognition != nil) == isKnown }
         let failures = candidates.values.map(\.failures).min()

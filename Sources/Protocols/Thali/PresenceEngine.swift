@@ -102,8 +102,7 @@ public struct PresenceEngine: Sendable {
 
   /// When `Event.timer` is due; nil if nothing is timed.
   public var deadline: Instant? {
-    [nearby.deadline, discovery.deadline, announcing.map { min($0.renewal, $0.end ?? $0.renewal) }].compactMap { $0 }
-      .min()
+    [nearby.deadline, discovery.deadline, announcing?.renewal].compactMap { $0 }.min()
   }
 
   /// All counters, with their names.

@@ -17,7 +17,7 @@ protocol AdvertisingWay: AnyObject {
 
   /// Sets the advertisement of a slot; nil empties the slot.
   func show(_ advertisement: Advertisement?, in slot: Int)
-  /// Advertises on the adapter `place` from now on; nil if there is no adapter.
+  /// Moves all advertisements to the adapter at `place`; nil stops them, because there is no adapter.
   func aim(at place: Place?)
   /// Restarts all connectable advertisements: the controller does not report which it ended.
   func renew()

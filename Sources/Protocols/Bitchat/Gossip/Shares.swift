@@ -88,7 +88,7 @@ public struct Shares: Sendable {
   }
 
   /// The senders for whom `isGreedy` holds.
-  public func greedy(within limit: Limit) -> Set<PeerID?> { Set(amounts.keys.filter { isGreedy($0, within: limit) }) }
+  private func greedy(within limit: Limit) -> Set<PeerID?> { Set(amounts.keys.filter { isGreedy($0, within: limit) }) }
 
   /// Returns the senders whose oldest items are evicted first, by the first of these rules that applies:
   ///

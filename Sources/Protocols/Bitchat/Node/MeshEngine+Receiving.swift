@@ -25,7 +25,7 @@ extension MeshEngine {
     }
     let isAnswer = view.timeToLive == 0 && !view.isRequest
     let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
-    // Packets for other nodes are not decoded, and their signatures are not checked.
+    // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not checked.
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
     guard !seen.see(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
@@ -52,7 +52,7 @@ extension MeshEngine {
       counters.tooManyUnverified += 1
       return
     }
-    if let isFirst = view.isFirstOfHandshake, !isReassembled,
+    if !isReassembled, let isFirst = view.isFirstOfHandshake,
       !handshakes.take(view, isFirst: isFirst, from: origin(of: link), hash, at: turn.now)
     {
       counters.tooManyHandshakes += 1
@@ -201,7 +201,7 @@ extension MeshEngine {
   }
 
   /// Mark of the device at the other end of a link.
-  func mark(of link: LinkID) -> UInt32 { origin(of: link).mark(for: identity.id) }
+  func mark(of link: LinkID) -> UInt32 { links[link]?.mark ?? DeviceOrigin(link).mark(for: identity.id) }
 
   mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = table[packet.sender],

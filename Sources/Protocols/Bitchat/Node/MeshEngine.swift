@@ -276,7 +276,8 @@ public struct MeshEngine: Sendable {
     _ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ origin: DeviceOrigin?, _ turn: inout Turn
   ) {
     guard isStarted, links[link] == nil else { return }
-    let state = MeshLink(frameLimit: frameLimit, isOurs: isOurs, origin: origin ?? DeviceOrigin(link), at: turn.now)
+    let state = MeshLink(
+      frameLimit: frameLimit, isOurs: isOurs, origin: origin ?? DeviceOrigin(link), node: identity.id, at: turn.now)
     links[link] = state
     let end = state.end(isStrict: configuration.isMonitorStrict)
     silenceAt = min(silenceAt ?? end, end)
@@ -454,8 +455,8 @@ public struct MeshEngine: Sendable {
   /// Whether a user has verified the fingerprint of a peer, and the peer has proven its signing key.
   public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && table.isProven(peer) }
 
-  /// Whether a peer has proven its pinned signing key inside Noise.
-  public func hasProvenKey(_ peer: PeerID) -> Bool { table.isProven(peer) }
+  /// Whether a peer was asked for a proof of its signing key, and has neither proven it nor failed.
+  public func awaitsProof(of peer: PeerID) -> Bool { proofs.isAwaited(peer) }
 
   private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
     guard favourites.contains(peer) != isFavourite else { return }

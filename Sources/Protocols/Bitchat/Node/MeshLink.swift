@@ -7,6 +7,8 @@ struct MeshLink: Sendable {
   /// Whether this node initiated the link.
   let isOurs: Bool
   let origin: DeviceOrigin
+  /// Mark of the origin in stored records.
+  let mark: UInt32
   /// Since when the link has had no known peer: its beginning, or a leave.
   private(set) var vacantSince: Instant
   var heardAt: Instant
@@ -37,10 +39,12 @@ struct MeshLink: Sendable {
   /// Idle timeout in the document of 2025.
   static let strictSilentTime = Duration.seconds(60)
 
-  init(frameLimit: Int, isOurs: Bool, origin: DeviceOrigin, at now: Instant) {
+  /// - Parameter node: this node, whose records have the mark.
+  init(frameLimit: Int, isOurs: Bool, origin: DeviceOrigin, node: PeerID, at now: Instant) {
     self.frameLimit = frameLimit
     self.isOurs = isOurs
     self.origin = origin
+    mark = origin.mark(for: node)
     vacantSince = now
     heardAt = now
   }

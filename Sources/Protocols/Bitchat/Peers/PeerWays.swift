@@ -28,9 +28,6 @@ struct PeerWays: Sendable {
   /// otherwise an attacker could start it again with a new link.
   private var unnamed: [PeerID: Instant] = [:]
 
-  /// Numbers of stored ways and times.
-  var counts: (ways: Int, unnamed: Int) { (ways.values.reduce(0) { $0 + $1.count }, unnamed.count) }
-
   /// Records that an announce of a peer with an own link arrived over another link.
   ///
   /// - Returns: whether this is a new way to the peer.

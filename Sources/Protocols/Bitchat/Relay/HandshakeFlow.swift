@@ -39,9 +39,6 @@ struct HandshakeFlow: Sendable {
   /// Maximum origins with counters.
   private static let originLimit = 256
 
-  /// Number of origins with counters.
-  var count: Int { shares.count }
-
   /// Whether a handshake message is accepted. Counts the message.
   ///
   /// - Parameters:

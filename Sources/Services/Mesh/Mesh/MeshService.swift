@@ -25,6 +25,7 @@ public final class MeshService {
   /// Peers with changes that are not stored yet: MeshService+Peers.
   var unkeptNews: Set<PeerID> = []
   lazy var newsTimer = Deadline(scheduler) { [weak self] in self?.keepNews() }
+  lazy var troubleTimer = Deadline(scheduler) { [weak self] in self?.dropTroubles() }
 
   // The clock: MeshService+Clock.
   var clockWatch: Registration?

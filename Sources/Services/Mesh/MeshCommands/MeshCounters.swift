@@ -93,13 +93,12 @@ enum MeshCounters {
     "NoiseDroppedOutOfTurn": "messages of a handshake that is not under way",
     "NoiseDroppedRepeated": "first messages that had been answered before",
     "NoiseDroppedCollision": "first messages while the peer has to answer ours",
-
     "NoiseDroppedOurselves": "messages that pretend to come from this node",
-    "NoiseDroppedPeerRate": "first messages over the limit of a peer in a minute",
-    "NoiseDroppedRate": "first messages over the limit of all peers in a minute",
+    "NoiseDroppedPeerRate": "handshakes over the limit with one peer, or under its name from one source",
+    "NoiseDroppedRate": "handshakes over the limit in all, or of one source",
     "NoiseDroppedHalfOpenLimit": "first messages over the limit of open handshakes",
     "NoiseDroppedPushedOut": "handshakes that were dropped for others",
-    "NoiseDroppedReplacedLately": "first messages of a peer whose session was replaced within the minute",
+    "NoiseDroppedReplacedLately": "first messages of a peer whose session was replaced within the last 5 s",
   ]
 
   private static let courier: [String: String] = [

@@ -322,7 +322,7 @@ extension MeshLedger {
       case .pin(let peer, _, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
       case .peer(let marks):
         (key, shelf, self.time, order) = (.peer(marks.peer), .peers, marks.seenAt, marks.seenAt)
-        (isChosen, isTrusted) = (marks.isChosen, marks.isFavourite || marks.isVerified)
+        (isChosen, isTrusted) = (marks.isChosen, marks.isTrusted)
       case .outgoing(let message):
         (key, shelf, self.time) = (.outgoing(message.number), .outgoing, message.createdAt)
         order = UInt64(message.number)

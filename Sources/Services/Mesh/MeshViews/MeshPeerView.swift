@@ -62,8 +62,6 @@ public struct MeshPeerView: Sendable, Equatable {
   }
 
   public var isNear: Bool { hops > 0 }
-  /// Whether the user trusts the peer, so that a new nickname is reported.
-  public var isTrusted: Bool { isVerified || isFavourite }
 }
 
 extension MeshNameBook {

@@ -128,6 +128,21 @@ struct CodeTests {
     #expect(ann.mesh.engine?.verified == [])
   }
 
+  @Test("`Proof` of a peer that cannot be asked stays empty when its fingerprint is verified")
+  @LoopActor
+  func notAsked() throws {
+    let village = Village()
+    let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
+    #expect(village.wait { village.isAcquainted })
+    try ann.mesh.block(bob.id, true)
+    try ann.mesh.verify(bob.id, true)
+    #expect(ann.mesh.proofs[bob.id] == nil)
+    try ann.mesh.block(bob.id, false)
+    try ann.mesh.verify(bob.id, true)
+    #expect(ann.mesh.proofs[bob.id] == .asked)
+    #expect(village.wait(.seconds(10)) { ann.mesh.proofs[bob.id] == .proven })
+  }
+
   @Test("The results of proofs are limited in number, and the latest is available")
   func board() {
     var board = ProofBoard()

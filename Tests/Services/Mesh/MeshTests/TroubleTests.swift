@@ -67,5 +67,33 @@ struct TroubleTests {
     }
     let peers = troubles.peers(at: .zero.advanced(by: .seconds(1))).map(\.rawValue).sorted()
     #expect(peers == Array(37...100))
+    let later = troubles.note(
+      .notAnnounced, of: PeerID(rawValue: 101), nickname: "", at: .zero.advanced(by: .seconds(1)))
+    #expect(later == [PeerID(rawValue: 101), PeerID(rawValue: 37)], "the object of the removed peer goes")
+  }
+
+  @Test("Of 200 unknown peers with a trouble 64 have an object, and none has one after ten minutes")
+  @LoopActor
+  func objects() throws {
+    let village = Village()
+    let ann = village.add("ann")
+    #expect(village.wait(.seconds(5)) { ann.mesh.engine != nil })
+    var shown: Set<PeerID> = []
+    ann.mesh.peerChanges.addForGood { peer in
+      if ann.mesh.view(of: peer) != nil { shown.insert(peer) } else { shown.remove(peer) }
+    }
+    for number in UInt64(1)...200 {
+      ann.mesh.note(.engine(.clock(seconds: 300)), of: PeerID(rawValue: number), nickname: "x")
+      village.time.advance(by: .milliseconds(10))
+      #expect(shown.count <= PeerTroubles.limit)
+    }
+    #expect(shown.count == PeerTroubles.limit)
+    // A difference that reads the same is no change.
+    var changes = 0
+    ann.mesh.peerChanges.addForGood { _ in changes += 1 }
+    ann.mesh.note(.engine(.clock(seconds: 301)), of: PeerID(rawValue: 200), nickname: "x")
+    #expect(changes == 0)
+    village.time.advance(by: .seconds(601))
+    #expect(shown.isEmpty && ann.mesh.reason == "")
   }
 }

@@ -21,9 +21,11 @@ extension MeshService {
     }
   }
 
-  /// Whether one more peer can be stored. At the limit, the peer of the lowest rank is evicted that was not seen for
-  /// the longest time, unless its rank is higher than the new one's.
-  func hasPlace(for new: PeerMarks) -> Bool {
+  /// Makes place for one more peer. At the limit, the peer of the lowest rank is evicted that was not seen for the longest
+  /// time, unless its rank is higher than the new one's.
+  ///
+  /// - Returns: whether there is place.
+  func makePlace(for new: PeerMarks) -> Bool {
     guard marks.count >= Self.marksLimit else { return true }
     let others = marks.values.filter { $0.rank != .chosen && $0.rank <= new.rank }
     guard let last = others.min(by: { ($0.rank, $0.seenAt, $0.peer) < ($1.rank, $1.seenAt, $1.peer) })?.peer else {

@@ -107,17 +107,26 @@ extension MeshService {
       $0.isVerified = isVerified
       $0.verifiedName = isVerified ? $0.nickname : ""
     }
-    if isVerified, engine?.peer(peer) != nil, engine?.hasProvenKey(peer) == false {
-      proofs.ask(peer, byCode: false)
-    }
     handle(.verified(peer, isVerified))
+    if isVerified, engine?.awaitsProof(of: peer) == true { proofs.ask(peer, byCode: proofs.isByCode(peer)) }
     peerChanges.call(peer)
   }
 
   /// Records that something from a peer is rejected.
   func note(_ trouble: PeerTroubles.Trouble, of peer: PeerID, nickname: String) {
-    guard troubles.note(trouble, of: peer, nickname: nickname, at: scheduler.now) else { return }
-    peerChanges.call(peer)
+    let peers = troubles.note(trouble, of: peer, nickname: nickname, at: scheduler.now)
+    troubleTimer.set(troubles.deadline)
+    guard !peers.isEmpty else { return }
+    for peer in peers { peerChanges.call(peer) }
+    changed()
+  }
+
+  /// Ends the troubles that were not noted again in time. The object of a peer that is otherwise unknown goes with its trouble.
+  func dropTroubles() {
+    let peers = troubles.takeExpired(at: scheduler.now)
+    troubleTimer.set(troubles.deadline)
+    guard !peers.isEmpty else { return }
+    for peer in peers { peerChanges.call(peer) }
     changed()
   }
 
@@ -176,8 +185,11 @@ extension MeshService {
   /// Updates a peer without marks of the user; it is written every ten minutes, and when it leaves.
   private func metContact(_ marks: PeerMarks, _ nickname: String) {
     self.marks[marks.peer]?.nickname = nickname
-    if sinceSeen(marks) >= Self.contactMilliseconds { mark(marks.peer) { _ in } }
-    peerChanges.call(marks.peer)
+    if sinceSeen(marks) >= Self.contactMilliseconds {
+      mark(marks.peer) { _ in }
+    } else {
+      peerChanges.call(marks.peer)
+    }
   }
 
   /// Stores the changes that were delayed by the minimum interval.
@@ -220,7 +232,7 @@ extension MeshService {
     }
     change(&marks)
     marks.holdName()
-    guard self.marks[peer] != nil || marks.isMarked && hasPlace(for: marks) else { return then() }
+    guard self.marks[peer] != nil || marks.isMarked && makePlace(for: marks) else { return then() }
     self.marks[peer] = marks.isMarked ? marks : nil
     keep([.peer(marks)]) { error in if error == nil { then() } }
     peerChanges.call(peer)
@@ -229,7 +241,7 @@ extension MeshService {
 
   /// Ensures capacity for a mark of the user, if necessary by evicting a peer without such marks.
   private func makeRoom(for peer: PeerID) throws(DBusError) {
-    guard marks[peer] == nil, !hasPlace(for: PeerMarks(peer: peer, isFavourite: true)) else { return }
+    guard marks[peer] == nil, !makePlace(for: PeerMarks(peer: peer, isFavourite: true)) else { return }
     throw .limitExceeded(
       "\(Self.marksLimit) peers are favourites, verified or blocked already. Take one of these marks back.")
   }

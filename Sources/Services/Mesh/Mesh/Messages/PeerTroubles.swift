@@ -62,14 +62,28 @@ struct PeerTroubles: Sendable {
   /// When a link of an unknown peer was cut last.
   private var unknownCutAt: Instant?
 
-  /// - Returns: whether the trouble is new or different.
-  mutating func note(_ trouble: Trouble, of peer: PeerID, nickname: String, at now: Instant) -> Bool {
-    let old = entries[peer]
+  /// - Returns: the peers whose shown trouble changed: this one, and one that was dropped.
+  mutating func note(_ trouble: Trouble, of peer: PeerID, nickname: String, at now: Instant) -> [PeerID] {
+    let shown = entry(of: peer, at: now)?.trouble.sentence
     entries[peer] = Entry(nickname: nickname, trouble: trouble, notedAt: now)
+    var changed = shown == trouble.sentence ? [] : [peer]
     if entries.count > Self.limit, let oldest = entries.min(by: { $0.value.notedAt < $1.value.notedAt }) {
       entries[oldest.key] = nil
+      changed.append(oldest.key)
     }
-    return old?.trouble != trouble || old.map { $0.notedAt.duration(to: now) > Self.time } ?? true
+    return changed
+  }
+
+  /// Removes expired entries, and returns their peers.
+  mutating func takeExpired(at now: Instant) -> [PeerID] {
+    let expired = entries.keys.filter { entry(of: $0, at: now) == nil }
+    for peer in expired { entries[peer] = nil }
+    return expired
+  }
+
+  /// When the next entry expires; nil without entries.
+  var deadline: Instant? {
+    entries.values.map(\.notedAt).min()?.advanced(by: Self.time + .milliseconds(1))
   }
 
   mutating func noteUnknownCut(at now: Instant) { unknownCutAt = now }
