@@ -126,7 +126,9 @@ public struct NearbyPeers: Sendable {
       let end = entry.sighted.advanced(by: way.life)
       switch entry.fetch {
       case .done: return end
-      case .wanted(let notBefore): return (way.isBluetooth ? isBluetoothBusy : isNetworkBusy) ? end : min(end, notBefore)
+      case .wanted(let notBefore):
+        let isBusy = way.isBluetooth ? isBluetoothBusy : isNetworkBusy
+        return isBusy ? end : min(end, notBefore)
       case .running(let since): return since.advanced(by: way.fetchTime)
       }
     }.min()

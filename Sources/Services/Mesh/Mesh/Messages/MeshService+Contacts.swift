@@ -21,10 +21,10 @@ extension MeshService {
     }
   }
 
-  /// Makes place for one more peer. At the limit, the peer of the lowest rank is evicted that was not seen for the longest
+  /// Makes room for one more peer. At the limit, the peer of the lowest rank is evicted that was not seen for the longest
   /// time, unless its rank is higher than the new one's.
   ///
-  /// - Returns: whether there is place.
+  /// - Returns: whether there is room.
   func makePlace(for new: PeerMarks) -> Bool {
     guard marks.count >= Self.marksLimit else { return true }
     let others = marks.values.filter { $0.rank != .chosen && $0.rank <= new.rank }
