@@ -51,7 +51,6 @@ let package = Package(
     room("Host/Database", ["Common", "CSQLite"]),
     room("Host/Config", ["Common"]),
     room("Host/CommandLine", ["Common"]),
-    room("Host/Charts", ["Common"]),
     room("Host/Terminal", ["Common", "CColumns", "CQREncode"]),
     room("Host/FullScreen", ["Common", "Loop", "Terminal", "CNcurses"]),
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus", "CPackets"]),
@@ -94,7 +93,6 @@ let package = Package(
         "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Bitchat", "MeshStore",
         "MeshNaming",
       ]),
-    room("Services/Mesh/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
     room("Services/Mesh/MeshViews", ["Common", "Loop", "Terminal", "DBus", "Tool", "MeshNaming"]),
     room(
       "Services/Mesh/MeshCommands",
@@ -135,8 +133,12 @@ let package = Package(
       ]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
-    program("earshot-sim", ["CommandLine", "MeshField"]),
-    program(
+
+    // Tools: what measures and simulates. No installed program depends on it.
+    room("Tools/Charts", ["Common"]),
+    room("Tools/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
+    tool("earshot-sim", ["CommandLine", "MeshField"]),
+    tool(
       "earshot-bench",
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
@@ -181,7 +183,6 @@ let package = Package(
         "TestSupport",
         "Hall",
       ]),
-    tests("Host/ChartsTests", ["Charts"]),
     tests("Host/ToolTests", ["CommandLine", "DBus", "Tool", "TestSupport"]),
     tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
     support(
@@ -202,7 +203,6 @@ let package = Package(
       Every.verifierAndWallet + [
         "Bytes", "Common", "Compression", "Crypto", "Loop", "Journal", "Store", "Radio", "Air", "TestSupport", "Hall",
       ]),
-    tests("Services/Mesh/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
     tests("Services/Mesh/MeshNamingTests", ["MeshNaming"]),
     tests("Services/Mesh/MeshViewsTests", ["DBus", "MeshViews"]),
     tests(
@@ -242,6 +242,8 @@ let package = Package(
         "Tuvali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
       ]),
+    tests("Tools/ChartsTests", ["Charts"]),
+    tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
     tests(
       "Fuzz",
       Every.base + [
@@ -285,9 +287,14 @@ func room(_ path: String, _ dependencies: [String] = []) -> Target {
   .target(name: last(path), dependencies: names(dependencies), path: "Sources/\(path)", swiftSettings: Every.settings)
 }
 
-func program(_ name: String, _ dependencies: [String]) -> Target {
+func program(_ name: String, _ dependencies: [String]) -> Target { executable("Programs/\(name)", dependencies) }
+
+/// A program that is not installed.
+func tool(_ name: String, _ dependencies: [String]) -> Target { executable("Tools/\(name)", dependencies) }
+
+func executable(_ path: String, _ dependencies: [String]) -> Target {
   .executableTarget(
-    name: name, dependencies: names(dependencies), path: "Sources/Programs/\(name)", swiftSettings: Every.settings)
+    name: last(path), dependencies: names(dependencies), path: "Sources/\(path)", swiftSettings: Every.settings)
 }
 
 /// - Parameter seesSyncs: its `fsync` and `fdatasync` stand before those of the C library for shared libraries as well.

@@ -63,7 +63,7 @@ WORDS = {
 WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 
 #: In these folders a line is a public message, and a letter is a courier envelope. Elsewhere both are ordinary words.
-MESH = re.compile(r"Protocols/Bitchat|Services/Mesh/(?:Mesh|MeshStore|MeshField)/")
+MESH = re.compile(r"Protocols/Bitchat|Services/Mesh/(?:Mesh|MeshStore)/|Tools/MeshField/")
 MESH_WORD = re.compile(r"\b(?:lines?|letters?)\b", re.IGNORECASE)
 
 SUBJECT = re.compile(r"(?P<room>[^\s:][^:]*): (?P<summary>\S.*)")

@@ -8,8 +8,11 @@ enum Layer: String, CaseIterable {
   case host = "Host"
   case services = "Services"
   case programs = "Programs"
+  /// What measures and simulates; it is not installed.
+  case tools = "Tools"
 
-  /// Engines do not import the host, nor the host engines; only the two layers that wrap C import C.
+  /// Engines do not import the host, nor the host engines; only the two layers that wrap C import C. Nothing that is
+  /// installed imports a tool.
   var mayImport: Set<Layer> {
     switch self {
     case .system: []
@@ -18,6 +21,7 @@ enum Layer: String, CaseIterable {
     case .host: [.system, .base, .host]
     case .services: [.base, .protocols, .host, .services]
     case .programs: [.base, .protocols, .host, .services]
+    case .tools: [.base, .protocols, .host, .services, .tools]
     }
   }
 }
@@ -87,7 +91,8 @@ struct Manifest {
   let rooms: [Room]
   let tests: [Tests]
 
-  /// Reads the calls `library(…)`, `room(…)`, `program(…)`, `tests(…)` and `support(…)`, and the lists under `Every`.
+  /// Reads the calls `library(…)`, `room(…)`, `program(…)`, `tool(…)`, `tests(…)` and `support(…)`, and the lists under
+  /// `Every`.
   init(_ text: String) {
     let lists = Manifest.lists(text)
     var rooms: [Room] = []
@@ -102,6 +107,8 @@ struct Manifest {
         rooms.append(Room(layer: .system, name: path, dependencies: []))
       } else if line.hasPrefix("program(") {
         rooms.append(Room(layer: .programs, name: path, dependencies: shared + literals.dropFirst()))
+      } else if line.hasPrefix("tool(") {
+        rooms.append(Room(layer: .tools, name: path, dependencies: shared + literals.dropFirst()))
       } else {
         let parts = path.split(separator: "/").map(String.init)
         guard (2...3).contains(parts.count), let layer = Layer(rawValue: parts[0]), let name = parts.last else {
@@ -132,7 +139,7 @@ struct Manifest {
     var calls: [String] = []
     for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
       let trimmed = line.drop { $0 == " " }
-      if ["library(", "room(", "program(", "tests(", "support("].contains(where: trimmed.hasPrefix) {
+      if ["library(", "room(", "program(", "tool(", "tests(", "support("].contains(where: trimmed.hasPrefix) {
         calls.append(String(trimmed))
       } else if let last = calls.last, last.filter({ $0 == "(" }).count > last.filter({ $0 == ")" }).count {
         calls[calls.count - 1] += "\n" + trimmed

@@ -6,8 +6,6 @@ enum Rules {
   static let listRoom = "Listing"
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"
-  /// The programs that measure single services, and simulate one; they are not installed.
-  static let measuring: Set = ["earshot-bench", "earshot-sim"]
 
   /// An engine maps bytes and time to actions: it imports the base rooms and nothing else, in no form of import.
   static func enginesArePure(_ files: [SourceFile]) -> [String] {
@@ -83,7 +81,7 @@ enum Rules {
   /// A program knows services by the list alone, so that a new service changes no program.
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     let services = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }.map(\.name)
-    return files.filter { $0.layer == .programs && !measuring.contains($0.room ?? "") }.flatMap { file in
+    return files.filter { $0.layer == .programs }.flatMap { file in
       let imported = imports(of: [file]).filter { services.contains($0.module) }
         .map { "\(file.path):\($0.line): a program imports \($0.module), which is for the list to know" }
       // Nor does it mention a service: in no name, and in no text but a comment.

@@ -17,6 +17,8 @@ struct RulesTests {
       room("Services/Chat/Commands", ["Mesh"]),
       room("Services/Listing", ["Verifier", "Mesh", "Commands"]),
       program("earshotd", Every.host + ["Verifier"]),
+      room("Tools/Field", ["Bytes"]),
+      tool("measure", ["Field", "Verifier"]),
       support("TestSupport", ["Loop"]),
       tests("Host/LoopTests", Every.base + ["Loop"], vectors: true),
     ])
@@ -36,6 +38,8 @@ struct RulesTests {
     #expect(
       manifest.rooms.map(\.name) == [
         "CDBus", "Bytes", "Tuvali", "Bitchat", "Loop", "DBus", "Verifier", "Mesh", "Commands", "Listing", "earshotd",
+        "Field",
+        "measure",
       ])
     #expect(manifest["Mesh"]?.group == "Chat" && manifest["Verifier"]?.group == "Verifier")
     #expect(
@@ -46,6 +50,21 @@ struct RulesTests {
     #expect(manifest["DBus"] == .init(layer: .host, name: "DBus", dependencies: ["Loop", "CDBus"], group: "DBus"))
     #expect(Set(manifest["Verifier"]?.dependencies ?? []) == ["Bytes", "Loop", "DBus", "Tuvali"])
     #expect(manifest["earshotd"]?.layer == .programs)
+    #expect(manifest["measure"] == .init(layer: .tools, name: "measure", dependencies: ["Field", "Verifier"]))
+  }
+
+  @Test("An installed program or a service that imports a tool is reported; a tool may import a service")
+  func toolsAreApart() {
+    for room in ["Programs/earshotd", "Services/Verifier", "Host/DBus", "Protocols/Tuvali", "Base/Bytes"] {
+      #expect(Rules.importsGoDown(file(room, "import Field"), manifest).count == 1)
+    }
+    #expect(Rules.importsGoDown(file("Tools/measure", "import Field\nimport Verifier"), manifest) == [])
+    let daemon = Manifest(
+      #"""
+      room("Tools/Field")
+      program("earshotd", ["Field"])
+      """#)
+    #expect(Rules.dependenciesGoDown(daemon) == ["earshotd of programs depends on Field of tools"])
   }
 
   @Test(
