@@ -151,40 +151,47 @@ let package = Package(
       ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI", "Tool"],
       seesSyncs: true),
     tests("Architecture"),
-    tests("Base/CommonTests", ["Common"]),
-    tests("Base/BytesTests", ["Bytes"]),
-    tests("Base/CompressionTests", ["Compression"]),
-    tests("Base/CryptoTests", ["Bytes", "Crypto"]),
-    tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], vectors: true),
-    tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], vectors: true),
+    tests("Base/CommonTests", ["Common"], go: .selection),
+    tests("Base/BytesTests", ["Bytes"], go: .selection),
+    tests("Base/CompressionTests", ["Compression"], go: .selection),
+    tests("Base/CryptoTests", ["Bytes", "Crypto"], go: .selection),
+    tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], go: .selection, vectors: true),
+    tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], go: .selection, vectors: true),
     tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
-    tests("Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], vectors: true),
-    tests("Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], vectors: true),
-    tests("Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "TestSupport"], vectors: true),
-    tests("Host/LoopTests", ["Common", "Loop", "TestSupport"]),
-    tests("Host/CalendarTests", ["Calendar"]),
-    tests("Host/JournalTests", ["Common", "Journal"]),
-    tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"]),
-    tests("Host/DatabaseTests", ["Database", "TestSupport"]),
-    tests("Host/ConfigTests", ["Config"]),
-    tests("Host/CommandLineTests", ["CommandLine", "TestSupport"]),
-    tests("Host/TerminalTests", ["Terminal", "TestSupport"]),
-    tests("Host/FullScreenTests", ["Loop", "Terminal", "FullScreen", "CNcurses", "TestSupport"]),
-    tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"]),
+    tests(
+      "Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], go: .selection, vectors: true),
+    tests(
+      "Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], go: .selection,
+      vectors: true),
+    tests(
+      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "TestSupport"], go: .selection,
+      vectors: true),
+    tests("Host/LoopTests", ["Common", "Loop", "TestSupport"], go: .realTime),
+    tests("Host/CalendarTests", ["Calendar"], go: .realTime),
+    tests("Host/JournalTests", ["Common", "Journal"], go: .selection),
+    tests("Host/StoreTests", ["Bytes", "Crypto", "Store", "TestSupport"], go: .selection),
+    tests("Host/DatabaseTests", ["Database", "TestSupport"], go: .selection),
+    tests("Host/ConfigTests", ["Config"], go: .selection),
+    tests("Host/CommandLineTests", ["CommandLine", "TestSupport"], go: .selection),
+    tests("Host/TerminalTests", ["Terminal", "TestSupport"], go: .selection),
+    tests("Host/FullScreenTests", ["Loop", "Terminal", "FullScreen", "CNcurses", "TestSupport"], go: .realTime),
+    tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"], go: .realTime),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
-    tests("Host/LocalSocketsTests", ["Loop", "LocalSockets", "TestSupport"]),
+    tests("Host/LocalSocketsTests", ["Loop", "LocalSockets", "TestSupport"], go: .realTime),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
-    tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"]),
-    tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI", "TestSupport"]),
+    tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"], go: .realTime),
+    tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI", "TestSupport"], go: .realTime),
     tests(
       "Host/BlueZTests",
       Every.verifierAndWallet + [
         "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
         "TestSupport",
         "Hall",
-      ]),
-    tests("Host/ToolTests", ["CommandLine", "DBus", "Tool", "TestSupport"]),
-    tests("Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"]),
+      ], go: .bluez),
+    tests("Host/ToolTests", ["CommandLine", "DBus", "Tool", "TestSupport"], go: .selection),
+    tests(
+      "Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"],
+      go: .selection),
     support(
       "Services/Tuvali/Hall",
       Every.verifierAndWallet + [
@@ -213,7 +220,7 @@ let package = Package(
       [
         "Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshNaming", "MeshViews", "MeshCommands",
         "TestSupport",
-      ]),
+      ], go: .realTime),
     tests(
       "Services/Mesh/MeshTests",
       [
@@ -233,7 +240,8 @@ let package = Package(
       ]),
     tests(
       "Services/Broadcast/BroadcastCommandsTests",
-      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"]),
+      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"],
+      go: .realTime),
     tests(
       "Services/ListingTests",
       [
@@ -241,7 +249,7 @@ let package = Package(
         "Tool",
         "Tuvali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
-      ]),
+      ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
     tests(
@@ -263,7 +271,7 @@ let package = Package(
         "MeshStore",
         "Mesh", "Broadcast", "Listing", "TestSupport",
         "Hall",
-      ]),
+      ], go: .realTime),
   ],
   swiftLanguageModes: [.v6]
 )
@@ -306,7 +314,19 @@ func support(_ path: String, _ dependencies: [String], seesSyncs: Bool = false) 
     linkerSettings: flags.isEmpty ? [] : [.unsafeFlags(flags)])
 }
 
-func tests(_ path: String, _ dependencies: [String] = [], vectors: Bool = false) -> Target {
+/// The go of `scripts/test` that runs a target of tests; the script reads it here.
+enum Go {
+  /// Any number of tests at a time, in virtual time.
+  case virtualTime
+  /// As `virtualTime`, and also in the short selection: values, codecs, engines, files and the command line.
+  case selection
+  /// One test at a time: they wait for the clock and for other programs.
+  case realTime
+  /// As `realTime`, with the stand-in for bluetoothd.
+  case bluez
+}
+
+func tests(_ path: String, _ dependencies: [String] = [], go: Go = .virtualTime, vectors: Bool = false) -> Target {
   .testTarget(
     name: path == last(path) ? path + "Tests" : last(path), dependencies: names(dependencies),
     path: "Tests/\(path)", resources: vectors ? [.copy("Vectors")] : [], swiftSettings: Every.settings)

@@ -74,9 +74,7 @@ struct ArchitectureTests {
   }
 
   @Test("Tests that wait for the clock run apart from those in virtual time")
-  func waitingTestsRunApart() throws {
-    #expect(Rules.waitingTestsRunApart(tests, script: try House.read("scripts/test").text) == [])
-  }
+  func waitingTestsRunApart() { #expect(Rules.waitingTestsRunApart(tests, manifest) == []) }
 
   @Test("No test asserts a speed, a processor time, or that something happens within a real second")
   func testsJudgeNoTime() throws {

@@ -86,6 +86,8 @@ struct Manifest {
     /// Its folder below `Tests`.
     let path: String
     let dependencies: [String]
+    /// Whether it runs one test at a time, in a go that waits for the clock.
+    var waits = false
   }
 
   let rooms: [Room]
@@ -102,7 +104,8 @@ struct Manifest {
       guard let path = literals.first else { continue }
       let shared = lists.filter { SwiftText(line).code.contains("Every.\($0.key)") }.flatMap(\.value)
       if line.hasPrefix("tests(") || line.hasPrefix("support(") {
-        tests.append(Tests(path: path, dependencies: shared + literals.dropFirst()))
+        let waits = ["go: .realTime", "go: .bluez"].contains(where: SwiftText(line).code.contains)
+        tests.append(Tests(path: path, dependencies: shared + literals.dropFirst(), waits: waits))
       } else if line.hasPrefix("library(") {
         rooms.append(Room(layer: .system, name: path, dependencies: []))
       } else if line.hasPrefix("program(") {

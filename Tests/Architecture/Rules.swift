@@ -161,20 +161,15 @@ enum Rules {
   }
 
   /// Tests that wait for the clock, within a limit, run apart from those that occupy the loop for any time.
-  static func waitingTestsRunApart(_ files: [SourceFile], script: String) -> [String] {
-    let apart = Set(
-      script.split(separator: "\n").filter { $0.contains("Tests") && $0.contains("='^") }
-        .flatMap { $0.split { !$0.isLetter } }.map(String.init))
+  static func waitingTestsRunApart(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
+    let apart = manifest.tests.filter(\.waits).map { "Tests/\($0.path)/" } + ["Tests/TestSupport/"]
     return files.compactMap { file in
-      let parts = file.path.split(separator: "/").map(String.init)
-      guard parts.count > 2, parts[1] != "TestSupport", let code = file.swift?.code else { return nil }
+      guard !apart.contains(where: file.path.hasPrefix), let code = file.swift?.code else { return nil }
       guard
         let clock = ["Mailbox<", "PrivateBus", "EventLoop.shared.now", "EventLoop.shared.schedule"]
           .first(where: code.contains)
       else { return nil }
-      // The target is one of the folders, or is named after the only one.
-      let folders = Set(parts.dropLast() + [parts[1] + "Tests"])
-      return !folders.isDisjoint(with: apart) ? nil : "\(file.path): waits with \(clock) beside tests in virtual time"
+      return "\(file.path): waits with \(clock) beside tests in virtual time"
     }
   }
 
