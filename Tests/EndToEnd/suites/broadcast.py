@@ -33,8 +33,9 @@ VECTORS = Path(__file__).parents[2] / "Protocols/PBLECTests/Vectors/pblec.json"
 
 #: Number of a phone's messages, and of those during which its address changes.
 SAID, MOVED = (30, (7, 15, 24)) if os.environ.get("ALL") else (6, (2,))
-#: Number of scans during a message that is broadcast for 4 s.
-LOOKS = 20
+#: Minimum number of packets received of a message that is broadcast for 4 s. A quiet guest receives 40; the interval is
+#: checked in the kernel's commands, because a busy machine slows the virtual controller.
+LOOKS = 3
 #: Event types of legacy packets that are neither connectable nor scannable, and of those that are both.
 NOT_CONNECTABLE, CONNECTABLE = 0x0010, 0x0013
 #: The flags that Linux sends, without BR/EDR.
@@ -109,7 +110,7 @@ def messages_in(packets: list[Packet]) -> list[Said]:
 
 
 def check_said(said: Said) -> None:
-    """Checks that each packet has the expected bytes, and that there are enough of them."""
+    """Checks that each packet has the expected bytes, and that there are at least LOOKS."""
     wanted = message(said.digit, said.text, LINUX)
     for packet in said.packets:
         assert packet.data == wanted, f"{packet.data.hex()}, not {wanted.hex()}"
