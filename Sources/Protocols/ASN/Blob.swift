@@ -96,8 +96,10 @@ public struct BlobHeader: Hashable, Sendable {
 /// The name that a blob has within its owner's directory.
 ///
 /// A name is at most 255 octets of UTF-8 without control characters. It has components between slashes, none of which
-/// is empty, `.` or `..`; so it never begins with a slash. An empty name is that of a message. A name that ends with a
-/// slash is derived: the blob is linked below it under its sum.
+/// is empty, `.` or `..`; so it never begins with a slash. No slash forms one character with its neighbour, as one
+/// before U+0301 would: code that compares characters, as Swift does, and code that compares octets, as file systems
+/// do, find the same components. An empty name is that of a message. A name that ends with a slash is derived: the blob
+/// is linked below it under its sum.
 public struct BlobName: Hashable, Sendable, Comparable {
   public let text: String
 
@@ -105,6 +107,7 @@ public struct BlobName: Hashable, Sendable, Comparable {
   public init(_ text: String) throws(WireError) {
     guard text.utf8.count <= Limits.name else { throw .tooLong(field: "name", limit: Limits.name) }
     guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { throw .badValue("name") }
+    guard text.count(where: { $0 == "/" }) == text.utf8.count(where: { $0 == 0x2F }) else { throw .badValue("name") }
     let parts = (text.hasSuffix("/") ? text.dropLast() : text[...]).split(
       separator: "/", omittingEmptySubsequences: false)
     if !text.isEmpty {

@@ -127,6 +127,8 @@ struct SharedFileTests {
       (".png", .png, "png.png"),
       ("page.html", .octetStream, "page.html"), ("x.png\u{202E}", .png, "x.png"),
       ("x.pdf .exe", .pdf, "x.pdf .exe.pdf"),
+      // U+0D4E forms one character with what follows it.
+      ("\u{0D4E}", .png, "\u{0D4E}.png"), ("a\u{0D4E} b.png", .png, "a\u{0D4E} b.png"),
     ] {
       #expect(FileName.plain(name, kind) == plain)
       #expect(FileName.plain(plain, kind) == plain)

@@ -22,8 +22,9 @@ public enum FileName {
     // matter.
     let looked = last.count > 2 * lookedAt ? Array(last.prefix(lookedAt)) + Array(last.suffix(lookedAt)) : Array(last)
     let shown = looked.filter { PrintableText.clean(String($0)) == String($0) && $0 != "\u{FFFD}" }
-    let words = String(String.UnicodeScalarView(shown)).split(whereSeparator: \.isWhitespace).joined(separator: " ")
-    let bare = Array(words.unicodeScalars.drop { $0 == "." || $0 == " " })
+    // Scalars are compared, not characters: a space or a dot behind U+0D4E is part of the same character.
+    let words = shown.split { $0.properties.isWhitespace }.joined(separator: " ".unicodeScalars)
+    let bare = Array(words.drop { $0 == "." || $0 == " " })
     let cut = fitted(bare)
     if cut.isEmpty { return "file.\(kind.suffix)" }
     if kind == .octetStream || hasEnding(of: kind, cut) { return cut }
@@ -31,8 +32,9 @@ public enum FileName {
   }
 
   private static func hasEnding(of kind: FileKind, _ name: String) -> Bool {
-    guard let dot = name.lastIndex(of: "."), dot > name.startIndex else { return false }
-    return kind.endings.contains(name[name.index(after: dot)...].lowercased())
+    let scalars = name.unicodeScalars
+    guard let dot = scalars.lastIndex(of: "."), dot > scalars.startIndex else { return false }
+    return kind.endings.contains(String(scalars[scalars.index(after: dot)...]).lowercased())
   }
 
   private static let lookedAt = 2000

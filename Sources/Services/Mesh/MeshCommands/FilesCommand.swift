@@ -69,7 +69,8 @@ struct FilesCommand {
       throw Failure(error, service: client.service)
     }
     let name =
-      file.name.isEmpty || file.name.contains("/") || file.name.hasPrefix(".") ? "file\(file.number)" : file.name
+      file.name.isEmpty || file.name.utf8.contains(UInt8(ascii: "/")) || file.name.utf8.first == UInt8(ascii: ".")
+      ? "file\(file.number)" : file.name
     let saved = try place.keep(content, as: name)
     if isJSON {
       Output.json(.object([.init("file", .int(Int64(file.number))), .init("path", .string(saved))]))
