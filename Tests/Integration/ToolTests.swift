@@ -72,15 +72,15 @@ struct ToolTests {
       (["--bus-name", "org.earshot.nobody", "status"], 3, "org.earshot.nobody is not running."),
       (["verifier", "watch", "--once", "--for", "0.1"], 5, "No credential came within the time."),
       (["verifier", "watch", "--output", "/nowhere/at/all/"], 7, "/nowhere/at/all cannot be written to"),
-      (["--bus", "unix:path=/nowhere", "status"], 8, "--bus names another."),
-      (["--bus", "nonsense", "status"], 8, "--bus names another."),
+      (["--bus", "unix:path=/nowhere", "status"], 8, "--bus selects another bus."),
+      (["--bus", "nonsense", "status"], 8, "--bus selects another bus."),
     ] {
       let result = try await ToolRun(["earshot"] + words, bus: bus).end()
       #expect(result.status == status, "\(words): \(result)")
       #expect(complaint.isEmpty || result.complaint.contains(complaint), "\(words): \(result)")
     }
     let help = try await Self.run(kiosk, "--help").output
-    for text in ["6 sent, and no verdict came", "7 output cannot be written", "8 no bus at this address"] {
+    for text in ["6 sent, but no verdict received", "7 output cannot be written", "8 no bus at this address"] {
       #expect(help.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains(text))
     }
   }

@@ -26,9 +26,9 @@ public enum ExitCode: Int32, Sendable, CaseIterable {
     case .failed: "failed"
     case .usage: "usage"
     case .notRunning: "the service is not running"
-    case .denied: "not allowed"
-    case .timeout: "no answer in time"
-    case .undecided: "sent, and no verdict came"
+    case .denied: "access denied"
+    case .timeout: "no answer within the time limit"
+    case .undecided: "sent, but no verdict received"
     case .notWritten: "output cannot be written"
     case .noBus: "no bus at this address"
     }

@@ -28,7 +28,7 @@ public final class Client {
     do throws(DBusError) {
       try await bus.ready()
     } catch {
-      throw Failure(.noBus, "\(error.message) Is the bus running? --bus names another.")
+      throw Failure(.noBus, "\(error.message) Is the bus running? --bus selects another bus.")
     }
   }
 

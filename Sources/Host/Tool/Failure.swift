@@ -27,11 +27,11 @@ public struct Failure: Error {
     case .serviceUnknown?, .nameHasNoOwner?:
       self.init(.notRunning, "\(service) is not running. Try: systemctl start earshotd")
     case .disconnected?:
-      self.init(.notRunning, "\(error.message) Is the bus running? --bus names another.")
+      self.init(.notRunning, "\(error.message) Is the bus running? --bus selects another bus.")
     // The bus's message is about match rules of its policy, which does not help the user.
     case .denied?, .accessDenied?: self = .outsider
     case .timeout?, .noReply?:
-      self.init(.timeout, "\(error.message) Try again with --timeout, or look: journalctl -u earshotd")
+      self.init(.timeout, "\(error.message) Try a longer --timeout, or see: journalctl -u earshotd")
     case .limitExceeded?:
       self.init(.failed, error.message)
       isOfLimit = true

@@ -17,7 +17,7 @@ public enum FilePlace: Sendable, Equatable {
   public init(_ path: String) throws(Failure) {
     var status = stat()
     let isFolder = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
-    guard !path.isEmpty else { throw Failure(.usage, "The name of the file is empty.") }
+    guard !path.isEmpty else { throw Failure(.usage, "The file name is empty.") }
     let parts = path.split(separator: "/", omittingEmptySubsequences: false)
     if isFolder || path.hasSuffix("/") {
       self = .each(before: path.hasSuffix("/") ? path : path + "/", after: "")
@@ -64,7 +64,7 @@ public enum FilePlace: Sendable, Equatable {
           throw error
         }
       }
-      throw Failure(.notWritten, "\(before)\(name)\(after) and \(Self.mostOfOneName - 1) like it are there already.")
+      throw Failure(.notWritten, "\(before)\(name)\(after) and \(Self.mostOfOneName - 1) numbered variants exist.")
     }
   }
 

@@ -10,7 +10,7 @@ public enum StandardInput {
   public static func text(or words: [String]) throws(Failure) -> String {
     let text = words == ["-"] ? try all() : words.joined(separator: " ")
     guard !PastedText.trimmed(text).isEmpty else {
-      throw Failure(.usage, "TEXT is missing: what is to be said, or - for standard input.")
+      throw Failure(.usage, "TEXT is missing. Give the message, or - to read it from standard input.")
     }
     guard words == ["-"], let last = text.lastIndex(where: { !$0.isNewline }) else { return text }
     return String(text[...last])

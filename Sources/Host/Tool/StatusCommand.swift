@@ -29,7 +29,7 @@ struct StatusCommand {
       Output.write(terminal.isTerminal ? Self.fitted(text, to: terminal.width) : text)
     }
     do throws(Failure) { try await client.checkGroup() } catch {
-      if error.code == .denied { Output.complain("Not everything is shown. \(error.text)") }
+      if error.code == .denied { Output.complain("Values for members of the group are not shown. \(error.text)") }
     }
     return .ok
   }
@@ -44,7 +44,7 @@ struct StatusCommand {
       wait.timer = EventLoop.shared.schedule(after: limit) { wait.end(false) }
     }
     if !isThere {
-      throw Failure(.notRunning, "\(service) did not come within the time. Try: systemctl status earshotd")
+      throw Failure(.notRunning, "\(service) did not start within the time limit. Try: systemctl status earshotd")
     }
   }
 

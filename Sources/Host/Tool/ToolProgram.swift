@@ -26,7 +26,7 @@ public struct ToolProgram: Sendable {
     }
     verbs = [status] + services.flatMap(\.verbs) + [monitor]
     grammar = Command(
-      "earshot", "Talk to earshotd, the Bluetooth proximity service.",
+      "earshot", "Control earshotd, the Bluetooth proximity service.",
       details: [
         "Exit status: " + ExitCode.allCases.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: ", ") + "."
       ],
@@ -34,8 +34,8 @@ public struct ToolProgram: Sendable {
         Option("bus", value: .text("ADDRESS"), "system (the default), session, or a D-Bus address."),
         Option("bus-name", value: .text("NAME"), "The service's name on the bus (org.earshot)."),
         Option("json", "Write JSON."),
-        Option("timeout", value: .seconds("SECONDS"), "How long an answer may take (25)."),
-        Option("version", "Print the version, and end."),
+        Option("timeout", value: .seconds("SECONDS"), "Maximum time for an answer (25)."),
+        Option("version", "Print the version and exit."),
       ],
       commands: verbs.map(\.grammar) + [Self.completion], defaultCommand: "status")
   }
@@ -84,7 +84,7 @@ public struct ToolProgram: Sendable {
 
   private func printCompletion(_ line: ParsedCommand) throws(Failure) -> ExitCode {
     guard let shell = line.argument("SHELL").flatMap(Shell.init(rawValue:)) else {
-      throw Failure(.usage, "There is completion for bash, zsh and fish.")
+      throw Failure(.usage, "Completion is available for bash, zsh and fish.")
     }
     Output.write(grammar.completion(for: shell))
     return .ok

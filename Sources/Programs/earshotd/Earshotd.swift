@@ -112,7 +112,7 @@ struct Earshotd {
       Option("default-config", "Print the default configuration with every key explained, and end."),
       Option("write-interfaces", value: .file("DIR"), "Write the D-Bus interfaces as XML files, and end."),
       Option("write-catalog", value: .file("FILE"), "Write the catalog of journal messages, and end."),
-      Option("version", "Print the version, and end."),
+      Option("version", "Print the version and exit."),
     ])
 }
 
