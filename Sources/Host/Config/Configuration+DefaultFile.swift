@@ -2,13 +2,13 @@ extension Configuration {
   /// The installed file: every key with its documentation, commented out with its default. At most 80 columns.
   public var defaultFile: String {
     var lines = Self.wrapped(
-      "Settings of \(subject). Each key is shown with its default; remove the # to change it, or put a file with the "
-        + "changed keys into earshot.conf.d/ beside this one, which an upgrade of the package leaves alone. An empty "
-        + "value means the default. Quotation marks around a whole value are removed.")
+      "Settings of \(subject). Each key is shown with its default. To change a key, remove its #, or set it in a file "
+        + "in earshot.conf.d/ beside this file; package upgrades do not change that folder. An empty value means the "
+        + "default. Quotation marks around a whole value are removed.")
     lines.append("#")
     lines += Self.wrapped(
-      "A time takes the units ms, s, min and h, a size the units K, M and G. `systemctl reload` takes up changes, except "
-        + "where a restart is asked for.")
+      "Times have the units ms, s, min and h; sizes have the units K, M and G. `systemctl reload` applies changes, "
+        + "except to keys that need a restart.")
     lines += ["#", "# Check with: earshotd --check-config"]
     var section = ""
     for key in table {

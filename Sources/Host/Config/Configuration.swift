@@ -53,7 +53,7 @@ public struct Configuration: Sendable {
       }
     }
     if let unread = results.first(where: { $0.failure != nil }) {
-      var sentence: String? = "All settings stay as they are until it can be read."
+      var sentence: String? = "All settings keep their values until this file can be read."
       if let inForce { configuration = inForce } else { sentence = configuration.eraseLeast() }
       if let sentence { complaints.append(Complaint(file: unread.file, line: nil, sentence: sentence)) }
     }
@@ -89,8 +89,8 @@ public struct Configuration: Sendable {
       return Complaint(
         file: last.file, line: last.line,
         sentence:
-          "\(key.key)= of section [\(key.section)] is set more than once, on lines \(lines). The last usable value counts: "
-          + "\(quoted(key)).")
+          "\(key.key)= of section [\(key.section)] is set more than once, on lines \(lines). The last valid value "
+          + "applies: \(quoted(key)).")
     }
   }
 
@@ -112,13 +112,13 @@ public struct Configuration: Sendable {
           entry.isUnclosed
           ? .because("a value that begins with a quotation mark must end with one, and contain no other") : nil
         guard let reason = unclosed ?? key.assign(entry.value, &self) else { continue }
-        var outcome = "It stays"
+        var outcome = "Its value stays"
         var purpose = ""
         if let inForce {
           _ = key.assign(key.show(inForce), &self)
         } else if let value = key.erasesLeast {
           _ = key.assign(value, &self)
-          (outcome, purpose) = ("It is", " until that is mended, so that nothing is erased by mistake")
+          (outcome, purpose) = ("Its value is", " until this is corrected, so that nothing is erased by mistake")
         }
         sentence = Self.sentence(for: reason, of: key, value: entry.value) + " \(outcome) \(quoted(key))\(purpose)."
       } else if entry.key.hasPrefix("X-") {
@@ -145,7 +145,8 @@ public struct Configuration: Sendable {
       values.append("\(key.name)=\(value)")
     }
     guard !values.isEmpty else { return nil }
-    return "In force until it can be read, so that nothing is erased by mistake: \(values.joined(separator: ", "))."
+    return "In force until this file can be read, so that nothing is erased by mistake: "
+      + "\(values.joined(separator: ", "))."
   }
 
   private func quoted(_ key: ConfigurationKey) -> String {
@@ -156,7 +157,7 @@ public struct Configuration: Sendable {
   private static func sentence(for reason: BadValue, of key: ConfigurationKey, value: String) -> String {
     switch reason {
     case .form: "\(key.key)=\(value) is not \(key.form)."
-    case .because(let objection): "\(key.key)=\(value) cannot be: \(objection)."
+    case .because(let objection): "\(key.key)=\(value) is invalid: \(objection)."
     }
   }
 

@@ -78,7 +78,7 @@ struct INI: Sendable, Equatable {
     guard let section else {
       // After an invalid header the complaint about it suffices.
       if headerIsBroken { return }
-      return complain(line, "This setting stands before the first [Section] and is ignored.")
+      return complain(line, "This setting precedes the first [Section] and is ignored.")
     }
     let key = Self.trimmed(String(text[..<equals]))
     let written = Self.trimmed(String(text[text.index(after: equals)...]))

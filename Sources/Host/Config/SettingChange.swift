@@ -21,7 +21,7 @@ public struct SettingChange: Sendable, Equatable {
       changes.filter { $0.needsRestart == needRestart }.map(\.name).joined(separator: ", ")
     }
     let (takenUp, waiting) = (names(false), names(true))
-    guard !changes.isEmpty else { return "Nothing changed." }
+    guard !changes.isEmpty else { return "No setting changed." }
     return [
       takenUp.isEmpty ? "" : "In force now: \(takenUp).", waiting.isEmpty ? "" : "Needs a restart: \(waiting).",
     ]

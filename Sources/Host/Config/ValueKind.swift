@@ -178,7 +178,7 @@ extension ValueKind {
           elements.removeAll { key($0) == key(element) }
           elements.append(element)
         }
-        guard elements.count <= limit else { return .failure(.because("there are more than \(limit)")) }
+        guard elements.count <= limit else { return .failure(.because("it has more than \(limit) elements")) }
         return elements.isEmpty ? .failure(.form) : .success(elements)
       })
   }

@@ -65,10 +65,11 @@ import Testing
     let loaded = Samples.defaults.load(from: tree.files)
     let complaints = loaded.complaints.map { String($0.description.dropFirst(tree.root.count)) }
     let expected = [
-      "/etc/e.conf:10: Kept=many is not a number from 1 to 1000. It stays 3.",
-      "/etc/e.conf:10: Kept= of section [Shop] is set more than once, on lines 9 and 10. The last usable value counts: 3.",
+      "/etc/e.conf:10: Kept=many is not a number from 1 to 1000. Its value stays 3.",
+      "/etc/e.conf:10: Kept= of section [Shop] is set more than once, on lines 9 and 10. The last valid value applies: "
+        + "3.",
       "/etc/e.conf:11: Name= of section [Shop] is set more than once, on lines 2, 8 and 11. "
-        + "The last usable value counts: c.",
+        + "The last valid value applies: c.",
     ]
     #expect(complaints == expected)
     // A second file may override a key on purpose.
@@ -97,7 +98,7 @@ import Testing
     try #require(mkfifo("\(tree.root)/etc/e.conf.d/2.conf", 0o600) == 0)
     try tree.write("etc/e.conf.d/3.conf/file", "")
     let loaded = Samples.defaults.load(from: tree.files)
-    let cautious = "In force until it can be read, so that nothing is erased by mistake: Shop.Throw=2h."
+    let cautious = "In force until this file can be read, so that nothing is erased by mistake: Shop.Throw=2h."
     #expect(
       loaded.complaints.map { $0.description.dropFirst(tree.root.count) } == [
         "/etc/e.conf: This file is larger than 1M.",

@@ -39,7 +39,7 @@ import Testing
     let inForce = Samples.read("[Shop]\nKept=3\nName=door\n").configuration
     var read = Samples.defaults
     let complaints = read.apply(INI(Array("[Shop]\nKept=many\nSize=1K\n".utf8), file: "f"), inForce: inForce)
-    #expect(complaints.map(\.sentence).first?.hasSuffix("It stays 3.") == true && complaints.count == 1)
+    #expect(complaints.map(\.sentence).first?.hasSuffix("Its value stays 3.") == true && complaints.count == 1)
     // A setting that was removed from the file has its default again.
     #expect(read[Shop.self].kept == 3 && read[Shop.self].size == 1024 && read[Shop.self].name == "corner")
     let missing = Samples.defaults.load(from: ConfigurationFiles(only: "/nowhere/shop.conf"), inForce: inForce)
@@ -50,7 +50,7 @@ import Testing
     #expect(first.configuration[Shop.self].throwAway == .seconds(7200))
     #expect(
       first.complaints.map(\.sentence).last
-        == "In force until it can be read, so that nothing is erased by mistake: Shop.Throw=2h.")
+        == "In force until this file can be read, so that nothing is erased by mistake: Shop.Throw=2h.")
     #expect(first.complaints.count == 2)
   }
 
@@ -66,25 +66,37 @@ import Testing
   @Test(
     "An unusable line is reported with its place and the value in force",
     arguments: [
-      ("[Shop]\nName=a name too long", "f:2: Name=a name too long is not a text of at most 14 bytes. It stays corner."),
+      (
+        "[Shop]\nName=a name too long",
+        "f:2: Name=a name too long is not a text of at most 14 bytes. Its value stays corner."
+      ),
       (
         "[Shop]\nThrow=1min\nThrow=soon",
-        "f:3: Throw=soon is not a time from 1s to 2h. It is 2h until that is mended, so that nothing is erased by mistake."
+        "f:3: Throw=soon is not a time from 1s to 2h. Its value is 2h until this is corrected, so that nothing is "
+          + "erased by mistake."
       ),
-      ("[Shop]\nSize=8M\nSize=99G", "f:3: Size=99G is not a size from 1K to 64M. It stays 8M."),
-      ("[Shop]\nFruits=pear, fig", "f:2: Fruits=pear, fig cannot be: pear and fig share a shelf. It stays apple pear."),
-      ("[Shop]\nFruits=plum", "f:2: Fruits=plum is not one or more of apple, pear and fig. It stays apple pear."),
-      ("[Sign]\nSocket=x", "f:2: Socket=x is not an absolute path of at most 107 bytes, or nothing. It stays empty."),
+      ("[Shop]\nSize=8M\nSize=99G", "f:3: Size=99G is not a size from 1K to 64M. Its value stays 8M."),
+      (
+        "[Shop]\nFruits=pear, fig",
+        "f:2: Fruits=pear, fig is invalid: pear and fig share a shelf. Its value stays apple pear."
+      ),
+      (
+        "[Shop]\nFruits=plum", "f:2: Fruits=plum is not one or more of apple, pear and fig. Its value stays apple pear."
+      ),
+      (
+        "[Sign]\nSocket=x",
+        "f:2: Socket=x is not an absolute path of at most 107 bytes, or nothing. Its value stays empty."
+      ),
       ("[Shop]\nPatiense=2s", "f:2: Section [Shop] has no key Patiense; it is ignored. Did you mean Patience?"),
       (
         "[Shop]\nName=\"door",
-        "f:2: Name=\"door cannot be: a value that begins with a quotation mark must end with one, and contain no other. "
-          + "It stays corner."
+        "f:2: Name=\"door is invalid: a value that begins with a quotation mark must end with one, and contain no "
+          + "other. Its value stays corner."
       ),
       (
         "[Shop]\nThrow=\"1min",
-        "f:2: Throw=\"1min cannot be: a value that begins with a quotation mark must end with one, and contain no other. "
-          + "It is 2h until that is mended, so that nothing is erased by mistake."
+        "f:2: Throw=\"1min is invalid: a value that begins with a quotation mark must end with one, and contain no "
+          + "other. Its value is 2h until this is corrected, so that nothing is erased by mistake."
       ),
       ("[Sign]\nHeight=2", "f:2: Section [Sign] has no key Height; it is ignored."),
       ("[shop]\nName=x", "f:1: There is no section [shop]; it is ignored. Did you mean [Shop]?"),
@@ -108,7 +120,7 @@ import Testing
     func report(_ text: String) -> String {
       SettingChange.report(Samples.defaults.changes(to: Samples.read(text).configuration))
     }
-    #expect(report("") == "Nothing changed.")
+    #expect(report("") == "No setting changed.")
     #expect(report("[Shop]\nKept=3\nSize=1K\n") == "In force now: Shop.Kept, Shop.Size.")
     #expect(report("[Shop]\nName=door\n") == "Needs a restart: Shop.Name.")
     #expect(

@@ -39,7 +39,7 @@ import Testing
   @Test(
     "An unusable line is reported with its number, and the rest is read",
     arguments: [
-      ("k=v\n[A]\nl=w", "f:1: This setting stands before the first [Section] and is ignored.", ["A.l=w@3"]),
+      ("k=v\n[A]\nl=w", "f:1: This setting precedes the first [Section] and is ignored.", ["A.l=w@3"]),
       ("[A]\nword\nl=w", "f:2: A setting is written Key=Value; this line is ignored.", ["A.l=w@3"]),
       ("[A]\n=v\nl=w", "f:2: A setting is written Key=Value; this line is ignored.", ["A.l=w@3"]),
       ("[A\nk=v\n[B]\nl=w", "f:1: A section is written [Name]; the lines under this one are ignored.", ["B.l=w@4"]),

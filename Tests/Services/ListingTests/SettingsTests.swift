@@ -200,15 +200,17 @@ struct SettingsTests {
     arguments: [
       (
         "[Verifier]\nName=a name too long",
-        "f:2: Name=a name too long is not a text of at most 14 bytes. It stays OVPMOSIP."
+        "f:2: Name=a name too long is not a text of at most 14 bytes. Its value stays OVPMOSIP."
       ),
       (
         "[Verifier]\nDialects=0.4, 0.3",
-        "f:2: Dialects=0.4, 0.3 cannot be: 0.4 and 0.3 share their UUIDs, choose one of them. It stays 0.5 0.4."
+        "f:2: Dialects=0.4, 0.3 is invalid: 0.4 and 0.3 share their UUIDs, choose one of them. Its value stays 0.5 0.4."
       ),
-      ("[Verifier]\nDialects=0.6", "f:2: Dialects=0.6 is not one or more of 0.5, 0.4 and 0.3. It stays 0.5 0.4."),
+      (
+        "[Verifier]\nDialects=0.6", "f:2: Dialects=0.6 is not one or more of 0.5, 0.4 and 0.3. Its value stays 0.5 0.4."
+      ),
       ("[Store]\nKeepFor=1h", "f:2: Section [Store] has no key KeepFor; it is ignored."),
-      ("[Log]\nLevel=loud", "f:2: Level=loud is not error, warning, notice, info or debug. It stays info."),
+      ("[Log]\nLevel=loud", "f:2: Level=loud is not error, warning, notice, info or debug. Its value stays info."),
     ])
   func complaints(text: String, expected: String) {
     #expect(Self.read(text).complaints == [expected])

@@ -42,7 +42,7 @@ public final class ManagerFace {
           emits: .const,
           get: { .strings(services) }),
         Property(
-          "Adapters", "as", documentation: "The Bluetooth adapters, the one in use first.",
+          "Adapters", "as", documentation: "The Bluetooth adapters; the one in use is first.",
           audience: .everybody, get: { .strings(radio.status.adapters) }),
         Property(
           "RadioState", "s",
@@ -64,8 +64,8 @@ public final class ManagerFace {
         Property(
           "AdvertisingSlots", "(uu)",
           documentation:
-            "The number of used advertising slots, and of all; both include those of other programs. A service may "
-            + "use several.",
+            "The number of used advertising slots and the total number of slots; both include slots of other programs. "
+            + "A service may use several slots.",
           audience: .everybody, emits: .none,
           get: {
             let use = radio.advertisingUse
@@ -74,12 +74,12 @@ public final class ManagerFace {
         Property(
           "OnAir", "as",
           documentation:
-            "The service of each advertising slot that one uses: a service with several slots is named several times.",
+            "The service that uses each advertising slot; a service with several slots is listed once for each slot.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.onAir) }),
         Property(
           "Waiting", "as",
           documentation:
-            "The services that wait for an advertising slot, the longest waiting first.",
+            "The services that wait for an advertising slot; the longest waiting service is first.",
           audience: .everybody, emits: .none, get: { .strings(radio.advertisingUse.waiting) }),
         Property(
           "Counters", "a{st}",

@@ -22,13 +22,14 @@ public struct BusSettings: SettingsSection {
   public static let keys: [Setting<BusSettings>] = [
     Setting(
       "WaitingCallers", \.limits.waitingCallers, .number(1...4096), .onRestart,
-      "How many callers the bus may be asked about at one time: who they are. The calls of one more are refused."),
+      "Maximum callers whose identity is requested from the bus at one time. Calls of further callers are refused."),
     Setting(
       "WaitingCalls", \.limits.waitingCalls, .number(1...4096), .onRestart,
-      "How many calls of one caller wait until it is known who that is. One more is refused."),
+      "Maximum calls of one caller that wait until the caller is identified. Further calls are refused."),
     Setting(
       "CallsPerSecond", \.limits.callsPerSecond, .number(10...100_000), .onRestart,
-      "How many calls one caller may make in a second, over time; a call for everything there is counts as 16, and each 4 KiB of "
-        + "an answer as one more. One that was quiet may make those of five seconds at once. One more is refused."),
+      "Maximum calls per second of one caller, on average. GetManagedObjects counts as 16 calls, and each 4 KiB of an "
+        + "answer as one more. A caller that was idle may make the calls of five seconds at once. Further calls are "
+        + "refused."),
   ]
 }

@@ -13,10 +13,10 @@ public struct LogSettings: SettingsSection {
   public static let keys: [Setting<LogSettings>] = [
     Setting(
       "Level", \.level, .choice(of: LogLevel.allCases) { $0.name }, .onReload,
-      "The least important lines that are logged; debug tells most."),
+      "The minimum level of log entries to write; debug writes all."),
     Setting(
       "LinesPerPeer", \.linesPerPeer, .number(1...10_000), .onReload,
-      "How many warnings about one peer are written in a minute, and how many other lines. A transfer counts as one: its lines "
-        + "are written all or not at all. A later line says how many were not written."),
+      "Maximum warnings about one peer per minute, and maximum other log entries about it. The entries of a transfer "
+        + "count as one and are written together or not at all. A later entry reports how many were omitted."),
   ]
 }

@@ -19,8 +19,9 @@ public enum MemoryBudget {
       megabytes(needed), megabytes(room), megabytes(configuration[StoreSettings.self].memoryLimit)
     )
     return
-      "These settings permit \(needs) of memory, and \(has) is what there is for that (three quarters of MemoryLimit="
-      + "\(limit)). Lower the limits of sizes and numbers, or raise Store.MemoryLimit and MemoryMax= of the unit."
+      "These settings permit \(needs) of memory, but only \(has) is available (three quarters of "
+      + "MemoryLimit=\(limit)). Lower the limits of sizes and numbers, or raise Store.MemoryLimit and MemoryMax= of "
+      + "the unit."
   }
 
   private static func megabytes(_ bytes: Int) -> String { "\((bytes + (1 << 20) - 1) >> 20)M" }

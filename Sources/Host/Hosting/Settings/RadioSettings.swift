@@ -33,35 +33,37 @@ public struct RadioSettings: SettingsSection {
   public static let keys: [Setting<RadioSettings>] = [
     Setting(
       "Backend", \.backend, .choice, .onRestart,
-      "The radio to use: the machine's Bluetooth through BlueZ, or the simulated air, which needs no Bluetooth."),
+      "The radio to use: the machine's Bluetooth through BlueZ, or the simulated radio (air), which needs no "
+        + "Bluetooth."),
     Setting(
       "Adapter", \.adapter, .optional(.text(upTo: 32)), .onRestart,
-      "The Bluetooth adapter by name (hci0) or address. Empty: the first one there is. On a simulated air: the address to "
-        + "have."),
+      "The Bluetooth adapter, by name (hci0) or address. Empty: the first available one. On a simulated radio: the "
+        + "address of this node."),
     Setting(
       "AirSocket", \.airSocket, .optional(.path(isSocket: true)), .onRestart,
-      "The socket of the earshot-air hub whose simulated air is shared. Empty: an air of this process alone."),
+      "The socket of the earshot-air hub whose simulated radio is shared. Empty: a simulated radio of this process "
+        + "alone."),
     Setting(
       "Links", \.links, .number(1...64), .onReload,
-      "How many links the adapter may have at one time. Where they are too few for what the services need, services that "
-        + "have more than they need give some up."),
+      "Maximum links of the adapter at one time. If a service lacks links that it needs, services with more links than "
+        + "they need close some."),
     Setting(
       "LinkInterval", \.linkInterval,
       .either(.steps(.microseconds(7_500) ... .seconds(4), step: .microseconds(1_250)), or: "kernel"), .onReload,
-      "The shortest and the longest connection interval that peers are asked for while a service that wants fast links waits "
-        + "for them; a phone may decline. New links of other programs have it meanwhile, too, and afterwards the adapter has "
-        + "again what it had. With kernel it is left alone, usually at 30ms 50ms."),
+      "The shortest and longest connection interval to request from peers while a service waits for fast links; a "
+        + "phone may decline. New links of other programs use it meanwhile, too. Afterwards the adapter's previous "
+        + "interval is restored. kernel: the kernel's interval is not changed, usually 30ms 50ms."),
     Setting(
       "Link2M", \.selects2M, .bool, .onReload,
-      "Whether LE 2M, which is faster and does not reach as far, is selected meanwhile for new links, where the adapter has it. "
-        + "Otherwise what is selected stays."),
+      "Whether to select LE 2M for new links while a service waits for fast links, if the adapter supports it. LE 2M "
+        + "is faster and has a shorter range. no: the adapter's selection is not changed."),
     Setting(
       "NotifyUnsubscribed", \.notifyUnsubscribed, .bool, .onRestart,
-      "Whether clients that never subscribe, as some apps on Android do not, get their answers by raw HCI, which takes "
-        + "CAP_NET_RAW. BlueZ itself sends nothing to them."),
+      "Whether to send answers by raw HCI, which requires CAP_NET_RAW, to clients that never subscribe (some apps on "
+        + "Android). BlueZ itself sends nothing to such clients."),
     Setting(
       "StartBluetooth", \.startsBluetooth, .bool, .onRestart,
-      "Whether the message bus is asked to start bluetoothd where it does not run: after 5 seconds, then ever more seldom. "
-        + "One that is disabled or masked stays off either way."),
+      "Whether to ask the message bus to start bluetoothd if it is not running: after 5 seconds, then at growing "
+        + "intervals. A disabled or masked bluetoothd stays off in any case."),
   ]
 }

@@ -13,11 +13,11 @@ public struct StoreSettings: SettingsSection {
   public static let keys: [Setting<StoreSettings>] = [
     Setting(
       "Directory", \.directory, .optional(.path()), .onRestart,
-      "Where services keep, encrypted, what must survive a restart. Empty: the directory that systemd makes for the "
-        + "service, and memory alone where there is none."),
+      "The directory of the encrypted state that must survive a restart. Empty: the state directory that systemd "
+        + "creates for the service; if there is none, state is stored in memory only."),
     Setting(
       "MemoryLimit", \.memoryLimit, .size((64 << 20)...(64 << 30)), .onReload,
-      "How much memory the service has: MemoryMax= of its unit. Whoever raises one raises the other. earshotd --check-config "
-        + "refuses settings that permit more than three quarters of it."),
+      "The memory of the service: the value of MemoryMax= of its unit. Change both together. earshotd --check-config "
+        + "rejects settings that permit more than three quarters of it."),
   ]
 }
