@@ -44,13 +44,13 @@ public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
     let start = "\(PrintableText.clean(path)) cannot be \(doing)"
     sentence =
       switch reason {
-      case .full: "\(start): the disk or the quota is full. Make room there."
-      case .damaged: "\(start): it is damaged. Look into the kernel's log, and check the disk."
-      case .diskFailed: "\(start): the disk failed. Look into the kernel's log and replace it."
-      case .locked: "\(start): something else uses it. Stop that."
-      case .notADatabase: "\(start): it is damaged, or no database."
+      case .full: "\(start): the disk or the quota is full. Free space there."
+      case .damaged: "\(start): it is damaged. See the kernel log (journalctl -k), and check the disk."
+      case .diskFailed: "\(start): the disk failed. See the kernel log (journalctl -k), and replace the disk."
+      case .locked: "\(start): another process uses it. Stop that process."
+      case .notADatabase: "\(start): it is damaged, or not a database."
       case .readOnly: "\(start): it, or its file system, is read-only. Remount it writable, or choose another."
-      case .notPermitted: "\(start): this service's user may not. Make it the owner."
+      case .notPermitted: "\(start): the service's user has no permission. Make it the owner."
       case .missing: "\(start): there is no such file or directory."
       case .refused, .failed: "\(start): \(Self.words(number)) (SQLite \(number))."
       }

@@ -172,7 +172,7 @@ public final class SQLiteFile: @unchecked Sendable {
     // A build may omit memory mapping, which is not used here.
     if name == "mmap_size", found == .null { return }
     guard found == wanted else {
-      throw SQLiteError(.failed, "SQLite does not take the setting \(name)=\(text) for \(path).")
+      throw SQLiteError(.failed, "SQLite rejected the setting \(name)=\(text) for \(path).")
     }
   }
 
@@ -183,7 +183,7 @@ public final class SQLiteFile: @unchecked Sendable {
     var made: OpaquePointer?
     let lasts = UInt32(SQLITE_PREPARE_PERSISTENT)
     try check(sqlite3_prepare_v3(handle, sql, -1, lasts, &made, nil), "read")
-    guard let made else { throw SQLiteError(.failed, "There is no statement in the text.") }
+    guard let made else { throw SQLiteError(.failed, "The SQL text contains no statement.") }
     statements[sql] = made
     return made
   }

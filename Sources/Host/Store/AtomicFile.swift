@@ -72,7 +72,9 @@ public struct AtomicFile: Sendable {
   /// Writes the content; when this returns, it survives a loss of power.
   public func write(_ content: some Collection<UInt8>) throws(StoreError) {
     guard content.count <= limit else {
-      throw StoreError(.tooLarge, "\(directory.path(of: name)) cannot hold more than \(limit) bytes.")
+      throw StoreError(
+        .tooLarge,
+        "\(directory.path(of: name)) cannot be written: its content exceeds the limit of \(limit) bytes.")
     }
     var bytes = envelope.seal(content, version: version)
     defer { bytes.wipe() }
@@ -110,7 +112,8 @@ public struct AtomicFile: Sendable {
     }
     guard version <= self.version else {
       throw StoreError(
-        .tooNew, "\(PrintableText.clean(path)) was written by a later release. Install that one, or move it away.")
+        .tooNew,
+        "\(PrintableText.clean(path)) was written by a later release. Install that release, or move the file away.")
     }
     return try body(version, bytes[content])
   }

@@ -31,8 +31,8 @@ public struct FileStatus: Hashable, Sendable {
       let right = kind == .directory ? "700" : "600"
       throw StoreError(
         .wrongMode,
-        "\(path) has mode \(octal), which lets other users at what is kept there: run chmod \(right) \(path), and think about "
-          + "who may have read it.")
+        "\(path) has mode \(octal), which gives other users access: run chmod \(right) \(path), and consider who may "
+          + "have read it.")
     }
   }
 }

@@ -112,11 +112,13 @@ extension RecordSpool {
     } catch {
       switch error {
       case .damaged(let what):
-        throw StoreError(.damaged, "\(path) is damaged: \(what). It is kept as \(name.whenDamaged.text); remove it.")
+        throw StoreError(
+          .damaged,
+          "\(path) is damaged: \(what). It is stored as \(name.whenDamaged.text); remove that file.")
       case .otherKey:
         throw StoreError(
           .keyMissing,
-          "\(path) was kept under another key: bring that one back (\(SpoolKey.places)), or remove the file.")
+          "\(path) is encrypted with a different key. Restore that key (\(SpoolKey.places)), or remove the file.")
       case .otherVersion: throw otherRelease(name)
       }
     }
@@ -124,7 +126,9 @@ extension RecordSpool {
 
   private func otherRelease(_ name: SpoolFileName) -> StoreError {
     let path = PrintableText.clean(directory.path(of: name.text))
-    return StoreError(.otherRelease, "\(path) was written by another release. Install that one, or remove the file.")
+    return StoreError(
+      .otherRelease,
+      "\(path) was written by another release. Install that release, or remove the file.")
   }
 
   /// Completes operations that were interrupted before the start, and lists the records.

@@ -101,12 +101,12 @@ public final class RecordSpool: Sendable {
   private func checkRoom(for size: Int, in state: State) throws(StoreError) {
     let readable = state.readable
     guard readable.count < limits.maximumCount else {
-      throw StoreError(.spoolFull, "\(limits.maximumCount) records are kept, which is the limit, and no more.")
+      throw StoreError(.spoolFull, "The store has \(limits.maximumCount) records, which is its limit.")
     }
     guard size <= limits.maximumBytes - readable.reduce(0, { $0 + $1.size }) else {
       throw StoreError(
         .spoolFull,
-        "The records that are kept may have \(limits.maximumBytes) bytes together, and one more would not fit.")
+        "The record does not fit: the store is limited to \(limits.maximumBytes) bytes.")
     }
   }
 
@@ -192,7 +192,7 @@ public final class RecordSpool: Sendable {
       guard size - oldSize <= limits.maximumBytes - state.readable.reduce(0, { $0 + $1.size }) else {
         throw StoreError(
           .spoolFull,
-          "The records that are kept may have \(limits.maximumBytes) bytes together, and a larger one would not fit.")
+          "The larger record does not fit: the store is limited to \(limits.maximumBytes) bytes.")
       }
       let changed = SpoolRecord(received: record.received, mark: record.mark, content: content)
       try replace(name, with: changed, id, &state)

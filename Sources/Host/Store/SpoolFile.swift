@@ -24,7 +24,7 @@ enum SpoolFile {
   /// - Throws: `tooLarge` for a content of 4 GiB and more.
   static func seal(_ record: SpoolRecord, id: SpoolID, nonce: [UInt8], key: SpoolKey) throws(StoreError) -> [UInt8] {
     guard let sealedCount = UInt32(exactly: record.content.count + ChaChaPoly.tagSize) else {
-      throw StoreError(.tooLarge, "A record of \(record.content.count) bytes is too long for a file of the spool.")
+      throw StoreError(.tooLarge, "A record of \(record.content.count) bytes is too long for a spool file.")
     }
     let header = SpoolHeader(keyID: key.id, id: id, received: record.received, nonce: nonce, sealedCount: sealedCount)
     let fileKey = try key.key(for: id)
@@ -49,11 +49,11 @@ enum SpoolFile {
     } catch {
       throw Failure(error)
     }
-    guard header.id == id else { throw .damaged("it is the file of another record") }
+    guard header.id == id else { throw .damaged("it belongs to another record") }
     guard header.keyID == key.id else { throw .otherKey }
     guard let fileKey = try? key.key(for: id),
       let content = try? ChaChaPoly.open(sealed, key: fileKey, nonce: header.nonce, aad: header.bytes)
-    else { throw .damaged("its seal is broken") }
+    else { throw .damaged("it cannot be decrypted") }
     return SpoolRecord(received: header.received, mark: mark, content: content)
   }
 }

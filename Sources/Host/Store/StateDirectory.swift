@@ -21,7 +21,7 @@ public final class StateDirectory: Sendable {
     let given = Self.path(path, environment: environment)
     guard let given, !given.isEmpty else {
       throw StoreError(
-        .missing, "There is no state directory: start the service by systemd, or name a directory for its state.")
+        .missing, "There is no state directory. Start the service with systemd, or set Directory= in section [Store].")
     }
     user = fileSystem.user
     let outer = try Self.open(given, on: fileSystem)

@@ -56,23 +56,25 @@ extension StoreError {
     let path = PrintableText.clean(path)
     switch number {
     case ENOSPC, EDQUOT:
-      self.init(.diskFull, "\(path) cannot be \(doing): the disk or the quota is full. Make room there.")
+      self.init(.diskFull, "\(path) cannot be \(doing): the disk or the quota is full. Free space there.")
     case EROFS:
       self.init(
         .readOnly, "\(path) cannot be \(doing): its file system is read-only. Remount it writable, or choose another.")
     case EACCES, EPERM:
       self.init(
         .notPermitted,
-        "\(path) cannot be \(doing): this service's user may not. Make it the owner, and let systemd set up the "
-          + "directory with StateDirectory=.")
+        "\(path) cannot be \(doing): the service's user has no permission. Make it the owner, and let systemd create "
+          + "the directory with StateDirectory=.")
     case ENOENT: self.init(.missing, "\(path) cannot be \(doing): there is no such file or directory.")
-    case EEXIST, ENOTEMPTY: self.init(.exists, "\(path) cannot be \(doing): it exists already.")
+    case EEXIST, ENOTEMPTY: self.init(.exists, "\(path) cannot be \(doing): it already exists.")
     case EWOULDBLOCK:
-      self.init(.inUse, "\(path) is used by another earshotd. Stop that one, or give it another directory.")
-    case ELOOP, ENOTDIR, EISDIR: self.init(.wrongKind, "\(path) cannot be \(doing): it is of the wrong kind.")
+      self.init(.inUse, "\(path) is used by another earshotd. Stop that process, or give it another directory.")
+    case ELOOP, ENOTDIR, EISDIR: self.init(.wrongKind, "\(path) cannot be \(doing): it has the wrong file type.")
     case EFBIG: self.init(.tooLarge, "\(path) cannot be \(doing): it is larger than the file system or a limit allows.")
     case EIO:
-      self.init(.diskFailed, "\(path) cannot be \(doing): the disk failed. Look into the kernel's log and replace it.")
+      self.init(
+        .diskFailed,
+        "\(path) cannot be \(doing): the disk failed. See the kernel log (journalctl -k), and replace the disk.")
     default:
       let reason = strerror(number).map { String(cString: $0) } ?? "error \(number)"
       self.init(.failed, "\(path) cannot be \(doing): \(reason).")

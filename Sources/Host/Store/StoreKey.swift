@@ -98,7 +98,8 @@ public struct StoreKey: Sendable, CustomStringConvertible {
       throw StoreError(
         .damaged,
         error.sentence
-          + " Bring it back from a backup; or remove it, and lose what was kept under it: a new one is made.")
+          + " Restore it from a backup. Or remove it: the service then makes a new key, and data encrypted with the "
+          + "old one is lost.")
     }
   }
 
@@ -111,8 +112,8 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     guard bytes.count == size else {
       throw StoreError(
         .damaged,
-        "The credential \(name.credential) has \(bytes.count) bytes and must have \(size): make it with "
-          + "head -c \(size) /dev/urandom | systemd-creds encrypt --name=\(name.credential) - FILE.")
+        "The credential \(name.credential) has \(bytes.count) bytes and must have \(size). Create it with head -c "
+          + "\(size) /dev/urandom | systemd-creds encrypt --name=\(name.credential) - FILE.")
     }
     return try StoreKey(name, SecretBytes(copying: bytes), .systemCredential)
   }
@@ -136,7 +137,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     do throws(CryptoError) {
       return try HKDF.sha256(secret: secret, salt: salt, info: Array(purpose.utf8), count: count)
     } catch {
-      throw StoreError(.failed, "No key can be derived: \(error).")
+      throw StoreError(.failed, "Key derivation failed: \(error).")
     }
   }
 

@@ -85,7 +85,7 @@ struct SQLiteFileTests {
       try file.transaction { () throws(SQLiteError) in try file.run("INSERT INTO line (text) VALUES (?)", [large]) }
     }
     #expect(error?.reason == .full)
-    #expect(error?.sentence.contains("Make room") == true)
+    #expect(error?.sentence.contains("Free space") == true)
     #expect(try lines(file) == ["small"])
     try file.limit(pages: 1000)
     try file.run("INSERT INTO line (text) VALUES (?)", [large])

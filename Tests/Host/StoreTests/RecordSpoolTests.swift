@@ -43,7 +43,7 @@ struct RecordSpoolTests {
     let ids = try (0..<3).map { try spool.put(Fixture.record("\($0)")) }
     let error = caught(StoreError.self) { try spool.put(Fixture.record("more")) }
     #expect(error?.reason == .spoolFull)
-    #expect(error?.sentence.contains("3 records are kept") == true)
+    #expect(error?.sentence.contains("has 3 records") == true)
     fixture.disk.restart(.everything)
     let again = try fixture.spool(seed: 2)
     #expect(caught(StoreError.self) { try again.put(Fixture.record("more")) }?.reason == .spoolFull)
@@ -231,7 +231,7 @@ struct RecordSpoolTests {
     fixture.disk.fail { $0.operation == .write ? ENOSPC : nil }
     let error = caught(StoreError.self) { try spool.put(Fixture.record("refused")) }
     #expect(error?.reason == .diskFull)
-    #expect(error?.sentence.contains("Make room") == true)
+    #expect(error?.sentence.contains("Free space") == true)
     #expect(fixture.files == ["\(id).00.record"])
     #expect(try spool.list().ids == [id])
     // A file that cannot be overwritten is still removed; otherwise a full disk could never be emptied.

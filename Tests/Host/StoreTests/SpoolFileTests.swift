@@ -83,12 +83,12 @@ struct SpoolFileTests {
     #expect(caught(SpoolFile.Failure.self) { try SpoolFile.open(bytes, id: id, key: other) } == .otherKey)
     let wrong = try #require(SpoolID("ff0102030405060708090a0b0c0d0e0f"))
     let failure = caught(SpoolFile.Failure.self) { try SpoolFile.open(bytes, id: wrong, key: key) }
-    #expect(failure == .damaged("it is the file of another record"))
+    #expect(failure == .damaged("it belongs to another record"))
     // An ID that is replaced in the header does not match the seal.
     let forged: [UInt8] = Array(bytes[..<18]) + wrong.bytes + Array(bytes[34...])
     #expect(
       caught(SpoolFile.Failure.self) { try SpoolFile.open(forged, id: wrong, key: key) }
-        == .damaged("its seal is broken"))
+        == .damaged("it cannot be decrypted"))
   }
 
   @Test("10,000 random and mutated inputs are refused")
