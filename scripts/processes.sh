@@ -68,7 +68,7 @@ fail() {
   shift
   for name in "${logs[@]}"; do
     # Two ordinary lines do not explain a failure: that the bus may not raise its limits, and where the simulated radio listens.
-    words=$(cat "$dir/$name.out" "$dir/$name.err" | grep -v 'Failed to set fd limit\|^The simulated air is at' | tail -n 15) || true
+    words=$(cat "$dir/$name.out" "$dir/$name.err" | grep -v 'Failed to set fd limit\|^The simulated radio is at' | tail -n 15) || true
     [ -z "$words" ] || printf -- '--- the end of the log of %s\n%s\n' "$name" "$words" >&2
   done
   [ ${#logs[@]} = 0 ] || printf -- '---\n' >&2

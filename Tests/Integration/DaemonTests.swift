@@ -122,8 +122,8 @@ struct DaemonTests {
     let log = String(decoding: service.log, as: UTF8.self)
     #expect(
       log.contains(
-        "The configuration was read again. In force now: Verifier.Decision, Wallet.Transfers. "
-          + "Needs a restart: Verifier.Name."))
+        "The configuration was reloaded. In force now: Verifier.Decision, Wallet.Transfers. Needs a restart: "
+          + "Verifier.Name."))
 
     service.signal(SIGTERM)
     _ = try await manager.heard.first { $0 == "STOPPING=1" }

@@ -15,8 +15,8 @@ public struct FullScreenError: CodedError, Equatable {
   /// The cause, for a person.
   public var sentence: String {
     switch reason {
-    case .notUnderstood: "This machine does not know how to draw on the terminal \(terminal) (TERM)."
-    case .inUse: "The terminal is in use by this program already."
+    case .notUnderstood: "This machine has no description of the terminal \(terminal) (TERM)."
+    case .inUse: "This program already uses the terminal."
     }
   }
 }

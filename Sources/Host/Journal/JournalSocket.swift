@@ -51,7 +51,7 @@ public final class JournalSocket: Sendable {
   private func report(_ state: inout State) -> Bool {
     guard state.lost > 0 else { return true }
     let record = LogRecord(
-      level: .warning, text: "Lines that were left out because the journal did not read: \(state.lost)",
+      level: .warning, text: "Log entries dropped because the journal did not accept them: \(state.lost)",
       id: .linesLost,
       fields: [], file: #fileID, function: #function, line: #line)
     guard send(JournalEntry(record, identifier: state.identifier).bytes, &state) else { return false }

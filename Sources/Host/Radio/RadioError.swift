@@ -29,13 +29,13 @@ public enum RadioError: CodedError, Equatable {
   public var sentence: String {
     switch self {
     case .advertisementTooLong(let bytes, let limit):
-      "The advertisement needs \(bytes) bytes, and \(limit) fit. Choose a shorter name."
+      "The advertisement needs \(bytes) bytes; the limit is \(limit). Choose a shorter name."
     case .notSupported(let what): "This radio cannot \(what)."
     case .notReady(let why), .peerLost(let why): why
     case .refused(let words): "The Bluetooth service refused: \(words)"
     case .noSlot(let time):
-      "No place on the air was free for \(time.components.seconds) s: other services' advertisements go first."
-    case .timedOut(let what): "The Bluetooth service gave no answer in time to: \(what)."
+      "No advertising slot was free for \(time.components.seconds) s: other services' advertisements have priority."
+    case .timedOut(let what): "The Bluetooth service did not answer the request in time: \(what)."
     }
   }
 }

@@ -25,7 +25,7 @@ extension LinkPlan {
     }
     let isLinked = links.values.contains { $0.address == address && !$0.isEnding }
     if held(by: tenant) + wanted >= shares[tenant]?.may ?? 0, !isLinked {
-      return [refuse(id, "This service has as many links as it may have.")]
+      return [refuse(id, "This service has reached its limit of links.")]
     }
     connections[id] = Connection(tenant: tenant, address: address, state: .waiting(since: now))
     if isLinked {
@@ -72,13 +72,13 @@ extension LinkPlan {
     queue.removeAll { late.contains($0) }
     var actions = late.map { id in
       connections[id] = nil
-      return refuse(id, "There was no free link within \(limits.queueTime.components.seconds) s.")
+      return refuse(id, "No link became free within \(limits.queueTime.components.seconds) s.")
     }
     guard let next = nextInQueue(at: now) else { return actions }
     if let current {
       if rank(of: next) > rank(of: current), connections[current]?.state == .trying {
         connections[current]?.state = .yielding
-        actions.append(.giveUp(current, reason: "The attempt gave way to another service's."))
+        actions.append(.giveUp(current, reason: "Another service preempted the connection attempt."))
       }
     } else if now >= nextAttempt, let address = connections[next]?.address {
       queue.removeAll { $0 == next }

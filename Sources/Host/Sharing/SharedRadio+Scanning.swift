@@ -27,7 +27,7 @@ extension SharedRadio {
   ) throws(RadioError) -> Registration {
     if let deafness = driver.deafness { throw .notReady(deafness) }
     guard Set(patterns).union(listeners.values.joined()).count <= AdvertisingPattern.limit else {
-      throw .notSupported("listen for more than \(AdvertisingPattern.limit) patterns")
+      throw .notSupported("scan for more than \(AdvertisingPattern.limit) patterns")
     }
     let observer = packetObservers.add { packet in
       if patterns.isEmpty || patterns.contains(where: { $0.matches(packet.data[...]) }) { handler(packet) }

@@ -118,8 +118,8 @@ final class SharedSet: AdvertisingSet {
   ) throws(RadioError) -> Registration {
     let advertisement = Advertisement(.nonConnectable(AdvertisingSetID(id.number)), data: data, interval: interval)
     try advertisement.checkLengths()
-    guard let radio else { throw .notReady("The radio is gone.") }
-    if case .closed = state { throw .notReady("The set is closed.") }
+    guard let radio else { throw .notReady("The radio was closed.") }
+    if case .closed = state { throw .notReady("The advertisement set is closed.") }
     guard radio.status.state != .waiting else { throw .notReady(radio.status.reason) }
     if let (airing, event) = endOfPresent {
       // Events are never sent from within this call.
@@ -154,7 +154,7 @@ final class SharedSet: AdvertisingSet {
   /// The final event of the present data, which is about to be replaced.
   private var endOfPresent: (Airing, AiringEvent)? {
     switch state {
-    case .waiting(let airing): (airing, .refused(.refused("The set says something else.")))
+    case .waiting(let airing): (airing, .refused(.refused("New data replaced this data before it was advertised.")))
     case .airing(let airing, let since): (airing, .cutShort(after: since.duration(to: scheduler.now)))
     case .silent, .resting, .closed: nil
     }
@@ -190,7 +190,7 @@ final class SharedSet: AdvertisingSet {
       guard let shown = radio?.advertisingPlan.shownSince(id) else { return }
       let limit = shown.advanced(by: Self.driverLimit)
       guard limit <= scheduler.now else { return timer.set(limit) }
-      let refusal = radio?.refusal(of: id, after: terms.longestWait) ?? .notReady("The radio is gone.")
+      let refusal = radio?.refusal(of: id, after: terms.longestWait) ?? .notReady("The radio was closed.")
       withdraw()
       airing.tell(.refused(refusal))
     case .airing(let airing, _):

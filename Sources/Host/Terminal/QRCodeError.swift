@@ -18,10 +18,10 @@ public struct QRCodeError: CodedError, Equatable {
   /// The cause, for a person.
   public var sentence: String {
     switch reason {
-    case .empty: "An empty text has no QR code."
-    case .containsNUL: "A text with a NUL character has no QR code here."
+    case .empty: "An empty text cannot be encoded as a QR code."
+    case .containsNUL: "A text with a NUL character cannot be encoded as a QR code."
     case .tooLong: "The text is too long for a QR code."
-    case .outOfMemory: "There is not enough memory for the QR code."
+    case .outOfMemory: "Out of memory while encoding the QR code."
     }
   }
 }

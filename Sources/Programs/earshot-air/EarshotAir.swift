@@ -44,7 +44,7 @@ struct EarshotAir {
       if let field = options.field { air.isInRange = field.isInRange }
       do throws(AirHubError) {
         outcome.hub = try AirHub(path: options.socket, air: air)
-        say("The simulated air is at \(options.socket).")
+        say("The simulated radio is at \(options.socket).")
       } catch {
         complain(error.sentence)
         outcome.code = .failed

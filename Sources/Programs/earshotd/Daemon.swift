@@ -228,7 +228,7 @@ final class Daemon {
     radio.apply(configuration[RadioSettings.self].linkLimits)
     (driver as? BlueZRadio)?.prefer(Self.links(configuration[RadioSettings.self]))
     services.apply(configuration)
-    Log.shared.notice("The configuration was read again. \(SettingChange.report(changes))", id: .configurationReloaded)
+    Log.shared.notice("The configuration was reloaded. \(SettingChange.report(changes))", id: .configurationReloaded)
     ServiceManager.ready()
     showStatus()
   }

@@ -116,7 +116,7 @@ import Testing
       #expect(
         central.status
           == RadioStatus(
-            .waiting, reason: "The simulated air at \(pair.folder.socket) is not there; start earshot-air."))
+            .waiting, reason: "The simulated radio at \(pair.folder.socket) is not available; start earshot-air."))
       let address = try #require(peripheral.address)
       #expect(throws: RadioError.notReady(central.status.reason)) { try central.connect(to: address) { _ in } }
       let (events, calls) = (client.events.count, recorder.calls.count)

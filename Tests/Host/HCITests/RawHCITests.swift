@@ -304,11 +304,11 @@ struct RawHCITests {
   @LoopActor
   func refused() async throws {
     let hci = KernelHCI(makeSocket: { (_) throws(HCIError) in throw HCIError(EPERM, in: "bind") })
-    #expect(caught(HCIError.self) { try hci.open(0) } == .denied("the kernel refuses"))
+    #expect(caught(HCIError.self) { try hci.open(0) } == .denied("the kernel denied permission"))
     let outcomes = Mailbox<RawOutcome>()
     #expect(hci.send(ATTNotification(handle: 1, value: []), to: Self.anna, on: 0) { outcomes.put($0) } == .accepted)
     #expect(outcomes.all.isEmpty)
-    #expect(try await outcomes.next() == .failed(.denied("the kernel refuses")))
+    #expect(try await outcomes.next() == .failed(.denied("the kernel denied permission")))
     for code in [ENODEV, ENETDOWN, EPIPE, EBADFD] { #expect(HCIError(code, in: "send") == .noController) }
     #expect(HCIError(EAFNOSUPPORT, in: "socket").description.contains("no Bluetooth sockets"))
     let passing = [EAGAIN, ENOBUFS, ENOMEM, ENODEV, ENETDOWN, EPIPE].map { HCIError($0, in: "send").isPassing }

@@ -40,7 +40,7 @@ struct JournalSocketTests {
     #expect(journal.next() == nil)
     socket.send(Self.record("again"), identifier: "test")
     let told = try #require(journal.next())
-    #expect(told.hasPrefix("MESSAGE=Lines that were left out because the journal did not read: 10\nPRIORITY=4\n"))
+    #expect(told.hasPrefix("MESSAGE=Log entries dropped because the journal did not accept them: 10\nPRIORITY=4\n"))
     #expect(told.contains("MESSAGE_ID=\(MessageID.linesLost.hex)\n"))
     #expect(journal.next()?.hasPrefix("MESSAGE=again\n") == true)
     #expect(socket.lost == 0)
@@ -58,7 +58,7 @@ struct JournalSocketTests {
       let journal = try FakeJournal(path)
       socket.reportLost()
       #expect(
-        journal.next()?.hasPrefix("MESSAGE=Lines that were left out because the journal did not read: 1\n") == true)
+        journal.next()?.hasPrefix("MESSAGE=Log entries dropped because the journal did not accept them: 1\n") == true)
       #expect(socket.lost == 0)
       journal.close()
       socket.send(Self.record("between"), identifier: "test")

@@ -311,7 +311,7 @@ struct LinkPlanTests {
     // A connection of higher priority goes first.
     #expect(
       plan.handle(.connect(Self.connection(3), Self.kiosk, Self.address(3)), at: Self.at(600))
-        == [.giveUp(Self.connection(2), reason: "The attempt gave way to another service's.")])
+        == [.giveUp(Self.connection(2), reason: "Another service preempted the connection attempt.")])
     #expect(plan.handle(.timer, at: Self.at(700)) == [], "it is asked to give way once")
     _ = plan.handle(.ended(Self.connection(2)), at: Self.at(700))
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(Self.connection(3), Self.address(3))])
@@ -335,7 +335,7 @@ struct LinkPlanTests {
     plan.shares[Self.chat]?.may = 2
     #expect(
       plan.handle(.connect(Self.connection(2), Self.chat, Self.address(71)), at: .zero)
-        == [.refuse(Self.connection(2), reason: "This service has as many links as it may have.")])
+        == [.refuse(Self.connection(2), reason: "This service has reached its limit of links.")])
     #expect(plan.counters.refusedAttempts == 2)
     // A peer that is already linked needs no further link.
     #expect(
@@ -432,6 +432,6 @@ struct LinkPlanTests {
     #expect(plan.deadline == Self.at(30_000))
     #expect(
       plan.handle(.timer, at: Self.at(30_000))
-        == [.refuse(Self.connection(2), reason: "There was no free link within 30 s.")])
+        == [.refuse(Self.connection(2), reason: "No link became free within 30 s.")])
   }
 }

@@ -203,7 +203,7 @@ struct SharedAirTimeTests {
     let second = try house.kiosk.connect(to: BluetoothAddress(2)) { _ in }
     #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:01", "disconnect 1000"])
     house.driver.links[0].handler(.disconnected(reason: "Disconnected."))
-    #expect(events == [.disconnected(reason: "The attempt gave way to another service's.")])
+    #expect(events == [.disconnected(reason: "Another service preempted the connection attempt.")])
     house.time.advance(by: .milliseconds(500))
     #expect(house.driver.takeOrders() == ["connect to 00:00:00:00:00:02"])
     withExtendedLifetime((first, second)) {}

@@ -209,7 +209,7 @@ struct SharedSetTests {
     #expect(
       scene.takeEvents() == [
         .began(begin), .cutShort(after: begin.duration(to: now)),
-        .refused(.refused("The set says something else.")), .began(now),
+        .refused(.refused("New data replaced this data before it was advertised.")), .began(now),
       ])
     #expect(Set(scene.takeHeard().map(\.address)).count == 1)
     withExtendedLifetime((first, second, third)) {}
@@ -248,7 +248,7 @@ struct SharedSetTests {
     let closed = try scene.sender.advertisingSet(Self.terms, every: .milliseconds(100), resting: Self.flags)
     closed.close()
     let error = caught(RadioError.self) { _ = try scene.say("two", in: closed) }
-    #expect(error == .notReady("The set is closed."))
+    #expect(error == .notReady("The advertisement set is closed."))
     withExtendedLifetime((set, airing)) {}
   }
 
@@ -321,7 +321,7 @@ struct SharedSetTests {
     let many = (2...15).map { pattern($0) }
     let third = try tenant.listen(for: many + [pattern(1), pattern(16)]) { _ in }
     let error = caught(RadioError.self) { _ = try tenant.listen(for: [pattern(17)]) { _ in } }
-    #expect(error == .notSupported("listen for more than 16 patterns"))
+    #expect(error == .notSupported("scan for more than 16 patterns"))
     third.cancel()
     second = try tenant.listen(for: []) { all.append($0.data.last) }
     #expect(driver.takeOrders().last == "listen: none, packets")

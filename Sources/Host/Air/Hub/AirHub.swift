@@ -54,9 +54,9 @@ public final class AirHub {
     nodes.removeAll { $0 === node }
     let name = node.name
     if isFault {
-      log.warning("The simulated air dropped \(name): \(reason).")
+      log.warning("The simulated radio disconnected \(name): \(reason).")
     } else {
-      log.info("\(name) left the simulated air: \(reason).")
+      log.info("\(name) left the simulated radio: \(reason).")
     }
     balance()
   }

@@ -20,13 +20,13 @@ public enum AirHubError: CodedError, Equatable {
   public var sentence: String {
     switch self {
     case .badPath(let path, let limit):
-      "\"\(path)\" cannot be the path of a socket, which has 1 to \(limit) bytes. Choose a shorter one."
+      "\"\(path)\" cannot be the path of a socket: it must have 1 to \(limit) bytes. Choose another path."
     case .alreadyRunning(let path):
-      "There is a simulated air at \(path) already. Use it, or choose another path."
+      "A simulated radio already listens at \(path). Use it, or choose another path."
     case .notASocket(let path):
-      "\(path) is there and is no socket. Remove it, or choose another path."
+      "\(path) exists and is not a socket. Remove it, or choose another path."
     case .cannotListen(let path, let reason):
-      "Cannot listen at \(path): \(reason). Check that its folder is there and that you may write to it."
+      "Cannot listen at \(path): \(reason). Check that its folder exists and is writable."
     }
   }
 }

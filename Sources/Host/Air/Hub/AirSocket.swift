@@ -22,7 +22,7 @@ final class AirSocket {
   /// Maximum bytes that wait for the other end. Beyond it the connection ends.
   static let unsentLimit = 16 << 20
   /// The reason when the other end has closed the connection, which is not an error.
-  static let hasGone = "it has gone"
+  static let hasGone = "it closed its connection"
   /// Maximum bytes that are read in one loop iteration.
   private static let readBudget = 256 << 10
   private static let readSize = 64 << 10
@@ -144,7 +144,7 @@ final class AirSocket {
         return end(String(cString: strerror(errno)))
       }
     }
-    if unsent > Self.unsentLimit { return end("it does not read what it is sent") }
+    if unsent > Self.unsentLimit { return end("it does not read the data sent to it") }
     if sent == outgoing.count {
       outgoing.removeAll(keepingCapacity: outgoing.capacity <= 1 << 20)
       sent = 0

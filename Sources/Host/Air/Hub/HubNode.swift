@@ -111,10 +111,10 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
   private func enter(_ version: UInt8, _ address: BluetoothAddress?) throws(WireError) {
     guard radio == nil else { throw .badValue("tag") }
     guard version == AirWire.version else {
-      return refuse("The simulated air is of another version than this program.")
+      return refuse("The hub of the simulated radio has a different version than this program.")
     }
     if let address, hub.air.isTaken(address) {
-      return refuse("There is a node with the address \(address) in the simulated air.")
+      return refuse("The simulated radio already has a node with the address \(address).")
     }
     let node = hub.air.addNode(address: address)
     radio = node

@@ -76,7 +76,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   }
 
   private static func absence(_ path: String) -> String {
-    "The simulated air at \(path) is not there; start earshot-air."
+    "The simulated radio at \(path) is not available; start earshot-air."
   }
 
   /// The node's address, once the hub has accepted the node.
@@ -153,7 +153,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     nodeStatus = RadioStatus(.waiting, reason: reason)
     updateStatus()
     loop.soon { [weak self] in
-      for connection in connections { connection.end("The simulated air is gone.") }
+      for connection in connections { connection.end("The simulated radio was closed.") }
       for link in links { self?.delegate?.linkDown(link) }
       for number in served { self?.delegate?.applicationChanged(number, isServed: false) }
     }
@@ -161,7 +161,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   }
 
   func ended(_ reason: String) {
-    if reason != AirSocket.hasGone { log.warning("The connection to the simulated air ended: \(reason).") }
+    if reason != AirSocket.hasGone { log.warning("The connection to the simulated radio ended: \(reason).") }
     lose(Self.absence(path))
   }
 

@@ -5,7 +5,7 @@ import Radio
 /// A node of a simulated radio; it implements the radio driver.
 @LoopActor
 public final class AirRadio: RadioDriver {
-  static let noRoom = "The controller has no room for another link."
+  static let noRoom = "The controller has reached its limit of links."
 
   public internal(set) var address: BluetoothAddress
   /// Initially a public address; `changeAddress` makes it a random one.
@@ -218,7 +218,7 @@ public final class AirRadio: RadioDriver {
     }
     let attempt = AirAttempt(self, address, air.newLinkID(), client)
     if attempts.contains(where: { $0.target == address }) {
-      client.end("There is an attempt to connect to \(address) already.", in: air)
+      client.end("A connection attempt to \(address) is already pending.", in: air)
     } else if !hasRoomForLink {
       client.end(Self.noRoom, in: air)
     } else {

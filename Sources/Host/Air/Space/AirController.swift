@@ -28,7 +28,7 @@ public struct AirController: Hashable, Sendable {
   /// The driver's reason for temporarily reporting no packets.
   public var passingDeafness: String?
   /// The reason of a driver that reports no packets.
-  static let deafness = "This node of the simulated air was made deaf to single packets."
+  static let deafness = "This simulated adapter does not report single packets."
   /// Interval between new random addresses of the node; nil means never.
   public var addressInterval: Duration?
   /// Time from the registration of an application until peers can discover it.

@@ -21,7 +21,7 @@ public enum HCIError: Error, Hashable, Sendable {
   init(_ code: Int32, in call: String) {
     let words = "\(call): \(String(cString: strerror(code)))"
     switch code {
-    case EPERM, EACCES: self = .denied("the kernel refuses")
+    case EPERM, EACCES: self = .denied("the kernel denied permission")
     case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth(words)
     // A bound socket returns EPIPE or EBADFD after its controller was unplugged.
     case ENODEV, ENETDOWN, ENETUNREACH, EPIPE, EBADFD: self = .noController
@@ -48,8 +48,8 @@ extension HCIError: CustomStringConvertible, Loggable {
     switch self {
     case .noBluetooth: "no Bluetooth sockets"
     case .denied(let words): words
-    case .noController: "the controller is gone"
-    case .noLink: "there is no such link"
+    case .noController: "the controller was removed"
+    case .noLink: "the link does not exist"
     case .busy(let words): words
     case .failed(let words): words
     }

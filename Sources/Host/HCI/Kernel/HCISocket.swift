@@ -105,7 +105,7 @@ public final class HCISocket: Sendable {
         if errno == EINTR { continue }
         return errno == EAGAIN ? .nothing : .broken(HCIError(errno, in: "recv"))
       }
-      if count == 0 { return .broken(.failed("recv: the other side is gone")) }
+      if count == 0 { return .broken(.failed("recv: the other side closed the socket")) }
       return count > buffer.count ? .tooLong : .packet(count)
     }
   }

@@ -38,11 +38,11 @@ public enum KernelRepair: Hashable, Sendable {
     switch self {
     case .present: nil
     case .missing(let version, let repaired):
-      "Linux \(version) may stall the link of a client that got a value by raw HCI: only clients that never subscribed"
-        + " get one. \(repaired) has the repair."
+      "Linux \(version) may stall the link of a client after a value sent by raw HCI. Such values are sent only to "
+        + "clients that never subscribed. \(repaired) has the fix."
     case .unknown(let version):
-      "Linux\(version.map { " \($0)" } ?? "") may stall the link of a client that got a value by raw HCI, if the vendor"
-        + " left out the repair of 2025: only clients that never subscribed get one."
+      "Linux\(version.map { " \($0)" } ?? "") may stall the link of a client after a value sent by raw HCI, unless it "
+        + "has the fix of 2025. Such values are sent only to clients that never subscribed."
     }
   }
 }

@@ -81,9 +81,9 @@ public final class ManagementSocket {
       // The kernel checks privileges before the index, which is invalid here.
       if status == .invalidIndex { return socket }
       if status == .permissionDenied { throw .denied("CAP_NET_ADMIN is missing") }
-      throw .failed("the management socket answers \(status)")
+      throw .failed("the kernel answered the management command with \(status)")
     }
-    throw .failed("the management socket does not answer")
+    throw .failed("the kernel does not answer on the management socket")
   }
 
   /// Closes the socket. Waiting commands fail with `closed`.
@@ -148,7 +148,7 @@ public final class ManagementSocket {
     do throws(HCIError) {
       try socket.send(first.packet.bytes)
     } catch {
-      Log.shared.debug("The management socket does not send: \(error)")
+      Log.shared.debug("Sending on the management socket failed: \(error)")
       // The command fails in another loop iteration, so that no caller is called from within its own call.
       return EventLoop.shared.soon { [weak self] in self?.finish(.failure(.closed)) }
     }
@@ -181,7 +181,7 @@ public final class ManagementSocket {
       case .tooLong: malformed += 1
       case .nothing: return false
       case .broken(let error):
-        Log.shared.debug("The management socket is broken: \(error)")
+        Log.shared.debug("The management socket failed: \(error)")
         close()
       }
     }
@@ -220,8 +220,8 @@ extension ManagementSocket.Failure: CustomStringConvertible {
     switch self {
     case .refused(let status): "\(status)"
     case .timedOut: "no answer within \(ManagementSocket.timeLimit.components.seconds) s"
-    case .tooMany: "too many commands wait already"
-    case .malformed(let error): "an answer that makes no sense (\(error))"
+    case .tooMany: "too many commands are pending"
+    case .malformed(let error): "a malformed answer (\(error))"
     case .closed: "the management socket is closed"
     }
   }

@@ -66,7 +66,7 @@ final class ConfigurationWatch {
       case .tooLong: break
       case .nothing: return
       case .broken(let error):
-        Log.shared.debug("Writes of CCCDs are no longer seen: \(error)")
+        Log.shared.debug("CCCD writes can no longer be observed: \(error)")
         (registration, writes) = (nil, [:])
       }
     }

@@ -110,7 +110,7 @@ public final class KernelHCI: RawHCI {
       guard let socket = try makeListener(index) else { return nil }
       return try ConfigurationWatch(socket, privilege) { [weak self] in self?.saw($0, on: index) }
     } catch {
-      Log.shared.debug("Writes of CCCDs on hci\(index) are not seen: \(error)")
+      Log.shared.debug("CCCD writes on hci\(index) cannot be observed: \(error)")
       return nil
     }
   }

@@ -105,7 +105,7 @@ final class RawController {
       let links = try socket.links(of: index)
       return arrivals() + [.found(links)]
     } catch {
-      Log.shared.debug("The links of hci\(index) are not known: \(error)")
+      Log.shared.debug("The links of hci\(index) cannot be listed: \(error)")
       return [.notFound(error)]
     }
   }
@@ -115,7 +115,7 @@ final class RawController {
       try put(packet)
       return .sent
     } catch {
-      Log.shared.debug("A packet is not sent to hci\(index): \(error)")
+      Log.shared.debug("Sending a packet to hci\(index) failed: \(error)")
       if error == .noController { closed() }
       return .notSent(error)
     }
@@ -146,7 +146,7 @@ final class RawController {
     do throws(HCIError) {
       try privilege { [filter] () throws(HCIError) in try socket.listen(to: filter) }
     } catch {
-      Log.shared.debug("hci\(index) is not listened to: \(error)")
+      Log.shared.debug("The event filter of hci\(index) cannot be set: \(error)")
     }
   }
 
@@ -159,10 +159,10 @@ final class RawController {
     for _ in 0..<Self.turnLimit where watch != nil {
       switch socket.receive(limit: ControllerEvent.limit) {
       case .packet(let bytes): if let event = event(bytes) { events.append(event) }
-      case .tooLong: Log.shared.debug("hci\(index) says more than an event holds")
+      case .tooLong: Log.shared.debug("hci\(index) sent an event longer than the maximum")
       case .nothing: return events
       case .broken(let error):
-        Log.shared.debug("The raw socket of hci\(index) is broken: \(error)")
+        Log.shared.debug("The raw socket of hci\(index) failed: \(error)")
         closed()
         events.append(.closed(error))
       }
@@ -177,7 +177,7 @@ final class RawController {
       awaitsBuffers = false
       listen()
       let buffers = own ?? socket.sharedBuffers(of: index) ?? .least
-      Log.shared.debug("hci\(index) takes \(buffers.count) LE packets of \(buffers.length) bytes")
+      Log.shared.debug("hci\(index) has buffers for \(buffers.count) LE packets of \(buffers.length) bytes")
       return .buffers(buffers)
     case .completed(let reports)?: return .completed(reports)
     case .disconnected(let handle)?: return .disconnected(handle: handle)

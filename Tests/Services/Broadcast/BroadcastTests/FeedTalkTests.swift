@@ -184,7 +184,7 @@ struct FeedTalkTests {
     service.start()
     plaza.time.advance(by: .seconds(1))
     #expect(service.state == .degraded && !service.isListening)
-    #expect(service.reason.contains("deaf to single packets"))
+    #expect(service.reason.contains("does not report single packets"))
     // The message would occupy a slot without effect.
     do throws(BroadcastService.Refusal) {
       _ = try service.send("hello")
