@@ -31,31 +31,32 @@ struct AirOptions {
   }
 
   static let command = Command(
-    "earshot-air", "A simulated radio that several processes share, for trying things out without Bluetooth.",
+    "earshot-air", "A simulated radio that several processes share, for tests without Bluetooth.",
     details: [
-      "Runs until it is told to stop. Point earshotd at it with Backend=air and AirSocket=PATH in the section [Radio]."
+      "Runs until SIGTERM or SIGINT. For earshotd, set Backend=air and AirSocket=PATH in the section [Radio]."
     ],
     options: [
-      Option("socket", short: "s", value: .file("PATH"), "Where to listen. It has to be given."),
-      Option("latency", value: .text("TIME"), "How long a packet takes, in ms, 0 for none (7.5)."),
-      Option("loss", value: .text("PERCENT"), "How many writes without response, chunks that is, are lost (0)."),
-      Option("notification-loss", value: .text("PERCENT"), "How many notifications are lost (0)."),
-      Option("mtu", value: .integer("N", 23...517), "The largest ATT MTU that links agree to (517)."),
-      Option("slots", value: .integer("N", 1...100), "How many advertisements a node has on the air at most (3)."),
-      Option("links", value: .integer("N", 1...1000), "How many links a node has at most (any number)."),
-      Option("falls-silent", "An advertisement ends on the air when a peer connects by it; nodes put it back."),
+      Option("socket", short: "s", value: .file("PATH"), "The socket to listen at. Required."),
+      Option("latency", value: .text("TIME"), "Latency of a packet in ms; 0 for none (7.5)."),
+      Option("loss", value: .text("PERCENT"), "Share of lost writes without response (0)."),
+      Option("notification-loss", value: .text("PERCENT"), "Share of lost notifications (0)."),
+      Option("mtu", value: .integer("N", 23...517), "Maximum ATT MTU of links (517)."),
+      Option("slots", value: .integer("N", 1...100), "Maximum simultaneous advertisements of a node (3)."),
+      Option("links", value: .integer("N", 1...1000), "Maximum links of a node (unlimited)."),
+      Option("falls-silent", "An advertisement stops when a peer connects to it; nodes then restart it."),
       Option(
         "reach", value: .integer("N", 1...1000),
-        "Nodes stand in a line by the last two bytes of their addresses: each hears those up to N places away (all)."),
-      Option("columns", value: .integer("N", 1...65_536), "They stand in rows of N instead (65536)."),
-      Option("every-subscriber", "Notifications reach all who subscribed, as with BlueZ before 5.76."),
-      Option("seed", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
-      Option("verbose", short: "v", "Log who comes and goes."),
+        "Nodes are placed in a line by the last two bytes of their addresses. Each receives nodes up to N positions "
+          + "away (all)."),
+      Option("columns", value: .integer("N", 1...65_536), "Nodes are placed in rows of N (65536)."),
+      Option("every-subscriber", "Notifications reach all subscribers, as with BlueZ before 5.76."),
+      Option("seed", value: .integer("N", 0...Int.max), "Seed of the random numbers (1)."),
+      Option("verbose", short: "v", "Log nodes that connect and disconnect."),
     ])
 
   init(_ options: ParsedCommand) throws(Mistake) {
     guard let socket = options.value("socket") else {
-      throw Mistake(sentence: "--socket is missing: say where to listen, as in --socket /tmp/air.")
+      throw Mistake(sentence: "--socket is missing. Give the socket to listen at, for example --socket /tmp/air.")
     }
     self.socket = socket
     seed = UInt64(options.integer("seed") ?? 1)

@@ -138,15 +138,15 @@ final class Daemon {
   private static func guardMemory() {
     ProcessMemory.giveBackFreed()
     if !ProcessMemory.hide() {
-      Log.shared.warning("The kernel does not hide this process's memory", id: .memoryExposed)
+      Log.shared.warning("The kernel does not hide the memory of this process from other processes", id: .memoryExposed)
     }
     if !ProcessMemory.wipesWhatIsFreed {
       Log.shared.warning(
-        "Another allocator is in place, and memory is not overwritten when it is freed", id: .memoryExposed)
+        "Another memory allocator is in use, so freed memory is not overwritten", id: .memoryExposed)
     }
     if !LockedMemory.isAvailable() {
       Log.shared.warning(
-        "Memory cannot be locked, so keys may reach the disk. LimitMEMLOCK=16M mends it", id: .memoryExposed)
+        "Memory cannot be locked, so keys may reach the disk. Set LimitMEMLOCK=16M in the unit", id: .memoryExposed)
     }
   }
 

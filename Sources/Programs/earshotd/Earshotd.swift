@@ -57,8 +57,9 @@ struct Earshotd {
     let isInOrder = loaded.complaints.isEmpty && problems.isEmpty
     if isInOrder {
       let read =
-        loaded.files.isEmpty ? "There is no file; the defaults are in force." : loaded.files.joined(separator: "\n")
-      print("The configuration is in order.\n\(read)")
+        loaded.files.isEmpty
+        ? "There is no configuration file; the defaults apply." : loaded.files.joined(separator: "\n")
+      print("The configuration is valid.\n\(read)")
     }
     return isInOrder ? .ok : .failed
   }
@@ -89,7 +90,7 @@ struct Earshotd {
       }
     }
     guard EventLoop.shared.run() else {
-      Log.shared.error("The event loop cannot go on")
+      Log.shared.error("The event loop failed and cannot continue")
       return .failed
     }
     return outcome.code
@@ -105,13 +106,13 @@ struct Earshotd {
     "earshotd", "Bluetooth proximity services on D-Bus.",
     details: ["Run by systemd as earshotd.service. The command-line tool is earshot."],
     options: [
-      Option("config", value: .file("FILE"), "Read this file, and no other, as the configuration."),
+      Option("config", value: .file("FILE"), "Read the configuration from this file only."),
       Option("bus", value: .text("ADDRESS"), "system (the default), session, or a D-Bus address."),
       Option("bus-name", value: .text("NAME"), "The name to own on the bus (\(Daemon.busName))."),
-      Option("check-config", "Say what is wrong with the configuration, and end."),
-      Option("default-config", "Print the default configuration with every key explained, and end."),
-      Option("write-interfaces", value: .file("DIR"), "Write the D-Bus interfaces as XML files, and end."),
-      Option("write-catalog", value: .file("FILE"), "Write the catalog of journal messages, and end."),
+      Option("check-config", "Report problems of the configuration and exit."),
+      Option("default-config", "Print the default configuration, which explains each key, and exit."),
+      Option("write-interfaces", value: .file("DIR"), "Write the D-Bus interfaces as XML files and exit."),
+      Option("write-catalog", value: .file("FILE"), "Write the catalog of journal messages and exit."),
       Option("version", "Print the version and exit."),
     ])
 }

@@ -19,20 +19,25 @@ public struct AimSettings: SettingsSection {
   public static let keys: [Setting<AimSettings>] = [
     Setting(
       "WithinFive", \.withinFive, .number(0...1000), .onReload,
-      "At least so many of a thousand within five hops have a public message after 3 s; 0 for no aim, here and below."),
-    Setting("WithinSeven", \.withinSeven, .number(0...1000), .onReload, "The same within seven hops."),
+      "Minimum share, in thousandths, of the nodes within five hops that have a public message after 3 s. 0: no aim "
+        + "(for all keys of this section)."),
+    Setting(
+      "WithinSeven", \.withinSeven, .number(0...1000), .onReload,
+      "Minimum share, in thousandths, of the nodes within seven hops that have a public message after 3 s."),
     Setting(
       "AfterFiveMinutes", \.afterFiveMinutes, .number(0...1000), .onReload,
-      "At least so many of a thousand of the whole connected field have it after 5 min."),
+      "Minimum share, in thousandths, of the connected field that has a public message after 5 min."),
     Setting(
       "FramesPerNode", \.framesPerNode, .number(0...10_000), .onReload,
-      "At most so many hundredths of a frame for each node that flooding reached."),
+      "Maximum flooded frames, in hundredths, for each node that flooding reached."),
     Setting(
       "BesideFlood", \.besideFlood, .number(0...1000), .onReload,
-      "With --compare-flood: within seven hops at least so many thousandths of what it is without those who flood."),
+      "With --compare-flood: minimum ratio, in thousandths, of the share within seven hops to the share without "
+        + "flooding nodes."),
     Setting(
       "WithCouriers", \.withCouriers, .number(0...10_000), .onReload,
-      "With --compare-couriers: at least so many hundredths of the private messages that arrive without couriers."),
+      "With --compare-couriers: minimum ratio, in hundredths, of the private messages that arrive to those that arrive "
+        + "without couriers."),
   ]
 }
 
@@ -54,7 +59,7 @@ extension AimSettings {
       _ key: String, _ figure: Double?, _ isReached: Bool?, _ bound: String, _ aim: Double, _ places: Int
     ) {
       self.isReached = isReached ?? false
-      let words = figure.map { FieldResults.decimal($0, places) } ?? "there is no figure"
+      let words = figure.map { FieldResults.decimal($0, places) } ?? "no result"
       sentence = "\(key): \(words), and the aim is \(bound) \(FieldResults.decimal(aim, places))."
     }
   }

@@ -56,16 +56,17 @@ public struct Scenario: Sendable {
   public func check(_ file: String = "The scenario") throws(Mistake) {
     var sentences: [String] = []
     if people.apps + people.silent > 100 {
-      sentences.append("\(file): Apps and Silent are \(people.apps + people.silent) percent of the people together.")
+      sentences.append(
+        "\(file): Apps and Silent together are \(people.apps + people.silent) percent of the nodes; the limit is 100.")
     }
     if talk.from >= field.duration {
-      sentences.append("\(file): Talk.From is not before the end, which is Field.Duration.")
+      sentences.append("\(file): Talk.From must be less than Field.Duration.")
     }
     if flood.share > 0, flood.from >= field.duration {
-      sentences.append("\(file): Flood.From is not before the end, which is Field.Duration.")
+      sentences.append("\(file): Flood.From must be less than Field.Duration.")
     }
     if field.fewestLinks > field.links {
-      sentences.append("\(file): FewestLinks is above Links.")
+      sentences.append("\(file): FewestLinks must not exceed Links.")
     }
     if !sentences.isEmpty { throw Mistake(sentences: sentences) }
   }

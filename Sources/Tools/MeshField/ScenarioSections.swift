@@ -31,23 +31,23 @@ public struct FieldSettings: SettingsSection {
 
   public static let section = "Field"
   public static let keys: [Setting<FieldSettings>] = [
-    Setting("Nodes", \.nodes, .number(2...20_000), .onReload, "How many nodes there are."),
-    Setting("Width", \.width, .number(1...1_000_000), .onReload, "How wide the field is, in metres."),
-    Setting("Height", \.height, .number(1...1_000_000), .onReload, "How high the field is, in metres."),
+    Setting("Nodes", \.nodes, .number(2...20_000), .onReload, "Number of nodes."),
+    Setting("Width", \.width, .number(1...1_000_000), .onReload, "Width of the field in metres."),
+    Setting("Height", \.height, .number(1...1_000_000), .onReload, "Height of the field in metres."),
     Setting(
       "Placement", \.placement, .choice, .onReload,
-      "even puts each node somewhere in a cell of its own of a grid, random puts it anywhere, islands puts it on one of some "
-        + "islands."),
-    Setting("Islands", \.islands, .number(1...1000), .onReload, "How many islands there are."),
-    Setting("IslandRadius", \.islandRadius, .number(1...10_000), .onReload, "How large an island is, in metres."),
-    Setting("Range", \.range, .number(1...10_000), .onReload, "How far a radio reaches, in metres."),
-    Setting("Links", \.links, .number(1...16), .onReload, "The most links that a node has."),
+      "even: each node has a random position in its own cell of a grid. random: anywhere in the field. islands: on one "
+        + "of several islands."),
+    Setting("Islands", \.islands, .number(1...1000), .onReload, "Number of islands."),
+    Setting("IslandRadius", \.islandRadius, .number(1...10_000), .onReload, "Radius of an island in metres."),
+    Setting("Range", \.range, .number(1...10_000), .onReload, "Range of a radio in metres."),
+    Setting("Links", \.links, .number(1...16), .onReload, "Maximum links of a node."),
     Setting(
       "FewestLinks", \.fewestLinks, .number(1...16), .onReload,
-      "A node that has fewer links looks for more among all that are in range; one that has as many takes only what others ask "
-        + "for."),
+      "A node with fewer links connects to nodes in range. A node with this number only accepts links of others."),
     Setting(
-      "Duration", \.duration, .duration(.seconds(10)...(.seconds(24 * 3600))), .onReload, "How long it is simulated."),
+      "Duration", \.duration, .duration(.seconds(10)...(.seconds(24 * 3600))), .onReload,
+      "Duration of the simulation."),
   ]
 }
 
@@ -65,17 +65,17 @@ public struct AirSettings: SettingsSection {
 
   public static let section = "Air"
   public static let keys: [Setting<AirSettings>] = [
-    Setting("Loss", \.loss, .number(0...90), .onReload, "How many of a hundred frames are lost."),
+    Setting("Loss", \.loss, .number(0...90), .onReload, "Percentage of lost frames."),
     Setting(
       "Latency", \.latency, .steps(.milliseconds(1)...(.seconds(1)), step: .microseconds(1)), .onReload,
-      "How long a frame is on its way: any time between the two."),
+      "Minimum and maximum latency of a frame; each frame has a random one between them."),
     Setting(
       "FrameTime", \.frameTime,
       ValueKind<ClosedRange<Duration>>.steps(.milliseconds(1)...(.seconds(1)), step: .microseconds(1))
         .converted(into: { $0.lowerBound }, back: { $0...$0 }), .onReload,
-      "A direction of a link carries one frame in this time; what comes faster waits in the queue of the link."),
+      "Time per frame in one direction of a link. Further frames wait in the queue of the link."),
     Setting(
-      "FrameBytes", \.frameBytes, .number(100...512), .onReload, "The most bytes of a write or a notification."),
+      "FrameBytes", \.frameBytes, .number(100...512), .onReload, "Maximum bytes of a write or a notification."),
   ]
 }
 
@@ -96,18 +96,18 @@ public struct PeopleSettings: SettingsSection {
 
   public static let section = "People"
   public static let keys: [Setting<PeopleSettings>] = [
-    Setting("Apps", \.apps, .number(0...100), .onReload, "Percent of the nodes that pass on as the iOS app does."),
+    Setting("Apps", \.apps, .number(0...100), .onReload, "Percentage of nodes that relay like the iOS app."),
     Setting(
       "Silent", \.silent, .number(0...100), .onReload,
-      "Percent of the nodes that pass nothing on. The others pass on as a node on mains power."),
-    Setting("Walkers", \.walkers, .number(0...100), .onReload, "Percent of the nodes that walk."),
+      "Percentage of nodes that relay nothing. The remaining nodes relay like a node on mains power."),
+    Setting("Walkers", \.walkers, .number(0...100), .onReload, "Percentage of nodes that walk."),
     Setting(
-      "Speed", \.speed, .number(1...500), .onReload, "How fast they walk, in tenths of a metre a second."),
+      "Speed", \.speed, .number(1...500), .onReload, "Speed of walking nodes in tenths of a metre per second."),
     Setting(
       "Churn", \.churn, .number(0...100), .onReload,
-      "Percent of the nodes that go away without a word, and come back, in every ten minutes."),
+      "Percentage of nodes that leave without a leave packet, and return, in every ten minutes."),
     Setting(
-      "Away", \.away, .duration(.seconds(1)...(.seconds(3600))), .onReload, "How long they are away."),
+      "Away", \.away, .duration(.seconds(1)...(.seconds(3600))), .onReload, "Absence of a node that has left."),
   ]
 }
 
@@ -128,18 +128,18 @@ public struct TalkSettings: SettingsSection {
   public static let keys: [Setting<TalkSettings>] = [
     Setting(
       "Every", \.every, .duration(.zero...(.seconds(3600))), .onReload,
-      "From one public message to the next, of the whole field; 0 without any. Who says it is drawn by lot."),
+      "Interval of public messages of the whole field; 0 for none. The sender is random."),
     Setting(
       "From", \.from, .duration(.zero...(.seconds(24 * 3600))), .onReload,
-      "When talk begins: until then the nodes get to know each other."),
-    Setting("Until", \.until, .duration(.zero...(.seconds(24 * 3600))), .onReload, "When talk ends."),
-    Setting("Bytes", \.bytes, .number(8...1000), .onReload, "How long a message is, in bytes."),
+      "Time of the first message. Until then the nodes exchange announces."),
+    Setting("Until", \.until, .duration(.zero...(.seconds(24 * 3600))), .onReload, "Time of the last message."),
+    Setting("Bytes", \.bytes, .number(8...1000), .onReload, "Length of a message in bytes."),
     Setting(
       "PrivateEvery", \.privateEvery, .duration(.zero...(.seconds(3600))), .onReload,
-      "From one private message to the next, of the whole field; 0 without any. Who writes to whom is drawn by lot."),
+      "Interval of private messages of the whole field; 0 for none. Sender and recipient are random."),
     Setting(
       "Couriers", \.couriers, .bool, .onReload,
-      "Whether nodes carry letters to those who are not there. Each node has the keys of all it is to write to."),
+      "Whether nodes carry courier envelopes for absent nodes. Each node has the keys of its recipients."),
   ]
 }
 
@@ -161,17 +161,17 @@ public struct FloodSettings: SettingsSection {
   public static let section = "Flood"
   public static let keys: [Setting<FloodSettings>] = [
     Setting(
-      "Share", \.share, .number(0...500), .onReload, "How many of a thousand nodes flood, and pass nothing on."),
-    Setting("From", \.from, .duration(.zero...(.seconds(24 * 3600))), .onReload, "When they begin."),
+      "Share", \.share, .number(0...500), .onReload, "Share of nodes, in thousandths, that flood and relay nothing."),
+    Setting("From", \.from, .duration(.zero...(.seconds(24 * 3600))), .onReload, "Time at which flooding begins."),
     Setting(
       "Identities", \.identities, .number(0...1000), .onReload,
-      "Announces of identities that nobody has heard of, a second on each link."),
+      "Announces of unknown identities per second on each link."),
     Setting(
       "Replays", \.replays, .number(0...1000), .onReload,
-      "Announces of others, said again with time to live 7, a second on each link."),
-    Setting("Requests", \.requests, .number(0...1000), .onReload, "Requests for sync, a second on each link."),
+      "Repeated announces of other nodes with TTL 7, per second on each link."),
+    Setting("Requests", \.requests, .number(0...1000), .onReload, "Sync requests per second on each link."),
     Setting(
       "Fragments", \.fragments, .number(0...1000), .onReload,
-      "Fragments of packets that are never whole, a second on each link."),
+      "Fragments of packets that are never completed, per second on each link."),
   ]
 }

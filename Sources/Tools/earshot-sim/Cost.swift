@@ -34,8 +34,8 @@ struct Cost {
   }
 
   var sentence: String {
-    "took \(Int(wall)) s, \(Int(processor)) s of processors; at most \(memory / 1024) MiB; "
-      + "\(signatures.asked) signatures asked for, \(signatures.computed) computed"
+    "took \(Int(wall)) s, \(Int(processor)) s of processor time; at most \(memory / 1024) MiB; \(signatures.asked) "
+      + "signatures requested, \(signatures.computed) computed"
   }
 
   /// The peak memory is that of the process, and therefore the maximum of all simulations so far.

@@ -20,26 +20,28 @@ struct SimOptions {
 
   static let command = Command(
     "earshot-sim",
-    "A mesh of thousands of nodes in virtual time, without Bluetooth: what is delivered, and what it costs.",
+    "Simulates a mesh of thousands of nodes in virtual time: which messages arrive, and the cost.",
     details: [
-      "The same scenario with the same seed prints and writes the same bytes, with any number of parts. Time and memory that the "
-        + "simulation took are told on the standard error.",
-      "Signatures of equal bytes are checked at most once for all nodes; everything else each node does by itself.",
-      "SCENARIO is a file of sections and keys; --keys shows all of them. Without one the defaults are simulated.",
-      "Aims of the scenario that were missed are named on the standard error, and the status is 1 then.",
+      "A scenario and a seed always give the same output, with any number of parts. Time and memory of the simulation "
+        + "are reported on standard error.",
+      "Signatures of equal bytes are verified at most once for all nodes; each node does everything else by itself.",
+      "SCENARIO is a file of sections and keys; --keys lists all keys. Without a file, the defaults are simulated.",
+      "Missed aims of the scenario are reported on standard error, and the exit status is 1.",
     ],
     options: [
-      Option("seed", short: "s", value: .integer("N", 0...Int.max), "What chance begins with (1)."),
-      Option("parts", short: "p", value: .integer("N", 1...64), "In how many parts it is computed side by side (8)."),
+      Option("seed", short: "s", value: .integer("N", 0...Int.max), "Seed of the random numbers (1)."),
+      Option("parts", short: "p", value: .integer("N", 1...64), "Number of parts that run in parallel (8)."),
       Option(
         "output", short: "o", value: .file("DIR"), "Write results.json, costs.json and the plots into this folder."),
-      Option("mains", value: .text("LIST"), "One simulation for each of these percents of mains among apps: 0,50,100."),
-      Option("compare-flood", "A second simulation without those who flood, for comparison."),
-      Option("compare-couriers", "A second simulation in which nobody carries letters of others."),
-      Option("quiet", short: "q", "Tell nothing of how far it has come."),
+      Option(
+        "mains", value: .text("LIST"),
+        "One simulation for each percentage of mains nodes among app nodes: 0,50,100."),
+      Option("compare-flood", "Run a second simulation without flooding nodes, for comparison."),
+      Option("compare-couriers", "Run a second simulation without couriers, for comparison."),
+      Option("quiet", short: "q", "Do not report progress."),
       Option("keys", "Show all keys of a scenario with their defaults."),
     ],
-    arguments: [Argument(.file("SCENARIO"), "What is simulated.", count: .optional)])
+    arguments: [Argument(.file("SCENARIO"), "The scenario to simulate.", count: .optional)])
 
   init(_ options: ParsedCommand) throws(Mistake) {
     var scenario = Scenario()
@@ -58,10 +60,10 @@ struct SimOptions {
     let words = (options.value("mains") ?? "").split(separator: ",")
     mains = words.compactMap { Int($0) }.filter { (0...100).contains($0) }
     guard mains.count == words.count else {
-      throw Mistake(sentence: "--mains takes percents with commas between them, as in 0,50,100.")
+      throw Mistake(sentence: "--mains takes percentages separated by commas, for example 0,50,100.")
     }
     if comparesFlood, scenario.flood.share == 0 {
-      throw Mistake(sentence: "--compare-flood needs a scenario in which somebody floods: Share in section [Flood].")
+      throw Mistake(sentence: "--compare-flood needs a scenario with flooding nodes: set Share in section [Flood].")
     }
   }
 }

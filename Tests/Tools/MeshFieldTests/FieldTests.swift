@@ -64,7 +64,7 @@ struct FieldTests {
     (aims.framesPerNode, aims.afterFiveMinutes) = (1, 990)
     let missed = aims.missed(results)
     #expect(missed.count == 2)
-    #expect(missed.first == "AfterFiveMinutes: there is no figure, and the aim is at least 0.9900.")
+    #expect(missed.first == "AfterFiveMinutes: no result, and the aim is at least 0.9900.")
     #expect(missed.last?.hasPrefix("FramesPerNode: ") == true && missed.last?.contains("at most 0.01") == true)
     let deaf = await self.results(scenario { $0.people.silent = 100 }, links: [(0, 1), (1, 2)])
     (aims.framesPerNode, aims.afterFiveMinutes) = (0, 0)
