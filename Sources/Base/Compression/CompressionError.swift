@@ -17,11 +17,11 @@ public enum CompressionError: Error, Hashable, Sendable {
 extension CompressionError: CustomStringConvertible {
   public var description: String {
     switch self {
-    case .corrupt(let reason): "corrupt compressed bytes: \(reason)"
-    case .truncated: "the compressed bytes end too early"
-    case .tooLarge(let limit): "more than \(limit) bytes when inflated"
-    case .wrongSize(let expected, let got): "\(got) bytes when inflated, expected \(expected)"
-    case .trailing(let count): "\(count) bytes follow the compressed ones"
+    case .corrupt(let reason): "the compressed data is corrupt: \(reason)"
+    case .truncated: "the compressed data is truncated"
+    case .tooLarge(let limit): "inflates to more than \(limit) bytes"
+    case .wrongSize(let expected, let got): "inflates to \(got) bytes instead of \(expected)"
+    case .trailing(let count): "\(count) bytes follow the compressed data"
     case .unavailable: "zlib is not available"
     }
   }

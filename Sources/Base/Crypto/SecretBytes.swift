@@ -19,7 +19,7 @@ public final class SecretBytes: @unchecked Sendable {
   ) throws(Failure) {
     precondition(count >= 0, "a negative count")
     Sodium.start()
-    guard let memory = sodium_malloc(count) else { preconditionFailure("no memory for secrets") }
+    guard let memory = sodium_malloc(count) else { preconditionFailure("out of memory for secrets") }
     self.memory = memory
     self.count = count
     isSlot = false

@@ -32,7 +32,7 @@ enum SecretSlots {
 
   private static func block() -> [UInt] {
     Sodium.start()
-    guard let block = sodium_malloc(slotsAtOnce * slotSize) else { preconditionFailure("no memory for secrets") }
+    guard let block = sodium_malloc(slotsAtOnce * slotSize) else { preconditionFailure("out of memory for secrets") }
     sodium_memzero(block, slotsAtOnce * slotSize)
     return (0..<slotsAtOnce).map { UInt(bitPattern: block) + UInt($0 * slotSize) }
   }

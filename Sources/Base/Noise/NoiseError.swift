@@ -28,12 +28,12 @@ extension NoiseError: CustomStringConvertible {
     switch self {
     case .badLength: "the message has a wrong length"
     case .weakKey: "the peer's public key is a low-order point"
-    case .authenticationFailed: "the message is not what the holder of the key sealed"
-    case .outOfTurn: "it is not this side's turn"
-    case .replayed: "the message was here before"
-    case .tooOld: "the message is too old to tell whether it was here before"
-    case .nonceJump: "the message's nonce is too far ahead"
-    case .exhausted: "every nonce of the session was used"
+    case .authenticationFailed: "authentication of the message failed"
+    case .outOfTurn: "the handshake expects a message from the other side"
+    case .replayed: "the message was already received"
+    case .tooOld: "the message is older than the replay window"
+    case .nonceJump: "the message's nonce is too far ahead of the last one"
+    case .exhausted: "all nonces of the session are used"
     case .noSession: "there is no session with the peer"
     }
   }

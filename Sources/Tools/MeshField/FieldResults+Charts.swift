@@ -14,7 +14,7 @@ extension FieldResults {
       Drawing(
         name: "airtime",
         svg: BarChart(
-          title: "Airtime by type", unit: "seconds on the air",
+          title: "Airtime by type", unit: "seconds of airtime",
           bars: frames.map { BarChart.Bar($0.kind, $0.airtime / 1000) }
         ).svg)
     ] + carrying
@@ -27,7 +27,7 @@ extension FieldResults {
       Drawing(
         name: "carrying",
         svg: BarChart(
-          title: "How often an envelope was handed on", unit: "envelopes", bars: Self.histogram(handOvers)
+          title: "Hand-overs per envelope", unit: "envelopes", bars: Self.histogram(handOvers)
         ).svg)
     ]
   }
@@ -46,13 +46,13 @@ extension FieldResults {
   /// Plots that compare simulations, one line each.
   public static func comparison(_ results: [(name: String, results: FieldResults)]) -> [Drawing] {
     let byHops = LineChart(
-      title: "Who has a public message after 3 s", across: "hops from its sender", up: "share of the nodes", top: 1,
+      title: "Nodes with a public message after 3 s", across: "hops from its sender", up: "share of the nodes", top: 1,
       series: results.map { name, results in
         LineChart.Series(
           name, results.promptByHops.prefix(12).enumerated().map { (x: Double($0.offset + 1), y: $0.element.value) })
       })
     let byTime = LineChart(
-      title: "Who has a public message", across: "seconds after it was said", up: "share of the connected field",
+      title: "Nodes with a public message", across: "seconds after it was sent", up: "share of the connected field",
       top: 1, isLogarithmic: true,
       series: results.map { name, results in
         LineChart.Series(name, results.byTime.map { (x: Double($0.seconds), y: $0.share.value) })

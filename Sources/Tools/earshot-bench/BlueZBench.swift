@@ -102,12 +102,12 @@ final class BlueZBench {
       name, "/org/earshot/verifier", "org.freedesktop.DBus.Properties", "Get",
       [.string("org.earshot.Verifier1"), .string("Counters")])
     guard counters.first?.unwrapped["Chunks"]?.asInteger == chunks.count else {
-      throw ServiceBench.Trouble(description: "not every chunk was taken: \(counters)")
+      throw ServiceBench.Trouble(description: "the service did not receive every chunk: \(counters)")
     }
     let rate = Double(chunks.count) / seconds
     return [
       Figure(name: "chunks from bluetoothd, over the bus", value: rate, unit: "1/s", goal: nil, better: .higher),
-      .less("the service's processor time for each", cost * 1e6, "us"),
+      .less("processor time of the service per chunk", cost * 1e6, "us"),
     ]
   }
 

@@ -29,7 +29,7 @@ final class CheckBench {
 
   static func run() async -> [Figure] {
     guard let bench = CheckBench() else {
-      FileHandleError.write("Checks were not measured: there is no Tests/Check, or scripts/check-socket cannot run.\n")
+      FileHandleError.write("Checks were not measured: Tests/Check is missing, or scripts/check-socket cannot run.\n")
       return []
     }
     var figures: [Figure] = []

@@ -31,11 +31,11 @@ enum EngineBench {
     }
     return [
       .more("chunk decode + assemble, MTU 517", rate, "1/s", goal: 1_000_000),
-      .more("the same in C, CRC-16 by eight bytes as here", bare.chunks, "1/s"),
-      .more("the same in C, CRC-16 byte by byte", bare.chunksByteByByte, "1/s"),
+      .more("chunk decode + assemble in C, CRC-16 by eight bytes", bare.chunks, "1/s"),
+      .more("chunk decode + assemble in C, CRC-16 byte by byte", bare.chunksByteByByte, "1/s"),
       .more("chunk decode + assemble, share of C's speed", share(rate, bare.chunks), "", goal: 0.8),
       .more("assemble + CRC + decrypt + inflate, encrypted bytes", bytes / 1e6, "MB/s", goal: 100),
-      .more("the same in C with the same libraries", bare.bytes / 1e6, "MB/s"),
+      .more("assemble to inflate in C, with the same libraries", bare.bytes / 1e6, "MB/s"),
       .more("assemble to inflate, share of C's speed", share(bytes, bare.bytes), "", goal: 0.85),
     ]
   }

@@ -26,13 +26,13 @@ enum MeshBench {
     }
     return [
       .more("mesh: decode + dedup, 100 to 300 bytes", best.decode, "1/s", goal: 150_000),
-      .more("mesh: a duplicate recognised by header and payload", best.duplicates, "1/s", goal: 600_000),
+      .more("mesh: duplicates by header and payload", best.duplicates, "1/s", goal: 600_000),
       .more("mesh: decode + signature, 100 to 300 bytes", best.verify, "1/s"),
-      .more("the signature alone, by libsodium", best.bare, "1/s"),
+      .more("signature verification alone, libsodium", best.bare, "1/s"),
       .more(
         "mesh: decode + signature, share of libsodium's speed", best.bare > 0 ? best.verify / best.bare : 0, "",
         goal: 0.85),
-      .more("mesh: filter of 400 bytes built and read, 1000 IDs", best.filters, "1/s", goal: 5_000),
+      .more("mesh: encode + decode a filter, 400 bytes, 1000 IDs", best.filters, "1/s", goal: 5_000),
     ]
   }
 

@@ -26,7 +26,7 @@ extension ServiceBench {
     let before = service.status("voluntary_ctxt_switches")
     try await pause(.seconds(10))
     let wakeups = service.status("voluntary_ctxt_switches") - before
-    return .less("feed: wake-ups while it listens and nothing is in range", Double(wakeups) / 10, "1/s")
+    return .less("broadcast: wake-ups while scanning, nothing in range", Double(wakeups) / 10, "1/s")
   }
 
   private static let feed = "[Broadcast]\nEnabled=yes"
@@ -35,7 +35,9 @@ extension ServiceBench {
     let state = try await bus.call(
       name, "/org/earshot/broadcast", "org.freedesktop.DBus.Properties", "Get",
       [.string("org.earshot.Broadcast1"), .string("State")])
-    guard state.first?.asString == "listening" else { throw Trouble(description: "the feed does not listen") }
+    guard state.first?.asString == "listening" else {
+      throw Trouble(description: "the broadcast service does not scan")
+    }
   }
 
   /// Transfers a credential to a kiosk without the feed, and to one that sends messages continuously, alternating.
@@ -57,6 +59,6 @@ extension ServiceBench {
       with.append(try await transfer(credential, bus, to: talking, from: visitor))
     }
     let (bare, beside) = (without.sorted()[without.count / 2], with.sorted()[with.count / 2])
-    return .more("feed: goodput of a 1 MiB credential beside messages, of that without", bare / beside, "", goal: 0.95)
+    return .more("1 MiB goodput with broadcasts, ratio to without", bare / beside, "", goal: 0.95)
   }
 }

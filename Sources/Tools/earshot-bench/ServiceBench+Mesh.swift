@@ -46,15 +46,15 @@ extension ServiceBench {
     try await pause(.seconds(seconds))
     known = try await look(bus, name)
     return [
-      .more("mesh, quiet: links of the service", Double(known.links), ""),
-      .more("mesh, quiet: peers that it knows", Double(known.peers), ""),
+      .more("mesh, idle: links of the service", Double(known.links), ""),
+      .more("mesh, idle: known peers", Double(known.peers), ""),
       .less(
-        "mesh, quiet: memory that no file backs, over the verifier alone",
+        "mesh, idle: anonymous memory over the verifier's",
         Double(measured.status("RssAnon") - verifier) / 1024, "MiB", goal: 5),
-      .less("mesh, quiet: share of a core", (measured.processorTime - computed) / seconds * 100, "%", goal: 0.2),
-      .less("mesh, quiet: packets heard", (try await self.packets(bus, name) - packets) / seconds, "1/s"),
+      .less("mesh, idle: share of a core", (measured.processorTime - computed) / seconds * 100, "%", goal: 0.2),
+      .less("mesh, idle: packets received", (try await self.packets(bus, name) - packets) / seconds, "1/s"),
       .less(
-        "mesh, quiet: wake-ups", Double(measured.status("voluntary_ctxt_switches") - wakeups) / seconds, "1/s"),
+        "mesh, idle: wake-ups", Double(measured.status("voluntary_ctxt_switches") - wakeups) / seconds, "1/s"),
     ]
   }
 

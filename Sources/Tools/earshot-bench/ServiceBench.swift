@@ -51,12 +51,12 @@ final class ServiceBench {
     return [
       .less("start to READY (name owned)", start / .milliseconds(1), "ms", goal: 100),
       .less("D-Bus round trip into earshotd, median", trips.own, "us", goal: 120),
-      .less("the same between two programs of bare libdbus", bare, "us"),
+      .less("D-Bus round trip between two libdbus programs", bare, "us"),
       .less("D-Bus round trip to the bus itself, median", trips.bus, "us"),
       .less("idle RSS", Double(memory) / 1024, "MiB", goal: 13),
-      .less("idle, memory that no file backs", Double(anonymous) / 1024, "MiB", goal: 2),
+      .less("idle, anonymous memory", Double(anonymous) / 1024, "MiB", goal: 2),
       .less("wake-ups while idle", Double(wakeups) / 10, "1/s"),
-      .less("1 MiB credential, wallet to D-Bus client, unpaced air", transfer / .milliseconds(1), "ms", goal: 1000),
+      .less("1 MiB credential, wallet to D-Bus client, no latency", transfer / .milliseconds(1), "ms", goal: 1000),
     ] + chunks
   }
 
@@ -89,7 +89,9 @@ final class ServiceBench {
     _ = try await awaitLine(said)
     let caller = try Process(program, ["call", address, "3000"], output: figure)
     defer { withExtendedLifetime(caller) {} }
-    guard let median = Double(try await awaitLine(figure)) else { throw Trouble(description: "no bare round trip") }
+    guard let median = Double(try await awaitLine(figure)) else {
+      throw Trouble(description: "the libdbus round trip was not measured")
+    }
     return median
   }
 
@@ -105,7 +107,7 @@ final class ServiceBench {
       }
       try await pause(.milliseconds(10))
     }
-    throw Trouble(description: "\(path) says nothing")
+    throw Trouble(description: "\(path) has no output")
   }
 
   /// Time from the call of `SendFile` until this program has the credential.
@@ -135,7 +137,7 @@ final class ServiceBench {
     }
     let answer = try await bus.call(name, path, "org.earshot.Credential1", "OpenCredential")
     let text = try answer.first?.asDescriptor?.readAll(limit: 64 << 20)
-    guard text == credential else { throw Trouble(description: "another credential arrived") }
+    guard text == credential else { throw Trouble(description: "a different credential arrived") }
     return begin.duration(to: EventLoop.shared.now)
   }
 
@@ -200,7 +202,9 @@ final class ServiceBench {
     let arrival = Arrival()
     let watch = bus.watchName(name) { if $0 != nil { arrival.give("/") } }
     defer { watch.cancel() }
-    if await arrival.take(within: .seconds(10)) == nil { throw Trouble(description: "\(name) did not come") }
+    if await arrival.take(within: .seconds(10)) == nil {
+      throw Trouble(description: "the name \(name) did not appear on the bus")
+    }
   }
 
   func awaitFile(_ path: String) async throws {
@@ -208,7 +212,7 @@ final class ServiceBench {
       if access(path, F_OK) == 0 { return }
       try await pause(.milliseconds(10))
     }
-    throw Trouble(description: "\(path) did not come")
+    throw Trouble(description: "the file \(path) did not appear")
   }
 
   func pause(_ duration: Duration) async throws {

@@ -27,8 +27,8 @@ final class VisitorsBench {
       bench.next()
       bench.time.advance(by: .seconds(60 * minutes))
       let rate = Double(bench.served) / Double(minutes)
-      let words = places == 1 ? "one place" : "\(places) places"
-      return .more("visitors served, 100 KB each, \(words), virtual time", rate, "1/min")
+      let words = places == 1 ? "one slot" : "\(places) slots"
+      return .more("sessions, 100 KB each, \(words), virtual time", rate, "1/min")
     }
   }
 

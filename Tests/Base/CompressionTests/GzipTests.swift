@@ -132,10 +132,10 @@ struct GzipTests {
 
   @Test("Each error has a sentence")
   func descriptions() {
-    #expect("\(CompressionError.corrupt("x"))" == "corrupt compressed bytes: x")
-    #expect("\(CompressionError.truncated)" == "the compressed bytes end too early")
-    #expect("\(CompressionError.tooLarge(limit: 9))" == "more than 9 bytes when inflated")
-    #expect("\(CompressionError.trailing(2))" == "2 bytes follow the compressed ones")
+    #expect("\(CompressionError.corrupt("x"))" == "the compressed data is corrupt: x")
+    #expect("\(CompressionError.truncated)" == "the compressed data is truncated")
+    #expect("\(CompressionError.tooLarge(limit: 9))" == "inflates to more than 9 bytes")
+    #expect("\(CompressionError.trailing(2))" == "2 bytes follow the compressed data")
     #expect("\(CompressionError.unavailable)" == "zlib is not available")
   }
 }

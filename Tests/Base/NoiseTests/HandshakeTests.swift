@@ -167,6 +167,6 @@ struct HandshakeTests {
   @Test("Each error has a sentence")
   func errors() {
     #expect("\(NoiseError.weakKey)" == "the peer's public key is a low-order point")
-    #expect("\(NoiseError.replayed)" == "the message was here before")
+    #expect("\(NoiseError.replayed)" == "the message was already received")
   }
 }
