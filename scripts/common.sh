@@ -1,11 +1,11 @@
-# Read by the other scripts: where the project is, how to speak, where a toolchain may be.
+# Sourced by the other scripts: the project's folder, functions for output, and the toolchain in PATH.
 # shellcheck shell=bash
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export top
 export SWIFT_BACKTRACE=enable=no
 
-# swift.org's archive has no place of its own; ours is /opt/swift, and one in PATH comes first.
+# A toolchain from swift.org's archive is expected in /opt/swift; one in PATH takes precedence.
 case ":$PATH:" in
 *:/opt/swift/usr/bin:*) ;;
 *) PATH="$PATH:/opt/swift/usr/bin" ;;

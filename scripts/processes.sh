@@ -1,41 +1,41 @@
-# Read by the scripts that run services on a bus of their own: every process that they start is recorded, and stopped in reverse
-# order, however the script ends. They set `bin` to where the programs are.
+# Sourced by the scripts that run services on a private bus. Every process that they start is recorded, and stopped in reverse
+# order when the script ends for any reason. They set `bin` to the folder of the programs.
 # shellcheck shell=bash
-# shellcheck disable=SC2154  # bin is theirs
+# shellcheck disable=SC2154  # the caller sets bin
 
-# Seconds after which what should have come by itself never will; far more than a slow machine with other work needs.
+# Time limit in seconds for each awaited event; far more than a slow, loaded machine needs.
 patience=120
 
-# --- What is started is written down, and ended in turn, however this script ends.
+# --- Processes that are started are recorded, and stopped when this script ends.
 
 pids=()     # everything, in the order of its start
-services=() # what must live as long as the run
-logs=()     # whose last words explain a failure
+services=() # processes that must run until the end
+logs=()     # names of the logs whose ends are shown after a failure
 dir=
 terminal=
 
-# Only what this shell started and has not seen end: a number alone may be somebody else's by now.
+# Whether a child of this shell still runs. A process ID alone may belong to another process by now.
 alive() { [[ $'\n'$(jobs -pr)$'\n' == *$'\n'"$1"$'\n'* ]]; }
 
-# start NAME COMMAND...: in the background, its words in NAME.out and NAME.err; `started` is its process.
+# start NAME COMMAND...: runs it in the background, with its output in NAME.out and NAME.err, and sets `started` to its process ID.
 start() {
   local name=$1
   shift
-  # Should this script be killed outright, what it started goes too.
+  # If this script is killed with SIGKILL, its children are terminated too.
   if have setpriv; then set -- setpriv --pdeathsig TERM -- "$@"; fi
   "$@" </dev/null >"$dir/$name.out" 2>"$dir/$name.err" &
   started=$!
   pids+=("$started")
 }
 
-# serve NAME COMMAND...: the same for what runs to the end, and whose words are a log.
+# serve NAME COMMAND...: starts a service that must run until the end; its output is a log.
 serve() {
   start "$@"
   services+=("$started")
   logs+=("$1")
 }
 
-# stop PID: asks, waits three seconds, then ends it.
+# stop PID: sends SIGTERM, and SIGKILL after three seconds.
 stop() {
   local tick
   alive "$1" || return 0
@@ -62,12 +62,12 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# fail SENTENCE [SIDE...]: the logs' last lines, then what the sides say themselves, then the sentence.
+# fail SENTENCE [SIDE...]: prints the ends of the logs, the error output of each side, and the sentence, and exits with 1.
 fail() {
   local sentence=$1 name words
   shift
   for name in "${logs[@]}"; do
-    # Two ordinary lines do not explain a failure: that the bus may not raise its limits, and where the simulated radio listens.
+    # Two ordinary lines are not shown: the bus cannot raise its limits, and the socket of the simulated radio.
     words=$(cat "$dir/$name.out" "$dir/$name.err" | grep -v 'Failed to set fd limit\|^The simulated radio is at' | tail -n 15) || true
     [ -z "$words" ] || printf -- '--- the end of the log of %s\n%s\n' "$name" "$words" >&2
   done
@@ -77,34 +77,34 @@ fail() {
   exit 1
 }
 
-# tell SENTENCE: the next numbered step of a demonstration, wrapped at words.
+# tell SENTENCE: prints the next numbered step of a demonstration, wrapped at words.
 step=0
 tell() {
   step=$((step + 1))
   printf '%d. %s\n' "$step" "$*" | fold -s -w 79
 }
 
-# make_folder: for all files of the run, in `dir`; the bus will be at `bus`.
+# make_folder: makes the folder `dir` for all files of the run, and sets `bus` to the address of the private bus.
 make_folder() {
-  # A socket's path has 107 bytes, and a bus address escapes what is not plain.
+  # The path of a socket has at most 107 bytes, and a bus address would escape other characters.
   local base=${TMPDIR:-/tmp}
   [[ $base =~ ^[A-Za-z0-9/_.-]{1,60}$ ]] || base=/tmp
   dir=$(mktemp -d "$base/earshot.XXXXXX")
   bus=unix:path=$dir/bus
 }
 
-# await SOCKET NAME: until the process just started listens.
+# await SOCKET NAME: waits until the process that was started last listens at the socket.
 await() {
   local tick
   for ((tick = 0; tick < patience * 20; tick++)); do
     if [ -S "$1" ]; then return; fi
-    alive "$started" || fail "$2 ended at once"
+    alive "$started" || fail "$2 ended immediately"
     sleep 0.05
   done
-  fail "$2 does not listen"
+  fail "$2 did not listen within $patience s"
 }
 
-# await_service NAME OPTION...: until the service started last answers the tool, called with these options.
+# await_service NAME OPTION...: waits until the service that was started last answers the tool, called with these options.
 await_service() {
   local asked status=0 name=$1
   shift
@@ -112,14 +112,14 @@ await_service() {
   asked=$!
   pids+=("$asked")
   while alive "$asked"; do
-    alive "$started" || fail "$name ended at once"
+    alive "$started" || fail "$name ended immediately"
     sleep 0.05
   done
   wait "$asked" || status=$?
-  [ $status = 0 ] || fail "$name does not answer on the bus" status
+  [ $status = 0 ] || fail "$name did not answer on the bus within $patience s" status
 }
 
-# write_bus_configuration: a bus where everybody may do everything.
+# write_bus_configuration: writes the configuration of a bus without restrictions.
 write_bus_configuration() {
   cat >"$dir/bus.conf" <<END
 <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -137,17 +137,17 @@ write_bus_configuration() {
 END
 }
 
-# leave_the_session: neither this shell's manager nor its buses are those of the services.
+# leave_the_session: removes this shell's service manager and buses from the environment of the services.
 leave_the_session() {
   unset NOTIFY_SOCKET WATCHDOG_USEC WATCHDOG_PID LISTEN_FDS LISTEN_PID JOURNAL_STREAM INVOCATION_ID
   unset DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE
 }
 
-# require_programs: whether there is what the run needs.
+# require_programs: exits with 1 if a program that the run needs is missing.
 require_programs() {
   local program
-  have dbus-daemon || die 1 "dbus-daemon is not here; scripts/deps run installs it"
+  have dbus-daemon || die 1 "dbus-daemon is not installed; scripts/deps run installs it"
   for program in earshotd earshot earshot-air; do
-    [ -x "$bin/$program" ] || die 1 "$bin/$program is not built; make run does it"
+    [ -x "$bin/$program" ] || die 1 "$bin/$program is not built; make run builds it"
   done
 }
