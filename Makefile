@@ -1,4 +1,4 @@
-# Every job is one line here and a script or a swift command behind it; `make` alone lists them.
+# Each job calls a script or a swift command; `make` alone lists the jobs.
 
 PREFIX ?= /usr
 DESTDIR ?=
@@ -13,15 +13,15 @@ CHECKER := $(PREFIX)/share/earshot-check
 CHECK_UNITS := earshot-check.socket earshot-check@.service earshot-check-status.service earshot-check-status.timer
 GENERATOR := $(PREFIX)/lib/systemd/system-generators/earshot-bluetooth-generator
 
-# swift.org's toolchain has no place of its own; one in PATH comes first.
+# swift.org's toolchain is expected in /opt/swift; one in PATH takes precedence.
 export PATH := $(PATH):/opt/swift/usr/bin
 export SWIFT_BACKTRACE := enable=no
 
 # STRICT=1 makes every warning an error, in every build (so in CI lint and test share one).
-# SANITIZE=thread or SANITIZE=address builds and tests with it, in a folder of its own.
+# SANITIZE=thread or SANITIZE=address builds and tests with that sanitizer, in a separate build folder.
 SWIFTFLAGS := $(if $(STRICT),-Xswiftc -warnings-as-errors)
 SANITIZED := $(if $(SANITIZE),--sanitize $(SANITIZE) --scratch-path .build/$(SANITIZE))
-# Reports that are proven false are named there, each with its reason; programs that the tests start obey it too.
+# The file lists false reports of the leak sanitizer with reasons; it also applies to programs that the tests start.
 ifeq ($(SANITIZE),address)
 export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_suppressions=0
 endif
@@ -58,7 +58,7 @@ lint: ## Check format, warnings, scripts, D-Bus policy and the unit's exposure.
 	@scripts/deps lint
 	@scripts/lint
 
-fuzz: ## Feed every decoder with hostile bytes (SECONDS=60 for each target, TARGET=name for one, LIST=1 names them).
+fuzz: ## Fuzz every decoder (SECONDS=60 for each target, TARGET=name for one, LIST=1 lists them).
 	@scripts/deps build
 	@scripts/fuzz
 
@@ -102,14 +102,14 @@ install-service: release
 	install -D -m 644 dbus-policy/org.earshot.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
 	for file in $(wildcard config/*.conf); do \
 	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
-	  if [ -e "$$to" ]; then echo "kept: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
+	  if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
 	done
 	install -d '$(DESTDIR)$(EXAMPLES)'
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
 
-# The checker of credentials: Python, and its own package in Debian. The day of the build is the earliest that its clock may show.
+# The credential checker: Python, and a separate Debian package. It does not trust a clock that is earlier than the day of the build.
 install-check:
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(CHECKER)/earshot_check/contexts' '$(DESTDIR)$(CONFDIR)/issuers.d'
 	install -m 644 Sources/Check/earshot_check/*.py '$(DESTDIR)$(CHECKER)/earshot_check/'
@@ -127,7 +127,7 @@ ifeq ($(DESTDIR),)
 	python3 -m compileall -q '$(CHECKER)'
 endif
 
-uninstall: ## Remove what install put there, except the configuration and the user.
+uninstall: ## Remove the installed files, except the configuration and the user.
 	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer 2>/dev/null || true)
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
@@ -142,13 +142,13 @@ ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
 
-deb: ## Build the Debian package; it is left in the folder above.
+deb: ## Build the Debian packages in the parent folder.
 	@scripts/deps deb
-	@# Build dependencies are scripts/deps' affair: a toolchain in /opt/swift is not one that dpkg can see.
+	@# scripts/deps checks the build dependencies: dpkg does not know a toolchain in /opt/swift.
 	dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary --no-check-builddeps
 
-fresh-machine: ## Prove that a bare Debian 13 with git and make can do run and test (needs root).
+fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and make (needs root).
 	@scripts/fresh-machine
 
-clean: ## Remove everything that was built.
+clean: ## Remove all build results.
 	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check*
