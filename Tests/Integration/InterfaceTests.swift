@@ -28,36 +28,36 @@ struct InterfaceTests {
       | --- | --- |
       \(rows)
 
-      N is a number, and ID 16 lower-case hexadecimal digits. A service that is off has no object: the mesh and the feed are off, and the
-      wallet on, unless its section of the configuration says otherwise by `Enabled=`. `Services` of the manager names those that are on
-      (Verifier, Wallet, Mesh, Broadcast). The verifier's object is always there: `Enabled=` in its section says whether it waits for
-      wallets as soon as the service starts. A call starts the service where it is enabled and does not run.
+      N is a number, and ID is 16 lower-case hexadecimal digits. A service that is off has no object. By default the mesh and the local broadcast
+      channel are off and the wallet is on; `Enabled=` in their sections of the configuration changes that. `Services` of the manager lists the
+      services that are on (Verifier, Wallet, Mesh, Broadcast). The verifier's object always exists: `Enabled=` in its section selects whether it
+      waits for wallets as soon as the service starts. A call starts the service if its unit is enabled and it is not running.
 
-      Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody
-      or for the group. Other programs get `org.freedesktop.DBus.Error.AccessDenied` for the latter from `Get`, and an answer
-      without it from `GetAll` and `GetManagedObjects`; a signal, which every program may hear, names it as changed and does not
-      tell its value. In the XML, and in what `Introspect` returns, `org.earshot.Audience` says what is for the `group`. Why a
-      property is for whom it is for: [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look).
+      Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody or for the group.
+      For a property of the group, other programs get `org.freedesktop.DBus.Error.AccessDenied` from `Get`, and results without it from `GetAll`
+      and `GetManagedObjects`. `PropertiesChanged`, which every program may receive, names such a property without its value. In the XML and in the
+      result of `Introspect`, the annotation `org.earshot.Audience` marks members for the `group`.
+      [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look) gives the reasons.
 
-      Every method but those that take or return a file (`h`) can be called by hand with `dbus-send`. Errors are named
-      `org.earshot.Error.` and one of InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, NotSupported,
-      Failed, with a sentence; where a protocol has a code of its own for an error, the sentence begins with it. Besides there are the bus's
-      own: `org.freedesktop.DBus.Error.AccessDenied` for a method that is not for the caller, UnknownObject and the like. Every call may be
-      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4, and each 4 KiB
-      of an answer as one more).
+      Every method can be called by hand with `dbus-send`, except those that take or return a file (`h`). Error names are `org.earshot.Error.`
+      followed by InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, NotSupported or Failed. The message of
+      an error is a sentence; if the protocol has its own code for the error, the sentence begins with that code. Errors of the bus are possible as
+      well, for example `org.freedesktop.DBus.Error.AccessDenied` for a method that the caller may not call, or UnknownObject. Every call may be
+      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4, and each 4 KiB of an
+      answer as one more).
 
-      Changes of properties are signalled by `PropertiesChanged`. Simultaneous changes share one signal, which contains only what changed. The
-      column "signal" tells how a change of a property is signalled: `value`: with its value; `name`: only by its name (in
-      `invalidated_properties`); `constant`: never, because the value does not change while the object exists; `none`: not at all. In the XML this is the annotation
+      `PropertiesChanged` signals changes of properties. Simultaneous changes share one signal, which contains only the changed properties. The
+      column "signal" states what the signal contains. `value`: the new value. `name`: only the name, in `invalidated_properties`. `constant`: there
+      is no signal, because the value does not change while the object exists. `none`: changes are not signalled. In the XML this is the annotation
       `org.freedesktop.DBus.Property.EmitsChangedSignal` with `true`, `invalidates`, `const` or `false`.
 
       Signals about objects that are for the group alone (peers and files of the mesh), including their addition and removal, are not broadcast. A
       program of the group receives them after it has called `Watch` of the manager, each addressed to its own connection. Up to 32 connections
       can watch, 16 of one user.
 
-      Every time is a number of milliseconds since 1970-01-01 UTC (`t`), and 0 where there is none. A signal strength is in dBm (`n`), and 127
-      where it is not known. Each string has U+FFFD in place of U+0000 and of noncharacters (U+FFFE, U+FFFF, U+FDD0 to U+FDEF, and the last two code
-      points of each plane), which D-Bus or some of its libraries refuse. The XML is installed in `/usr/share/dbus-1/interfaces`.
+      Every time is a number of milliseconds since 1970-01-01 UTC (`t`), and 0 if there is none. A signal strength is in dBm (`n`), and 127 if it is
+      unknown. In each string, U+FFFD replaces U+0000 and noncharacters (U+FFFE, U+FFFF, U+FDD0 to U+FDEF, and the last two code points of each
+      plane), which D-Bus or some of its libraries refuse. The XML is installed in `/usr/share/dbus-1/interfaces`.
 
 
       """
