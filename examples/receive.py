@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Takes what wallets bring to the kiosk: fetches each credential, stores it, and answers by the verdict of earshot-check.
+"""Receives credentials of the kiosk: fetches and stores each one, and accepts or rejects it by the verdict of earshot-check.
 
     receive.py FOLDER           needs Debian's python3-gi, the group earshot, and Check=yes in earshot.conf
 """
@@ -14,12 +14,12 @@ stored = {}
 
 
 def is_wanted(issuer, kind, claims):
-    """Yours to write: a credential may be genuine and still not the one that you want."""
+    """Replace this function: a credential may be genuine and still not of the kind that you want."""
     return bool(claims)
 
 
 def store(folder, name, text):
-    """Returns when the disk has it. A name that is there already is another credential's, and is not written over."""
+    """Writes a new file, and returns when it is on the disk. A file that exists belongs to another credential, and stays."""
     path, number = os.path.join(folder, name), 1
     while True:
         try:
@@ -46,18 +46,18 @@ def call(bus, path, method):
 
 def take(bus, path, folder):
     try:
-        # A file and not GetCredential's text: it has no limit of size, and may hold any character.
+        # OpenCredential returns a file: unlike GetCredential's text, it has no size limit and may contain any character.
         (index,), files = call(bus, path, "OpenCredential")
         with os.fdopen(files.get(index), "rb") as file:
             stored[path] = store(folder, path.rsplit("/", 1)[1], file.read())
         judge(bus, path)
     except GLib.Error as error:
-        # Somebody else judged it, or it was too old: the next one may do better.
+        # Another program judged it, or it expired. The next credential is not affected.
         print(f"{path}: {error.message}", file=sys.stderr, flush=True)
 
 
 def judge(bus, path):
-    """Answers the wallet if there is a verdict; VerdictReceived comes when there is one."""
+    """Accepts or rejects a stored credential if it has a verdict; otherwise VerdictReceived announces the verdict later."""
     if path not in stored:
         return
     try:
@@ -66,16 +66,16 @@ def judge(bus, path):
             None, Gio.DBusCallFlags.NONE, -1, None).unpack()[0]
         verdict, state = properties["Verdict"], properties["State"]
         if state != "received":
-            # With Decision=accept or check the service has answered; or a run of this program did, before a restart.
+            # The service has answered (Decision=accept or check), or an earlier run of this program has.
             return print(state, stored.pop(path), flush=True)
         if verdict in ("", "pending", "undecided"):
-            # Not checked (Check=no), not checked yet, or a person has to judge it.
+            # Not checked (Check=no), not checked yet, or undecided: a person has to judge it.
             return print(verdict or "not checked", stored[path], flush=True)
         wanted = False
         if verdict == "valid":
             claims = json.loads(call(bus, path, "GetClaims")[0][0])
             wanted = is_wanted(properties["Issuer"], properties["CredentialType"], claims)
-        # The wallet hears this, if it is still there; from then on there is no other copy than yours.
+        # The wallet is notified if it is still connected. From now on, the stored file is the only copy.
         call(bus, path, "Accept" if wanted else "Reject")
         print("accepted" if wanted else "rejected", verdict, stored.pop(path), flush=True)
     except GLib.Error as error:
@@ -102,7 +102,7 @@ def main(folder):
             "org.earshot", "org.earshot.Verifier1", signal, None, None, Gio.DBusSignalFlags.NONE,
             lambda bus, sender, verifier, interface, signal, values: act(values.unpack()[0]))
 
-    # First listen, then ask for those that wait already, at each start of the service: in this order not one is missed.
+    # Subscribe first, then list the credentials that already wait, at each start of the service: so none is missed.
     on("CredentialReceived", lambda path: take(bus, path, folder))
     on("VerdictReceived", lambda path: judge(bus, path))
     Gio.bus_watch_name_on_connection(

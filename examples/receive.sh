@@ -1,12 +1,12 @@
 #!/bin/sh
-# Takes what wallets bring to the kiosk: fetches each credential, stores it, and answers by the verdict of earshot-check.
+# Receives credentials of the kiosk: fetches and stores each one, and accepts or rejects it by the verdict of earshot-check.
 #
 #   receive.sh FOLDER           needs jq, the group earshot, and Check=yes in earshot.conf
 set -eu
 folder=${1:?a folder for the credentials}
 mkdir -p "$folder"
 
-# Yours to write: a credential may be genuine and still not the one that you want. The line has issuer, type and claims.
+# Replace this function: a credential may be genuine and still not of the kind that you want. The line has issuer, type and claims.
 is_wanted() { [ "$(printf '%s\n' "$1" | jq -r .type)" != "" ]; }
 
 # watch stores each credential in a file of its own, reports it when the disk has it, then reports its verdict, and waits for a
@@ -20,6 +20,6 @@ is_wanted() { [ "$(printf '%s\n' "$1" | jq -r .type)" != "" ]; }
     "" | undecided) continue ;; # another event, or a credential that a person has to judge
     *) answer=reject ;;
     esac
-    # The wallet hears this, if it is still there; from then on there is no other copy than yours.
-    earshot transfers "$answer" "$transfer" || true # somebody else judged it
+    # The wallet is notified if it is still connected. From now on, the stored file is the only copy.
+    earshot transfers "$answer" "$transfer" || true # another program has judged it
   done
