@@ -39,9 +39,9 @@ extension FieldResults {
     for moment in byTime { time.append(["\(moment.seconds)", Self.decimal(moment.share.value, 4)]) }
     return hops.text(width: 80) + "\n" + time.text(width: 80) + """
 
-      latency of all: median \(latency.p50) ms, 99 of 100 \(latency.p99) ms, the last \(latency.most) ms
-      by flooding:    median \(floodLatency.p50) ms, 99 of 100 \(floodLatency.p99) ms, the last \(floodLatency.most) ms
-      with 50, 90, 99 of 100 of the field after \(Self.seconds(convergence.half)), \(Self.seconds(convergence.ninety)), \
+      latency, all:   median \(latency.p50) ms, 99th percentile \(latency.p99) ms, maximum \(latency.most) ms
+      flooding alone: median \(floodLatency.p50) ms, 99th percentile \(floodLatency.p99) ms, maximum \(floodLatency.most) ms
+      50 %, 90 %, 99 % of the field reached after \(Self.seconds(convergence.half)), \(Self.seconds(convergence.ninety)), \
       \(Self.seconds(convergence.whole))
 
       """ + lettersText
@@ -61,8 +61,8 @@ extension FieldResults {
     guard envelopes > 0 else { return "" }
     let times = handOvers.enumerated().reduce(0) { $0 + ($1.offset + 1) * $1.element }
     return """
-      carried: \(envelopes) envelopes, handed on \(Self.decimal(Double(times) / Double(envelopes), 2)) times each, at most \
-      \(handOvers.count) times
+      carried: \(envelopes) envelopes, \(Self.decimal(Double(times) / Double(envelopes), 2)) hand-overs each, at most \
+      \(handOvers.count)
 
       """
   }
@@ -74,7 +74,7 @@ extension FieldResults {
     \(Self.decimal(perMessage(cost.duplicates), 1)) duplicates
     a node reached:   \(Self.decimal(cost.perNodeReached, 2)) frames for each that flooding reached, \
     \(Self.decimal(cost.duplicatesPerNodeReached, 2)) duplicates
-    \(lost) frames lost on the air, \(dropped) for want of room, \(cuts) links given up
+    \(lost) frames lost by the channel, \(dropped) by full queues, \(cuts) links closed by nodes
 
     """
   }
@@ -95,7 +95,7 @@ extension FieldResults {
   }
 
   private var kept: String {
-    var table = TextTable([TextTable.Column("the most that a node kept"), TextTable.Column("", .right)])
+    var table = TextTable([TextTable.Column("maximum stored by a node"), TextTable.Column("", .right)])
     for tally in mostKept { table.append([tally.name, "\(tally.count)"]) }
     return table.text(width: 80)
   }

@@ -165,7 +165,7 @@ struct FieldTests {
     let alone = await results(islands.withoutCouriers)
     #expect(carried.letters.written == alone.letters.written && alone.letters.arrived < alone.letters.written)
     #expect(carried.letters.arrived > alone.letters.arrived)
-    #expect(carried.handOvers.reduce(0, +) > 0 && carried.text.contains("handed on"))
+    #expect(carried.handOvers.reduce(0, +) > 0 && carried.text.contains("hand-overs each"))
     #expect(carried.drawings.map(\.name) == ["hops", "time", "airtime", "carrying"])
     for line in carried.text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
   }
