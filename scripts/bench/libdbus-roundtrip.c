@@ -22,7 +22,7 @@ static DBusConnection *join(const char *address) {
 static void serve(const char *address) {
   DBusConnection *bus = join(address);
   if (dbus_bus_request_name(bus, name, DBUS_NAME_FLAG_DO_NOT_QUEUE, NULL) != DBUS_REQUEST_NAME_REPLY_PRIMARY_OWNER)
-    fail("the name cannot be had");
+    fail("the bus name cannot be acquired");
   puts("ready");
   fflush(stdout);
   while (dbus_connection_read_write(bus, -1)) {
@@ -30,7 +30,7 @@ static void serve(const char *address) {
     while ((call = dbus_connection_pop_message(bus)) != NULL) {
       if (dbus_message_get_type(call) == DBUS_MESSAGE_TYPE_METHOD_CALL) {
         DBusMessage *answer = dbus_message_new_method_return(call);
-        if (answer == NULL || !dbus_connection_send(bus, answer, NULL)) fail("no memory");
+        if (answer == NULL || !dbus_connection_send(bus, answer, NULL)) fail("out of memory");
         dbus_message_unref(answer);
       }
       dbus_message_unref(call);
@@ -52,13 +52,13 @@ static int ascending(const void *one, const void *other) {
 static void call(const char *address, int count) {
   DBusConnection *bus = join(address);
   double *times = calloc((size_t)count, sizeof *times);
-  if (times == NULL) fail("no memory");
+  if (times == NULL) fail("out of memory");
   for (int i = 0; i < count; i++) {
     DBusMessage *ping = dbus_message_new_method_call(name, "/", "org.freedesktop.DBus.Peer", "Ping");
     double begin = now();
     DBusMessage *answer = ping ? dbus_connection_send_with_reply_and_block(bus, ping, 5000, NULL) : NULL;
     times[i] = now() - begin;
-    if (answer == NULL) fail("no answer");
+    if (answer == NULL) fail("the call was not answered");
     dbus_message_unref(ping);
     dbus_message_unref(answer);
   }

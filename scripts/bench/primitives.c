@@ -40,7 +40,7 @@ static double measure(int (*work)(void), int calls, int rounds) {
     double begin = processor_time();
     for (int call = 0; call < calls; call++) {
       if (work() != 0) {
-        fprintf(stderr, "primitives: libsodium refused\n");
+        fprintf(stderr, "primitives: libsodium returned an error\n");
         exit(1);
       }
     }

@@ -67,13 +67,13 @@ static void take(void *place, size_t count, FILE *file) {
 
 static void *room(size_t count) {
   void *block = malloc(count ? count : 1);
-  if (block == NULL) fail("no memory");
+  if (block == NULL) fail("out of memory");
   return block;
 }
 
 static void read_job(const char *path) {
   FILE *file = fopen(path, "rb");
-  if (file == NULL) fail("there is no such file");
+  if (file == NULL) fail("the file does not exist");
   take(job.key, sizeof job.key, file);
   take(job.nonce, sizeof job.nonce, file);
   take(&job.frame_size, 4, file);
@@ -95,7 +95,7 @@ static void read_job(const char *path) {
 static uint8_t *assemble(uint16_t (*crc)(const uint8_t *, size_t)) {
   uint32_t count = (job.frame_size + job.payload - 1) / job.payload, stored = 0;
   uint8_t *frame = room(job.frame_size), *here = calloc(count, 1);
-  if (here == NULL) fail("no memory");
+  if (here == NULL) fail("out of memory");
   for (uint32_t i = 0; i < job.count; i++) {
     const uint8_t *chunk = job.chunks[i];
     uint32_t length = job.lengths[i];
@@ -122,7 +122,7 @@ static uint8_t *decrypt(uint8_t *frame, size_t *count) {
       EVP_DecryptUpdate(context, plain, &written, frame, size) != 1 ||
       EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, 16, frame + size) != 1 ||
       EVP_DecryptFinal_ex(context, plain + size, &written) != 1)
-    fail("the frame does not decrypt");
+    fail("the frame cannot be decrypted");
   EVP_CIPHER_CTX_free(context);
   *count = (size_t)size;
   return plain;
@@ -133,15 +133,15 @@ static uint8_t *inflated(uint8_t *bytes, size_t count, size_t *text_size) {
   size_t size = 4 * count;
   uint8_t *text = room(size);
   z_stream stream = {.next_in = bytes, .avail_in = (uInt)count};
-  if (inflateInit2(&stream, 31) != Z_OK) fail("no zlib");
+  if (inflateInit2(&stream, 31) != Z_OK) fail("zlib cannot be initialised");
   for (;;) {
     stream.next_out = text + stream.total_out;
     stream.avail_out = (uInt)(size - stream.total_out);
     int status = inflate(&stream, Z_NO_FLUSH);
     if (status == Z_STREAM_END) break;
-    if (status != Z_OK) fail("it does not inflate");
+    if (status != Z_OK) fail("the frame cannot be inflated");
     text = realloc(text, size *= 2);
-    if (text == NULL) fail("no memory");
+    if (text == NULL) fail("out of memory");
   }
   *text_size = stream.total_out;
   inflateEnd(&stream);
@@ -180,7 +180,7 @@ int main(int argc, char **argv) {
     uint8_t *text = inflated(plain, count, &size);
     free(plain);
     whole = best(whole, job.frame_size / (now() - begin));
-    if (size != job.text_size) fail("it is another text");
+    if (size != job.text_size) fail("the inflated text has a different size");
     free(text);
   }
   printf("%.0f %.0f %.0f\n", by_eight, by_one, whole);
