@@ -70,7 +70,7 @@ struct CounterTests {
     kiosk.service.close()
     try await watch.say("The service has ended; waiting for it.")
     kiosk.service.connect(name: Kiosk.name)
-    try await watch.say("The service is back.")
+    try await watch.say("The service is running again.")
     let outgoing = try await kiosk.send(kiosk.verifier.connectionURI, "a credential")
     try await kiosk.await(outgoing, "State", .string("accepted"))
     try await watch.say("Accepted credential1.")

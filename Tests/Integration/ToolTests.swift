@@ -70,7 +70,7 @@ struct ToolTests {
       (["verifier", "watch", "--accept", "--reject"], 2, "--accept and --reject exclude each other."),
       (["verifier", "watch", "--output", "/tmp/one-file"], 2, "which the next credential would replace"),
       (["--bus-name", "org.earshot.nobody", "status"], 3, "org.earshot.nobody is not running."),
-      (["verifier", "watch", "--once", "--for", "0.1"], 5, "No credential came within the time."),
+      (["verifier", "watch", "--once", "--for", "0.1"], 5, "No credential was received within the time of --for."),
       (["verifier", "watch", "--output", "/nowhere/at/all/"], 7, "/nowhere/at/all cannot be written to"),
       (["--bus", "unix:path=/nowhere", "status"], 8, "--bus selects another bus."),
       (["--bus", "nonsense", "status"], 8, "--bus selects another bus."),

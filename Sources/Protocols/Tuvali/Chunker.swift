@@ -14,7 +14,7 @@ public struct Chunker: Sendable {
     guard count <= Limits.chunks else {
       throw TuvaliError(
         .walletTransfer, .limitExceeded,
-        "The credential needs \(count) chunks at this MTU, and the protocol numbers \(Limits.chunks).")
+        "The credential needs \(count) chunks at this MTU; the protocol allows \(Limits.chunks).")
     }
     self.frame = frame
     self.layout = layout

@@ -31,7 +31,9 @@ public struct Invitation: Hashable, Sendable {
   ///
   /// - Throws: TVW_CON_001, with a sentence about the problem.
   public init(reading text: String) throws(TuvaliError) {
-    guard text.utf8.count <= Limits.invitationBytes else { throw Self.invalid("It is too long.") }
+    guard text.utf8.count <= Limits.invitationBytes else {
+      throw Self.invalid("It is longer than \(Limits.invitationBytes) bytes.")
+    }
     let isJSON = Self.isJSON(text)
     let parameters = isJSON ? try Self.jsonMembers(text) : try Self.uriParameters(text)
     let (nameKey, keyKey) = isJSON ? ("cid", "pk") : ("name", "key")

@@ -53,11 +53,11 @@ public struct ResponseSize: Hashable, Sendable {
   func checked(limit: Int) throws(TuvaliError) -> Int {
     guard frameBytes >= Limits.smallestFrame else {
       throw TuvaliError(
-        .verifierSize, .protocolViolation, "The wallet announced \(frameBytes) bytes, and no frame is so short.")
+        .verifierSize, .protocolViolation, "The wallet announced \(frameBytes) bytes, less than the shortest frame.")
     }
     guard frameBytes <= limit else {
       throw TuvaliError(
-        .verifierSize, .limitExceeded, "The wallet announced \(frameBytes) bytes, and the limit is \(limit).")
+        .verifierSize, .limitExceeded, "The wallet announced \(frameBytes) bytes; the limit is \(limit).")
     }
     return frameBytes
   }

@@ -53,10 +53,10 @@ public struct SessionKeys: Sendable {
       throw TuvaliError(
         .verifierTransfer, .limitExceeded, "The credential is larger than the limit of \(limit) bytes.")
     } catch {
-      throw TuvaliError(.verifierTransfer, .protocolViolation, "What the wallet sent is not gzip: \(error).")
+      throw TuvaliError(.verifierTransfer, .protocolViolation, "The wallet's decrypted data is not gzip: \(error).")
     }
     guard !text.isEmpty, UTF8Text.isValid(text) else {
-      throw TuvaliError(.verifierTransfer, .protocolViolation, "What the wallet sent is not UTF-8 text.")
+      throw TuvaliError(.verifierTransfer, .protocolViolation, "The wallet's decrypted data is not UTF-8 text.")
     }
     return text
   }

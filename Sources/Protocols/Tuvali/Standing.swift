@@ -16,7 +16,7 @@ struct Standing: Hashable, Sendable {
     var sentence: String {
       switch self {
       case .silent(let time): "There was no progress for \(time.components.seconds) s."
-      case .slow(let rate): "The credential came with \(rate) bytes a second."
+      case .slow(let rate): "The credential arrived at only \(rate) bytes a second."
       case .old(let time): "The transfer had lasted for \(time.components.seconds) s."
       }
     }

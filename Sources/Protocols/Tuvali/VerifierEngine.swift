@@ -231,7 +231,7 @@ public struct VerifierEngine: Sendable {
     guard let index = index(of: link) else { return [] }
     let visit = visits.remove(at: index)
     guard !visit.isOver else { return [.tell(link, .ended)] }
-    let lost = TuvaliError(.verifierUnknown, .peerLost, "The wallet is gone: the link was lost during the transfer.")
+    let lost = TuvaliError(.verifierUnknown, .peerLost, "The link to the wallet was lost during the transfer.")
     return [failure(lost, on: link), .tell(link, .ended)]
   }
 
@@ -416,9 +416,9 @@ public struct VerifierEngine: Sendable {
 extension TuvaliError {
   static func mtuTooSmall(_ mtu: Int) -> TuvaliError {
     TuvaliError(
-      .verifierMTU, .protocolViolation, "The MTU is \(mtu), and a transfer needs \(Limits.minimumMTU) at least.")
+      .verifierMTU, .protocolViolation, "The MTU is \(mtu); a transfer needs at least \(Limits.minimumMTU).")
   }
 
   static let weakKey = TuvaliError(
-    .verifierState, .protocolViolation, "The wallet's public key is a weak one: it makes the shared secret zero.")
+    .verifierState, .protocolViolation, "The wallet's public key is weak: it makes the shared secret zero.")
 }

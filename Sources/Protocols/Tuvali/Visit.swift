@@ -223,7 +223,7 @@ struct Visit: Sendable {
     guard ChunkLayout(mtu: progress.mtu).count(forFrame: size) <= Limits.chunks else {
       throw TuvaliError(
         .verifierSize, .limitExceeded,
-        "\(size) bytes need more chunks at this MTU than the protocol numbers (\(Limits.chunks)).")
+        "\(size) bytes need more chunks at this MTU than the protocol allows (\(Limits.chunks)).")
     }
     return size
   }
@@ -293,7 +293,7 @@ struct Visit: Sendable {
     guard isTolerable else {
       let error = TuvaliError(
         .verifierTooManyMissing, .protocolViolation,
-        "\(assembler.missing) of \(assembler.count) chunks are missing, and more than 70 % is too many.")
+        "\(assembler.missing) of \(assembler.count) chunks are missing, more than the allowed 70 %.")
       return fail(error, &counters, at: now)
     }
     state = .receiving(VisitState.Reception(assembler: assembler, reportAt: nil, keys: reception.keys))
@@ -342,7 +342,7 @@ struct Visit: Sendable {
 
   mutating func dismiss(_ counters: inout Counters, at now: Instant) -> [Action] {
     guard !isOver else { return askToDisconnect(at: now) }
-    let stopped = TuvaliError(.verifierUnknown, .stopped, "The transfer was ended by a local program.")
+    let stopped = TuvaliError(.verifierUnknown, .stopped, "A local program ended the transfer.")
     return fail(stopped, &counters, at: now)
   }
 
@@ -361,16 +361,16 @@ struct Visit: Sendable {
       let sentence =
         now < visitEnd
         ? "There was no progress for \(configuration.idleTimeout.components.seconds) s."
-        : "The transfer was not over within \((announcedAt ?? now).duration(to: visitEnd).components.seconds) s."
+        : "The transfer was not complete within \((announcedAt ?? now).duration(to: visitEnd).components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
     case .unsealing, .keeping:
-      let sentence = "Decrypting and keeping took over \(configuration.idleTimeout.components.seconds) s."
+      let sentence = "Decrypting and storing took over \(configuration.idleTimeout.components.seconds) s."
       return fail(TuvaliError(.verifierUnknown, .timeout, sentence), &counters, at: now)
     case .deciding(_, isProvisional: true):
       counters.noRoom += 1
       let seconds = configuration.decisionTimeout.components.seconds
       let sentence =
-        "There was no verdict for \(seconds) s, and there is no capacity to keep the credential any longer."
+        "There was no verdict within \(seconds) s, and there is no capacity to store the credential longer."
       return fail(TuvaliError(.verifierUnknown, .noCapacity, sentence), &counters, at: now)
     case .deciding, .leaving, .refused: return askToDisconnect(at: now)
     case .closing: return []

@@ -40,7 +40,8 @@ extension WalletEngine {
     }
     guard attempt <= Limits.discoveryRetries else {
       let error = TuvaliError(
-        .walletServiceNotFound, .protocolViolation, "The verifier does not serve what it advertises.")
+        .walletServiceNotFound, .protocolViolation,
+        "The verifier advertises the Tuvali service but does not have its characteristics.")
       return fail(error, at: now)
     }
     // Delays of 2, 4, 8, 16 and 32 ms.
@@ -59,7 +60,7 @@ extension WalletEngine {
     guard ChunkLayout(mtu: mtu).isUsable else {
       let error = TuvaliError(
         .walletMTU, .protocolViolation,
-        "The verifier agreed on an MTU of \(mtu), and a transfer needs \(Limits.minimumMTU) at least.")
+        "The MTU negotiated with the verifier is \(mtu); a transfer needs at least \(Limits.minimumMTU).")
       return fail(error, at: now)
     }
     guard case .exchangingMTU(let dialect) = state else { return [] }
@@ -82,7 +83,7 @@ extension WalletEngine {
     let nonce = random.bytes(Identify.nonceBytes)
     guard let keys = try? SessionKeys(own: key, peer: invitation.key, nonce: nonce) else {
       let error = TuvaliError(
-        .walletInvalidURI, .protocolViolation, "The verifier's public key is a weak one: it makes the secret zero.")
+        .walletInvalidURI, .protocolViolation, "The verifier's public key is weak: it makes the shared secret zero.")
       return fail(error, at: now)
     }
     state = .identifying(dialect, keys)

@@ -53,7 +53,7 @@ extension WalletEngine {
       if case .sending = state { return inDelivery(at: now) { $0.written(&$1) } }
       return []
     default:
-      return fail(TuvaliError(.walletState, .protocolViolation, "The verifier refused what was written."), at: now)
+      return fail(TuvaliError(.walletState, .protocolViolation, "The verifier refused a write request."), at: now)
     }
   }
 
@@ -124,7 +124,7 @@ extension WalletEngine {
       guard progress.failureFrames < Limits.failureFrames else {
         let error = TuvaliError(
           .walletReport, .limitExceeded,
-          "After \(Limits.failureFrames) rounds of resending the verifier still misses chunks.")
+          "The verifier still lacks chunks after \(Limits.failureFrames) rounds of resending.")
         return fail(error, at: now)
       }
       progress.failureFrames += 1

@@ -65,7 +65,7 @@ public struct WalletEngine: Sendable {
     guard text.count <= configuration.credentialLimit else {
       throw TuvaliError(
         .walletUnknown, .limitExceeded,
-        "The credential has \(text.count) bytes, and the limit is \(configuration.credentialLimit).")
+        "The credential has \(text.count) bytes; the limit is \(configuration.credentialLimit).")
     }
     guard String(validating: text, as: UTF8.self) != nil else {
       throw TuvaliError(.walletUnknown, .invalidArgument, "The credential is not UTF-8 text.")
@@ -95,7 +95,7 @@ public struct WalletEngine: Sendable {
     switch event {
     case .start: return start(at: now)
     case .stop:
-      return fail(TuvaliError(.walletUnknown, .stopped, "The transfer was ended by a local program."), at: now)
+      return fail(TuvaliError(.walletUnknown, .stopped, "A local program ended the transfer."), at: now)
     case .sighted(let token, let serviceData): return sight(token, serviceData, at: now)
     case .connected: return connected()
     case .discovered(let services): return discover(services, at: now)
@@ -123,7 +123,7 @@ public struct WalletEngine: Sendable {
     case .idle, .ended: return []
     case .scanning:
       let seconds = configuration.scanTimeout.components.seconds
-      let more = impostors == 0 ? "" : " Something else nearby pretends to be it, with another key."
+      let more = impostors == 0 ? "" : " Another device nearby imitates it, with a different key."
       return fail(
         TuvaliError(.walletUnknown, .timeout, "The verifier was not found within \(seconds) s.\(more)"), at: now)
     case .discovering(let dialect, let attempt, let retryAt?) where retryAt <= now:
@@ -132,16 +132,17 @@ public struct WalletEngine: Sendable {
     case .connecting, .discovering, .exchangingMTU, .subscribing, .identifying:
       let seconds = configuration.connectTimeout.components.seconds
       return fail(
-        TuvaliError(.walletUnknown, .timeout, "The connection to the verifier was not made within \(seconds) s."),
+        TuvaliError(.walletUnknown, .timeout, "The wallet could not connect to the verifier within \(seconds) s."),
         at: now)
     case .sealing where transferEnd <= now, .announcing where transferEnd <= now, .sending where transferEnd <= now:
       let seconds = configuration.transferTimeout.components.seconds
       return fail(
-        TuvaliError(.walletUnknown, .timeout, "The verifier had not received everything within \(seconds) s."), at: now)
+        TuvaliError(.walletUnknown, .timeout, "The verifier did not receive the whole credential within \(seconds) s."),
+        at: now)
     case .sending(_, let delivery):
       if let due = delivery.reportDue, due <= now {
         guard (delivery.askingSince ?? now).duration(to: now) < configuration.idleTimeout else {
-          return fail(TuvaliError(.walletReport, .timeout, "The verifier answers no report request."), at: now)
+          return fail(TuvaliError(.walletReport, .timeout, "The verifier did not answer the report requests."), at: now)
         }
         return inDelivery(at: now) { delivery, _ in
           delivery.askAgain()
@@ -152,7 +153,7 @@ public struct WalletEngine: Sendable {
     case .sealing, .announcing, .awaitingStatus:
       let seconds = configuration.idleTimeout.components.seconds
       return fail(
-        TuvaliError(.walletUnknown, .timeout, "There was no sign of the verifier for \(seconds) s."), at: now)
+        TuvaliError(.walletUnknown, .timeout, "The verifier sent nothing for \(seconds) s."), at: now)
     case .leaving: return disconnected()
     }
   }

@@ -171,7 +171,7 @@ struct WalletTests {
       if case .tell(.failed(let error)) = $0 { error } else { nil }
     }
     #expect(failures.map(\.code) == ["TVW_UNK_001"])
-    #expect(failures.first?.sentence.contains("pretends") == true)
+    #expect(failures.first?.sentence.contains("imitates") == true)
     #expect(bench.sight() == ["stop scanning", "connect 7"])
   }
 

@@ -16,29 +16,29 @@ public enum CheckReply {
 
   /// Parses everything that a checker sent before it ended the stream.
   public static func verdict(_ bytes: [UInt8]) throws(CheckVerdict.Failure) -> CheckVerdict {
-    guard bytes.count <= limit + 1 else { throw .badReply("more than \(limit) bytes came") }
+    guard bytes.count <= limit + 1 else { throw .badReply("the answer has more than \(limit) bytes") }
     guard bytes.last == UInt8(ascii: "\n") else { throw .failed }
     return try verdict(inDocument: bytes.dropLast())
   }
 
   /// Parses a document without line terminator, as in `CheckVerdict.document`.
   public static func verdict(inDocument bytes: some Collection<UInt8>) throws(CheckVerdict.Failure) -> CheckVerdict {
-    guard bytes.count <= documentLimit else { throw .badReply("more than \(documentLimit) bytes came") }
-    guard !bytes.contains(UInt8(ascii: "\n")) else { throw .badReply("more than one line came") }
+    guard bytes.count <= documentLimit else { throw .badReply("the answer has more than \(documentLimit) bytes") }
+    guard !bytes.contains(UInt8(ascii: "\n")) else { throw .badReply("the answer has more than one line") }
     let value: JSONValue
     do throws(JSONReader.Problem) {
       value = try JSONReader.read(Array(bytes))
     } catch {
-      throw .badReply("it is not JSON (\(error))")
+      throw .badReply("the answer is not JSON (\(error))")
     }
     guard let word = value["verdict"]?.asString.flatMap(CheckVerdict.Word.init(rawValue:)) else {
-      throw .badReply("it has no known verdict")
+      throw .badReply("the answer has no known verdict")
     }
     guard case .array(let reasons)? = value["reasons"], reasons.count <= reasonLimit else {
-      throw .badReply("it has no list of at most \(reasonLimit) reasons")
+      throw .badReply("the answer has no list of at most \(reasonLimit) reasons")
     }
     let document = Array(JSONWriter.write(value).utf8)
-    guard document.count <= documentLimit else { throw .badReply("it is too long") }
+    guard document.count <= documentLimit else { throw .badReply("the document is too long") }
     return CheckVerdict(
       word: word, reasons: try reasons.map(reason), issuer: try name("issuer", in: value),
       type: try name("type", in: value), document: document)
@@ -74,7 +74,7 @@ public enum CheckReply {
     switch value[member] {
     case nil, .null?: return ""
     case .string(let text)?: return PrintableText.clean(text, limit: nameLimit)
-    default: throw .badReply("its \(member) is not a text")
+    default: throw .badReply("\(member) is not a text")
     }
   }
 }

@@ -46,7 +46,7 @@ public struct CheckVerdict: Sendable, Equatable {
       case .missing(let why): why
       case .failed: "The checker ended without a verdict."
       case .timedOut(let limit): "The checker gave no verdict within \(limit.components.seconds) s."
-      case .badReply(let what): "The checker did not send one verdict: \(what)."
+      case .badReply(let what): "The checker did not send a valid verdict: \(what)."
       }
     }
   }

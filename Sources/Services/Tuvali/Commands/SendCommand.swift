@@ -87,7 +87,7 @@ final class SendCommand {
         // A transfer that has just ended cannot be disconnected; a signal reports its end.
         guard error.code != .failed else { return }
         Output.complain(
-          "\(error.text)\nThe transfer may go on. To cancel it: earshot transfers cancel \(TransferTable.name(path))")
+          "\(error.text)\nThe transfer may still run. To cancel: earshot transfers cancel \(TransferTable.name(path))")
       }
     }
   }

@@ -78,7 +78,7 @@ struct TransfersCommand {
       let credential = try await Self.fetch(path, client)
       if let place {
         let file = try place.keep(credential, as: Self.lastPart(path))
-        Output.line("\(humanBytes(credential.count)) are in \(file).")
+        Output.line("Wrote \(humanBytes(credential.count)) to \(file).")
       } else if Output.terminal.isTerminal {
         Output.line(PrintableText.clean(String(decoding: credential, as: UTF8.self), limit: credential.count))
       } else {

@@ -15,7 +15,7 @@ enum TransfersTool {
   }
 
   private static let show = Verb(
-    "show", "Show what is known of a transfer: of its credential the checker's verdict and the signed claims.",
+    "show", "Show the properties of a transfer, the checker's verdict on its credential, and the signed claims.",
     arguments: [name]
   ) { client, line async throws(Failure) in
     try await TransfersCommand(client, line).show()

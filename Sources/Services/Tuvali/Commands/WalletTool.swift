@@ -9,7 +9,7 @@ public enum WalletTool {
     status: { objects in TransferTable.text(objects, below: WalletFace.path) }, counters: TransferCounters.wallet)
 
   private static let send = Verb(
-    "send", "Give a credential to the verifier with this QR code, and wait for its verdict.",
+    "send", "Send a credential to the verifier with this QR code, and wait for its verdict.",
     options: [Option("uri", value: .text("URI"), "The text of the verifier's QR code.")],
     arguments: [Argument(.file("FILE"), "The credential; - is standard input.")]
   ) { client, line async throws(Failure) in

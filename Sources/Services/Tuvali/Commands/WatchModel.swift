@@ -126,7 +126,7 @@ struct WatchModel: Sendable {
           hint: "Try: earshot transfers, or earshot verifier watch --waiting")
       }
     } else {
-      report("The service is back.", .plain, [.init("service", "back")])
+      report("The service is running again.", .plain, [.init("service", "back")])
       for path in transfers.keys.sorted() where found[path] == nil { remove(path, afterRestart: true) }
       for (path, properties) in found { meetAgain(path, properties, now, date) }
     }
@@ -331,7 +331,7 @@ struct WatchModel: Sendable {
     }
     switch stopping {
     case .time where options.isOnce:
-      finish(.failure(Failure(.timeout, "No credential came within the time.")))
+      finish(.failure(Failure(.timeout, "No credential was received within the time of --for.")))
     case .time, .left: finish(.success(.ok))
     case nil: break
     }

@@ -50,7 +50,7 @@ public final class CredentialFaces {
   public static func interface(_ transfer: Transfer, _ actions: CredentialActions) -> Interface {
     Interface(
       interfaceName,
-      documentation: "A credential on its way: from a wallet to this verifier, or from this wallet to a verifier.",
+      documentation: "The transfer of a credential from a wallet to this verifier, or from this wallet to a verifier.",
       audience: .everybody,
       methods: methods(transfer, actions), properties: properties(transfer))
   }
@@ -104,8 +104,8 @@ public final class CredentialFaces {
       Method(
         "Accept",
         documentation: "Accepts the credential, notifies the phone if it is still connected (VerdictDelivery says "
-          + "whether), and returns when the verdict is on the disk. The credential can be fetched once more if it was not "
-          + "yet, and is then erased.",
+          + "whether), and returns when the verdict is on the disk. A credential that was not fetched yet can still be "
+          + "fetched once, and is then erased.",
         errors: [.notReady],
         handler: { decide($0, transfer, true, actions) }),
       Method(
@@ -117,7 +117,7 @@ public final class CredentialFaces {
       Method(
         "Disconnect", documentation: "Ends the link to the peer. A transfer under way fails.", errors: [.notReady],
         returning: { _ throws(DBusError) in
-          guard actions.disconnect(transfer) else { throw .notReady("This transfer has no link any more.") }
+          guard actions.disconnect(transfer) else { throw .notReady("The link of this transfer has already ended.") }
           return []
         }),
     ]
@@ -149,7 +149,9 @@ public final class CredentialFaces {
   }
 
   private static func text(of transfer: Transfer) throws(DBusError) -> CredentialText {
-    guard transfer.direction == .incoming else { throw .notReady("This transfer sends a credential and has none.") }
+    guard transfer.direction == .incoming else {
+      throw .notReady("This transfer sends a credential and has not received one.")
+    }
     guard let text = transfer.text else {
       throw .notReady("There is no credential: the transfer is in state \(transfer.state.rawValue).")
     }
@@ -225,13 +227,13 @@ public final class CredentialFaces {
           "searching, connected, transferring, received; at the end accepted, rejected, undecided or failed.",
         audience: .everybody, get: { .string(transfer.state.rawValue) }),
       Property(
-        "Live", "b", documentation: "Whether the link is up or being made.", audience: .everybody,
+        "Live", "b", documentation: "Whether the link exists or is being established.", audience: .everybody,
         get: { .bool(transfer.isLive) }),
       Property(
         "Peer", "s", documentation: "The other side's Bluetooth address; empty while it is unknown.",
         audience: .group, get: { .string(transfer.peer?.description ?? "") }),
       Property(
-        "Dialect", "s", documentation: "The dialect spoken: 0.5, 0.4 or 0.3.", audience: .everybody,
+        "Dialect", "s", documentation: "The dialect in use: 0.5, 0.4 or 0.3.", audience: .everybody,
         get: { .string(transfer.dialect) }),
       Property(
         "Mtu", "q", documentation: "The ATT MTU.", audience: .everybody,

@@ -5,30 +5,32 @@ extension MessageID {
   public static let transferStarted = MessageID(
     "TransferStarted", "fff04e470c91a569030c1d3c1d7fa8d4", "A transfer has begun",
     """
-    journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ shows all lines about transfer @EARSHOT_TRANSFER@.
-    If a phone makes more transfers in a minute than LinesPerPeer= allows, this line may be later than the beginning.
+    journalctl EARSHOT_TRANSFER=@EARSHOT_TRANSFER@ shows all messages about transfer @EARSHOT_TRANSFER@.
+    If a phone makes more transfers in a minute than LinesPerPeer= allows, this message may be written after the start.
     """)
 
   /// A complete credential was received.
   public static let transferReceived = MessageID(
     "TransferReceived", "1cd16c48ebddc5a73c6978e05e9433d7", "A credential was received",
     """
-    Transfer @EARSHOT_TRANSFER@ is whole, decrypted and text. It waits for Accept or Reject, and to be fetched.
+    The credential of transfer @EARSHOT_TRANSFER@ is complete, decrypted and UTF-8 text. It waits for Accept or Reject,
+    and to be fetched.
     """)
 
   /// A transfer ended before the credential was complete.
   public static let transferFailed = MessageID(
     "TransferFailed", "2d51f9e5ebd24137c7abf282fce405e1", "A transfer has failed",
     """
-    Transfer @EARSHOT_TRANSFER@ ended with @EARSHOT_ERROR@. The kiosk waits for the next wallet; the visitor may try
-    again. Where it happens often, the radio is disturbed or the wallet is too far away.
+    Transfer @EARSHOT_TRANSFER@ ended with @EARSHOT_ERROR@. The wallet may try again. If transfers fail often, the
+    radio is disturbed or the wallet is too far away.
     """)
 
   /// The service refused a transfer: the peer violated the protocol or a limit.
   public static let transferRefused = MessageID(
     "TransferRefused", "d0ef6b7df1f49e757dfda75db0bc9b03", "A wallet was refused",
     """
-    It came with an old QR code, said nothing, or came when all places were taken. The wallet may try again.
+    The wallet used an old QR code, did not identify itself in time, or found all session slots or links in use. It may
+    try again.
     """)
 
   /// A credential was accepted or rejected.

@@ -69,8 +69,8 @@ struct CredentialCapacity {
       return Load(
         kind: .crowded,
         sentence:
-          "\(unjudged) credentials wait for a verdict. Until some are judged, one more is kept only while its phone is "
-          + "connected. List them with: earshot transfers")
+          "\(unjudged) credentials wait for a verdict. Until some are judged, another one is stored only while its "
+          + "phone is connected. List them with: earshot transfers")
     }
     return Load(kind: .normal, sentence: "")
   }

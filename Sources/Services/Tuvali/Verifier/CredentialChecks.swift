@@ -101,7 +101,7 @@ final class CredentialChecks {
     }
     guard trouble != before else { return }
     if trouble.isEmpty {
-      if isOn { Log.shared.notice("There is a credential checker again", .protocolName("tuvali")) }
+      if isOn { Log.shared.notice("The credential checker is running again", .protocolName("tuvali")) }
     } else {
       Log.shared.warning(
         "\(trouble)", id: .checkerMissing, .setting("Verifier.Check"), .error(Self.missing),

@@ -48,7 +48,7 @@ extension CredentialVault {
     self.work?.isStalled = true
     let seconds = Self.patience.components.seconds
     complain(
-      .stalled, StoreError(.diskStalled, "The disk has not answered for \(seconds) s. Look into the kernel's log."),
+      .stalled, StoreError(.diskStalled, "The disk has not answered for \(seconds) s. See the kernel log."),
       &turn)
     answerAll(&turn)
   }

@@ -16,12 +16,12 @@ extension CredentialVault {
     /// Beginning of the journal line, before the reason.
     var sentence: String {
       switch self {
-      case .opening, .stalled, .writing: "Credentials are kept in memory only"
-      case .erasing: "A credential that is not wanted any more is not erased yet"
-      case .verdicts: "Verdicts on credentials are kept in memory only"
-      case .dating: "Kept credentials keep a date that is wrong since the clock was set"
-      case .noting: "What numbers are free, and how long credentials have waited, is not kept over a restart"
-      case .unreadable: "Kept credentials cannot be read"
+      case .opening, .stalled, .writing: "Credentials are stored in memory only"
+      case .erasing: "A credential that is no longer needed could not be erased yet"
+      case .verdicts: "Verdicts on credentials are stored in memory only"
+      case .dating: "Stored credentials have a wrong date since the clock was set"
+      case .noting: "Transfer numbers and waiting times of credentials are not stored across a restart"
+      case .unreadable: "Stored credentials cannot be read"
       }
     }
   }
@@ -62,7 +62,7 @@ extension CredentialVault {
     guard number > 0 else { return end(.unreadable, &turn) }
     let first = contents.problems.first?.error
     let sentence =
-      first?.sentence ?? "Damaged files are kept as *.damaged in the spool. Remove them, or they go in time."
+      first?.sentence ?? "Damaged files stay in the spool as *.damaged. Remove them, or the service removes them later."
     complain(
       .unreadable, StoreError(first?.reason ?? .damaged, "\(number) cannot be read; the first: \(sentence)"), &turn)
   }

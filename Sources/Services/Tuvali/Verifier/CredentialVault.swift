@@ -249,6 +249,6 @@ extension StoreError {
   static func noRoom(_ bytes: Int) -> StoreError {
     StoreError(
       .spoolFull,
-      "The credentials that wait to be judged and taken may have \(bytes) bytes together, and one more would not fit.")
+      "The credential does not fit: credentials that wait to be judged and fetched may have \(bytes) bytes in total.")
   }
 }

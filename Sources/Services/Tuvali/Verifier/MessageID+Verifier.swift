@@ -5,36 +5,37 @@ extension MessageID {
   static let verifierStarted = MessageID(
     "VerifierStarted", "126a4b4a1febe225d5c2be2d70d8642c", "The verifier waits for wallets",
     """
-    The QR code is what earshot verifier show draws. Each wallet gets a new one.
+    earshot verifier show draws the QR code. The code changes after each wallet.
     """)
 
   /// The verifier has stopped advertising.
   static let verifierStopped = MessageID(
-    "VerifierStopped", "b84bedaf69ee69f51b43c6ef4deda512", "The verifier has left the air",
+    "VerifierStopped", "b84bedaf69ee69f51b43c6ef4deda512", "The verifier has stopped advertising",
     """
     The verifier serves no wallet until it is started again: earshot verifier start.
     """)
 
   /// Storing credentials across a restart fails.
   static let storeDegraded = MessageID(
-    "StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070", "Something is wrong with keeping credentials on the disk",
+    "StoreDegraded", "3feba97f482e266e0a3c11b3fc7d7070", "Credentials cannot be stored on the disk as they should",
     """
-    The message says what: the state directory is missing, read-only, full, or open to others; the disk fails or hangs;
-    there are files that cannot be read or erased. The kiosk goes on serving. What is kept in memory only is lost if
-    the service is restarted before that is mended. systemctl status earshotd says so for as long as it lasts.
+    The message names the problem: the state directory is missing, read-only, full, or open to others; the disk fails
+    or hangs; or files cannot be read or erased. The verifier continues to serve wallets. Credentials that are stored in
+    memory only are lost if the service restarts before the problem is solved. systemctl status earshotd shows the
+    problem as long as it lasts.
     """)
 
   /// Credentials received before the start were restored.
   static let storeRestored = MessageID(
-    "StoreRestored", "1d56dc07f6472cea181e8a833336a198", "Credentials from before the start are here again",
+    "StoreRestored", "1d56dc07f6472cea181e8a833336a198", "Credentials from before the start were restored",
     """
-    They were received, and not yet judged or not yet fetched, when the service ended. Each is a transfer again:
-    earshot status lists them.
+    These credentials were received, but not yet judged or not yet fetched, when the service ended. Each is a transfer
+    again: earshot status lists them.
     """)
 
   /// There is no capacity for one more credential.
   static let storeFull = MessageID(
-    "StoreFull", "5e0c1d7c6d934b3f8d1a4e0b9c2f7a61", "The kiosk is full",
+    "StoreFull", "5e0c1d7c6d934b3f8d1a4e0b9c2f7a61", "The verifier has no capacity for another credential",
     """
     As many credentials wait to be judged or fetched as KeptTransfers= or KeptBytes= allows, and no wallet is invited.
     List them with: earshot transfers
@@ -56,7 +57,7 @@ extension MessageID {
   static let credentialChecked = MessageID(
     "CredentialChecked", "0f3c8b5e7a914d62b8d1c46f2e7a9035", "A credential was checked",
     """
-    The line has the verdict on the credential of transfer @EARSHOT_TRANSFER@ and the codes of its reasons, which
+    The message has the verdict on the credential of transfer @EARSHOT_TRANSFER@ and the codes of its reasons, which
     docs/check.md explains. As long as the credential is stored, issuer and claims are shown by:
     earshot transfers show @EARSHOT_TRANSFER@
     An issuer that is not trusted may be added with: earshot-check trust add SOURCE.
@@ -68,16 +69,16 @@ extension MessageID {
     """
     The checker crashed, was killed, took too long or sent something other than a verdict (@EARSHOT_ERROR@).
     The credential is undecided and stays, unless Decision=check and OnUndecided=reject are set.
-    The checker's own lines are in journalctl -u 'earshot-check@*'.
+    The checker's own messages: journalctl -u 'earshot-check@*'.
     """)
 
   /// Checking is enabled, and there is no checker.
   static let checkerMissing = MessageID(
-    "CheckerMissing", "c45a7f1e938b4d06b2f9e6713d80ac5b", "There is no credential checker",
+    "CheckerMissing", "c45a7f1e938b4d06b2f9e6713d80ac5b", "The credential checker is not running",
     """
     Check=yes is set, and nothing listens at the socket of the checker. Credentials are received and stored, and
     each is undecided. Install the package earshot-check and run: systemctl enable --now earshot-check.socket
-    The credentials are checked when the checker is there. Without Check=yes none is checked.
+    The credentials are checked as soon as the checker runs. With Check=no the service checks no credentials.
     """)
 
   /// All message IDs of the verifier only.

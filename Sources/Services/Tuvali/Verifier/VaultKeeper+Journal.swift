@@ -8,21 +8,22 @@ extension VaultKeeper {
     switch notice {
     case .degraded(let trouble, let error):
       Log.shared.error("\(trouble.sentence): \(error)", id: .storeDegraded, .error(error))
-    case .recovered: Log.shared.notice("Keeping credentials on the disk works again")
+    case .recovered: Log.shared.notice("Credentials are stored on the disk again")
     case .restored(let count):
-      Log.shared.notice("\(count) credentials from before the start are here again", id: .storeRestored)
+      Log.shared.notice("\(count) stored credentials from before the start were restored", id: .storeRestored)
     case .withoutRoom(let count):
-      Log.shared.warning("\(count) kept credentials wait on the disk until there is room for them")
-    case .tooOld(let count): Log.shared.warning("\(count) kept credentials waited too long and are erased")
+      Log.shared.warning("\(count) stored credentials wait on the disk until there is capacity to load them")
+    case .tooOld(let count):
+      Log.shared.warning("\(count) stored credentials waited longer than KeepFor= and were erased")
     case .redated(let count):
-      Log.shared.notice("The wall clock was set: \(count) kept credentials are dated anew")
+      Log.shared.notice("The wall clock was set: the dates of \(count) stored credentials were corrected")
     }
   }
 
   func log(expired transfer: Transfer, isAccepted: Bool) {
     let purpose: String = isAccepted ? "a program to fetch it" : "a verdict"
     Log.shared.warning(
-      "A credential waited too long for \(purpose) and is erased", .transfer("\(transfer.number)"))
+      "A credential waited longer than KeepFor= for \(purpose) and was erased", .transfer("\(transfer.number)"))
   }
 
   /// Logs the origin of the spool's key once, and possible problems with it.
@@ -32,15 +33,15 @@ extension VaultKeeper {
       switch key.origin {
       case .systemCredential: "systemd's credential \(SpoolKey.credentialName)"
       case .stateDirectory: "the state directory"
-      case .made: "the state directory, where it was made just now"
+      case .made: "the state directory, where it was created now"
       }
-    Log.shared.info("Credentials are kept on the disk, under the key from \(origin)")
+    Log.shared.info("Credentials are stored on the disk, encrypted with the key from \(origin)")
     if key.isMissingFromCredentials {
       Log.shared.warning(
-        "systemd hands over credentials, but none that is called \(SpoolKey.credentialName): the key is another one")
+        "systemd passes credentials, but none named \(SpoolKey.credentialName): the key in the state directory is used")
     }
     if key.origin == .made, spool.count > 0 {
-      Log.shared.warning("There are credentials under another key, which cannot be read with the one that was made now")
+      Log.shared.warning("Stored credentials cannot be read: they are encrypted with a different key")
     }
   }
 }

@@ -86,7 +86,7 @@ public final class VaultKeeper {
       record = try CredentialRecord(
         dialect: transfer.dialect, peer: peer, credential: credential, number: UInt64(clamping: transfer.number))
     } catch {
-      return then(StoreError(.tooLarge, "The credential cannot be kept: \(error)."))
+      return then(StoreError(.tooLarge, "The credential cannot be stored: \(error)."))
     }
     let id = SpoolID(randomFrom: &random)
     enter(transfer, as: id)

@@ -52,11 +52,11 @@ public final class VerifierFace {
       methods: [
         Method(
           "Start", out: [Argument("uri", "s")],
-          documentation: "Begins to wait for wallets, and returns the text of the QR code for the next one, as "
-            + "ConnectionUri has it.",
+          documentation: "Starts to advertise and to wait for wallets. Returns the text of the QR code for the next "
+            + "wallet, the value of ConnectionUri.",
           returning: { _ throws(DBusError) in [.string(service.start())] }),
         Method(
-          "Stop", documentation: "Leaves the air. Transfers under way fail; credentials received stay.",
+          "Stop", documentation: "Stops advertising. Transfers under way fail; received credentials stay stored.",
           returning: { _ throws(DBusError) in
             service.stop()
             return []
@@ -99,7 +99,7 @@ public final class VerifierFace {
           "Checker", "s",
           documentation:
             "What is wrong with checking credentials, and what to do: the checker does not run, or Decision=check is "
-            + "set without Check=yes. Empty when nothing is.",
+            + "set without Check=yes. Empty if nothing is wrong.",
           audience: .everybody, get: { .string(service.checkerTrouble) }),
         Property(
           "Counters", "a{st}",
@@ -111,13 +111,13 @@ public final class VerifierFace {
         Signal(
           "CredentialReceived", [Argument("credential", "o")],
           documentation:
-            "A credential is here, new or kept by an earlier run: GetCredential or OpenCredential of this object returns it. A service "
-            + "that starts has those of earlier runs before it has its name."),
+            "A credential was received, or restored from an earlier run: GetCredential or OpenCredential of this "
+            + "object returns it. A service that starts restores credentials before it acquires its bus name."),
         Signal(
           "VerdictReceived", [Argument("credential", "o")],
           documentation:
-            "The checker's verdict on a credential is here (Check=yes): Verdict and VerdictReasons of this object have it. "
-            + "A verdict of an earlier run is not announced again."),
+            "The checker's verdict on a credential is available (Check=yes) as Verdict and VerdictReasons of this "
+            + "object. A verdict of an earlier run is not announced again."),
         Signal(
           "WalletRefused", [Argument("code", "s"), Argument("sentence", "s")],
           documentation:

@@ -17,7 +17,7 @@ extension VerifierService {
         journal.writes(transfer.number)
       else { return }
       Log.shared.debug(
-        "\(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks are announced",
+        "The wallet announced \(progress.bytesExpected) bytes in \(progress.chunksExpected) chunks",
         .transfer("\(transfer.number)"), .link(link), .protocolName("tuvali"))
     case .received: received(from: link)
     case .statusSent: break
@@ -27,7 +27,7 @@ extension VerifierService {
       guard mayWarn(of: link) else { return }
       let limit = settings.engine.identifyTimeout
       Log.shared.warning(
-        "Somebody connected and did not say who it is within \(limit)", id: .transferRefused, .link(link),
+        "A wallet connected and did not identify itself within \(limit)", id: .transferRefused, .link(link),
         .protocolName("tuvali"))
     case .ended: end(link)
     }
@@ -61,7 +61,7 @@ extension VerifierService {
     guard journal.begin(transfer.number, of: addresses[link], at: scheduler.now) else { return }
     writeLeftOut()
     Log.shared.info(
-      "A wallet is here", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
+      "A wallet has identified itself", id: .transferStarted, .transfer("\(transfer.number)"), .link(link),
       .protocolName("tuvali"), .dialect(dialect.name.rawValue))
   }
 
@@ -72,7 +72,7 @@ extension VerifierService {
     transfer.enter(.received)
     if journal.writes(transfer.number) {
       Log.shared.notice(
-        "A credential of \(transfer.text?.count ?? 0) bytes is here", id: .transferReceived,
+        "Received a credential of \(transfer.text?.count ?? 0) bytes", id: .transferReceived,
         .transfer("\(transfer.number)"), .protocolName("tuvali"))
     }
     receptions.call(transfer)
@@ -117,7 +117,7 @@ extension VerifierService {
     transfer.end()
     if transfer.state == .received, mayEnd(transfer, of: link) {
       Log.shared.warning(
-        "The wallet is gone, and nobody has judged its credential", .transfer("\(transfer.number)"), .link(link),
+        "The wallet has disconnected before its credential was judged", .transfer("\(transfer.number)"), .link(link),
         .protocolName("tuvali"))
     }
   }
@@ -148,7 +148,7 @@ extension VerifierService {
   func writeLateStart(_ transfer: Transfer) {
     guard journal.catchUp(transfer.number) else { return }
     Log.shared.info(
-      "A wallet had connected; this line was delayed because of LinesPerPeer=\(journal.perPeer)",
+      "A wallet had identified itself; this entry was delayed because of LinesPerPeer=\(journal.perPeer)",
       id: .transferStarted,
       .transfer("\(transfer.number)"), .protocolName("tuvali"), .dialect(transfer.dialect))
   }
@@ -158,7 +158,8 @@ extension VerifierService {
     let count = journal.takeLeftOut()
     guard count > 0 else { return }
     Log.shared.warning(
-      "\(count) transfers and warnings were not written: LinesPerPeer=\(journal.perPeer)", .protocolName("tuvali"))
+      "\(count) transfers and warnings were not logged because of LinesPerPeer=\(journal.perPeer)",
+      .protocolName("tuvali"))
   }
 }
 

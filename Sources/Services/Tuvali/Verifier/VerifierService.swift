@@ -322,7 +322,7 @@ public final class VerifierService {
           dialect.advertisement(for: invitation, every: settings.advertisingInterval), Dialect.advertisingTerms,
           for: server)
       } catch {
-        Log.shared.error("Not advertised: \(error)", .error(error), .dialect(dialect.name.rawValue))
+        Log.shared.error("The invitation is not advertised: \(error)", .error(error), .dialect(dialect.name.rawValue))
         return nil
       }
     }

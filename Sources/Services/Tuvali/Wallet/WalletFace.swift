@@ -34,7 +34,7 @@ public final class WalletFace {
   ) -> Interface {
     Interface(
       interfaceName,
-      documentation: "Brings credentials to verifiers nearby (MOSIP Tuvali).",
+      documentation: "Sends credentials to verifiers nearby (MOSIP Tuvali).",
       audience: .everybody,
       methods: [
         Method(
@@ -60,7 +60,7 @@ public final class WalletFace {
       ],
       properties: [
         Property(
-          "ActiveTransfers", "u", documentation: "Transfers under way.",
+          "ActiveTransfers", "u", documentation: "The number of transfers under way.",
           audience: .everybody,
           emits: .none,
           get: { .uint32(UInt32(clamping: service.active)) }),

@@ -43,8 +43,8 @@ extension WalletService: Service {
   public var statusLine: String {
     switch active {
     case 0: ""
-    case 1: "Bringing a credential to a verifier."
-    default: "Bringing \(active) credentials to verifiers."
+    case 1: "Sending a credential to a verifier."
+    default: "Sending \(active) credentials to verifiers."
     }
   }
 }

@@ -38,24 +38,24 @@ extension WalletService.Settings {
       "The largest credential to present, before it is compressed."),
     Setting(
       "ScanTimeout", \.engine.scanTimeout, .duration(timeouts), .onReload,
-      "How long to look for the verifier whose code was read."),
+      "How long to scan for the verifier with the given QR code."),
     Setting(
       "ConnectTimeout", \.engine.connectTimeout, .duration(timeouts), .onReload,
-      "How long connecting to the verifier may take, until it has answered who we are."),
+      "How long connecting to the verifier may take, including its answer to Identify."),
     Setting(
       "ReportTimeout", \.engine.reportTimeout, .duration(timeouts), .onReload,
-      "How long to wait for the verifier's report of missing chunks before it is asked for again."),
+      "How long to wait for the verifier's report of missing chunks before requesting it again."),
     Setting(
       "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
-      "How long there may be no sign of the verifier before the transfer has failed."),
+      "How long the verifier may send nothing before the transfer fails."),
     Setting(
       "TransferTimeout", \.engine.transferTimeout, .duration(timeouts), .onReload,
-      "How long a whole transfer may take, however lively the verifier is."),
+      "How long a whole transfer may take, even if the verifier is responsive."),
     Setting(
       "Transfers", \.concurrentTransfers, .number(1...64), .onReload,
-      "How many transfers may be under way at one time. One more is refused."),
+      "The maximum number of transfers under way at the same time. A transfer beyond it is refused."),
     Setting(
       "KeptTransfers", \.keptTransfers, .number(1...1000), .onReload,
-      "How many transfers stay on D-Bus before the oldest that ended is forgotten."),
+      "The maximum number of transfers on D-Bus. Beyond it the oldest ended transfer is removed."),
   ]
 }

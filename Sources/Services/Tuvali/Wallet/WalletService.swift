@@ -72,7 +72,7 @@ public final class WalletService {
     counters.begun += 1
     let transfer = transfers.add(.outgoing, .searching)
     Log.shared.info(
-      "Looking for a verifier, to send it a credential of \(credential.count) bytes", id: .transferStarted,
+      "Scanning for a verifier to send it a credential of \(credential.count) bytes", id: .transferStarted,
       .transfer("\(transfer.number)"), .protocolName("tuvali"))
     transfer.send(bytes: credential.count)
     let session = WalletSession(engine, transfer, radio: radio, scheduler: scheduler) { [weak self] in

@@ -147,7 +147,7 @@ final class WalletSession {
       if isSent, !transfer.state.isEnd {
         transfer.enter(.undecided)
         Log.shared.warning(
-          "The verifier has the credential, and gave no verdict on it", .transfer("\(transfer.number)"),
+          "The verifier has the credential and gave no verdict on it", .transfer("\(transfer.number)"),
           .protocolName("tuvali"))
       }
       transfer.end()

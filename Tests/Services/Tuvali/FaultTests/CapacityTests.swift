@@ -100,7 +100,7 @@ struct CapacityTests {
       #expect(incoming.state == .failed && error?.reason == .noCapacity && error?.code == "TVV_UNK_001")
       #expect(incoming.credential == nil && hall.verifier.vault.kept.waiting == 12)
       #expect(phone.notified.map(\.0) == [.disconnect])
-      #expect(log.complaints(of: "Verifier").contains { $0.text.contains("There was no verdict for 30 s") })
+      #expect(log.complaints(of: "Verifier").contains { $0.text.contains("There was no verdict within 30 s") })
     }
   }
 

@@ -192,7 +192,8 @@ struct ClockTests {
           trial.hall.time.advance(by: .seconds(61))
           trial.check(trial.hall.incoming?.credential == nil && cabinet.files.isEmpty, "it is still here")
         }
-        trial.check(trial.log.complaints(of: "Verifier").count { $0.text.contains("too long") } == 1, "no word of it")
+        trial.check(
+          trial.log.complaints(of: "Verifier").count { $0.text.contains("longer than KeepFor=") } == 1, "no word of it")
         try Self.expectOrdinaryVisit(trial)
       }
     }
@@ -254,7 +255,7 @@ struct ClockTests {
           trial.check(here == [dated, undated], "\(here.count) are here")
           trial.hall.time.advance(by: .seconds(day < 3 ? 1900 : 1799))
           trial.check(cabinet.files == names, "on the disk: \(cabinet.files)")
-          trial.check(!trial.log.records.contains { $0.text.contains("dated anew") }, "files are dated")
+          trial.check(!trial.log.records.contains { $0.text.contains("were corrected") }, "files are dated")
           guard day == 3 else { return }
           trial.hall.time.advance(by: .seconds(121))
           trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
@@ -315,7 +316,7 @@ struct ClockTests {
         trial.hall.time.advance(by: .seconds(1))
         trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
         trial.check(
-          trial.log.complaints(of: "Verifier").count { $0.text.contains("too long") } == 1, "no word of it")
+          trial.log.complaints(of: "Verifier").count { $0.text.contains("longer than KeepFor=") } == 1, "no word of it")
         try Self.expectOrdinaryVisit(trial)
       }
     }

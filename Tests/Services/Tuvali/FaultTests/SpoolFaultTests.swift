@@ -183,9 +183,9 @@ struct SpoolFaultTests {
         trial.check(hall.verifier.vault.trouble?.reason == .keyMissing && changes > 0, "no trouble")
         trial.check(hall.verifier.vault.trouble?.sentence.hasPrefix("4 cannot be read") == true, "how many?")
         trial.check(trial.log.records.count { $0.id == .storeDegraded } == 1, "not one entry")
-        trial.check(trial.log.records.contains { $0.text.contains("made just now") }, "not a word of the key")
+        trial.check(trial.log.records.contains { $0.text.contains("created now") }, "not a word of the key")
         trial.check(
-          trial.log.records.contains { $0.level == .warning && $0.text.contains("under another key") },
+          trial.log.records.contains { $0.level == .warning && $0.text.contains("with a different key") },
           "no warning of the key")
         let (transfer, _) = try trial.send()
         trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")

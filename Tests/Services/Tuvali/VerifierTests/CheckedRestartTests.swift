@@ -111,7 +111,7 @@ struct CheckedRestartTests {
       cabinet.disk.fail { _ in 5 }
       hall.time.advance(by: .seconds(40))
       #expect(hall.incoming?.verdict?.word == .revoked && hall.incoming?.credential == sampleCredential(500))
-      #expect(hall.verifier.vault.troubleInShort == "Verdicts on credentials are kept in memory only.")
+      #expect(hall.verifier.vault.troubleInShort == "Verdicts on credentials are stored in memory only.")
       cabinet.disk.fail(nil)
       hall.time.advance(by: .seconds(61))
       #expect(hall.verifier.vault.trouble == nil)

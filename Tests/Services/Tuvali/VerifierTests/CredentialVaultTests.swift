@@ -209,7 +209,7 @@ struct CredentialVaultTests {
     _ = script.handle(.put(one, record, asker: 1))
     script.expect(.done(Script.failed), .log(.degraded(.writing, Script.failed)), .changed, .answer(1, nil))
     #expect(
-      script.vault.trouble == Script.failed && script.vault.troubleInShort == "Credentials are kept in memory only.")
+      script.vault.trouble == Script.failed && script.vault.troubleInShort == "Credentials are stored in memory only.")
     script.pass(30)
     _ = script.handle(.put(two, record, asker: 2))
     // The reason is logged once.
