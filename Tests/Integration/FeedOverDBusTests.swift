@@ -139,7 +139,7 @@ struct FeedOverDBusTests {
     #expect(await stage.refusal("Send", .string("fifth")) == Self.error("LimitExceeded"))
     #expect(await stage.refusal("Cancel", .uint64(Self.number(3))) == "")
     #expect(await stage.refusal("Cancel", .uint64(Self.number(3))) == Self.error("NotFound"))
-    #expect(try await stage.signals.next() == "MessageFailed \(Self.number(3)) Cancelled The message was taken back.")
+    #expect(try await stage.signals.next() == "MessageFailed \(Self.number(3)) Cancelled The message was cancelled.")
     stage.time.advance(by: .seconds(5))
     #expect(try await stage.signals.next() == "MessageSent \(Self.number(1))")
     #expect(await stage.refusal("Notify") == "")
@@ -161,7 +161,7 @@ struct FeedOverDBusTests {
     run.signal(SIGINT)
     let result = try await run.end()
     #expect(result.status == SIGINT && result.complaint.hasPrefix("Cancelled."), "\(result)")
-    #expect(try await stage.signals.next() == "MessageFailed \(Self.number(2)) Cancelled The message was taken back.")
+    #expect(try await stage.signals.next() == "MessageFailed \(Self.number(2)) Cancelled The message was cancelled.")
 
     let queued = try await ToolRun.earshot("nearby", "send", "third", "--no-wait", bus: stage.bus.address).end()
     #expect(queued.output.contains("earshot nearby cancel \(Self.number(3))"), "\(queued)")

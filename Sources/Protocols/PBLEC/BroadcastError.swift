@@ -40,20 +40,20 @@ public enum BroadcastError: CodedError, Hashable {
 
   public var sentence: String {
     switch self {
-    case .empty: "A message has 1 to \(Limits.textBytes) bytes of text, and this one has 0."
-    case .tooLong(let bytes): "A message has 1 to \(Limits.textBytes) bytes of text, and this one has \(bytes)."
+    case .empty: "A message has 1 to \(Limits.textBytes) bytes of text; this one has 0."
+    case .tooLong(let bytes): "A message has 1 to \(Limits.textBytes) bytes of text; this one has \(bytes)."
     case .controlCharacters(let bytes):
-      "This text of \(bytes) bytes has a control character, which a message may not have."
+      "The text of \(bytes) bytes contains a control character, which a message may not contain."
     case .queueFull(let seconds):
-      "\(Limits.queue) messages wait to be said. There is room for another one in \(seconds)s."
-    case .unknownMessage: "There is no such message that waits or is being said."
-    case .cancelled: "The message was taken back."
-    case .noPlace: "There was no place on the air within \(Limits.longestWait.components.seconds)s."
+      "\(Limits.queue) messages are queued. There is capacity for another one in \(seconds)s."
+    case .unknownMessage: "No message with this number is queued or being broadcast."
+    case .cancelled: "The message was cancelled."
+    case .noPlace: "No advertising slot was free within \(Limits.longestWait.components.seconds)s."
     case .noRadio(let why), .radioFailed(let why): why
-    case .cutShort: "It was taken off the air before its time was over."
-    case .notifySpent(let day): "Others were notified today already. The next time is on \(day)."
-    case .notifying(let day): "Others are being notified at this moment. The next time is on \(day)."
-    case .clockNotSet: "This machine's clock says a time before 2026. Set it: others are notified once a day."
+    case .cutShort: "The broadcast was stopped before its time was over."
+    case .notifySpent(let day): "Today's notification was broadcast already. The next one is possible on \(day)."
+    case .notifying(let day): "A notification is being broadcast. The next one is possible on \(day)."
+    case .clockNotSet: "This machine's clock shows a time before 2026. Set it: notifications are limited to one a day."
     }
   }
 }

@@ -42,29 +42,29 @@ public final class BroadcastFace {
     Interface(
       interfaceName,
       documentation:
-        "The public feed nearby (PBLEC): messages of up to 24 bytes in advertisements, in clear and unsigned.",
+        "The local broadcast channel (PBLEC): messages of up to 24 bytes in advertisements, in clear and unsigned.",
       audience: .everybody, methods: methods(service), properties: properties(service), signals: signals)
   }
 
   private static let signals = [
     Signal(
       "MessageHeard", [Argument("message", "t")],
-      documentation: "Somebody has said something: ListMessages with the number before it returns it."),
+      documentation: "A message was received. ListMessages with the preceding number as after returns it."),
     Signal(
       "MessageSent", [Argument("message", "t")],
-      documentation: "A message of this machine was on the air for its 4 s."),
+      documentation: "A message of this machine was broadcast for its 4 s."),
     Signal(
       "MessageFailed", [Argument("message", "t"), Argument("error", "s"), Argument("sentence", "s")],
       documentation:
-        "A message of this machine was not on the air for its 4 s: NotReady (no adapter), Timeout (no place within 30 s), "
-        + "CutShort or Cancelled, and a sentence for a person."),
-    Signal("NotifyHeard", documentation: "Somebody wants to talk."),
-    Signal("NotifySent", documentation: "The notification of this machine was on the air for a minute."),
+        "A message of this machine was not broadcast for its 4 s: NotReady (no adapter), Timeout (no advertising slot "
+        + "within 30 s), CutShort or Cancelled, and a sentence for people."),
+    Signal("NotifyHeard", documentation: "A beacon was received: somebody nearby wants to talk."),
+    Signal("NotifySent", documentation: "The notification of this machine was broadcast for a minute."),
     Signal(
       "NotifyFailed", [Argument("error", "s"), Argument("sentence", "s")],
       documentation:
-        "The notification of this machine was not on the air for a minute: NotReady or Timeout, after which it may be sent "
-        + "again today, or CutShort; and a sentence for a person."),
+        "The notification of this machine was not broadcast for a minute: NotReady or Timeout, after which it may be "
+        + "sent again today, or CutShort; and a sentence for people."),
   ]
 
   private static func methods(_ service: BroadcastService) -> [Method] {
@@ -72,8 +72,9 @@ public final class BroadcastFace {
       Method(
         "Send", in: [Argument("text", "s")], out: [Argument("message", "t")],
         documentation:
-          "Says something to everybody nearby: 1 to 24 bytes of UTF-8 without control characters. Returns its number at once; "
-          + "four messages wait at most, each 6 s for the one before it. MessageSent or MessageFailed tells what became of it.",
+          "Broadcasts a message to everybody nearby: 1 to 24 bytes of UTF-8 without control characters. Returns its "
+          + "number at once. At most four messages wait, each 6 s for the one before it. MessageSent or MessageFailed "
+          + "reports the outcome.",
         errors: [.invalidArgs, .limitExceeded, .notReady],
         returning: { call throws(DBusError) in
           guard let text = call.arguments.first?.asString else { throw .invalidArgs("Send takes a text.") }
@@ -85,7 +86,7 @@ public final class BroadcastFace {
         }),
       Method(
         "Cancel", in: [Argument("message", "t")],
-        documentation: "Takes back a message that waits; of one that is on the air the rest is not said.",
+        documentation: "Cancels a message that waits, or stops the broadcast of the current one.",
         errors: [.notFound],
         returning: { call throws(DBusError) in
           guard let number = call.arguments.first?.asUInt64 else { throw .invalidArgs("Cancel takes a number.") }
@@ -99,8 +100,8 @@ public final class BroadcastFace {
       Method(
         "Notify",
         documentation:
-          "Notifies those nearby, for a minute, that somebody wants to talk: once a day. Returns when the day's notification is "
-          + "spent on the disk; NotifySent or NotifyFailed tells what became of it.",
+          "Broadcasts for a minute, once a day, that somebody wants to talk. Returns when the disk has stored that the "
+          + "day's notification is used; NotifySent or NotifyFailed reports the outcome.",
         errors: [.limitExceeded, .notReady, .timeout, .failed],
         handler: { call in
           service.notify { refusal in
@@ -111,10 +112,10 @@ public final class BroadcastFace {
         "ListMessages", in: [Argument("after", "t"), Argument("limit", "u")],
         out: [Argument("messages", "a(ttssn)")],
         documentation:
-          "Returns messages of others with a higher number than after, the oldest first, limit of them at most (0: 1,000; more "
-          + "are not kept). Each is its number; the time in milliseconds since 1970-01-01 UTC; two words for the peer, which are others "
-          + "after a restart; the text as it came, which may turn the direction of reading; and the signal in dBm, 127 where "
-          + "it is not known.",
+          "Returns received messages with a higher number than after, oldest first, at most limit of them (0: 1,000, "
+          + "the number that is stored). Each consists of its number; the time in milliseconds since 1970-01-01 UTC; "
+          + "two words for the peer, which change with a restart; the text as received, which may change the direction "
+          + "of reading; and the signal strength in dBm, 127 where it is not known.",
         returning: { call throws(DBusError) in
           guard let after = call.arguments.first?.asUInt64, let limit = call.arguments.last?.asUInt32 else {
             throw .invalidArgs("ListMessages takes two numbers.")
@@ -130,10 +131,10 @@ public final class BroadcastFace {
       Property(
         "State", "s",
         documentation:
-          "stopped, waiting (for a radio, or the disk), listening, or degraded: Reason says what is missing.",
+          "stopped, waiting (for a radio, or the disk), listening, or degraded: Reason names what is missing.",
         audience: .everybody, get: { .string(service.state.rawValue) }),
       Property(
-        "Reason", "s", documentation: "What is wrong and what to do; empty where nothing is.", audience: .everybody,
+        "Reason", "s", documentation: "What is wrong and what to do; empty if nothing is wrong.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
         "Listening", "b", documentation: "Whether messages can be received.", audience: .everybody,

@@ -122,7 +122,8 @@ extension BroadcastService {
   private func noteUncalled(_ error: BroadcastError) {
     guard told.allow(.unsent, at: scheduler.now) else { return }
     Log.shared.warning(
-      "Nobody was notified for a whole minute: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
+      "The notification was not broadcast for its whole minute: \(error)", id: .broadcastUnsent, .error(error),
+      .protocolName("pblec"))
   }
 
   /// Stops a beacon that the engine gave up, and reports it if it was passed to the radio. A request that still waits

@@ -76,14 +76,14 @@ extension BroadcastService {
 
   /// Sets the maximum notifications reported in a day, for this run and later ones.
   public func setNotifyLimit(_ limit: Int) throws(Refusal) {
-    guard engine != nil else { throw .notReady(reason.isEmpty ? "The feed is stopped." : reason) }
+    guard engine != nil else { throw .notReady(reason.isEmpty ? "The local broadcast channel is stopped." : reason) }
     isLimitChosen = true
     perform(engine?.setNotifyLimit(limit) ?? [])
   }
 
   private func checkRadio() throws(Refusal) {
     guard engine != nil, radio.status.state != .waiting else {
-      throw .notReady(reason.isEmpty ? "The feed is stopped." : reason)
+      throw .notReady(reason.isEmpty ? "The local broadcast channel is stopped." : reason)
     }
     // A radio that cannot receive advertising packets cannot broadcast either.
     if let deafness { throw .notReady(deafness) }
@@ -124,7 +124,7 @@ extension BroadcastService {
   private func note(_ error: StoreError?) {
     if let error, trouble?.reason != error.reason {
       Log.shared.error(
-        "What was notified today cannot be kept: \(error)", id: .broadcastStoreDegraded, .error(error),
+        "Today's notification counts cannot be stored: \(error)", id: .broadcastStoreDegraded, .error(error),
         .protocolName("pblec"))
     }
     trouble = error

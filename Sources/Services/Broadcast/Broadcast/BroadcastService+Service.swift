@@ -49,9 +49,9 @@ extension BroadcastService: Service {
     case .waiting, .degraded: reason
     case .listening:
       switch peersNearby {
-      case 0: "The public feed is quiet."
-      case 1: "One peer of the public feed is near."
-      default: "\(peersNearby) peers of the public feed are near."
+      case 0: "Local broadcast: no peers nearby."
+      case 1: "Local broadcast: one peer nearby."
+      default: "Local broadcast: \(peersNearby) peers nearby."
       }
     }
   }

@@ -29,20 +29,21 @@ extension BroadcastService.Settings {
   public static let keys: [Setting<BroadcastService.Settings>] = [
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,
-      "Whether this machine hears the public feed nearby (PBLEC), and says something when a program wants it to. All of it "
-        + "is in clear, for everybody, and unsigned."),
+      "Whether this machine receives the local broadcast channel (PBLEC), and broadcasts messages for programs. All "
+        + "messages are in clear, for everybody, and unsigned."),
     Setting(
       "NotifyLimit", \.notifyLimit, .number(0...Limits.mostNotifications), .onReload,
-      "How many times a day local programs are told that somebody nearby wants to talk. 0 is never. A number that was set over "
-        + "D-Bus counts before it."),
+      "How many times a day local programs are notified that somebody nearby wants to talk. 0 is never. A number that "
+        + "was set over D-Bus takes precedence."),
     Setting(
       "FollowAddresses", \.followsAddresses, .bool, .onReload,
-      "Whether the same message from a new address, within 4s and about as strong, is taken for the same: phones change their "
-        + "addresses now and then, also while they say something. Two people who say the same at one time are then shown once."
+      "Whether the same message from a new address, within 4s and with a similar signal strength, is treated as one "
+        + "message: phones change their addresses now and then, also during a message. Two people who send the same "
+        + "text at the same time are then shown once."
     ),
     Setting(
       "Degraded", \.degraded, .bool, .onRestart,
-      "Whether, where the management socket is not open to the service, bluetoothd is asked to send and to hear instead: names "
-        + "go into the scan response, and what is heard may be incomplete. The feed calls itself degraded then."),
+      "Whether to send and receive by bluetoothd if the service has no access to the management socket: names go into "
+        + "the scan response, and received messages may be incomplete. The state is then degraded."),
   ]
 }

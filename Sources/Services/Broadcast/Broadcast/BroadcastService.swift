@@ -116,7 +116,7 @@ public final class BroadcastService {
         after: UInt64(max(0, clock.milliseconds)), at: scheduler.now)
       watches = [radio.onStatus { [weak self] _ in self?.radioChanged() }]
       listen()
-      Log.shared.notice("The public feed nearby is heard", id: .broadcastStarted, .protocolName("pblec"))
+      Log.shared.notice("Receiving the local broadcast channel", id: .broadcastStarted, .protocolName("pblec"))
       changed()
       then()
     }
@@ -134,7 +134,7 @@ public final class BroadcastService {
     case .damaged(let error, let before):
       trouble = error
       Log.shared.error(
-        "What was notified today cannot be read, and is held for spent: \(error)", id: .broadcastStoreDegraded,
+        "Today's notification counts cannot be read and are treated as used up: \(error)", id: .broadcastStoreDegraded,
         .error(error), .protocolName("pblec"))
       isLimitChosen = before?.isLimitChosen ?? false
       let limit = before.flatMap { $0.isLimitChosen ? $0.ledger.limit : nil } ?? settings.notifyLimit
@@ -150,7 +150,7 @@ public final class BroadcastService {
     engine = nil
     (listening, deafness, watches) = (nil, nil, [])
     timer.set(nil)
-    Log.shared.notice("The public feed nearby is no longer heard", id: .broadcastStopped, .protocolName("pblec"))
+    Log.shared.notice("No longer receiving the local broadcast channel", id: .broadcastStopped, .protocolName("pblec"))
     changed()
   }
 
@@ -214,7 +214,7 @@ public final class BroadcastService {
   private func dropped(_ number: UInt64, _ error: BroadcastError) {
     if error != .cancelled, told.allow(.unsent, at: scheduler.now) {
       Log.shared.warning(
-        "A message was not said: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
+        "A message was not broadcast: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
     }
     outcomes.call((number, error))
   }
@@ -233,9 +233,9 @@ public final class BroadcastService {
     refusedBefore = counters.refusedByCaps
     Log.shared.warning(
       """
-      More is said nearby than the limits let through: \(count) reports were dropped since the last such line \
-      (in all \(counters[.noRoom]) of new peers with no room, \(counters[.tooManyNew]) of too many new peers, \
-      \(counters[.tooFast]) of peers that are too fast)
+      More messages arrive nearby than the limits allow: \(count) scan results were dropped since the last such entry \
+      (in all \(counters[.noRoom]) of new peers while the peer table was full, \(counters[.tooManyNew]) of new peers \
+      over the rate limit, \(counters[.tooFast]) of peers that send too fast)
       """, id: .broadcastFlooded, .protocolName("pblec"))
   }
 
@@ -269,7 +269,7 @@ public final class BroadcastService {
   /// Cause and remedy of a problem, for people; empty if there is none.
   public var reason: String {
     guard isStarted else { return "" }
-    guard engine != nil else { return "The disk is asked what was notified before." }
+    guard engine != nil else { return "Reading today's notification counts from the disk." }
     if radio.status.state == .waiting { return radio.status.reason }
     return shortfalls.joined(separator: " ")
   }

@@ -26,10 +26,10 @@ struct NearbyCommand {
   func notify() async throws(Failure) -> ExitCode {
     try await client.connect()
     return try await Interruption.hold(
-      unanswered: "The service does not answer, and may notify those nearby later."
+      unanswered: "The service does not answer, and may broadcast the notification later."
     ) { _ throws(Failure) in
       try await client.nearby("Notify")
-      report("Those nearby are notified for a minute.", [.init("notified", true)])
+      report("The notification is broadcast for a minute.", [.init("notified", true)])
       return .ok
     }
   }
@@ -55,7 +55,7 @@ struct NearbyCommand {
       BroadcastNames.path, "org.freedesktop.DBus.Properties", "Set",
       [.string(BroadcastNames.interface), .string("NotifyLimit"), .variant(.uint32(limit))], of: BroadcastNames.feature)
     report(
-      limit == 0 ? "No notification is told here." : "\(limit) notifications a day are told here at most.",
+      limit == 0 ? "No notifications are reported here." : "At most \(limit) notifications a day are reported here.",
       [.init("notifyLimit", .int(Int64(limit)))])
     return .ok
   }

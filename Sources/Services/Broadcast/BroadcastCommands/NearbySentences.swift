@@ -13,14 +13,16 @@ enum NearbySentences {
 
   private static func change(_ values: [String: DBusValue], _ invalidated: [String]) -> String? {
     var sentences: [String] = []
-    if let state = values["State"]?.text { sentences.append("The public feed is \(state).") }
+    if let state = values["State"]?.text { sentences.append("The local broadcast channel is \(state).") }
     if let reason = values["Reason"]?.text, !reason.isEmpty { sentences.append(reason) }
     let names = [
       "PeersNearby": "the number of peers nearby", "NotifyLimit": "the limit of notifications",
       "NotifiesLeft": "the number of notifications left today",
     ]
     let changed = invalidated.sorted().compactMap { names[$0] }
-    if !changed.isEmpty { sentences.append("In the public feed, \(changed.joined(separator: " and ")) changed.") }
+    if !changed.isEmpty {
+      sentences.append("In the local broadcast channel, \(changed.joined(separator: " and ")) changed.")
+    }
     return sentences.isEmpty ? nil : sentences.joined(separator: " ")
   }
 

@@ -22,9 +22,9 @@ public enum NearbyTool {
     "send", "Broadcast a message of up to 24 bytes in clear, and wait until it was sent. Ctrl-C cancels it.",
     options: [
       Option("cut", "Cut the text between two characters if it is too long."),
-      Option("no-wait", "End as soon as the message waits for its turn."),
+      Option("no-wait", "End as soon as the message is queued."),
     ],
-    arguments: [Argument(.text("TEXT"), "What to say, one or more words; - is standard input.", count: .any)]
+    arguments: [Argument(.text("TEXT"), "The message, one or more words; - is standard input.", count: .any)]
   ) { client, line async throws(Failure) in
     try await SendNearbyCommand(client, line).run()
   }
@@ -43,7 +43,7 @@ public enum NearbyTool {
     try await WatchNearbyCommand(client, line).run()
   }
 
-  private static let notify = Verb("notify", "Notify those nearby that somebody wants to talk: once a day.") {
+  private static let notify = Verb("notify", "Notify people nearby that somebody wants to talk: once a day.") {
     client, line async throws(Failure) in
     try await NearbyCommand(client, line).notify()
   }

@@ -31,9 +31,11 @@ struct SendNearbyCommand {
 
   private func send(_ text: String, _ events: NearbyEvents) async throws(Failure) -> ExitCode {
     let values = try await client.nearby("Send", .string(text))
-    guard let number = values.first?.asUInt64 else { throw Failure(.failed, "The service's answer names no message.") }
+    guard let number = values.first?.asUInt64 else {
+      throw Failure(.failed, "The service's answer contains no message number.")
+    }
     if line.flag("no-wait") {
-      report("Message \(number) waits for its turn. To cancel it: earshot nearby cancel \(number)", number, "waiting")
+      report("Message \(number) is queued. To cancel it: earshot nearby cancel \(number)", number, "waiting")
       return .ok
     }
     var isCancelled = false
@@ -43,7 +45,7 @@ struct SendNearbyCommand {
         isCancelled = true
         try await cancel(number)
       case .sent(number):
-        report("Said to everybody nearby.", number, "sent")
+        report("Message \(number) was broadcast.", number, "sent")
         return .ok
       case .failed(number, error: "Cancelled", _) where isCancelled:
         throw Failure(.failed, "Cancelled. Phones nearby have received the message only if its broadcast had begun.")

@@ -41,13 +41,13 @@ struct NearbyTests {
   func send() async throws {
     let bus = try await FeedBus()
     defer { bus.close() }
-    #expect(await bus.run("send", "hello", "all") == ToolCall(.ok, "Said to everybody nearby.\n"))
+    #expect(await bus.run("send", "hello", "all") == ToolCall(.ok, "Message 7 was broadcast.\n"))
     #expect(await bus.run("send", "-", input: "from input\n").code == .ok)
     #expect(
       await bus.run("send", "--json", "x") == ToolCall(.ok, "{\n  \"message\": 7,\n  \"state\": \"sent\"\n}\n"))
     #expect(await bus.run("send", "--cut", String(repeating: "é", count: 20)).code == .ok)
     bus.outcome = nil
-    let queued = "Message 7 waits for its turn. To cancel it: earshot nearby cancel 7\n"
+    let queued = "Message 7 is queued. To cancel it: earshot nearby cancel 7\n"
     #expect(await bus.run("send", "--no-wait", "x") == ToolCall(.ok, queued))
     #expect(
       bus.calls == [
@@ -77,8 +77,8 @@ struct NearbyTests {
   func notify() async throws {
     let bus = try await FeedBus()
     defer { bus.close() }
-    #expect(await bus.run("notify") == ToolCall(.ok, "Those nearby are notified for a minute.\n"))
-    #expect(await bus.run("limit", "0") == ToolCall(.ok, "No notification is told here.\n"))
+    #expect(await bus.run("notify") == ToolCall(.ok, "The notification is broadcast for a minute.\n"))
+    #expect(await bus.run("limit", "0") == ToolCall(.ok, "No notifications are reported here.\n"))
     #expect(bus.limit == 0)
     #expect(await bus.run("limit", "100", "--json") == ToolCall(.ok, "{\n  \"notifyLimit\": 100\n}\n"))
     #expect(bus.limit == 100)

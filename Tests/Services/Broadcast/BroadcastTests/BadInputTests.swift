@@ -208,7 +208,7 @@ struct BadInputTests {
     #expect(stall.count("PeersFull") > 10_000 && stall.count("TooManyNewPeers") > 100 && stall.count("TooFast") > 1000)
     #expect((200...256).contains(stall.service.peersNearby))
     let records = lines.withLock { $0 }.filter { $0.file.hasPrefix("Broadcast/") }
-    let floods = records.filter { $0.text.hasPrefix("More is said nearby") }
+    let floods = records.filter { $0.text.hasPrefix("More messages arrive nearby than the limits allow") }
     #expect((2...3).contains(floods.count))
     // Accepted messages from other peers do not suppress log lines.
     let refused = ["PeersFull", "TooManyNewPeers", "TooFast"].reduce(0) { $0 + stall.count($1) }
