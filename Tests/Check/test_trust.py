@@ -71,7 +71,7 @@ def test_an_absent_folder_trusts_no_issuer_and_is_not_a_problem(tmp_path: Path) 
         ("-----BEGIN PUBLIC KEY-----\nM", "-----BEGIN PUBLIC KEY-----\nX", "a.toml:6: not a public key in PEM"),
         ("pem = ", "pam = ", "a.toml:6: unknown key pam in [[keys]]"),
         ('id = "did:web:a.example#key"\n', "", "a.toml:5: the key has no id"),
-        ('["ldp_vc"]', '["jwt_vc_json"]', "a.toml:14: formats is a list of"),
+        ('["ldp_vc"]', '["jwt_vc_json"]', "a.toml:14: formats must be a list of"),
         ('types = ["Thing"]', "types = 3", "a.toml:15: types is not a list of texts"),
         ("[[credentials]]", "[credentials]", "a.toml:13: credentials is not a list of tables"),
         (
@@ -79,7 +79,7 @@ def test_an_absent_folder_trusts_no_issuer_and_is_not_a_problem(tmp_path: Path) 
             'contexts = ["https://x.example/c"]',
             "a.toml:15: the context https://x.example/c is not pinned",
         ),
-        ('types = ["Thing"]', 'allow_missing_typ = "yes"', "a.toml:15: allow_missing_typ is true or false"),
+        ('types = ["Thing"]', 'allow_missing_typ = "yes"', "a.toml:15: allow_missing_typ must be true or false"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(folder: Path, before: str, after: str, expected: str) -> None:
@@ -95,8 +95,8 @@ def test_a_broken_file_is_named_with_its_line(folder: Path, before: str, after: 
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ('[[status_lists]]\nurl = "https://x.example"\nmax_age = "soon"\n', "max_age is a duration"),
-        ('[[status_lists]]\nmax_age = "7d"\n', "a status list has a url"),
+        ('[[status_lists]]\nurl = "https://x.example"\nmax_age = "soon"\n', "max_age must be a duration"),
+        ('[[status_lists]]\nmax_age = "7d"\n', "a status list needs a url"),
         ('[[roots]]\npem = "x"\n', "not a certificate in PEM"),
         ('[[roots]]\nfile = "../../etc/passwd"\n', "below the folder of the trust file"),
         ('[[roots]]\nfile = "/etc/passwd"\n', "below the folder of the trust file"),
@@ -119,7 +119,7 @@ def test_one_type_with_two_lists_of_contexts_is_refused(folder: Path) -> None:
     write(
         folder, GOOD + f'contexts = {v1}\n\n[[credentials]]\nformats = ["ldp_vc"]\ntypes = ["Thing"]\ncontexts = {v2}\n'
     )
-    assert "two tables allow one type with different contexts" in problems(folder)[0]
+    assert "two tables allow the same type with different contexts" in problems(folder)[0]
     write(folder, GOOD + f"contexts = [{v1}, {v2}]\n")
     assert problems(folder) == []
 

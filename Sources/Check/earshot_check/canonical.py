@@ -58,7 +58,7 @@ class Canonicaliser:
                 warnings.simplefilter("ignore")
                 dataset: Dataset = jsonld.to_rdf(_integral(document), options)
         except RecursionError:
-            raise Refusal("tooComplex", "nested too deep") from None
+            raise Refusal("tooComplex", "the document is nested too deep") from None
         except (jsonld.JsonLdError, ValueError, TypeError, KeyError, AttributeError, LookupError) as error:
             if self._library.missing is not None:
                 raise Refusal("contextUnknown", self._library.missing) from None

@@ -81,11 +81,11 @@ class Checker:
         result.format = format_
         issuer, kind = payload.get("iss"), payload.get("vct")
         if not isinstance(issuer, str) or not isinstance(kind, str):
-            raise Refusal("malformed", "no iss or no vct")
+            raise Refusal("malformed", "iss or vct is missing")
         choices = trust.permitted(self.trust.issued_by(issuer), format_, [kind])
         choices = [choice for choice in choices if typ is not None or choice[1].allows_missing_typ]
         if not choices:
-            raise Refusal("formatNotAllowed", "no typ")
+            raise Refusal("formatNotAllowed", "typ is missing")
 
         entry, permit, path = _first(choices, partial(_signer, token.jws, issuer))
         opened = sdjwt.claims(token)

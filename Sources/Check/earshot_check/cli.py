@@ -51,7 +51,7 @@ def _parser() -> _Parser:
     trust = commands.add_parser("trust", help="the issuers that are trusted")
     actions = trust.add_subparsers(dest="action", required=True, parser_class=_Parser)
     actions.add_parser("list", help="list trusted issuers, and files that cannot be used")
-    test = actions.add_parser("test", help="say which entry a credential would use, and why not others")
+    test = actions.add_parser("test", help="show which entry a credential would use, and why the others do not match")
     test.add_argument("file")
     add = actions.add_parser("add", help="fetch the keys of an issuer, show them, ask, and write a trust file")
     add.add_argument(
@@ -68,7 +68,7 @@ def _parser() -> _Parser:
     return parser
 
 
-_STATUSES = "Exit status: 0 valid, 1 not valid, 2 cannot say, 64 usage."
+_STATUSES = "Exit status: 0 valid, 1 not valid, 2 undecided, 64 usage."
 
 
 def _time(text: str) -> datetime:

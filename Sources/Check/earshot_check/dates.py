@@ -76,7 +76,7 @@ def text(time: datetime | None) -> str | None:
 def findings(clock: Clock, valid_from: datetime | None, valid_until: datetime | None) -> list[Finding]:
     """Returns what the period of validity says at the time of the check."""
     if not clock.is_set:
-        return [Finding("clockNotSet", f"it shows {text(clock.now)}")]
+        return [Finding("clockNotSet", f"the clock shows {text(clock.now)}")]
     found = []
     if valid_from is not None and clock.now + SKEW < valid_from:
         found.append(Finding("notYetValid", f"valid from {text(valid_from)}"))

@@ -53,7 +53,7 @@ def find(data: bytes) -> Credential:
     try:
         text = data.decode("utf-8").strip()
     except UnicodeDecodeError:
-        raise Refusal("malformed", "not UTF-8") from None
+        raise Refusal("malformed", "it is not UTF-8") from None
     if not text.startswith("{"):
         if text[:1] in ("[", '"'):
             strictjson.parse(text)
@@ -81,7 +81,7 @@ def _value(value: Json) -> Credential:
 def _object(document: dict[str, Json]) -> Credential:
     types = document.get("type")
     if types == "VerifiablePresentation" or (isinstance(types, list) and "VerifiablePresentation" in types):
-        raise Refusal("unsupportedFormat", "a presentation")
+        raise Refusal("unsupportedFormat", "it is a presentation")
     return LinkedDataText(document)
 
 
@@ -92,4 +92,4 @@ def _compact(text: str) -> Credential:
         raise Refusal("unsupportedFormat", "jwt_vc_json")
     if _BASE64URL.match(text):
         return MdocText(text.rstrip("="))
-    raise Refusal("malformed", "neither JSON, SD-JWT nor base64url")
+    raise Refusal("malformed", "it is neither JSON, SD-JWT nor base64url")

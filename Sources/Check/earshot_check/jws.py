@@ -45,7 +45,7 @@ def parse(text: str, understood: frozenset[str] = frozenset()) -> CompactJWS:
     """
     parts = text.split(".")
     if len(parts) != 3:
-        raise Refusal("proofMalformed", "a JWS has three parts")
+        raise Refusal("proofMalformed", "the JWS does not have three parts")
     if len(parts[0]) > HEADER_LIMIT:
         raise Refusal("proofMalformed", "the header of the JWS is too long")
     try:

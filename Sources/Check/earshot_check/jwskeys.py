@@ -44,7 +44,7 @@ def _path(header: dict[str, Json], entry: TrustEntry) -> list[Certificate]:
 def read_chain(value: Json) -> list[Certificate]:
     """Reads `x5c`: base64 texts of certificates. Raises Refusal("certificateUnfit")."""
     if not isinstance(value, list) or not 1 <= len(value) <= certificates.MOST_CERTIFICATES:
-        raise Refusal("certificateUnfit", "x5c is not a short list")
+        raise Refusal("certificateUnfit", f"x5c is not a list of 1 to {certificates.MOST_CERTIFICATES} certificates")
     return [certificates.from_der(_base64(item)) for item in value]
 
 
@@ -65,8 +65,8 @@ def _takes(header: dict[str, Json], key: PublicKey) -> bool:
 
 def _base64(value: Json) -> bytes:
     if not isinstance(value, str):
-        raise Refusal("certificateUnfit", "x5c holds no text")
+        raise Refusal("certificateUnfit", "a certificate in x5c is not text")
     try:
         return encodings.base64url(value.replace("+", "-").replace("/", "_").rstrip("="))
     except ValueError:
-        raise Refusal("certificateUnfit", "x5c holds no base64") from None
+        raise Refusal("certificateUnfit", "a certificate in x5c is not base64") from None

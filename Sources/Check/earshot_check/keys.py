@@ -90,7 +90,7 @@ def from_pem(text: str) -> PublicKey:
 def from_jwk(jwk: Json) -> PublicKey:
     """Reads a JSON Web Key (RFC 7517)."""
     if not isinstance(jwk, dict):
-        raise KeyProblem("a JWK is an object")
+        raise KeyProblem("the JWK is not an object")
     try:
         match jwk.get("kty"):
             case "OKP" if jwk.get("crv") == "Ed25519":
@@ -104,7 +104,7 @@ def from_jwk(jwk: Json) -> PublicKey:
     except KeyProblem:
         raise
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyProblem("the JWK holds no valid key") from None
+        raise KeyProblem("the JWK contains no valid key") from None
     raise KeyProblem(f"a JWK of kty {jwk.get('kty')!r} and crv {jwk.get('crv')!r} is not supported")
 
 
@@ -130,7 +130,7 @@ def from_multibase(text: str) -> PublicKey:
     except KeyProblem:
         raise
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyProblem("the multibase text holds no valid key") from None
+        raise KeyProblem("the multibase text contains no valid key") from None
     raise KeyProblem("the multibase key has an unknown prefix")
 
 
@@ -151,7 +151,7 @@ def _length(count: int) -> bytes:
 def from_verification_method(method: Json) -> PublicKey:
     """Reads the key of a verification method of a DID document, or of a key document: PEM, JWK, multibase or base58."""
     if not isinstance(method, dict):
-        raise KeyProblem("a verification method is an object")
+        raise KeyProblem("a verification method is not an object")
     if isinstance(method.get("publicKeyPem"), str):
         return from_pem(method["publicKeyPem"])
     if "publicKeyJwk" in method:
@@ -162,7 +162,7 @@ def from_verification_method(method: Json) -> PublicKey:
         try:
             return PublicKey("Ed25519", Ed25519PublicKey.from_public_bytes(encodings.base58(method["publicKeyBase58"])))
         except ValueError:
-            raise KeyProblem("publicKeyBase58 holds no Ed25519 key") from None
+            raise KeyProblem("publicKeyBase58 contains no Ed25519 key") from None
     raise KeyProblem("a verification method has no publicKeyPem, publicKeyJwk or publicKeyMultibase")
 
 

@@ -114,7 +114,7 @@ def issuer_of(document: dict[str, Json]) -> str:
     if isinstance(issuer, dict):
         issuer = issuer.get("id")
     if not isinstance(issuer, str) or not issuer:
-        raise Refusal("malformed", "no issuer")
+        raise Refusal("malformed", "issuer is missing")
     return issuer
 
 
@@ -165,7 +165,7 @@ def _verify(
         raise Refusal("typeNotAllowed", f"its type is not signed: {', '.join(types)}")
     findings = _findings(covered, entry)
     if permit is None and any(path[0] == "credentialSubject" for path in covered.unsigned):
-        raise Refusal("claimsNotSigned", "the list")
+        raise Refusal("claimsNotSigned", "the status list")
     return VerifiedDocument(document, signed, entry, permit, signed_types, covered, findings)
 
 
@@ -215,7 +215,7 @@ def _require_plain_names(document: dict[str, Json]) -> None:
     """
     subject = document.get("credentialSubject")
     if not isinstance(subject, (dict, list)) or not subject:
-        raise Refusal("malformed", "no credentialSubject")
+        raise Refusal("malformed", "credentialSubject is missing")
     pending: list[tuple[Json, bool]] = [(value, key == "proof") for key, value in document.items() if key != "@context"]
     names = [key for key in document if key != "@context"]
     while pending:

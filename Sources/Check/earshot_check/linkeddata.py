@@ -115,7 +115,7 @@ class _Proof:
         elif kind in _VALUE_SUITES:
             context = self._verify_value(_VALUE_SUITES[kind], self._key(method, key_for))
         elif kind in _JWS_SUITES:
-            raise Refusal("proofMalformed", f"{kind} without jws")
+            raise Refusal("proofMalformed", f"the {kind} proof has no jws")
         else:
             raise Refusal("proofUnsupported", kind)
         return SignedProof(self._proof, is_rdf=True, created=self._created(context))
@@ -143,7 +143,7 @@ class _Proof:
         if signature.algorithm not in allowed:
             raise Refusal("algorithmMismatch", f"{signature.algorithm} in {self._proof['type']}")
         if signature.header.get("b64") is not False or signature.header.get("crit") != ["b64"]:
-            raise Refusal("proofMalformed", "the JWS does not say that its payload is not base64 (b64)")
+            raise Refusal("proofMalformed", "the header of the JWS does not declare an unencoded payload (b64)")
         for context, message in self._messages():
             if signature.verify_detached(key, message):
                 return context

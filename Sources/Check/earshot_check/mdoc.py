@@ -98,7 +98,7 @@ def _unwrap(value: Value) -> tuple[str | None, dict[Value, Value]]:
     if "documents" in document:
         documents = document["documents"]
         if not isinstance(documents, list) or len(documents) != 1:
-            raise Refusal("malformed", "a response has one document")
+            raise Refusal("malformed", "the response does not have exactly one document")
         document = _map(documents[0], "document")
     if "issuerSigned" in document:
         outer = document.get("docType")
@@ -180,7 +180,7 @@ def claims(document: Mdoc) -> dict[str, dict[str, Value]]:
     Raises Refusal: "digestWrong", "documentTypeMismatch" or "malformed".
     """
     if document.outer_type is not None and document.outer_type != document.document_type:
-        raise Refusal("documentTypeMismatch", f"{document.outer_type}, signed is {document.document_type}")
+        raise Refusal("documentTypeMismatch", f"{document.outer_type}; the signed type is {document.document_type}")
     name = document.security_object.get("digestAlgorithm")
     hash_name = _HASHES.get(name) if isinstance(name, str) else None
     if hash_name is None:
@@ -257,7 +257,7 @@ def require_iso(document: Mdoc, found: Validity, elements: dict[str, dict[str, V
     if document.deviations:
         raise Refusal("notConformant", "; ".join(document.deviations))
     if found.signed is None or not signer.not_before <= found.signed <= signer.not_after:
-        raise Refusal("notConformant", "signed outside of the validity of the certificate")
+        raise Refusal("notConformant", "it was signed outside of the validity period of the certificate")
     if not is_pinned:
         if DOCUMENT_SIGNER not in signer.purposes:
             raise Refusal("certificateUnfit", f"no extended key usage {DOCUMENT_SIGNER}")

@@ -58,7 +58,7 @@ REASONS: dict[str, Reason] = {
     "proofUnsupported": Reason(Verdict.UNDECIDED, "The proof type or algorithm is not supported."),
     "proofMalformed": Reason(Verdict.INVALID, "The proof is malformed."),
     "proofPurpose": Reason(Verdict.INVALID, "The proof was not made to issue a credential."),
-    "algorithmForbidden": Reason(Verdict.INVALID, "The algorithm does not prove who signed."),
+    "algorithmForbidden": Reason(Verdict.INVALID, "The algorithm is forbidden because it does not prove who signed."),
     "algorithmMismatch": Reason(Verdict.INVALID, "The algorithm does not fit the proof type or the key."),
     "criticalHeader": Reason(Verdict.INVALID, "The signature has a critical header that is not understood."),
     "signatureWrong": Reason(Verdict.INVALID, "The signature does not match the content and the key."),

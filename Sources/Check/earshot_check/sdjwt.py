@@ -137,4 +137,4 @@ class _Disclosures:
     def finish(self) -> None:
         """Refuses disclosures that match no signed digest."""
         if self._by_digest:
-            raise Refusal("disclosureUnused", f"{len(self._by_digest)} of them")
+            raise Refusal("disclosureUnused", f"{len(self._by_digest)} disclosures")

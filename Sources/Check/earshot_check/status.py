@@ -198,7 +198,7 @@ def bitstring_references(value: Json) -> list[Reference]:
             raise Refusal("statusUnknown", "the reference to the list is malformed")
         found.append(Reference(url, index, purpose, _ENTRY_TYPES[kind]))
     if len(found) > REFERENCE_LIMIT:
-        raise Refusal("statusUnknown", f"{len(found)} references")
+        raise Refusal("statusUnknown", f"{len(found)} references to status lists")
     return found
 
 

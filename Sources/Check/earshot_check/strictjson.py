@@ -33,11 +33,11 @@ def parse(data: bytes | str) -> Json:
             parse_int=_int,
         )
     except UnicodeDecodeError:
-        raise Refusal("malformed", "not UTF-8") from None
+        raise Refusal("malformed", "it is not UTF-8") from None
     except RecursionError:
         raise Refusal("malformed", f"nested deeper than {DEPTH_LIMIT}") from None
     except ValueError:
-        raise Refusal("malformed", "not JSON") from None
+        raise Refusal("malformed", "it is not JSON") from None
     _bounded(value)
     return value
 

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace, get: Callable[[str], bytes] = fetch.get, as
         text = error.finding.sentence if isinstance(error, Refusal) else str(error)
         print(f"earshot-check: {options.source}: {text}", file=sys.stderr)
         return 1
-    print(f"Written: {path}. Look at it, and say which claims may be shown.")
+    print(f"Written: {path}. Review it, and list the claims that may be shown.")
     return 0
 
 
@@ -316,7 +316,7 @@ def _require_complete(draft: Draft) -> None:
     if not draft.keys and not draft.roots:
         raise AddError("The source names no key that could be fetched.")
     if draft.keys and not draft.identifiers:
-        raise AddError("The source does not say whose keys these are. Name the issuer with --identifier.")
+        raise AddError("The source does not name the issuer of these keys. Name it with --identifier.")
 
 
 def _show(draft: Draft, path: Path) -> None:
@@ -334,7 +334,7 @@ def _show(draft: Draft, path: Path) -> None:
     for url in draft.status_lists:
         print(f"status list {url}")
     print(f"File        {path}")
-    print("Compare the fingerprints with what the issuer publishes by another way than the address above.")
+    print("Compare the fingerprints with those that the issuer publishes elsewhere than at the address above.")
 
 
 def _write(draft: Draft, path: Path) -> None:

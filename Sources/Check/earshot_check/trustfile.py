@@ -117,7 +117,7 @@ class _Reader:
                 raise self._error(f"unknown key {key}", key)
         name = self._text(table, "name")
         if not name:
-            raise self._error("name is missing: it is shown as the issuer", "name")
+            raise self._error("name is missing; it is the name that is shown for the issuer", "name")
         choices = {key: self._choice(table, key) for key in _CHOICES}
         pinned = dict(self._each(table, "contexts", self._context))
         found = {**self._keys(table)}
@@ -127,7 +127,7 @@ class _Reader:
         if not found and not roots:
             raise self._error("the file has neither keys nor roots", "name")
         if found and not identifiers:
-            raise self._error("identifiers is missing: keys sign for an issuer that is named", "identifiers")
+            raise self._error("identifiers is missing: the file must name the issuer of its keys", "identifiers")
         if not permits:
             raise self._error("the file has no [[credentials]]: the issuer may issue nothing", "name")
         self._require_distinct(permits)
@@ -157,7 +157,7 @@ class _Reader:
                     permit.types & other.types or not permit.types or not other.types
                 ):
                     raise self._error(
-                        "two tables allow one type with different contexts", "types", "credentials", index
+                        "two tables allow the same type with different contexts", "types", "credentials", index
                     )
             seen.append(permit)
 
@@ -187,7 +187,7 @@ class _Reader:
         self._known(item, {"id", "pem", "jwk", "multibase", "file", "did_document"}, "keys", index)
         sources = [key for key in ("pem", "jwk", "multibase", "file", "did_document") if key in item]
         if len(sources) != 1:
-            raise self._error("a key has one of pem, jwk, multibase, file and did_document", "id", "keys", index)
+            raise self._error("a key needs one of pem, jwk, multibase, file and did_document", "id", "keys", index)
         source = sources[0]
         try:
             if source == "did_document":
@@ -218,7 +218,7 @@ class _Reader:
     def _root(self, item: Table, index: int) -> Certificate:
         self._known(item, {"pem", "file"}, "roots", index)
         if ("pem" in item) == ("file" in item):
-            raise self._error("a root has one of pem and file", "pem", "roots", index)
+            raise self._error("a root needs one of pem and file", "pem", "roots", index)
         source = "pem" if "pem" in item else "file"
         text = item["pem"] if source == "pem" else self._beside(item, "file", "roots", index).decode("ascii", "replace")
         try:
@@ -230,7 +230,7 @@ class _Reader:
         self._known(item, {"url", "file", "sha256"}, "contexts", index)
         url, digest = self._text(item, "url", "contexts", index), self._text(item, "sha256", "contexts", index)
         if not url or not digest:
-            raise self._error("a context has url, file and sha256", "url", "contexts", index)
+            raise self._error("a context needs url, file and sha256", "url", "contexts", index)
         if url in contexts.SHIPPED:
             raise self._error(f"{url} is shipped and cannot be replaced", "url", "contexts", index)
         data = self._beside(item, "file", "contexts", index)
@@ -245,12 +245,14 @@ class _Reader:
         self._known(item, {"formats", "types", "contexts", "claims", "allow_missing_typ"}, "credentials", index)
         formats = self._texts(item, "formats", "credentials", index)
         if not formats or not _FORMATS.issuperset(formats):
-            raise self._error(f"formats is a list of {', '.join(sorted(_FORMATS))}", "formats", "credentials", index)
+            raise self._error(
+                f"formats must be a list of {', '.join(sorted(_FORMATS))}", "formats", "credentials", index
+            )
         types = self._texts(item, "types", "credentials", index)
         claims = self._texts(item, "claims", "credentials", index)
         missing = item.get("allow_missing_typ", False)
         if not isinstance(missing, bool):
-            raise self._error("allow_missing_typ is true or false", "allow_missing_typ", "credentials", index)
+            raise self._error("allow_missing_typ must be true or false", "allow_missing_typ", "credentials", index)
         return Permit(
             frozenset(formats),
             frozenset(types or ()),
@@ -264,7 +266,7 @@ class _Reader:
             return None
         lists = item["contexts"]
         if not isinstance(lists, list) or not lists:
-            raise self._error("contexts is the list of contexts of a credential", "contexts", "credentials", index)
+            raise self._error("contexts must be the list of contexts of a credential", "contexts", "credentials", index)
         if not isinstance(lists[0], list):
             lists = [lists]
         for listed in lists:
@@ -273,18 +275,18 @@ class _Reader:
                     text = f"the context {context} is not pinned by a [[contexts]] table"
                     raise self._error(text, "contexts", "credentials", index)
                 if not isinstance(context, (str, dict)):
-                    raise self._error("a context is an address or a table", "contexts", "credentials", index)
+                    raise self._error("a context must be an address or a table", "contexts", "credentials", index)
         return lists
 
     def _status(self, item: Table, index: int) -> StatusSource:
         self._known(item, {"url", "max_age", "issuer"}, "status_lists", index)
         url = self._text(item, "url", "status_lists", index)
         if not url:
-            raise self._error("a status list has a url", "url", "status_lists", index)
+            raise self._error("a status list needs a url", "url", "status_lists", index)
         age = self._text(item, "max_age", "status_lists", index) or ""
         match = _DURATION.match(age)
         if match is None:
-            raise self._error("max_age is a duration such as 30m, 24h or 7d", "max_age", "status_lists", index)
+            raise self._error("max_age must be a duration such as 30m, 24h or 7d", "max_age", "status_lists", index)
         duration = timedelta(**{_UNITS[match[2]]: int(match[1])})
         return StatusSource(url, duration, self._text(item, "issuer", "status_lists", index))
 
@@ -307,14 +309,14 @@ class _Reader:
     def _choice(self, table: Table, key: str) -> str:
         value = table.get(key, _CHOICES[key][0])
         if value not in _CHOICES[key]:
-            raise self._error(f"{key} is {' or '.join(_CHOICES[key])}", key)
+            raise self._error(f"{key} must be {' or '.join(_CHOICES[key])}", key)
         return str(value)
 
     def _beside(self, item: Table, key: str, name: str, index: int) -> bytes:
         """Reads a file that is named relative to the trust file, and not outside of its folder."""
         value = item.get(key)
         if not isinstance(value, str) or value.startswith("/") or ".." in value.split("/"):
-            raise self._error(f"{key} is the name of a file below the folder of the trust file", key, name, index)
+            raise self._error(f"{key} must name a file below the folder of the trust file", key, name, index)
         try:
             return _file(self._path.parent / value)
         except TrustFileError as error:
