@@ -35,7 +35,7 @@ extension VerifierEngine.Refusal {
     case .busy:
       TuvaliError(
         .verifierUnknown, .busy, "All \(configuration.visitors) session slots are in use. The wallet may try again.")
-    case .full: TuvaliError(.verifierUnknown, .noCapacity, "There is no capacity for one more credential.")
+    case .full: TuvaliError(.verifierUnknown, .noCapacity, "There is no capacity for another credential.")
     }
   }
 }

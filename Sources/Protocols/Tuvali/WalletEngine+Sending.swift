@@ -44,7 +44,7 @@ extension WalletEngine {
       let sentence = "All session slots of the verifier are in use. Scan the code that it shows now, and try again."
       return fail(TuvaliError(.walletState, .busy, sentence), at: now)
     case (.noCapacity, _):
-      let sentence = "The verifier has no capacity for one more credential."
+      let sentence = "The verifier has no capacity for another credential."
       return fail(TuvaliError(.walletState, .noCapacity, sentence), at: now)
     case (_, .transferReportRequest):
       return fail(TuvaliError(.walletReport, .protocolViolation, "The verifier refused the report request."), at: now)

@@ -22,7 +22,7 @@ enum NearbyCounters {
       "NamesWithoutDigit": "names that begin with ~ without an ASCII digit after it",
       "BadTexts": "texts that are not UTF-8, or too long",
       "ControlCharacters": "texts with control characters",
-      "Duplicates": "reports of a message that had been received before; most reports are",
+      "Duplicates": "scan results of a message that had been received before; most are",
       "LateCopies": "late copies of a message that had ended",
       "TooFast": "messages less than 4 s after the last one of the same peer",
       "PeersFull": "messages of new peers, dropped because 256 peers were known",
@@ -30,6 +30,6 @@ enum NearbyCounters {
       "AddressChanges": "messages repeated from a new address: FollowAddresses=",
       "BadBeacons": "notifications of a wrong length",
       "RepeatedBeacons": "notifications that had been received before",
-      "TooManyBeacons": "notifications over the limit of the day",
+      "TooManyBeacons": "notifications beyond NotifyLimit=, which are not reported",
     ])
 }

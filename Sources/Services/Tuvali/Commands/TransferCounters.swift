@@ -15,7 +15,7 @@ enum TransferCounters {
       "FailedByTime": "failed transfers: a time limit was exceeded",
       "Refused": "wallets that were refused: no session slot was free, or the QR code was no longer valid",
       "GaveWay": "transfers that ended because another wallet needed the session slot",
-      "Chunks": "chunks received, all kinds",
+      "Chunks": "chunks received, including duplicates and invalid ones",
       "DuplicateChunks": "chunks that had been received before",
       "CrcFailures": "chunks with a wrong checksum",
       "BadChunks": "chunks with a wrong length or number",
@@ -24,9 +24,9 @@ enum TransferCounters {
       "RefusedLinks": "links over Links= or LinksPerPeer=",
       "StoreFull": "credentials that were refused because there was no capacity to store them",
       "Checked": "credentials on which the checker gave a verdict",
-      "CheckedValid": "of those, credentials that are valid",
+      "CheckedValid": "credentials that the checker found valid",
       "ChecksFailed": "checks that ended without a verdict of the checker",
-      "LinesLeftOut": "transfers and warnings that were not written to the journal: LinesPerPeer=",
+      "LinesLeftOut": "transfers and warnings left out of the journal because of LinesPerPeer=",
     ])
 
   static let wallet = CounterMeanings(
@@ -37,7 +37,7 @@ enum TransferCounters {
       "Rejected": "credentials that the verifier rejected",
       "Undecided": "credentials that the verifier has, without a verdict",
       "Failed": "transfers that failed",
-      "Refused": "transfers that were not begun: too many were under way",
+      "Refused": "transfers that were refused because too many were under way",
     ])
 
   /// Sentence with the most important counters of the verifier; nil if no wallet has connected.

@@ -72,7 +72,7 @@ struct VerifierCommand {
     var screen = Screen()
     screen.code = code
     screen.invitation = invitation(verifier)
-    screen.heading = verifier.troubles + ["As a text: earshot verifier show --uri"]
+    screen.heading = verifier.troubles + ["The code as text: earshot verifier show --uri"]
     return screen
   }
 

@@ -103,14 +103,14 @@ public final class CredentialFaces {
         handler: { call in give(call, transfer) { document in String(decoding: document, as: UTF8.self) } }),
       Method(
         "Accept",
-        documentation: "Accepts the credential, notifies the phone if it is still connected (VerdictDelivery says "
+        documentation: "Accepts the credential, notifies the phone if it is still connected (VerdictDelivery shows "
           + "whether), and returns when the verdict is on the disk. A credential that was not fetched yet can still be "
           + "fetched once, and is then erased.",
         errors: [.notReady],
         handler: { decide($0, transfer, true, actions) }),
       Method(
         "Reject",
-        documentation: "Rejects the credential, notifies the phone if it is still connected (VerdictDelivery says "
+        documentation: "Rejects the credential, notifies the phone if it is still connected (VerdictDelivery shows "
           + "whether), and returns when the credential is erased.",
         errors: [.notReady],
         handler: { decide($0, transfer, false, actions) }),

@@ -103,7 +103,7 @@ public final class VerifierFace {
           audience: .everybody, get: { .string(service.checkerTrouble) }),
         Property(
           "Counters", "a{st}",
-          documentation: "How often each thing happened since the service started.",
+          documentation: "Counters of events since the service started.",
           audience: .everybody, emits: .none,
           get: { counters(service) }),
       ],

@@ -331,7 +331,7 @@ public final class VerifierService {
   private func keep(_ credential: [UInt8], from link: LinkID) {
     guard let transfer = visits[link] else { return }
     guard transfers.waitingCredentials < settings.keptTransfers else {
-      return refuse(link, "There is no capacity for one more credential.")
+      return refuse(link, "There is no capacity for another credential.")
     }
     vault.put(credential, of: transfer) { [weak self] error in
       guard let self else { return }

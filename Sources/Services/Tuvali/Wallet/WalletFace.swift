@@ -66,7 +66,7 @@ public final class WalletFace {
           get: { .uint32(UInt32(clamping: service.active)) }),
         Property(
           "Counters", "a{st}",
-          documentation: "How often each thing happened since the service started.",
+          documentation: "Counters of events since the service started.",
           audience: .everybody, emits: .none,
           get: { counters(service) }),
       ])

@@ -32,10 +32,10 @@ extension WalletService.Settings {
   public static let keys: [Setting<WalletService.Settings>] = [
     Setting(
       "Enabled", \.enabled, .bool, .onRestart,
-      "Whether programs may present credentials to verifiers."),
+      "Whether programs may send credentials to verifiers."),
     Setting(
       "CredentialLimit", \.engine.credentialLimit, .size(credentialLimits), .onReload,
-      "The largest credential to present, before it is compressed."),
+      "The maximum size of a credential to send, before compression."),
     Setting(
       "ScanTimeout", \.engine.scanTimeout, .duration(timeouts), .onReload,
       "How long to scan for the verifier with the given QR code."),
