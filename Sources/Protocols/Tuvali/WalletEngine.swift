@@ -153,7 +153,7 @@ public struct WalletEngine: Sendable {
     case .sealing, .announcing, .awaitingStatus:
       let seconds = configuration.idleTimeout.components.seconds
       return fail(
-        TuvaliError(.walletUnknown, .timeout, "The verifier sent nothing for \(seconds) s."), at: now)
+        TuvaliError(.walletUnknown, .timeout, "The verifier did not respond for \(seconds) s."), at: now)
     case .leaving: return disconnected()
     }
   }

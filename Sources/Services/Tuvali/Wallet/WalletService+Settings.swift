@@ -47,7 +47,7 @@ extension WalletService.Settings {
       "How long to wait for the verifier's report of missing chunks before requesting it again."),
     Setting(
       "IdleTimeout", \.engine.idleTimeout, .duration(timeouts), .onReload,
-      "How long the verifier may send nothing before the transfer fails."),
+      "How long the verifier may not respond before the transfer fails."),
     Setting(
       "TransferTimeout", \.engine.transferTimeout, .duration(timeouts), .onReload,
       "How long a whole transfer may take, even if the verifier is responsive."),
