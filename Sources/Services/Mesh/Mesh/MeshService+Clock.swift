@@ -46,8 +46,8 @@ extension MeshService {
 
   var clockReason: String {
     clock.milliseconds < Self.earliest
-      ? "This machine's clock says a time before 2026, so phones would drop what is said. Set it."
-      : "This machine's clock is not known to be right: no time service has set it, and there are no two neighbours whose "
-        + "clocks agree with it. Start one (systemd-timesyncd), or set TrustClock=yes in [Mesh]."
+      ? "This machine's clock shows a time before 2026, so phones would drop the node's packets. Set the clock."
+      : "This machine's clock is not known to be right: no time service has set it, and no two neighbours' clocks "
+        + "agree with it. Start a time service (systemd-timesyncd), or set TrustClock=yes in [Mesh]."
   }
 }

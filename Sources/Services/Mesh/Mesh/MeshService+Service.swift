@@ -61,7 +61,7 @@ extension MeshService: Service {
     switch state {
     case .stopped: reason
     case .waitingForClock: "The mesh waits for the clock to be set."
-    case .alone: "No neighbour of the mesh is near."
+    case .alone: "The mesh has no neighbour in range."
     case .connected: neighbours == 1 ? "The mesh has one neighbour." : "The mesh has \(neighbours) neighbours."
     }
   }

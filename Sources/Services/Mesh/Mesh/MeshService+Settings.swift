@@ -127,67 +127,72 @@ extension MeshService.Settings {
       "Nickname", \.nickname,
       .text(upTo: nicknameBytes).refusing { NicknameText.isUsable($0) ? nil : "it cannot be shown on one line" },
       .onReload,
-      "What the node is called, in clear and for everybody near. A name that was set over D-Bus counts before it."),
+      "Nickname of the node, sent unencrypted to everybody in range. A nickname that was set over D-Bus takes "
+        + "precedence."),
     Setting(
       "Role", \.role, .choice, .onRestart,
-      "node takes part in everything. relay passes on what others say, keeps nothing of it, answers no private message and "
-        + "tells no more of itself than an announce needs. mailbox is a node that carries letters for many who are not there."
+      "node takes part in everything. relay relays packets of others, stores none, answers no private message and "
+        + "sends nothing about itself beyond what an announce requires. mailbox is a node that carries many courier "
+        + "envelopes for absent peers."
     ),
     Setting(
       "RelayPolicy", \.relayPolicy, .choice, .onReload,
-      "How packets of others are passed on. mains: all of them, to every neighbour who has not heard them, for a machine that "
-        + "does not live on a battery. apps: as the phones do it. off: none."),
+      "Which packets of others the node relays. mains: all, to every neighbour that has not received them, for a "
+        + "machine on mains power. apps: those that the apps relay. off: none."),
     Setting(
       "Archive", \.archive, .duration(.zero ... .seconds(6 * 3600)), .onReload,
-      "How long public lines are kept on the disk, so that they are there after a restart. 0s keeps them in memory alone."
+      "How long public messages are stored on disk, so that they survive a restart. 0s stores them in memory only."
     ),
     Setting(
       "FileStore", \.fileStore, .size((1 << 20)...(1 << 30)), .onReload,
-      "How many bytes the files that others have sent take together, sealed in the state directory. Of more, files for "
-        + "everybody go first, then private ones, those of favourite and verified peers last.",
+      "Maximum total size of received files, which are encrypted in the state directory. To stay below it, the node "
+        + "removes public files first, then private ones, and those of favourite and verified peers last.",
       erasesLeast: 1 << 30),
     Setting(
       "FilesFor", \.filesFor, .duration(.seconds(60)...(.seconds(365 * 24 * 3600))), .onReload,
-      "How long the files that others have sent are kept.", erasesLeast: .seconds(365 * 24 * 3600)),
+      "How long received files are stored.", erasesLeast: .seconds(365 * 24 * 3600)),
     Setting(
       "Peers", \.links, .number(1...64), .onReload,
-      "How many neighbours the node has links with at most. One link of [Radio] Links= stays free in any case."),
+      "Maximum number of neighbours with a link to the node. One link of [Radio] Links= always stays free."),
     Setting(
       "CourierEnvelopes", \.courierEnvelopes, .number(0...1000), .onRestart,
-      "How many letters of others a mailbox carries at most, for a day each: half of them of strangers. A node carries 40, a "
-        + "relay none."),
+      "Maximum number of courier envelopes that a mailbox carries, each for at most a day, and half of them from "
+        + "strangers. A node carries 40, a relay none."),
     Setting(
       "Power", \.power, .choice, .onReload,
-      "What the machine lives on. mains: it scans all the time and is advertised five times a second. battery: it scans 2s of "
-        + "30s, and for 10s after somebody has said something, is advertised once a second and announces itself once a minute."
+      "Power supply of the machine. mains: the node scans continuously and advertises five times a second. battery: it "
+        + "scans for 2s of every 30s, and for 10s after a message; it advertises once a second and announces itself "
+        + "once a minute."
     ),
     Setting(
       "DeviceMonitor", \.monitor, .choice, .onReload,
-      "When a silent neighbour's link is cut: after 330s, or with strict after 60s. strict also cuts phones whose app is in "
-        + "the background."
+      "When the node closes the link of a silent neighbour: after 330s, or with strict after 60s. strict also closes "
+        + "links of phones whose app is in the background."
     ),
     Setting(
       "EncryptedRelayTtlCap", \.encryptedRelayLimit, .number(0...7), .onReload,
-      "The highest time to live that encrypted packets of others are passed on with; those in fragments are not limited. "
-        + "0 sets no limit."),
+      "Maximum TTL with which the node relays encrypted packets of others; packets in fragments are not limited. 0 "
+        + "sets no limit."),
     Setting(
       "PadAll", \.padsAll, .bool, .onReload,
-      "Whether all packets of this node that fit a link are padded, and not only those of private messages, so that their sizes "
-        + "tell less; fragments and files never are. Some phones do not read such packets."),
+      "Whether to pad all packets of this node that fit a link, not only those of private messages, so that their "
+        + "sizes reveal less; fragments and files are never padded. Some phones drop padded packets."),
     Setting(
       "BlockRelay", \.blocksRelay, .bool, .onReload,
-      "Whether packets of blocked peers are not passed on either."),
+      "Whether the node also stops relaying packets of blocked peers."),
     Setting(
       "TrustClock", \.trustsClock, .bool, .onReload,
-      "Whether this machine's clock is right although no time service says so. Phones drop what is off by two minutes, so "
-        + "without it nothing is said until the clock is synchronised or two neighbours' clocks agree with it."),
+      "Whether this machine's clock is right although no time service confirms it. Phones drop packets whose time is "
+        + "off by two minutes, so without it the node sends no packets of its own until the clock is synchronised or "
+        + "two neighbours' clocks agree with it."),
     Setting(
       "Dialect", \.dialect, .choice, .onReload,
-      "The form of the protocol that the node prefers. live: what the apps speak. seed: the form of the document of 2025, with "
-        + "peers that say that they speak it; with all others what the apps speak. Everything that comes is understood in both."
+      "Preferred form of the protocol. live: the form of the apps. seed: the form of the 2025 document, with peers "
+        + "that announce it, and the form of the apps with all others. The node receives both forms."
     ),
     Setting(
       "DialectOf", \.dialects, dialectsKind, .onReload,
-      "The dialect of single peers, whatever they say: each peer's ID or fingerprint with its dialect behind a colon."),
+      "Dialects of single peers, regardless of what they announce: each peer's ID or fingerprint, a colon and the "
+        + "dialect."),
   ]
 }

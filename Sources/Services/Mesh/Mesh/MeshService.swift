@@ -159,12 +159,12 @@ public final class MeshService {
         }
       case .failure(let error) where error.reason == .keyMissing:
         // A node with another identity is useless to its peers, and the key may be restored.
-        Log.shared.error("The mesh does not start: \(error)", id: .meshLocked, .error(error), .protocolName("bitchat"))
+        Log.shared.error("The mesh cannot start: \(error)", id: .meshLocked, .error(error), .protocolName("bitchat"))
         changed()
         return then()
       case .failure(let error):
         Log.shared.error(
-          "The mesh keeps nothing: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
+          "The mesh stores nothing on disk: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
         restore(newIdentity())
       }
       join()
@@ -255,7 +255,7 @@ public final class MeshService {
     ]
     quietChanged()
     Log.shared.notice(
-      "Part of the mesh as \(PrintableText.clean(nickname))", id: .meshStarted, .protocolName("bitchat"))
+      "Joined the mesh as \(PrintableText.clean(nickname))", id: .meshStarted, .protocolName("bitchat"))
     changed()
   }
 
@@ -269,7 +269,7 @@ public final class MeshService {
     clockWatch = nil
     clockTimer.set(nil)
     ageTimer.set(nil)
-    Log.shared.notice("No longer part of the mesh", id: .meshStopped, .protocolName("bitchat"))
+    Log.shared.notice("Left the mesh", id: .meshStopped, .protocolName("bitchat"))
     changed()
   }
 
@@ -318,7 +318,8 @@ public final class MeshService {
       then(nil)
     case .failure(let error):
       Log.shared.error(
-        "The mesh cannot be erased: \(error)", id: .meshStoreDegraded, .error(error), .protocolName("bitchat"))
+        "The mesh's identity and messages cannot be erased: \(error)", id: .meshStoreDegraded, .error(error),
+        .protocolName("bitchat"))
       isWipeOwed = true
       changed()
       then(error)
@@ -434,7 +435,7 @@ public final class MeshService {
   }
 
   private static let owedWipe =
-    "Not all of what the mesh has kept is erased. To try it again: earshot mesh wipe. The node is off the air until then."
+    "The mesh store is not completely erased. To try again: earshot mesh wipe. The mesh is stopped until then."
 
   /// Reason why nothing can be sent now, in a sentence; nil if sending is possible.
   var hindrance: String? {
@@ -459,8 +460,8 @@ public final class MeshService {
     let lost =
       traits.longestWrite < ATT.valueLimit
       ? [
-        "Private texts of 166 bytes and more, and private files, from iPhones that connect to this node are lost here, for this "
-          + "machine's BlueZ loses writes of 511 and 512 bytes: Debian 13 has none of this."
+        "Private texts of 166 bytes and more, and private files, from iPhones that connect to this node are lost, "
+          + "because this machine's BlueZ loses writes of 511 and 512 bytes. BlueZ of Debian 13 does not."
       ] : []
     let hidden =
       traits.advertisesAll
@@ -473,8 +474,8 @@ public final class MeshService {
       traits.keepsClientsApart
       ? []
       : [
-        "What goes to one neighbour that has connected to this node is heard by the others that have, for this machine's BlueZ has "
-          + "one way for all of them; from BlueZ 5.76 on each has its own."
+        "Packets for one neighbour that has connected to this node also reach the others that have, because this "
+          + "machine's BlueZ notifies all of them at once. From BlueZ 5.76 on, each is notified separately."
       ]
     let troubles = troubles.summary(at: scheduler.now).map { [$0] } ?? []
     return (troubles + hidden + lost + overheard + traits.disclosures).joined(separator: " ")

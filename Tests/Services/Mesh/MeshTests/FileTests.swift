@@ -189,7 +189,7 @@ struct FileTests {
     do {
       try ann.mesh.ping(cat.id.description) { _ in }
       Issue.record("one more waits")
-    } catch { #expect(error.sentence == "64 pings wait for their answers already.") }
+    } catch { #expect(error.sentence == "64 pings are already waiting for their answers.") }
     #expect(village.wait(.seconds(11)) { pongs.count == Limits.waitingPings })
     try ann.mesh.ping(cat.id.description) { _ in }
   }

@@ -10,17 +10,19 @@ extension MeshFace {
         in: [Argument("file", "h"), Argument("name", "s"), Argument("mime", "s"), Argument("peer", "s")],
         out: [Argument("object", "o")],
         documentation:
-          "Sends a regular file or a sealed memory file of 1 MiB at most, which is read to its end: to everybody, or to one "
-          + "peer (FindPeer has the rules). name is what others read, with the ending of its type; mime is one of the types that "
-          + "the apps take, or empty for what the content shows. Returns the object of the file, whose State says how it "
-          + "goes. A private file goes to a peer alone that has shown, inside a session, that it takes one. Android phones "
-          + "drop files of more than 256 fragments, about 120 kB, or less where a neighbour takes little at a time (SliceBytes).",
+          "Sends a regular file or a sealed memory file of at most 1 MiB, read to its end, to everybody or to one peer "
+          + "(FindPeer has the rules). name is the file name for the recipients, with the extension of its type; mime "
+          + "is one of the types that the apps accept, or empty to detect it from the content. Returns the object of "
+          + "the file, whose State reports the progress. A private file is sent only to a peer that has announced "
+          + "inside a session that it accepts private files. Android phones drop files of more than 256 fragments, "
+          + "about 120 kB, or less where a neighbour accepts only small fragments (SliceBytes).",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported, .busy, .timeout],
         handler: { sendFile($0, service) }),
       Method(
         "Ping", in: [Argument("peer", "s")], out: [Argument("milliseconds", "u"), Argument("hops", "u")],
         documentation:
-          "Asks a peer (FindPeer has the rules) for a sign of life, and returns how long it took there and back and over how many hops the answer came. Waits 10 s at most.",
+          "Pings a peer (FindPeer has the rules), and returns the round-trip time and the number of hops of the "
+          + "answer. Waits at most 10 s.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .timeout],
         handler: { ping($0, service) }),
     ]

@@ -41,23 +41,24 @@ public final class MeshFace {
     Interface(
       interfaceName,
       documentation:
-        "A node of the Bitchat mesh: lines and files for everybody, and private messages and files for one peer at a time.",
+        "A node of the Bitchat mesh: public messages and files for everybody, and private messages and files for one "
+        + "peer at a time.",
       audience: .everybody, methods: saying(service) + sending(service) + reading(service) + ownMethods(service),
       properties: properties(service),
       signals: [
         Signal(
           "MessageWaiting", [Argument("message", "u")],
-          documentation: "Somebody has said something: ListMessages with the number before it returns it."),
+          documentation: "A message was received. ListMessages with the preceding number returns it."),
         Signal(
           "StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")],
-          documentation: "A message of this node has come so far: sent, delivered, read or failed."),
+          documentation: "The delivery state of a message of this node has changed: sent, delivered, read or failed."),
         Signal(
           "FileWaiting", [Argument("file", "u")],
-          documentation: "Somebody has sent a file, and the disk has it: its object is fileN."),
+          documentation: "A file was received, and is stored on disk. Its object is fileN."),
         Signal(
           "StateOfFileChanged", [Argument("file", "u"), Argument("state", "s")],
           documentation:
-            "A file of this node has come so far: waiting, sending, sent, delivered, failed or cancelled."),
+            "The state of a file of this node has changed: waiting, sending, sent, delivered, failed or cancelled."),
       ])
   }
 
@@ -66,9 +67,10 @@ public final class MeshFace {
       Method(
         "Say", in: [Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
-          "Says something to everybody near, in 60,000 characters and 64 KiB at most. Returns its number when the disk has it, or "
-          + "has refused it: Reason says so then. With Archive=0s the disk gets no such text. Fails with LimitExceeded while the links to the neighbours "
-          + "have no room for more messages, and after 600 messages in a minute, which is what neighbours accept.",
+          "Sends a public message of at most 60,000 characters and 64 KiB to everybody in range. Returns the message's "
+          + "number when it is stored on disk, or when storing it has failed, which Reason reports. With Archive=0s it "
+          + "is not stored on disk. Fails with LimitExceeded while the queues of the links to the neighbours are full, "
+          + "and after 600 messages in a minute, which is the limit of the neighbours.",
         errors: [.invalidArgs, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
@@ -77,9 +79,10 @@ public final class MeshFace {
       Method(
         "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
         documentation:
-          "Sends a text of at most 64 KiB to one peer. FindPeer has the rules for peer. Returns the message's number when the disk "
-          + "has it, or has refused it: Reason says so then. It is sent until the peer has it, for a day, or eight times in vain; "
-          + "StateOfMessageChanged tells how far it is.",
+          "Sends a private message of at most 64 KiB to one peer. FindPeer has the rules for peer. Returns the "
+          + "message's number when it is stored on disk, or when storing it has failed, which Reason reports. The "
+          + "message is repeated until the peer acknowledges it, for at most a day and eight times; "
+          + "StateOfMessageChanged reports its delivery state.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let peer = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
@@ -90,11 +93,12 @@ public final class MeshFace {
       Method(
         "FindPeer", in: [Argument("name", "s")], out: [Argument("peer", "s")],
         documentation:
-          "Returns the ID of the peer that a text names, as Tell, SendFile and Ping read it. 16 hexadecimal digits are an ID, of a known "
-          + "peer or not. A text that ends with # and 4 or 16 hexadecimal digits (alice#1a2b) names a known peer by the end of its ID, "
-          + "and by the nickname before the #. Any other text is a nickname that one known peer has, in any case. A nickname that "
-          + "several peers have is refused with InvalidArgs, as is one that a favourite or verified peer had before; the sentence lists "
-          + "the peers that may be meant.",
+          "Returns the ID of the peer that a text names, by the rules of Tell, SendFile and Ping. 16 hexadecimal "
+          + "digits are an ID, also of an unknown peer. A text that ends with # and 4 or 16 hexadecimal digits "
+          + "(alice#1a2b) names a known peer by the end of its ID and by the nickname before the #. Any other text is "
+          + "the nickname of one known peer, in upper or lower case. A nickname that several peers have is refused "
+          + "with InvalidArgs, as is one that a favourite or verified peer had before; the error message lists the "
+          + "candidates.",
         errors: [.invalidArgs, .notFound],
         returning: { call throws(DBusError) in
           do throws(MeshService.Refusal) {
@@ -143,10 +147,11 @@ public final class MeshFace {
         "ListMessages", in: [Argument("after", "u"), Argument("limit", "u")],
         out: [Argument("messages", "a(utsssss)")],
         documentation:
-          "Returns messages with a higher number than after, the oldest first, limit of them at most (0: 500). "
-          + "Each is its number; the time in milliseconds since 1970-01-01 UTC; the conversation (empty for what is said to everybody, "
-          + "else the peer's ID); the sender's ID; the sender's nickname then; the text; and how it is: of others unread or "
-          + "seen, of this node waiting, sent, delivered, read or failed.",
+          "Returns messages with a higher number than after, the oldest first, at most limit of them (0: 500). Each "
+          + "consists of its number; the time in milliseconds since 1970-01-01 UTC; the conversation (empty for public "
+          + "messages, otherwise the peer's ID); the sender's ID; the sender's nickname at that time; the text; and "
+          + "the state: unread or seen for messages of others; waiting, sent, delivered, read or failed for messages "
+          + "of this node.",
         returning: { call throws(DBusError) in
           guard let after = call.arguments.first?.asUInt32, let limit = call.arguments.last?.asUInt32 else {
             throw .invalidArgs("ListMessages takes two numbers.")
@@ -157,12 +162,12 @@ public final class MeshFace {
       Method(
         "MarkRead", in: [Argument("message", "u")],
         documentation:
-          "Says that a message was seen, and the earlier ones of its conversation; the senders of private ones are "
-          + "told.",
+          "Marks a message and the earlier ones of its conversation as seen. The senders of private messages get read "
+          + "receipts.",
         errors: [.notFound],
         returning: { call throws(DBusError) in
           guard let number = call.arguments.first?.asUInt32, service.markRead(number) else {
-            throw DBusError(.notFound, "There is no such message.")
+            throw DBusError(.notFound, "No message has this number.")
           }
           return []
         }),
@@ -174,8 +179,8 @@ public final class MeshFace {
       Method(
         "SetNickname", in: [Argument("nickname", "s")],
         documentation:
-          "Gives the node another nickname, which everybody near reads: 1 to 60 bytes that can be shown on one line. It counts "
-          + "before that of the settings.",
+          "Sets the nickname of the node, which everybody in range can read: 1 to 60 bytes that can be shown on one "
+          + "line. It takes precedence over the setting Nickname=.",
         errors: [.invalidArgs],
         returning: { call throws(DBusError) in
           let name = PastedText.trimmed(call.arguments.first?.asString ?? "")
@@ -187,7 +192,7 @@ public final class MeshFace {
           return []
         }),
       Method(
-        "Announce", documentation: "Tells the neighbours now who is here, and not only when it is due.",
+        "Announce", documentation: "Announces the node to its neighbours at once, before the next periodic announce.",
         returning: { _ throws(DBusError) in
           service.announce()
           return []
@@ -195,14 +200,14 @@ public final class MeshFace {
       Method(
         "Wipe", in: [Argument("confirm", "s")],
         documentation:
-          "Destroys the node's keys, names, messages, files and letters, leaves the mesh, and begins anew as somebody else. "
-          + "confirm is the node's own peer ID; unknown where the node has none: what is kept cannot be opened for want of its "
-          + "key, or the disk has refused a wipe. Returns when nothing of it is on the disk any more.",
+          "Erases the node's keys, names, messages, files and courier envelopes, leaves the mesh, and joins it with a "
+          + "new identity. confirm is the node's own peer ID, or unknown if it has none because the key of the mesh "
+          + "store is missing, or because an earlier wipe failed. Returns when all of it is erased from the disk.",
         errors: [.invalidArgs, .failed],
         handler: { call in
           let confirm = PastedText.trimmed(call.arguments.first?.asString ?? "").lowercased()
           guard let word = service.wipeWord, confirm == word else {
-            return call.fail(.invalidArgs("Nothing was erased: confirm is this node's own peer ID."))
+            return call.fail(.invalidArgs("Nothing was erased: confirm has to be this node's own peer ID."))
           }
           service.wipe { error in
             if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
@@ -211,7 +216,7 @@ public final class MeshFace {
       Method(
         "Topology", out: [Argument("links", "a(ss)")],
         documentation:
-          "Returns the pairs of peers that have a link with each other, as far as is known, each pair once.",
+          "Returns the known pairs of peers that have a link with each other, each pair once.",
         returning: { _ throws(DBusError) in
           let pairs = service.engine?.pairs(at: service.scheduler.now) ?? []
           return [
@@ -223,8 +228,8 @@ public final class MeshFace {
       Method(
         "VerificationCode", out: [Argument("text", "s")],
         documentation:
-          "Returns the text of the QR code by which others verify this node, for five minutes. A relay, which answers no "
-          + "question inside Noise, has none.",
+          "Returns the text of the QR code by which others verify this node; it is valid for five minutes. A relay has "
+          + "no code, because it answers no challenges inside Noise.",
         errors: [.notReady, .notSupported],
         returning: { _ throws(DBusError) in
           guard !service.isRelay else { throw DBusError(MeshService.Refusal.relay) }
@@ -234,9 +239,9 @@ public final class MeshFace {
       Method(
         "VerifyCode", in: [Argument("text", "s")], out: [Argument("peer", "s")],
         documentation:
-          "Reads the text of another node's QR code, asks that peer for the proof that it has the keys of the code, and "
-          + "returns its ID at once. Proof of the peer's object says what becomes of it, within half a minute; the peer "
-          + "is Verified when it is proven.",
+          "Reads the text of another node's QR code, asks that peer to prove that it has the keys of the code, and "
+          + "returns the peer's ID at once. Within half a minute, the property Proof of the peer's object has the "
+          + "result. A peer that proves its keys becomes Verified.",
         errors: [.invalidArgs, .notFound, .notReady, .limitExceeded, .notSupported],
         returning: { call throws(DBusError) in
           [.string(try service.verify(code: call.arguments.first?.asString ?? "").description)]
@@ -254,8 +259,8 @@ public final class MeshFace {
       Property(
         "Reason", "s",
         documentation:
-          "What is wrong, or what this machine discloses to everybody near, and what to do; empty if there "
-          + "is nothing to report. State tells whether the node can send messages.", audience: .everybody,
+          "A problem, or what this machine discloses to everybody in range, and what to do; empty if there is nothing "
+          + "to report. State shows whether the node can send messages.", audience: .everybody,
         get: { .string(service.reason) }),
       Property(
         "Role", "s", documentation: "node, relay or mailbox.", audience: .everybody, emits: .const,
@@ -285,8 +290,8 @@ public final class MeshFace {
       Property(
         "SliceBytes", "u",
         documentation:
-          "The number of bytes of a file for everybody in each of its fragments, over the present links; 0 "
-          + "without links. Android phones drop files of more than 256 fragments.",
+          "The number of bytes of a public file in each of its fragments, over the present links; 0 without links. "
+          + "Android phones drop files of more than 256 fragments.",
         audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.engine?.sliceBytes ?? 0)) }),
       Property(
         "Counters", "a{st}",

@@ -56,17 +56,24 @@ final class MeshFileFaces {
     return Interface(
       interfaceName,
       documentation:
-        "A file of the mesh: one that was received and is kept for a while, one that is arriving, or one that this node sends. "
-        + "Signals about it go to programs that have called Watch of the manager; Mesh1 signals to everybody the number of a "
-        + "file that was received, or whose state changed. Nothing opens a received file: a program that does should not trust it.",
+        "A file of the mesh: one that was received and is stored for a limited time, one that is being received, or "
+        + "one that this node sends. Signals about it are sent to programs that have called Watch of the manager; "
+        + "Mesh1 signals to everybody the number of a file that was received, or whose state changed. The service does "
+        + "not check the content of received files, so programs should not trust it.",
       audience: .group, methods: methods(number, service, opened),
       properties: [
-        text("Name", "A plain file name, not a path, of at most 100 characters; empty while the file is arriving.") {
+        text(
+          "Name",
+          "A plain file name, not a path, of at most 100 characters; empty while the file is being received."
+        ) {
           $0.name
         },
-        text("Mime", "Its type, one of those that the apps take; empty while the file is arriving.") { $0.mime },
+        text(
+          "Mime",
+          "Its MIME type, one of those that the apps accept; empty while the file is being received."
+        ) { $0.mime },
         Property(
-          "Size", "t", documentation: "Its size in bytes; 0 while the file is arriving.",
+          "Size", "t", documentation: "Its size in bytes; 0 while the file is being received.",
           get: { .uint64(UInt64(entry()?.size ?? 0)) }),
         text(
           "Peer", "The ID of its sender, or of the peer that it is sent to; empty for a file to everybody.",
@@ -81,18 +88,19 @@ final class MeshFileFaces {
           get: { .bool(entry()?.isPrivate ?? false) }),
         text("Direction", "incoming or outgoing.", emits: .const) { $0.direction.rawValue },
         Property(
-          "Progress", "u", documentation: "How much of it has been sent, or has arrived, in hundredths.",
+          "Progress", "u", documentation: "How much of it has been sent or received, in percent.",
           get: { .uint32(UInt32(clamping: entry()?.percent ?? 0)) }),
         text(
           "State",
-          "Of an incoming file: receiving (it may still be abandoned or refused) or received. Of an outgoing file: waiting, "
-            + "sending, and at the end sent, delivered, failed or cancelled."
+          "For an incoming file: receiving (it may still be abandoned or refused) or received. For an outgoing file: "
+            + "waiting, sending, and at the end sent, delivered, failed or cancelled."
         ) { $0.stateName },
         text("Reason", "Why it failed; empty if it did not fail.") { $0.state.reason },
         Property(
           "Time", "t",
           documentation:
-            "When it was sent, in milliseconds since 1970-01-01 UTC; of a file that came for this node alone, when it arrived.",
+            "When it was sent, in milliseconds since 1970-01-01 UTC; for a received private file, when it was "
+            + "received.",
           get: { .uint64(entry()?.time ?? 0) }),
       ])
   }
@@ -102,8 +110,8 @@ final class MeshFileFaces {
       Method(
         "Open", out: [Argument("content", "h")],
         documentation:
-          "Returns the content of a received file, or of one that is being sent, as a sealed memory file. Programs together have 32 MiB of "
-          + "them open at most, and four files are read from the disk at a time.",
+          "Returns the content of a received file, or of one that is being sent, as a sealed memory file. All programs "
+          + "together can have 32 MiB of them open, and at most four files are read from disk at a time.",
         errors: [.notFound, .limitExceeded, .failed],
         handler: { call in
           opened.open(number) { file in
@@ -114,15 +122,16 @@ final class MeshFileFaces {
           }
         }),
       Method(
-        "Cancel", documentation: "Sends no more of it: after the answer no fragment is given to the radio.",
+        "Cancel", documentation: "Stops sending the file: after the reply, no fragment of it is given to the radio.",
         errors: [.notReady],
         returning: { _ throws(DBusError) in
-          guard service.cancel(file: number) else { throw .notReady("The file is not on its way.") }
+          guard service.cancel(file: number) else { throw .notReady("The file is not being sent.") }
           return []
         }),
       Method(
         "Delete",
-        documentation: "Removes it, and returns when its content is erased. One that is on its way is cancelled.",
+        documentation:
+          "Removes the file, and returns when its content is erased. A file that is being sent is cancelled.",
         errors: [.failed],
         handler: { call in
           service.delete(file: number) { error in

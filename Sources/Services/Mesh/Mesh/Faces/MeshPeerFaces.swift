@@ -59,8 +59,9 @@ final class MeshPeerFaces {
     return Interface(
       interfaceName,
       documentation:
-        "A peer of the mesh: one that was received in the last minutes, one that the user has marked, or one that has sent or received a "
-        + "message or a file. Signals about it go to programs that have called Watch of the manager.",
+        "A peer of the mesh: one that was received in the last minutes, one that the user has marked, or one that has "
+        + "sent or received a message or a file. Signals about it are sent to programs that have called Watch of the "
+        + "manager.",
       audience: .group, methods: methods(peer, service),
       properties: [
         Property(
@@ -75,8 +76,8 @@ final class MeshPeerFaces {
         Property(
           "HeldNames", "as",
           documentation:
-            "The nicknames that it has had since it became a favourite or was verified, the last eight. No other peer is found by one of "
-            + "them alone.",
+            "Its last eight nicknames since it became a favourite or was verified. One of them alone never names "
+            + "another peer.",
           get: { .array(of: "s", (view()?.marks.heldNames ?? []).map { .string($0) }) }),
         Property(
           "Fingerprint", "s",
@@ -101,8 +102,8 @@ final class MeshPeerFaces {
           emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
         flag(
           "Verified",
-          "Whether a person has compared its fingerprint, or it has proven its code, and it has proven its signing key in a "
-            + "session."
+          "Whether a person has compared its fingerprint or it has proven its code, and it has also proven its signing "
+            + "key in a session."
         ) { $0.isVerified },
         Property(
           "Proof", "s",
@@ -117,8 +118,9 @@ final class MeshPeerFaces {
         Property(
           "Trouble", "s",
           documentation:
-            "Why something of the peer was not taken in the last ten minutes, in a sentence: the type of a file, a clock that is off by "
-            + "more than two minutes, or a link that was cut because the peer did not announce itself; empty where nothing is wrong.",
+            "Why data of the peer was refused in the last ten minutes, in a sentence: the type of a file, a clock that "
+            + "is off by more than two minutes, or a link that was closed because the peer did not announce itself; "
+            + "empty if nothing was refused.",
           get: { .string(service.trouble(of: peer)) }),
         flag(
           "Session",
@@ -139,8 +141,8 @@ final class MeshPeerFaces {
       Method(
         "Favourite", in: [Argument("favourite", "b")],
         documentation:
-          "Makes the peer a favourite, or no longer. The peer gets a notice, which is sent again until it has acknowledged "
-          + "it.",
+          "Marks the peer as a favourite, or removes the mark. The peer gets a notice, which is repeated until the "
+          + "peer acknowledges it.",
         errors: [.limitExceeded],
         returning: { call throws(DBusError) in
           try service.favourite(peer, call.arguments.first?.asBool ?? false)
@@ -148,7 +150,7 @@ final class MeshPeerFaces {
         }),
       Method(
         "Block", in: [Argument("blocked", "b")],
-        documentation: "Blocks the peer, or no longer: nothing that it says is shown, and it gets no answer.",
+        documentation: "Blocks or unblocks the peer. Messages of a blocked peer are not shown, and it gets no answer.",
         errors: [.limitExceeded],
         returning: { call throws(DBusError) in
           try service.block(peer, call.arguments.first?.asBool ?? false)
@@ -157,9 +159,10 @@ final class MeshPeerFaces {
       Method(
         "Verify", in: [Argument("fingerprint", "s")],
         documentation:
-          "States that a person has compared the peer's fingerprint with this one; an empty text takes that back. The fingerprint covers "
-          + "the key of its sessions alone, so the peer becomes Verified when it has proven its signing key in a session. The service "
-          + "asks it for that proof at once if it is in range, otherwise when it returns.",
+          "States that a person has compared the peer's fingerprint with this one; an empty text revokes that. The "
+          + "fingerprint covers only the key of the peer's sessions, so the peer becomes Verified when it has proven "
+          + "its signing key in a session. The service asks the peer for that proof at once if it is in range, "
+          + "otherwise when it returns.",
         errors: [.invalidArgs, .limitExceeded],
         returning: { call throws(DBusError) in
           try service.verify(peer, fingerprint: call.arguments.first?.asString ?? "")
@@ -168,7 +171,7 @@ final class MeshPeerFaces {
       Method(
         "Forget",
         documentation:
-          "Forgets the peer, its keys, and what waits for it. It comes back as a new one when it is heard.",
+          "Removes the peer, its keys, and everything that waits for it. When it is received again, it is a new peer.",
         returning: { _ throws(DBusError) in
           service.forget(peer)
           return []
@@ -185,7 +188,7 @@ extension MeshService {
       throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
     }
     guard let known = view(of: peer)?.fingerprint, known == fingerprint else {
-      throw .invalidArgs("This is not the peer's fingerprint: it is somebody else.")
+      throw .invalidArgs("The fingerprint does not match the peer's: the peer is somebody else.")
     }
     try verify(peer, true)
   }

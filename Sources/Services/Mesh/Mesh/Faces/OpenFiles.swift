@@ -53,7 +53,7 @@ final class OpenFiles {
     service.changes.addForGood { [weak self, weak service] in self?.dropGone(from: service) }
   }
 
-  private nonisolated static let missing = Content.failure(StoreError(.missing, "The file is no more."))
+  private nonisolated static let missing = Content.failure(StoreError(.missing, "The file no longer exists."))
 
   /// Size of all memory files, in bytes.
   var bytes: Int { (held.values + gone).reduce(0) { $0 + $1.bytes } }
@@ -63,7 +63,10 @@ final class OpenFiles {
     if let held = held[number] { return then(Self.reopened(held.file)) }
     let others = waiting[number] ?? []
     guard others.isEmpty ? waiting.count < Self.readingLimit : others.count < Self.waitingLimit else {
-      return then(.failure(.limitExceeded("Too many files are being read for other programs.")))
+      return then(
+        .failure(
+          .limitExceeded(
+            "Too many files are being read for other programs. Try again in some seconds.")))
     }
     waiting[number] = others + [then]
     if others.isEmpty { read(number) { [weak self] in self?.came(number, $0) } }
@@ -88,7 +91,7 @@ final class OpenFiles {
       dropUnused()
       guard self.bytes + bytes.count <= byteLimit else {
         throw .limitExceeded(
-          "Programs have \(self.bytes) bytes of files open, which is about the most there may be. Close some.")
+          "Programs have \(self.bytes) bytes of files open, and this file would exceed the limit. Close some.")
       }
       let file = try FileDescriptor.sealed(bytes, name: "file")
       held[number] = Held(file: file, bytes: bytes.count)

@@ -118,10 +118,10 @@ extension FileState {
   var reason: String {
     guard case .failed(let failure) = self else { return "" }
     return switch failure {
-    case .noPrivateFiles: "The peer has not shown that it takes private files, and in clear none is sent."
-    case .unanswered: "The peer has not acknowledged the file."
-    case .away: "Nobody was there to take the file for a day."
-    case .unsendable: "The links to the neighbours do not carry the file."
+    case .noPrivateFiles: "The peer has not announced that it accepts private files, and they are not sent unencrypted."
+    case .unanswered: "The peer did not acknowledge the file."
+    case .away: "For a day, no peer was in range to receive the file."
+    case .unsendable: "The links to the neighbours cannot carry the file."
     }
   }
 }

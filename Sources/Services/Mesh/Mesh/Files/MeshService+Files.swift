@@ -55,7 +55,7 @@ extension MeshService {
     let content = engine?.content(ofFile: number)
     let missing =
       files[number]?.direction == .incoming
-      ? "The file is not complete yet." : "The content of a file that was sent is not kept."
+      ? "The file is not complete yet." : "The content of sent files is not stored."
     scheduler.soon { then(content.map { .success($0) } ?? .failure(StoreError(.missing, missing))) }
   }
 
@@ -178,7 +178,7 @@ extension MeshService {
     }
     if told.allow(.file, at: scheduler.now) {
       Log.shared.warning(
-        "A file of \(file.content.count) bytes is not kept: \(error)", id: .meshStoreDegraded, .error(error),
+        "A received file of \(file.content.count) bytes is not stored: \(error)", id: .meshStoreDegraded, .error(error),
         .protocolName("bitchat"))
     }
   }

@@ -23,7 +23,7 @@ extension MeshService {
       actions = try engine?.ping(peer, as: number, at: scheduler.now, time: time) ?? []
     } catch {
       switch error {
-      case .notReady: throw .notReady(hindrance ?? "Nobody is near.")
+      case .notReady: throw .notReady(hindrance ?? "No peer is in range.")
       case .ourselves: throw .ourselves
       case .tooMany: throw .tooManyPings
       }

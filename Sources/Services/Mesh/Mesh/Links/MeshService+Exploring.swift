@@ -34,7 +34,8 @@ extension MeshService {
       }
       exploration.link = port.exploring
     } catch {
-      Log.shared.debug("A neighbour is not explored: \(error)", .link(port.id), .protocolName("bitchat"))
+      Log.shared.debug(
+        "Exploring the services of a neighbour failed: \(error)", .link(port.id), .protocolName("bitchat"))
     }
   }
 

@@ -53,7 +53,7 @@ extension MeshService {
     do throws(RadioError) {
       scan = try radio.scan(for: [BitchatGATT.service]) { [weak self] in self?.heard($0) }
     } catch {
-      Log.shared.error("The mesh does not scan: \(error)", .error(error), .protocolName("bitchat"))
+      Log.shared.error("The mesh cannot scan: \(error)", .error(error), .protocolName("bitchat"))
     }
     find()
   }
@@ -159,7 +159,8 @@ extension MeshService {
       if services.contains(where: \.isNode) {
         link.subscribe(to: BitchatGATT.characteristic)
       } else {
-        Log.shared.debug("A neighbour does not serve what it advertises", .link(link.id), .protocolName("bitchat"))
+        Log.shared.debug(
+          "A neighbour advertises the mesh, but does not serve it", .link(link.id), .protocolName("bitchat"))
         link.disconnect()
       }
     case .subscribed: arrived(attempt)
@@ -179,7 +180,7 @@ extension MeshService {
       // again.
       if scan == nil { finder.lost(attempt.address) }
       if told.allow(.link, at: scheduler.now) {
-        Log.shared.debug("No link to a neighbour: \(reason)", .protocolName("bitchat"))
+        Log.shared.debug("Connecting to a neighbour failed: \(reason)", .protocolName("bitchat"))
       }
       if let port = ports[link.id] { closeIfUnused(port) }
       find()

@@ -218,7 +218,7 @@ extension MeshService {
     }
     if told.allow(.cut(reason), at: scheduler.now) {
       Log.shared.info(
-        "A link of the mesh was cut: \(reason.sentence)", id: .meshLinkCut, .link(link), .protocolName("bitchat"))
+        "The mesh closed a link: \(reason.sentence)", id: .meshLinkCut, .link(link), .protocolName("bitchat"))
     }
     release(port)
   }
@@ -301,7 +301,7 @@ extension MeshService {
         BitchatGATT.advertisement(of: engine.identity.id, every: advertisingInterval), BitchatGATT.advertisingTerms,
         for: server)
     } catch {
-      Log.shared.error("The mesh is not advertised: \(error)", .error(error), .protocolName("bitchat"))
+      Log.shared.error("The mesh cannot advertise: \(error)", .error(error), .protocolName("bitchat"))
     }
   }
 }
@@ -362,12 +362,12 @@ extension MeshService: GATTServerDelegate {
 extension MeshEngine.CutReason {
   var sentence: String {
     switch self {
-    case .garbage: "its peer sends nothing that can be read"
-    case .noAnnounce: "its peer does not say who it is"
-    case .left: "its peer has left"
-    case .silent: "its peer has said nothing for long"
-    case .second: "there is another one to the same peer"
-    case .incompatible: "its peer knows no version of packets that this node knows"
+    case .garbage: "its peer sends only malformed packets"
+    case .noAnnounce: "its peer did not announce itself"
+    case .left: "its peer has left the mesh"
+    case .silent: "its peer sent nothing until the idle timeout"
+    case .second: "its peer has another link with this node"
+    case .incompatible: "its peer supports no packet version of this node"
     }
   }
 }

@@ -46,7 +46,8 @@ extension MeshService {
   /// Evicts a link. Its peer may connect again.
   private func giveWay(_ port: MeshPort) {
     if told.allow(.link, at: scheduler.now) {
-      Log.shared.debug("A link of the mesh gives way to another one", .link(port.id), .protocolName("bitchat"))
+      Log.shared.debug(
+        "The mesh closes a link because another one needs its slot", .link(port.id), .protocolName("bitchat"))
     }
     let wasOpen = port.isOpen
     release(port)

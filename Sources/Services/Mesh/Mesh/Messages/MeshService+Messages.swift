@@ -53,29 +53,31 @@ extension MeshService {
     public var sentence: String {
       switch self {
       case .notReady(let why): why
-      case .empty: "There is no text to say."
+      case .empty: "The text is empty."
       case .tooLong: "The text has more than \(Limits.privateTextBytes) bytes."
-      case .tooManyCharacters: "What is said to everybody has \(Limits.publicTextCharacters) characters at most."
+      case .tooManyCharacters:
+        "The text has more than \(Limits.publicTextCharacters) characters, the limit of public messages."
       case .name(let refusal): refusal.sentence
-      case .tooManyWait: "Too much waits to be delivered: 100 messages to one peer, 1,000 in all, or 16 MiB."
+      case .tooManyWait: "Too many private messages wait for delivery: 100 for one peer, 1,000 in all, or 16 MiB."
       case .linksFull:
-        "The links to the neighbours have no room for more messages now, and this one was not sent. Try again in some seconds."
+        "The message was not sent: the queues of the links to the neighbours are full. Try again in some seconds."
       case .tooManyLines:
-        "Neighbours accept \(Limits.publicMessagesPerMinute) public messages a minute from one peer, and this one was not sent. Try again "
-          + "in some seconds."
-      case .tooManyPings: "\(Limits.waitingPings) pings wait for their answers already."
-      case .relay: "This node is a relay (Role=relay in [Mesh]) and has nothing to say."
-      case .notConfirmed: "Nothing was erased: confirm it with this node's own peer ID."
+        "The message was not sent: neighbours accept \(Limits.publicMessagesPerMinute) public messages a minute from "
+          + "one peer. Try again in some seconds."
+      case .tooManyPings: "\(Limits.waitingPings) pings are already waiting for their answers."
+      case .relay:
+        "This node is a relay (Role=relay in [Mesh]), which has no messages, files and verification codes of its own."
+      case .notConfirmed: "Nothing was erased: the confirmation is not this node's own peer ID."
       case .emptyFile: "The file is empty."
       case .fileTooLong: "The file has more than \(Limits.fileBytes) bytes."
       case .otherKind(let mime):
-        "The file is not what \(mime.isEmpty ? "it seems to be" : PrintableText.clean(mime)) says, or the apps do not take "
-          + "this type. They take any file as application/octet-stream."
-      case .tooManyFiles: "Eight files are on their way already."
-      case .ourselves: "This is the node itself."
+        "The content is not of the type \(mime.isEmpty ? "that it seems to have" : PrintableText.clean(mime)), or the "
+          + "apps do not accept this type. They accept any file as application/octet-stream."
+      case .tooManyFiles: "Eight files are already being sent."
+      case .ourselves: "The peer is this node itself."
       case .favouriteNotice:
-        "The apps take a private text that begins with [FAVORITED] or [UNFAVORITED] for a notice, and do not show it. Begin it with "
-          + "another character."
+        "The apps take a private text that begins with [FAVORITED] or [UNFAVORITED] for a notice, and do not show it. "
+          + "Begin the text with another character."
       }
     }
   }

@@ -243,7 +243,7 @@ extension MeshService {
   private func makeRoom(for peer: PeerID) throws(DBusError) {
     guard marks[peer] == nil, !makePlace(for: PeerMarks(peer: peer, isFavourite: true)) else { return }
     throw .limitExceeded(
-      "\(Self.marksLimit) peers are favourites, verified or blocked already. Take one of these marks back.")
+      "\(Self.marksLimit) peers are already favourites, verified or blocked. Remove one of these marks first.")
   }
 
   // MARK: This node

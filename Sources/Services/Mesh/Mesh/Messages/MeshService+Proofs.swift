@@ -11,11 +11,11 @@ extension MeshService {
   /// - Returns: the peer.
   func verify(code text: String) throws(DBusError) -> PeerID {
     guard let code = try? VerificationCode(reading: PastedText.unbroken(text)) else {
-      throw .invalidArgs("This is not the text of a verification code: it begins with bitchat://verify?")
+      throw .invalidArgs("The text is not a verification code: those begin with bitchat://verify?")
     }
-    guard code.isSigned else { throw .invalidArgs("The code's signature does not hold: it was changed.") }
+    guard code.isSigned else { throw .invalidArgs("The signature of the code is invalid: the code was changed.") }
     guard code.isFresh(at: clock.seconds) else {
-      throw .invalidArgs("The code is older than five minutes. Have a new one shown.")
+      throw .invalidArgs("The code is older than five minutes. Read a new one.")
     }
     let peer = code.peerID
     guard engine != nil else { throw .notReady(reason) }
@@ -39,7 +39,7 @@ extension MeshService {
     if outcome == .proven, proofs.isByCode(peer) || marks[peer]?.isVerified != true {
       do throws(DBusError) { try verify(peer, true) } catch {
         Log.shared.warning(
-          "A peer has proven its code, and is not kept as verified: \(error)", .protocolName("bitchat"))
+          "A peer has proven its code, but cannot be marked as verified: \(error)", .protocolName("bitchat"))
       }
     }
     // The journal does not name the peer: peers in range are visible to the group only.
@@ -55,11 +55,15 @@ extension DBusError {
     switch error {
     case .relayOnly: self = DBusError(.notSupported, MeshService.Refusal.relay.sentence)
     case .notReady: self = .notReady(reason.isEmpty ? "The mesh is not ready." : reason)
-    case .ourselves: self = .invalidArgs("This is this node's own code.")
-    case .notNear: self = DBusError(.notFound, "The peer of this code is not near.")
-    case .otherKey: self = .invalidArgs("The peer of this code signs with another key: it is somebody else.")
+    case .ourselves: self = .invalidArgs("The code is this node's own.")
+    case .notNear: self = DBusError(.notFound, "The peer of this code is not in range.")
+    case .otherKey:
+      self = .invalidArgs(
+        "The peer of this code signs with a different key than the code's: it is somebody else.")
     case .blocked: self = .invalidArgs("The peer of this code is blocked.")
-    case .tooMany: self = .limitExceeded("Too many peers are asked for a proof already. Try again in half a minute.")
+    case .tooMany:
+      self = .limitExceeded(
+        "Too many peers have yet to answer a request for proof. Try again in half a minute.")
     }
   }
 }

@@ -15,25 +15,25 @@ struct PeerTroubles: Sendable {
       case .engine(.refusedFile(let mime)):
         let kind = PrintableText.clean(mime, limit: 60)
         return kind.isEmpty
-          ? "It sent a file that cannot be read."
-          : "It sent a file that is not taken: its type is \(kind), "
-            + "or it only says so."
+          ? "It sent a malformed file."
+          : "It sent a file that was refused: its type \(kind) is not accepted, or is not that of its content."
       case .engine(.clock(let seconds)):
         let direction = seconds < 0 ? "behind" : "ahead of"
         return
-          "Its clock is \(Self.text(abs(seconds))) \(direction) this machine's, so nothing that it sends is taken. "
-          + "Set the clock that is wrong."
-      case .notAnnounced: return "It did not announce itself within 15 s, so its link was cut."
+          "Its clock is \(Self.text(abs(seconds))) \(direction) this machine's, so its packets are dropped. Set the "
+          + "clock that is wrong."
+      case .notAnnounced: return "It did not announce itself within 15 s, so its link was closed."
       }
     }
 
     /// Sentence that names no peer.
     var publicSentence: String {
       switch self {
-      case .engine(.refusedFile): "A file of a peer was not taken: earshot mesh peers says why."
+      case .engine(.refusedFile): "A file of a peer was refused. To see why: earshot mesh peers."
       case .engine(.clock):
-        "The clock of a neighbour differs from this machine's by more than two minutes: earshot mesh peers says whose."
-      case .notAnnounced: "A neighbour did not announce itself, and its link was cut."
+        "The clock of a neighbour differs from this machine's by more than two minutes. To see which: earshot mesh "
+          + "peers."
+      case .notAnnounced: "A neighbour did not announce itself, so its link was closed."
       }
     }
 
