@@ -48,7 +48,7 @@ enum MeshDatabase {
       }
     } catch {
       guard error.reason == .damaged else { throw error }
-      warning = "\(error.sentence) What could be read of it is kept; \(damaged) is the old file, and may be removed."
+      warning = "\(error.sentence) Its readable records were restored; \(damaged) is the old file, and may be removed."
       return (try replace(in: directory, with: rows), rows)
     }
   }
@@ -125,7 +125,8 @@ enum MeshDatabase {
     guard layout == .integer(Self.layout) else {
       throw StoreError(
         .tooNew,
-        "\(directory.directory.path(of: name)) was written by a later release. Install that one, or move it away.")
+        "\(directory.directory.path(of: name)) was written by a later release. Install that release, or move the file "
+          + "away.")
     }
     return file
   }

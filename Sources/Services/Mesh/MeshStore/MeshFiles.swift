@@ -91,8 +91,9 @@ final class MeshFiles: MeshDisk {
   private static func noKey(in directory: StateDirectory) -> StoreError {
     StoreError(
       .keyMissing,
-      "\(PrintableText.clean(directory.directory.path(of: MeshDatabase.name))) was sealed with a key that is not at hand. "
-        + "Bring it back (\(key.places)) and start the service again, or erase what was kept: earshot mesh wipe.")
+      "\(PrintableText.clean(directory.directory.path(of: MeshDatabase.name))) is encrypted with a key that is "
+        + "missing. Restore the key (\(key.places)) and restart the service, or erase the mesh store: earshot mesh "
+        + "wipe.")
   }
 
   private static func sealedFiles(in directory: StateDirectory) throws(StoreError) -> [String] {
@@ -111,7 +112,7 @@ final class MeshFiles: MeshDisk {
   func commit(_ writes: MeshWrites) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       guard let file = state.file, var seal = state.seal else {
-        throw StoreError(.failed, "The mesh's database is not open.")
+        throw StoreError(.failed, "The mesh database is not open.")
       }
       defer { state.seal = seal }
       var sealed: [SealedRow] = []
@@ -135,7 +136,7 @@ final class MeshFiles: MeshDisk {
   func write(_ content: [UInt8], to place: UInt64) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       guard let directory = state.directory, var seal = state.seal else {
-        throw StoreError(.failed, "The mesh's database is not open.")
+        throw StoreError(.failed, "The mesh database is not open.")
       }
       defer { state.seal = seal }
       let sealed = try seal.seal(file: content, place: place)
@@ -155,11 +156,11 @@ final class MeshFiles: MeshDisk {
   func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
     try state.withLock { (state) throws(StoreError) in
       guard let directory = state.directory, let seal = state.seal else {
-        throw StoreError(.failed, "The mesh's database is not open.")
+        throw StoreError(.failed, "The mesh database is not open.")
       }
       let sealed = try directory.directory.open(SealedFile.name(place)).read(atMost: SealedFile.limit)
       guard let content = seal.open(file: sealed, place: place) else {
-        throw StoreError(.damaged, "The file is damaged, or of another key.")
+        throw StoreError(.damaged, "The file is damaged, or encrypted with a different key.")
       }
       return content
     }

@@ -26,7 +26,7 @@ extension MeshKeeper {
       do throws(WireError) {
         writes.add(try ledger.apply(change, at: time))
       } catch {
-        refusal = refusal ?? StoreError(.tooLarge, "Something of the mesh cannot be kept: \(error).")
+        refusal = refusal ?? StoreError(.tooLarge, "A record of the mesh cannot be stored: \(error).")
       }
     }
     carryOut(writes)
@@ -143,7 +143,7 @@ extension MeshKeeper {
   // MARK: Stalled disk
 
   static let stalled = StoreError(
-    .diskStalled, "The disk does not answer. Look into the kernel's log; what the mesh has to keep waits for it.")
+    .diskStalled, "The disk does not answer. Check the kernel log; writes of the mesh store wait for the disk.")
 
   func diskHangs() {
     isStalled = true

@@ -15,7 +15,7 @@ extension MeshKeeper {
   public func keep(_ file: MeshFile, content: [UInt8], then: @escaping @LoopActor (StoreError?) -> Void) {
     guard state == .open else { return refuse(then) }
     guard content.count <= ledger.fileBytes else {
-      return scheduler.soon { then(StoreError(.tooLarge, "A file has more than FileStore= of [Mesh] allows.")) }
+      return scheduler.soon { then(StoreError(.tooLarge, "The file is larger than FileStore= of [Mesh].")) }
     }
     let write: @Sendable () -> StoreError? = { [disk] in
       do throws(StoreError) {
@@ -29,7 +29,7 @@ extension MeshKeeper {
     worker.offload(write) { [weak self, generation] failure in
       self?.answered(patience)
       guard let self, generation == self.generation else {
-        return then(StoreError(.failed, "What the mesh keeps is being wiped."))
+        return then(StoreError(.failed, "The mesh store is being wiped."))
       }
       if let failure {
         error = failure
@@ -44,7 +44,9 @@ extension MeshKeeper {
   }
 
   /// Stored files take precedence over the new one.
-  private static let full = StoreError(.tooLarge, "FileStore= of [Mesh] is full of files that go after this one.")
+  private static let full = StoreError(
+    .tooLarge,
+    "FileStore= of [Mesh] is full of files that take precedence over this one.")
 
   /// Removes a file that was not stored completely, so that it does not reappear.
   private func discard(_ file: MeshFile, _ failure: StoreError) {

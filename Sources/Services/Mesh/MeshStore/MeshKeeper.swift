@@ -164,7 +164,7 @@ public final class MeshKeeper {
     group.set(nil)
     (committedAt, hasUrgent) = (nil, false)
     stall.set(scheduler.now.advanced(by: Self.patience))
-    for waiter in refused { waiter(StoreError(.failed, "What the mesh keeps is being wiped.")) }
+    for waiter in refused { waiter(StoreError(.failed, "The mesh store is being wiped.")) }
     run(
       { [disk] (load) throws(StoreError) in
         let isKeyDestroyed = try disk.wipe(keeping: survivors.highestNumber)
@@ -180,7 +180,8 @@ public final class MeshKeeper {
   }
 
   private static let advice =
-    "The key is systemd's credential \(MeshFiles.key.credential), which outlives the wipe: give the unit another one."
+    "The wipe did not destroy the key, which is the systemd credential \(MeshFiles.key.credential). Give the unit "
+    + "another one."
 
   private typealias Load = @Sendable (any MeshDisk, WipeSurvivors) throws(StoreError) -> MeshLoading
 
@@ -229,10 +230,10 @@ public final class MeshKeeper {
   func refuse(_ body: @escaping @LoopActor (StoreError) -> Void) {
     let sentence: String =
       switch state {
-      case .closed: "What the mesh keeps is not open."
-      case .opening: "What the mesh keeps is still being read."
-      case .open: "What the mesh keeps is open already."
-      case .wiping: "What the mesh keeps is being wiped."
+      case .closed: "The mesh store is not open."
+      case .opening: "The mesh store is still being read."
+      case .open: "The mesh store is already open."
+      case .wiping: "The mesh store is being wiped."
       }
     scheduler.soon { body(StoreError(.failed, sentence)) }
   }

@@ -59,7 +59,7 @@ struct MeshLoading: Sendable {
         survivors.highestNumber = max(survivors.highestNumber, contents.highestNumber)
         writes.add(try ledger.keep(survivors, at: time))
       } catch {
-        throw StoreError(.failed, "An identity cannot be written: \(error).")
+        throw StoreError(.failed, "The identity of the node cannot be written: \(error).")
       }
       try disk.commit(writes)
       writes = MeshWrites()

@@ -26,7 +26,7 @@ struct RecordSeal: Sendable {
     do throws(CryptoError) {
       return nonce + (try XChaChaPoly.seal(content, key: key, nonce: nonce, aad: Self.place(id, time)))
     } catch {
-      throw StoreError(.failed, "A record cannot be sealed: \(error).")
+      throw StoreError(.failed, "A record cannot be encrypted: \(error).")
     }
   }
 
@@ -44,7 +44,7 @@ struct RecordSeal: Sendable {
     do throws(CryptoError) {
       return nonce + (try XChaChaPoly.seal(content, key: fileKey, nonce: nonce, aad: Self.place(0, place)))
     } catch {
-      throw StoreError(.failed, "A file cannot be sealed: \(error).")
+      throw StoreError(.failed, "A file cannot be encrypted: \(error).")
     }
   }
 

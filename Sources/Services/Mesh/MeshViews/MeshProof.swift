@@ -17,10 +17,10 @@ public enum MeshProof: String, Sendable, Equatable {
   public func sentence(name: String) -> String {
     switch self {
     case .asked:
-      "\(name) is asked for proof, and gave none within the time. It may still do so: earshot mesh peers"
+      "\(name) has not proven its code in time. It may still do so. To see its state: earshot mesh peers"
     case .proven: "\(name) is verified."
-    case .wrong: "\(name) is not verified: it answered, and not with the keys of the code. It is somebody else."
-    case .noAnswer: "\(name) is not verified: it did not answer. Come nearer, and have a new code shown."
+    case .wrong: "\(name) is not verified: it answered with other keys than those of the code. It is somebody else."
+    case .noAnswer: "\(name) is not verified: it did not answer. Move closer to it, and read a new code."
     case .gone: "\(name) is not verified: it has left. Try again when it is back."
     case .blocked: "\(name) is not verified: it is blocked."
     }

@@ -204,7 +204,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.verifyCode("bitchat://verify?v=1&noise=abcd")])
     for (proof, words) in [
       (MeshProof.proven, "<bob> is verified."), (.wrong, "It is somebody else."), (.noAnswer, "it did not answer."),
-      (.gone, "it has left."), (.blocked, "it is blocked."), (.asked, "gave none within the time."),
+      (.gone, "it has left."), (.blocked, "it is blocked."), (.asked, "has not proven its code in time."),
     ] {
       sitting.feed(.proof(peer: Sitting.bob, proof))
       let text = sitting.messages.joined(separator: " ").split(separator: " ").joined(separator: " ")
