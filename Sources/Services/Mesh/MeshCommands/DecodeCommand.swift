@@ -33,7 +33,7 @@ struct DecodeCommand {
     }
     if let line = cutter.finish() { show(line) }
     guard others == 0 else {
-      throw Failure(.failed, "\(others) of \(packets + others) lines are no packets.")
+      throw Failure(.failed, "\(others) of \(packets + others) lines are not packets.")
     }
     return .ok
   }

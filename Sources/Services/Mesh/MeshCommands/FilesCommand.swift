@@ -20,8 +20,8 @@ struct FilesCommand {
 
   func run() async throws(Failure) -> ExitCode {
     let wanted = ["save", "cancel", "delete"].filter { line.integer($0) != nil }
-    guard wanted.count <= 1 else { throw Failure(.usage, "Only one of --save, --cancel and --delete can be done.") }
-    if line.value("output") != nil, wanted != ["save"] { throw Failure(.usage, "--output goes with --save.") }
+    guard wanted.count <= 1 else { throw Failure(.usage, "Only one of --save, --cancel and --delete can be given.") }
+    if line.value("output") != nil, wanted != ["save"] { throw Failure(.usage, "--output requires --save.") }
     // Only --save writes a file. The path is checked before the content is requested.
     let place = wanted == ["save"] ? try FilePlace(line.value("output") ?? "./") : nil
     try await client.connect()
@@ -37,10 +37,10 @@ struct FilesCommand {
     switch action {
     case "cancel":
       _ = try await client.call(path, MeshNames.fileInterface, "Cancel", [])
-      report("The sending of \(file.shownName) is cancelled.", file)
+      report("Sending \(file.shownName) was cancelled.", file)
     default:
       _ = try await client.call(path, MeshNames.fileInterface, "Delete", [])
-      report("\(file.shownName) is deleted.", file)
+      report("\(file.shownName) was deleted.", file)
     }
     return .ok
   }
@@ -62,7 +62,7 @@ struct FilesCommand {
   private func save(_ file: MeshFileView, _ path: ObjectPath, _ place: FilePlace) async throws(Failure) -> ExitCode {
     let values = try await client.call(path, MeshNames.fileInterface, "Open", [])
     guard let descriptor = values.first?.asDescriptor else {
-      throw Failure(.failed, "The service's answer has no file.")
+      throw Failure(.failed, "The service's reply contains no file.")
     }
     let content: [UInt8]
     do throws(DBusError) { content = try descriptor.contents() } catch {
@@ -75,7 +75,7 @@ struct FilesCommand {
     if isJSON {
       Output.json(.object([.init("file", .int(Int64(file.number))), .init("path", .string(saved))]))
     } else {
-      Output.line("\(saved): \(file.shownSize). Nothing has checked what is in it.")
+      Output.line("\(saved): \(file.shownSize). The content was not checked.")
     }
     return .ok
   }

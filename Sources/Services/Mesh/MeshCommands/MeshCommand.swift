@@ -27,7 +27,7 @@ struct MeshCommand {
     try await client.connect()
     return try await Interruption.hold(unanswered: Self.unanswered) { _ throws(Failure) in
       let message = Self.number(try await client.mesh("Say", .string(text)))
-      report("Said to everybody, as message \(message).", [.init("message", .int(Int64(message)))])
+      report("Public message \(message) sent.", [.init("message", .int(Int64(message)))])
       return .ok
     }
   }
@@ -56,14 +56,14 @@ struct MeshCommand {
     let name = PastedText.trimmed(line.argument("NAME") ?? "")
     try await client.connect()
     try await client.mesh("SetNickname", .string(name))
-    report("This node is called \(MeshText.line(name)).", [.init("nickname", .string(name))])
+    report("The nickname of this node is \(MeshText.line(name)).", [.init("nickname", .string(name))])
     return .ok
   }
 
   func announce() async throws(Failure) -> ExitCode {
     try await client.connect()
     try await client.mesh("Announce")
-    report("Announced.", [.init("announced", true)])
+    report("The node was announced to its neighbours.", [.init("announced", true)])
     return .ok
   }
 
@@ -76,19 +76,21 @@ struct MeshCommand {
     let own = id.isEmpty ? "unknown" : id
     let typed = line.value("confirm").map { PastedText.trimmed($0) } ?? ask(own)
     guard typed.lowercased() == own else {
-      throw Failure(.failed, "That is not \(own)\(id.isEmpty ? "" : ", the peer ID of this node"). Nothing is erased.")
+      throw Failure(
+        .failed,
+        "The answer is not \(own)\(id.isEmpty ? "" : ", the peer ID of this node"). Nothing was erased.")
     }
     try await client.mesh("Wipe", .string(own))
-    report("Everything is erased: keys, messages, files, letters and peers.", [.init("wiped", .string(own))])
+    report("Erased: keys, messages, files, courier envelopes and peers.", [.init("wiped", .string(own))])
     return .ok
   }
 
   private func ask(_ own: String) -> String {
     Output.complain(
       """
-      This erases the keys of this node, all messages and files, the letters that it carries, and all that is known of peers,
-      for good. The node has another peer ID then, and those who verified it have to do so again.
-      Type \(own)\(own == "unknown" ? ", for it has no peer ID now" : ", its peer ID"), to go on:
+      This permanently erases the keys of this node, all messages and files, the courier envelopes that it carries, and all
+      data about peers. The node then has a new peer ID, and peers that have verified it have to verify it again.
+      To continue, type \(own)\(own == "unknown" ? " (the node has no peer ID now)" : ", its peer ID"):
       """)
     var typed: [UInt8] = []
     var byte: UInt8 = 0
@@ -116,7 +118,7 @@ struct MeshCommand {
       Output.json(.array(PeerList.ordered(peers, state.names).map { PeerList.json($0, state.names) }))
     } else {
       let terminal = Output.terminal
-      let none = line.flag("near") ? "No peer is near.\n" : "No peer is known.\n"
+      let none = line.flag("near") ? "No peer is in range.\n" : "No peer is known.\n"
       let width = terminal.isTerminal ? terminal.width : nil
       Output.write(
         peers.isEmpty ? none : PeerList.text(peers, state.names, width: width, colour: terminal.hasColour))

@@ -8,7 +8,7 @@ extension MeshMap {
   ///   - height: maximum number of lines, only with a width; nil for no limit. If the map is longer, it shows the
   ///     nearest peers and the number of others.
   func lines(width: Int?, height: Int? = nil) -> [String] {
-    let none: [String] = links.isEmpty ? [Self.cut("No link with anybody is known.", width)] : []
+    let none: [String] = links.isEmpty ? [Self.cut("No link is known.", width)] : []
     let tree: [String] = treeLines(width) + none
     let whole: [[String]] = [tree] + parts(width)
     let rows = whole.reduce(whole.count - 1) { $0 + $1.count }
@@ -51,7 +51,7 @@ extension MeshMap {
     }
     return [
       Self.list("Further links:", further, width, atMost: lines),
-      Self.list("Not connected to anybody known:", alone, width, atMost: lines),
+      Self.list("Peers without known links:", alone, width, atMost: lines),
     ].filter { !$0.isEmpty }
   }
 
@@ -110,7 +110,7 @@ extension MeshMap {
 
   private func drawn(_ trees: [[Node]], _ width: Int?) -> [String] {
     trees.enumerated().flatMap { index, tree in
-      (index == 1 ? [Self.cut("Not joined to this node by known links:", width)] : []) + drawn(tree, width)
+      (index == 1 ? [Self.cut("Not connected to this node by known links:", width)] : []) + drawn(tree, width)
     }
   }
 

@@ -83,7 +83,7 @@ enum MeshSentences {
 
   private static func stateText(_ state: String) -> String {
     switch state {
-    case "waiting": "waits for a peer that takes it"
+    case "waiting": "waits for a peer that accepts it"
     case "sending": "is being sent"
     case "failed": "could not be sent"
     default: "was \(state)"

@@ -44,7 +44,7 @@ enum MeshShown {
 
   /// Number of carried envelopes, without their owners.
   private static func carrying(_ node: MeshView) -> String {
-    node.carried == 1 ? "1 letter of others" : "\(node.carried) letters of others"
+    node.carried == 1 ? "1 envelope of others" : "\(node.carried) envelopes of others"
   }
 
   /// State for people.

@@ -20,7 +20,7 @@ struct PingCommand {
     let peer = try state.id(of: line.argument("PEER") ?? "")
     let values = try await client.mesh("Ping", .string(peer))
     guard values.count == 2, let milliseconds = values[0].asInteger, let hops = values[1].asInteger else {
-      throw Failure(.failed, "The service's answer cannot be read.")
+      throw Failure(.failed, "The service's reply is malformed.")
     }
     if line.flag("json") {
       Output.json(

@@ -29,7 +29,7 @@ final class SendFileCommand {
     let file = try InputFile(path, name: "file")
     let name = line.value("name") ?? String(path.split(separator: "/").last ?? "file")
     guard file.size <= Limits.fileBytes else {
-      throw Failure(.failed, "The file has \(file.size) bytes; the mesh takes \(Limits.fileBytes) at most.")
+      throw Failure(.failed, "The file has \(file.size) bytes; the mesh accepts at most \(Limits.fileBytes).")
     }
     let state = try await MeshState(client)
     let peer = try line.argument("PEER").map { name throws(Failure) in try state.id(of: name) } ?? ""
@@ -55,12 +55,12 @@ final class SendFileCommand {
       let values = try await client.mesh(
         "SendFile", .descriptor(file.descriptor), .string(name), .string(line.value("mime") ?? ""), .string(peer))
       guard let object = values.first?.asObjectPath else {
-        throw Failure(.failed, "The service's answer names no file.")
+        throw Failure(.failed, "The service's reply names no file.")
       }
       if let file = MeshFileView(object.string, [:]) {
         Output.complain(
-          "File \(file.number) is on its way to \(recipient), also when this ends. To stop it: "
-            + "earshot mesh files --cancel \(file.number)")
+          "The service sends file \(file.number) to \(recipient), also after this command ends. To stop it: earshot "
+            + "mesh files --cancel \(file.number)")
       }
       return object
     }
@@ -78,7 +78,7 @@ final class SendFileCommand {
   private static func forAll(_ node: MeshView) -> Cut {
     // 0 if the service does not know it.
     guard node.sliceBytes > 0, node.sliceBytes < FragmentPlan.olderSlice else { return Cut() }
-    return Cut(slice: node.sliceBytes, cause: " while a neighbour takes so little at a time as one does now")
+    return Cut(slice: node.sliceBytes, cause: " while a neighbour accepts only small fragments, as one does now")
   }
 
   /// A file for a neighbour is cut for its link. Otherwise each fragment has a route, or goes to all neighbours.
@@ -98,12 +98,12 @@ final class SendFileCommand {
     guard line.flag("large") else {
       throw Failure(
         .usage,
-        "The file has \(size) bytes, and Android phones drop files of more than about \((longest + 500) / 1000) kB\(cut.cause). "
-          + "--large sends it all the same.")
+        "The file has \(size) bytes, and Android phones drop files of more than about \((longest + 500) / 1000) "
+          + "kB\(cut.cause). --large sends it anyway.")
     }
     Output.complain(
       size > FragmentPlan.longestForIOS(sliceBytes: cut.slice)
-        ? "Phones drop files of this size: Android for their length, iPhones because they wait no longer than 30 s."
+        ? "Phones drop files of this size: Android phones because of the size, iPhones after 30 s."
         : "Android phones drop files of this size.")
   }
 
@@ -116,7 +116,7 @@ final class SendFileCommand {
       guard !isGone else { throw Failure(.notRunning, "The service ended before the file was sent.") }
       if file.isEnded || end.map({ EventLoop.shared.now >= $0 }) ?? false { return try report(file, recipient) }
       if !isJSON, Output.terminal.isTerminal {
-        let word = file.state == "waiting" ? "Waiting for somebody who takes it" : "Sending"
+        let word = file.state == "waiting" ? "Waiting for a recipient" : "Sending"
         Output.progress("\(word): \(file.shownName), \(file.progress) %")
       }
       let left = end.map { EventLoop.shared.now.duration(to: $0) } ?? pause
@@ -140,11 +140,11 @@ final class SendFileCommand {
     }
     switch file.state {
     case "sent": Output.line("\(file.shownName) (\(file.shownSize)) was sent to \(recipient).")
-    case "delivered": Output.line("\(recipient) has \(file.shownName) (\(file.shownSize)).")
+    case "delivered": Output.line("\(recipient) has received \(file.shownName) (\(file.shownSize)).")
     case "waiting", "sending":
       throw Failure(
         .timeout, "\(file.shownName) is still \(file.state == "sending" ? "being sent" : "waiting for \(recipient)").")
-    case "cancelled": throw Failure(.failed, "The sending of \(file.shownName) was cancelled.")
+    case "cancelled": throw Failure(.failed, "Sending \(file.shownName) was cancelled.")
     default: throw Failure(.failed, file.reason.isEmpty ? "\(file.shownName) was not sent." : file.reason)
     }
     return .ok

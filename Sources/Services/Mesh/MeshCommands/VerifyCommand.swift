@@ -22,7 +22,7 @@ struct VerifyCommand {
   func run() async throws(Failure) -> ExitCode {
     let text = line.argument("CODE")
     if text != nil, line.flag("read") {
-      throw Failure(.usage, "--read takes the code from standard input: there is no CODE then.")
+      throw Failure(.usage, "--read reads the code from standard input, so CODE cannot be given.")
     }
     if line.flag("read") || text == "-" { return try await read(try StandardInput.text()) }
     if let text { return try await read(text) }
@@ -63,7 +63,7 @@ struct VerifyCommand {
     if drawing == nil {
       lines.append("The QR code does not fit: it needs \(code.size + 4) columns, this terminal has \(terminal.width).")
     } else if terminal.isTerminal, rows + below > terminal.height {
-      lines.append("All of it is seen on a terminal of \(rows + below + 1) rows; this one has \(terminal.height).")
+      lines.append("The whole code needs a terminal of \(rows + below + 1) rows; this one has \(terminal.height).")
     }
     return (drawing ?? "") + lines.map { $0 + "\n" }.joined()
   }
@@ -75,11 +75,11 @@ struct VerifyCommand {
     do throws(WireError) {
       guard try VerificationCode(reading: text).isSigned else { throw WireError.badValue("sig") }
     } catch {
-      throw Failure(.failed, "This is no verification code: \(error.description).")
+      throw Failure(.failed, "The text is not a verification code: \(error.description).")
     }
     try await client.connect()
     guard let peer = try await client.mesh("VerifyCode", .string(text)).first?.asString else {
-      throw Failure(.failed, "The service's answer names no peer.")
+      throw Failure(.failed, "The service's reply names no peer.")
     }
     let limit = line.seconds("wait") ?? .seconds(30)
     let proof = try await client.proof(of: peer, within: limit)

@@ -24,7 +24,7 @@ struct CommandTests {
   func saying() async throws {
     let stand = try await MeshStand()
     defer { stand.close() }
-    #expect(await stand.run("say", "hello", "mesh") == ToolCall(.ok, "Said to everybody, as message 7.\n"))
+    #expect(await stand.run("say", "hello", "mesh") == ToolCall(.ok, "Public message 7 sent.\n"))
     #expect(await stand.run("say", "-", input: "  two\nlines \r\n\n").code == .ok)
     #expect(await stand.run("say", "--json", "--", "--help") == ToolCall(.ok, "{\n  \"message\": 7\n}\n"))
     #expect(await stand.run("tell", "ALICE", "hi") == ToolCall(.ok, "Message 8 is on its way to <alice>.\n"))
@@ -95,7 +95,7 @@ struct CommandTests {
       fingerprint  f0
       links        1
       unread       3
-      carrying     2 letters of others
+      carrying     2 envelopes of others
 
       """
     #expect(await stand.run("show") == ToolCall(.ok, text))
@@ -103,8 +103,8 @@ struct CommandTests {
     let shown = try Self.json(await stand.run("--json"))
     #expect(shown["peer"] as? String == MeshStand.own && shown["counters"] as? NSDictionary == ["Clock": 2])
     #expect(shown["carried"] as? Int == 2)
-    #expect(await stand.run("nick", "you\u{1B}") == ToolCall(.ok, "This node is called you\u{FFFD}.\n"))
-    #expect(await stand.run("announce") == ToolCall(.ok, "Announced.\n"))
+    #expect(await stand.run("nick", "you\u{1B}") == ToolCall(.ok, "The nickname of this node is you\u{FFFD}.\n"))
+    #expect(await stand.run("announce") == ToolCall(.ok, "The node was announced to its neighbours.\n"))
     #expect(stand.calls == ["SetNickname you\u{1B}", "Announce"])
   }
 
@@ -143,7 +143,7 @@ struct CommandTests {
           └─ alice  -60 dBm
              └─ bob#0b0b
 
-          Not connected to anybody known:
+          Peers without known links:
             Bob#1234 (not near)
 
           """))
@@ -158,12 +158,12 @@ struct CommandTests {
     defer { stand.close() }
     for input in ["", "\n", "yes\n", MeshStand.alice + "\n", String(repeating: "f", count: 100)] {
       let call = await stand.run("wipe", input: input)
-      #expect(call.code == .failed && call.failure?.hasSuffix("Nothing is erased.") == true, "\(input)")
+      #expect(call.code == .failed && call.failure?.hasSuffix("Nothing was erased.") == true, "\(input)")
     }
     #expect(await stand.run("wipe", "--confirm", MeshStand.alice, input: MeshStand.own).code == .failed)
     #expect(stand.calls == [])
     #expect(await stand.run("wipe", input: " \(MeshStand.own)\nmore").code == .ok)
-    #expect(await stand.run("wipe", "--confirm", MeshStand.own).output.hasPrefix("Everything is erased"))
+    #expect(await stand.run("wipe", "--confirm", MeshStand.own).output.hasPrefix("Erased: "))
     #expect(try Self.json(await stand.run("wipe", "--json", "--confirm", MeshStand.own)) == ["wiped": MeshStand.own])
     #expect(stand.calls == [String](repeating: "Wipe \(MeshStand.own)", count: 3))
   }

@@ -48,7 +48,7 @@ struct DecodeTests {
     for (name, wire) in rows {
       let good = try #require(try PacketVectors.valid.first)
       let run = try await ToolCall.decode("\(good)\n\(wire)\n\(good)")
-      #expect(run.code == .failed && run.failure == "1 of 3 lines are no packets.", "\(name)")
+      #expect(run.code == .failed && run.failure == "1 of 3 lines are not packets.", "\(name)")
       // The other packets are still decoded.
       #expect(run.output.split(separator: "\n").count == 3)
     }

@@ -64,7 +64,7 @@ struct GrammarTests {
     let carrying = group.merging(["Unread": .uint32(0), "Carried": .uint32(1)]) { $1 }
     #expect(
       status(carrying)
-        == "  mesh      connected  as m\u{FFFD}e (00000000000000ff), 1 link, carrying 1 letter of others\n")
+        == "  mesh      connected  as m\u{FFFD}e (00000000000000ff), 1 link, carrying 1 envelope of others\n")
     #expect(MeshTool.part.status([:]) == "")
   }
 }

@@ -112,7 +112,8 @@ struct VerifyTests {
       code.replacingOccurrences(of: "nick=alice", with: "nick=alica"), String(repeating: "x", count: 100_000),
     ] {
       let call = await stand.run("verify", "--read", input: text)
-      #expect(call.code == .failed && call.failure?.hasPrefix("This is no verification code: ") == true, "\(call)")
+      let isRefused = call.failure?.hasPrefix("The text is not a verification code: ") == true
+      #expect(call.code == .failed && isRefused, "\(call)")
     }
     #expect(await stand.run("verify", "--read", code).code == .usage)
     #expect(stand.calls == [])
