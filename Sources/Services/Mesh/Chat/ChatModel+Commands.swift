@@ -68,7 +68,7 @@ extension ChatModel {
     let id: String
     if name.isEmpty {
       guard current != Self.everybody else {
-        remark = "Say which peer, or go to the conversation with it."
+        remark = "Name a peer, or open the conversation with it."
         return nil
       }
       id = current
@@ -90,7 +90,7 @@ extension ChatModel {
   /// Lines that describe the peers in range.
   var present: [String] {
     let near = list.compactMap { peers[$0] }.filter(\.isNear)
-    if near.isEmpty { return ["Nobody is near."] }
+    if near.isEmpty { return ["No peer is in range."] }
     return near.map { "\(ChatText.label(book, $0.id)) \(words(of: $0).joined(separator: ", "))" }
   }
 
@@ -98,19 +98,19 @@ extension ChatModel {
   func sentence(ofDone action: ChatAction) -> String? {
     switch action {
     case .favourite(let peer, true): "\(ChatText.label(book, peer)) is a favourite."
-    case .favourite(let peer, false): "\(ChatText.label(book, peer)) is not a favourite any more."
+    case .favourite(let peer, false): "\(ChatText.label(book, peer)) is no longer a favourite."
     case .block(let peer, true): "\(ChatText.label(book, peer)) is blocked: nothing that it sends is shown."
-    case .block(let peer, false): "\(ChatText.label(book, peer)) is not blocked any more."
+    case .block(let peer, false): "\(ChatText.label(book, peer)) is no longer blocked."
     case .verify(let peer, let fingerprint):
-      "\(ChatText.label(book, peer)) is \(fingerprint.isEmpty ? "not verified any more" : "verified")."
-    case .setNickname(let name): "This node is called <\(NicknameText.shown(name))> now."
+      "\(ChatText.label(book, peer)) is \(fingerprint.isEmpty ? "no longer verified" : "verified")."
+    case .setNickname(let name): "The nickname of this node is now <\(NicknameText.shown(name))>."
     case .say, .tell, .markRead, .sendFile, .verifyCode, .quit: nil
     }
   }
 
   private mutating func verify(_ rest: String) -> [ChatAction] {
     if rest.hasPrefix("bitchat:") {
-      notice("The peer of that code is asked for proof.")
+      notice("The peer of that code was asked for proof.")
       return [.verifyCode(PastedText.unbroken(rest))]
     }
     if rest == "yes" || rest == "no", let peer = peer("") {
@@ -135,11 +135,11 @@ extension ChatModel {
     }
     notice("Fingerprint of \(name):")
     notice(Self.grouped(peer.fingerprint))
-    notice("Your own:")
+    notice("Fingerprint of this node:")
     notice(Self.grouped(node.fingerprint))
     notice(
-      "Compare both with what \(name) sees, face to face or by a voice that you know. If they are the same: /verify yes. "
-        + "To take it back: /verify no.")
+      "Compare both with what \(name) sees, face to face or by a voice that you know. If they match: /verify yes. To "
+        + "revoke this: /verify no.")
     return []
   }
 

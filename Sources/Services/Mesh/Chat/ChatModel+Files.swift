@@ -34,11 +34,11 @@ extension ChatModel {
     switch file.state {
     case "received": return "\(peer) has sent \(what): earshot mesh files --save \(file.number)"
     case "receiving": return "\(peer) is sending a file: \(file.progress) %"
-    case "waiting": return "\(what) waits for \(file.peer.isEmpty ? "somebody" : peer) to take it."
+    case "waiting": return "\(what) waits for \(file.peer.isEmpty ? "a peer" : peer) to accept it."
     case "sending": return "\(what) is being sent to \(peer): \(file.progress) %"
     case "sent": return "\(what) was sent to \(peer)."
-    case "delivered": return "\(peer) has \(what)."
-    case "cancelled": return "The sending of \(what) was cancelled."
+    case "delivered": return "\(peer) has received \(what)."
+    case "cancelled": return "Sending \(what) was cancelled."
     default: return "\(what) was not sent. \(file.reason)"
     }
   }

@@ -192,8 +192,8 @@ extension ChatModel {
   private var emptyLines: [[Run]] {
     let text =
       current == Self.everybody
-      ? "Nothing was said yet. What you write here is read by everybody in reach of the mesh."
-      : "Nothing was said yet. What you write here is sealed for this peer alone."
+      ? "No messages yet. Everybody in the mesh can read what you write here."
+      : "No messages yet. What you write here is encrypted for this peer."
     let lines = DisplayText.wrap(text, to: messageWidth).prefix(messageRows).map { [Run($0, Style(dim: true))] }
     return [[Run]](repeating: [], count: messageRows - lines.count) + lines
   }

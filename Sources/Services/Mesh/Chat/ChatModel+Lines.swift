@@ -27,10 +27,10 @@ extension ChatModel {
     // Lines cannot show a fingerprint for comparison, so /verify takes only a code here.
     let isCode = word == "/verify" && PastedText.trimmed(String(line.dropFirst(word.count))).hasPrefix("bitchat:")
     guard isCode || Self.lineCommands.contains(word) else {
-      return ([], "\(ChatText.name(word)) does nothing here. A text that begins with a slash: //\u{2026}")
+      return ([], "\(ChatText.name(word)) is not available here. A text that begins with a slash: //\u{2026}")
     }
     let actions = obey(line)
-    if actions.isEmpty { return ([], remark.isEmpty ? "Say what: \(word) NAME TEXT" : remark) }
+    if actions.isEmpty { return ([], remark.isEmpty ? "Usage: \(word) NAME TEXT" : remark) }
     return (actions, nil)
   }
 

@@ -89,7 +89,7 @@ public struct ChatModel: Sendable, Equatable {
     (latest, files, book, peers) = (0, nil, MeshNameBook(), [:])
     (conversations, current) = ([Self.everybody: Conversation()], Self.everybody)
     (sent, recalled, completion) = ([], nil, nil)
-    if wasWiped { notice("The node was wiped: what was said is erased, and it is somebody else now.") }
+    if wasWiped { notice("The node was wiped: its messages are erased, and it has a new identity.") }
   }
 
   private mutating func add(_ messages: [MeshMessageView]) {
@@ -184,7 +184,7 @@ public struct ChatModel: Sendable, Equatable {
   }
 
   private mutating func insert(_ text: String) {
-    if !input.insert(text) { remark = "A message has no room for more than 64 KiB." }
+    if !input.insert(text) { remark = "A message has at most 64 KiB." }
   }
 
   private mutating func send() -> [ChatAction] {

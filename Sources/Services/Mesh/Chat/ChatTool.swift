@@ -8,10 +8,10 @@ public enum ChatTool {
 
   /// `earshot chat`
   public static let verb = Verb(
-    "chat", "Chat with who is near, on the whole terminal; without a terminal, lines in and lines out.",
+    "chat", "Chat with peers on a full screen; without a terminal, by lines of text.",
     options: [
-      Option("lines", "Read and write lines on a terminal as well."),
-      Option("follow", short: "f", "With lines: go on after the end of the input, until interrupted."),
+      Option("lines", "Read and write lines also on a terminal."),
+      Option("follow", short: "f", "With lines: continue after the end of the input, until interrupted."),
     ]
   ) { client, line async throws(Failure) in
     if ChatCommand.isOnTerminal, !line.flag("lines"), !line.flag("json") {

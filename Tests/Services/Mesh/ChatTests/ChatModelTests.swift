@@ -33,8 +33,8 @@ struct ChatModelTests {
     let lines = [
       ("/mgs bob secret", "There is no command /mgs"), ("/msg", "/msg NAME TEXT"),
       ("/msg dave secret", "No peer is called <dave>."),
-      ("/favourite", "Say which peer"), ("/block bob now", "No peer is called <bob now>."), ("/nick", "/nick NAME"),
-      ("/verify yes", "Say which"),
+      ("/favourite", "Name a peer"), ("/block bob now", "No peer is called <bob now>."), ("/nick", "/nick NAME"),
+      ("/verify yes", "Name a peer"),
     ]
     for (line, remark) in lines {
       var sitting = Sitting()
@@ -86,11 +86,11 @@ struct ChatModelTests {
     var sitting = Sitting()
     for (action, words) in [
       (ChatAction.block(peer: Sitting.bob, true), "<bob> is blocked"),
-      (.block(peer: Sitting.bob, false), "not blocked any more"),
+      (.block(peer: Sitting.bob, false), "no longer blocked"),
       (.favourite(peer: Sitting.bob, true), "<bob> is a favourite"),
-      (.favourite(peer: Sitting.bob, false), "not a favourite any more"),
+      (.favourite(peer: Sitting.bob, false), "no longer a favourite"),
       (.verify(peer: Sitting.bob, fingerprint: "00"), "<bob> is verified"),
-      (.verify(peer: Sitting.bob, fingerprint: ""), "not verified any more"), (.setNickname("ann"), "called <ann>"),
+      (.verify(peer: Sitting.bob, fingerprint: ""), "no longer verified"), (.setNickname("ann"), "is now <ann>"),
     ] {
       #expect(!sitting.messages.joined().contains(words))
       sitting.feed(.done(action))
@@ -129,7 +129,7 @@ struct ChatModelTests {
     var lines = Sitting(peers: []).model
     #expect(lines.line("/all for all").actions == [.say("for all")])
     #expect(lines.line("/clear").complaint != nil)
-    #expect(lines.present == ["Nobody is near."])
+    #expect(lines.present == ["No peer is in range."])
   }
 
   @Test(
