@@ -127,7 +127,7 @@ struct InterfaceTests {
           strengths.append(what)
           #expect(type.contains("n") && words.contains("127 where it is not known"), "\(what)")
         }
-        let isTime = ["1970", "utc", "iso 8601"].contains(where: words.contains)
+        let isTime = ["1970", " utc", "iso 8601"].contains(where: words.contains)
         let isNamedSo = ["At", "Time", "Seen", "Deadline"].contains(where: name.hasSuffix)
         guard isTime || isNamedSo else { continue }
         moments.append(what)

@@ -21,12 +21,18 @@ public enum NetworkAddress: Hashable, Sendable {
   /// The text, with brackets around IPv6, as it stands in a URL.
   public var urlText: String {
     switch self {
-    case .v4(let value): (0..<4).map { "\(value >> (8 * (3 - $0)) & 0xFF)" }.joined(separator: ".")
+    case .v4(let value):
+      return Self.parts(of: UInt64(value), bits: 8).map { String($0) }.joined(separator: ".")
     case .v6(let high, let low):
-      "["
-        + [high, low].flatMap { half in (0..<4).map { String(half >> (16 * UInt64(3 - $0)) & 0xFFFF, radix: 16) } }
-        .joined(separator: ":") + "]"
+      let parts = Self.parts(of: high, bits: 16) + Self.parts(of: low, bits: 16)
+      return "[" + parts.map { String($0, radix: 16) }.joined(separator: ":") + "]"
     }
+  }
+
+  /// The four parts of a number, the highest first, each with that many bits.
+  private static func parts(of number: UInt64, bits: Int) -> [UInt64] {
+    let mask: UInt64 = (1 << bits) - 1
+    return (0..<4).map { index in (number >> (bits * (3 - index))) & mask }
   }
 
   private static func v4(_ text: some StringProtocol) -> UInt32? {

@@ -183,7 +183,7 @@ import Testing
       let descriptor = try #require(UnixSocket.connect(to: folder.socket))
       #expect(send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count)
       try #require(await eventually { lines.value.count == 1 })
-      #expect(lines.value.first?.contains("dropped") == true)
+      #expect(lines.value.first?.contains("disconnected") == true)
       var rest = [UInt8](repeating: 0, count: 1000)
       #expect(
         await eventually {
