@@ -2,6 +2,9 @@ import DBus
 import Radio
 
 extension DBusError {
+  /// Whether the called object no longer exists: the peer was removed, or its database was read again.
+  var isOfGoneObject: Bool { self.is(.unknownObject) || self.is(.unknownMethod) }
+
   /// The D-Bus error that makes bluetoothd answer a client with `error`.
   ///
   /// | ATT | D-Bus | from |
@@ -59,5 +62,29 @@ extension ATTError {
     let mark = bytes.indices.dropFirst().last { bytes[$0 - 1] == UInt8(ascii: "0") && bytes[$0] == UInt8(ascii: "x") }
     guard let mark, words.holds("att error"), bytes.count - mark <= 3 else { return nil }
     return UInt8(String(decoding: bytes[(mark + 1)...], as: UTF8.self), radix: 16)
+  }
+}
+
+extension ATT {
+  /// Converts a D-Bus value to an ATT MTU; nil if it is out of range.
+  static func mtu(_ value: DBusValue) -> Int? {
+    value.asInteger.flatMap { firstMTU <= $0 && $0 <= 0xFFFF ? $0 : nil }
+  }
+}
+
+extension GATTCharacteristic.Properties {
+  /// The flags of `GattCharacteristic1`.
+  private static let names: [(Self, String)] = [
+    (.read, "read"), (.writeWithoutResponse, "write-without-response"), (.write, "write"), (.notify, "notify"),
+    (.indicate, "indicate"),
+  ]
+
+  var flags: [String] {
+    Self.names.filter { contains($0.0) }.map(\.1)
+  }
+
+  /// Converts the known flags of a peer's characteristic.
+  init(flags: [String]) {
+    self.init(Self.names.filter { flags.contains($0.1) }.map(\.0))
   }
 }
