@@ -30,14 +30,12 @@ public final class BusConnection: ObjectBus {
   private var wantedName: String?
   private var nameWatch: Registration?
   private var retry: Registration?
-  private var backoff = BusConnection.shortestBackoff
+  private var backoff = Backoff(from: .milliseconds(100), upTo: .seconds(5))
   private var wasLost = false
   private let stateObservers = Observers<BusState>()
   /// The unique name from the bus, while connected: `:1.42`.
   public private(set) var uniqueName: String?
 
-  private static let shortestBackoff = Duration.milliseconds(100)
-  private static let longestBackoff = Duration.seconds(5)
   private static let refusedNameInterval = Duration.seconds(1)
   private static let helloTimeout = Duration.seconds(25)
 
@@ -173,7 +171,7 @@ public final class BusConnection: ObjectBus {
     guard let uniqueName else { return }
     nameWatch = nil
     retry = nil
-    backoff = Self.shortestBackoff
+    backoff.reset()
     if wasLost { Log.shared.notice("The connection to the bus\(purpose) is back", id: .busBack) }
     wasLost = false
     enter(.connected(uniqueName: uniqueName))
@@ -183,8 +181,7 @@ public final class BusConnection: ObjectBus {
     guard state != .closed else { return }
     if !wasLost { Log.shared.warning("The connection to the bus\(purpose) is lost: \(error)", id: .busLost) }
     wasLost = true
-    retry = scheduler.schedule(after: backoff) { [weak self] in self?.open() }
-    backoff = min(backoff * 2, Self.longestBackoff)
+    retry = scheduler.schedule(after: backoff.next()) { [weak self] in self?.open() }
     detach(error, state: .lost(error))
   }
 
