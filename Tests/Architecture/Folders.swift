@@ -93,9 +93,9 @@ struct FileUses {
 
 extension Rules {
   /// The rooms whose folders are not in order yet. A room leaves the list when it is converted; none is added.
-  static let unorderedRooms: Set = ["Host/Air", "Protocols/Bitchat", "Services/Mesh/Mesh"]
+  static let unorderedRooms: Set = ["Protocols/Bitchat", "Services/Mesh/Mesh"]
   /// The rooms that still have cycles of files across their folders; none is added.
-  static let tangledRooms: Set = ["Host/Air", "Protocols/Bitchat"]
+  static let tangledRooms: Set = ["Protocols/Bitchat"]
 
   /// The folders of a room form the order that the design lists: a file uses files of its own folder and of lower rows.
   static func foldersAreOrdered(

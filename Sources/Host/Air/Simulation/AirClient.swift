@@ -106,3 +106,56 @@ final class AirClient {
     }
   }
 }
+
+/// The handle of a link on which a node is the GATT client. `disconnect` ends the link for all its users. Releasing the handle cancels an
+/// attempt, but does not affect an existing link.
+@LoopActor
+final class AirLink: Link {
+  let id: LinkID
+  private let client: AirClient
+  private let registration: Registration
+
+  init(_ client: AirClient, _ id: LinkID) {
+    self.id = id
+    self.client = client
+    registration = Registration { client.drop() }
+  }
+
+  func discover() { client.submit(.discover) }
+
+  func exchangeMTU(_ mtu: Int) { client.submit(.exchangeMTU(mtu)) }
+
+  func subscribe(to characteristic: CharacteristicID) { client.submit(.subscribe(characteristic)) }
+
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+    client.submit(kind == .request ? .request(value, characteristic) : .command(value, characteristic))
+  }
+
+  func disconnect() { client.disconnect() }
+}
+
+/// A node's attempt to connect to an address, until the link is up or the attempt has failed.
+@LoopActor
+final class AirAttempt {
+  let node: AirRadio
+  let target: BluetoothAddress
+  /// The identity that the link will have at this node.
+  let id: LinkID
+  let client: AirClient
+  var timeout: TimedQueue.Ticket?
+  /// The event at which the link comes up unless something changes.
+  var moment: TimedQueue.Ticket?
+
+  init(_ node: AirRadio, _ target: BluetoothAddress, _ id: LinkID, _ client: AirClient) {
+    self.node = node
+    self.target = target
+    self.id = id
+    self.client = client
+  }
+
+  /// Ends the attempt, which has failed or was cancelled.
+  func end(_ reason: String) {
+    node.air.stop(self)
+    client.end(reason, in: node.air)
+  }
+}
