@@ -28,7 +28,7 @@ public final class ObjectTree {
   private var throttled: UInt64 = 0
 
   /// The audience of a broadcast signal: with a rule some listeners may not belong to the group.
-  var listeners: Audience { access == nil ? .group : .everybody }
+  private var listeners: Audience { access == nil ? .group : .everybody }
 
   /// The connections that receive signals about objects of the group; each signal is addressed to one connection.
   private lazy var watchers = bus.map { Watchers($0) }
