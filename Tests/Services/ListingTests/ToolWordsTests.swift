@@ -68,7 +68,7 @@ struct ToolWordsTests {
         mesh
               7  Frames                      frames received
           12345  NoiseDroppedReplacedLately  first messages of a peer whose session was
-                                             replaced within the minute
+                                             replaced within the last 5 s
               1  Truncated                   malformed packets with this error
 
         """)
