@@ -1,20 +1,16 @@
+import Common
+
 /// Random numbers from a seed (SplitMix64), fast enough for a million draws.
 public struct Dice: RandomNumberGenerator {
-  private var state: UInt64
+  private var random: SplitMix64
 
   /// Adjacent seeds are far from each other in the sequence.
   public init(_ seed: UInt64) {
-    state = seed
-    state = next()
+    random = SplitMix64(seed: seed)
+    random = SplitMix64(seed: random.next())
   }
 
-  public mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
+  public mutating func next() -> UInt64 { random.next() }
 
   /// A number from 0 to `limit` - 1.
   public mutating func below(_ limit: Int) -> Int { Int(next() % UInt64(max(1, limit))) }

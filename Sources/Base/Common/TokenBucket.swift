@@ -15,11 +15,7 @@ public struct TokenBucket: Sendable {
 
   /// Takes `count` tokens if `count` and `reserve` are available.
   public mutating func take(_ count: Double = 1, at now: Instant, reserve: Double = 0) -> Bool {
-    if let filledAt {
-      // Arithmetic with the 128 bits of a `Duration` would take longer than everything else here.
-      let elapsed = Double(max(0, now.nanoseconds.subtractingReportingOverflow(filledAt.nanoseconds).0)) / 1e9
-      tokens = min(capacity, tokens + elapsed * perSecond)
-    }
+    tokens = available(at: now)
     filledAt = now
     guard tokens >= count + reserve else { return false }
     tokens -= count
@@ -28,6 +24,22 @@ public struct TokenBucket: Sendable {
 
   /// Takes tokens even if they are not available: the deficit must be refilled before `take` succeeds.
   public mutating func spend(_ count: Double) { tokens -= count }
+
+  /// Takes `count` tokens, or all that are available.
+  public mutating func drain(_ count: Double, at now: Instant) {
+    tokens = max(0, available(at: now) - count)
+    filledAt = now
+  }
+
+  /// Whether all tokens are available.
+  public func isFull(at now: Instant) -> Bool { available(at: now) >= capacity }
+
+  private func available(at now: Instant) -> Double {
+    guard let filledAt else { return tokens }
+    // Arithmetic with the 128 bits of a `Duration` would take longer than everything else here.
+    let elapsed = Double(max(0, now.nanoseconds.subtractingReportingOverflow(filledAt.nanoseconds).0)) / 1e9
+    return min(capacity, tokens + elapsed * perSecond)
+  }
 
   /// Returns one token that was not used.
   public mutating func giveBack() { tokens = min(capacity, tokens + 1) }

@@ -12,73 +12,58 @@ import Radio
 @LoopActor
 public final class BlueZRadio: RadioDriver {
   public let counters = BlueZCounters()
-  public weak var delegate: (any RadioDriverDelegate)?
+  public weak var delegate: (any RadioDriverDelegate)? {
+    didSet { (links.delegate, server.delegate) = (delegate, delegate) }
+  }
 
-  let bus: BusConnection
-  let scheduler: any Scheduler
-  let doors: KernelDoors
-  let version: BlueZVersion?
+  private let bus: BusConnection
+  private let scheduler: any Scheduler
+  private let doors: KernelDoors
+  private let version: BlueZVersion?
   /// Whether public messages may be sent over D-Bus, as exactly as bluetoothd can, if there is no management socket.
-  let isDegradable: Bool
-  /// Whether bluetoothd requests a separate socket for each client that subscribes (from 5.76 on).
-  let keepsClientsApart: Bool
+  private let isDegradable: Bool
   /// bluetoothd's configuration file, read each time that bluetoothd starts or stops.
-  private(set) var configuration: DaemonConfiguration
+  private var configuration: DaemonConfiguration
   private let readConfiguration: @LoopActor () -> DaemonConfiguration
   /// The command line of the running bluetoothd; nil if unknown.
-  var commandLine: DaemonCommandLine?
+  private var commandLine: DaemonCommandLine?
   /// The unique name of the bluetoothd whose command line was requested last.
-  var askedOwner: String?
-  let links = LinkTable()
+  private var askedOwner: String?
   let daemon: BluetoothDaemon
-  private(set) lazy var advertising = makeAdvertising()
-  private(set) lazy var scanner: Scanner = Scanner(
+  let links: PeerLinks
+  private lazy var server = GATTServer(
+    bus, scheduler: scheduler, counters: counters, daemon: daemon, links: links, raw: doors.raw, repair: repair,
+    version: version, onChange: { [weak self] in self?.statusMayHaveChanged() })
+  private lazy var advertising = makeAdvertising()
+  private lazy var scanner: Scanner = Scanner(
     bus, doors.management.way, scheduler: scheduler, counters: counters,
     isDegraded: isDegradable, isConnecting: { [weak self] in self?.central.isConnecting ?? false }, log: log,
     onChange: { [weak self] in self?.statusMayHaveChanged() },
     onPacket: { [weak self] in self?.delegate?.heard($0) }, onSighting: { [weak self] in self?.delegate?.heard($0) })
-  private(set) lazy var central: Central = Central(
-    bus, scheduler: scheduler, counters: counters, links: links, bearers: bearers,
-    known: { [weak self] in self?.daemon.devices[$0] },
-    open: { [weak self] in self?.open($0) }, wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
-  private(set) lazy var speed = LinkSpeed(
+  private lazy var central: Central = Central(
+    bus, scheduler: scheduler, counters: counters, daemon: daemon, links: links, bearers: bearers,
+    wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
+  private lazy var speed = LinkSpeed(
     doors.management, preferences, scheduler: scheduler, onChange: { [weak self] in self?.speedChanged() })
-  private(set) lazy var pulse = pace.map { pace in
+  private lazy var pulse = pace.map { pace in
     DaemonPulse(bus, scheduler: scheduler, pace: pace, onChange: { [weak self] in self?.statusMayHaveChanged() })
   }
   private lazy var blocks = BlockWatch(
     scheduler, readBlock, onChange: { [weak self] in self?.statusMayHaveChanged() })
   /// The adapter in use.
-  private(set) var place: Place?
-  var applications: [ApplicationID: ServedApplication] = [:]
-  /// Applications that are removed when the links of their clients have ended.
-  var leaving: [ServedApplication] = []
-  var successors: [Successor] = []
-  /// The handles of the latest registration.
-  var handles = HandleBlock.random()
-  /// Links that bluetoothd has not confirmed.
-  var doubts: [LinkID: Registration] = [:]
-  /// Which end made each link of the adapter in use, as the kernel reported.
-  var directions = ConnectionDirections()
-  var window = SignalWindow()
-  var isQuestionDue = false
-  /// Values whose signals bluetoothd may not have handled yet, and that one client must receive even if its
-  /// subscription changes.
-  var unsettled: [UnsettledSignal] = []
-  /// The error of raw HCI, if it is not transient.
-  var rawFailure: String?
-  var toldSlots = 1
-  var isSlotCountDue = false
+  private var place: Place?
+  private var toldSlots = 1
+  private var isSlotCountDue = false
 
   private let wanted: String?
   private let preferences: LinkPreferences
   private let repair: KernelRepair
   private let pace: DaemonPulse.Pace?
   private let readBlock: BlockWatch.Read
-  let log: Log
+  private let log: Log
   private lazy var journal = SituationJournal(log, scheduler: scheduler)
   /// The sentences about the speed of links that are already in the journal.
-  var toldSpeed: Set<String> = []
+  private var toldSpeed: Set<String> = []
   private var registrations: [Registration] = []
   private var toldStatus: RadioStatus?
   private var reported: Situation?
@@ -89,8 +74,6 @@ public final class BlueZRadio: RadioDriver {
   /// Whether an adapter still has time to become complete.
   private enum Patience { case unused, running, over }
   private static let patienceTime = Duration.seconds(3)
-
-  static let root: ObjectPath = "/org/earshot"
 
   /// Starts to watch bluetoothd; the bus need not be connected yet.
   ///
@@ -104,7 +87,7 @@ public final class BlueZRadio: RadioDriver {
   ///   - configuration: reads bluetoothd's configuration, each time that bluetoothd starts or stops.
   ///   - doors: the kernel channels. With the management socket the kernel sends exact advertisements; without it bluetoothd sends them as
   ///     exactly as it can.
-  ///   - links: preferences for new links while an application requests fast links.
+  ///   - preferences: for new links while an application requests fast links.
   ///   - isDegradable: whether public messages are sent and received over D-Bus, which alters them, if there is no management socket.
   ///   - startsDaemon: whether to ask the bus to start bluetoothd if it does not run.
   ///   - repair: whether the kernel supports values over raw HCI.
@@ -115,7 +98,7 @@ public final class BlueZRadio: RadioDriver {
     bus: BusConnection, adapter: String? = nil, scheduler: any Scheduler = EventLoop.shared,
     knownVersion: BlueZVersion? = nil,
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
-    doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
+    doors: KernelDoors = KernelDoors(), links preferences: LinkPreferences = .kernel,
     isDegradable: Bool = false, startsDaemon: Bool = true,
     repair: KernelRepair = .known(.running), pace: DaemonPulse.Pace? = DaemonPulse.Pace(),
     block: @escaping BlockWatch.Read = { RadioBlock.installed($0) }, log: Log = .shared
@@ -123,21 +106,23 @@ public final class BlueZRadio: RadioDriver {
     self.bus = bus
     self.scheduler = scheduler
     wanted = adapter
-    preferences = links
+    self.preferences = preferences
     self.repair = repair
     self.pace = pace
     readBlock = block
     version = knownVersion
     readConfiguration = configuration
     self.configuration = configuration()
-    keepsClientsApart = knownVersion.map { $0 >= BlueZLimit.separateClients } ?? false
     self.doors = doors
     self.isDegradable = isDegradable && doors.management.way == nil
     self.log = log
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters, starts: startsDaemon)
+    links = PeerLinks(bus, scheduler: scheduler, counters: counters, daemon: daemon, doors: doors)
+    (links.maker, links.server) = (central, server)
+    links.renewAdvertisements = { [weak self] in self?.advertising.renew() }
     daemon.onSignal = { [weak self] in self?.pulse?.heard() }
     daemon.onChange = { [weak self] in self?.daemonChanged() }
-    daemon.onDevice = { [weak self] in self?.deviceChanged($0, wasConnected: $1) }
+    daemon.onDevice = { [weak self] in self?.links.deviceChanged($0, wasConnected: $1) }
     daemon.onReport = { [weak self] device, properties, isNew in
       self?.scanner.report(device, properties, isNew: isNew)
       self?.central.changed(device)
@@ -164,8 +149,7 @@ public final class BlueZRadio: RadioDriver {
       registrations.append(
         socket.onEvent { [weak self] event, index in
           guard let self, index == place?.index else { return }
-          directions.heard(event)
-          heardOfLinks(event)
+          links.handle(event)
           switch event {
           case .deviceFound(let report): found(report)
           case .monitoredDeviceFound(let monitored): found(monitored.report)
@@ -178,14 +162,6 @@ public final class BlueZRadio: RadioDriver {
         return scanner.heard(data)
       }
     }
-    if let raw = doors.raw.way {
-      registrations.append(
-        raw.onRoom { [weak self] address, index in
-          guard let self, index == place?.index, let link = link(at: address) else { return }
-          delegate?.hasRoom(link.id)
-        })
-      registrations.append(raw.onConfiguration { [weak self] in self?.configured($0) })
-    }
   }
 
   // MARK: Status
@@ -194,18 +170,12 @@ public final class BlueZRadio: RadioDriver {
     let situation = situation
     return RadioStatus(
       situation.state, reason: situation.reason, adapters: adapterNames,
-      stack: version.map { "BlueZ \($0), \(BlueZLimit.way(keepsClientsApart))" } ?? "BlueZ",
+      stack: version.map { "BlueZ \($0), \(BlueZLimit.way(server.keepsClientsApart))" } ?? "BlueZ",
       limits: BlueZLimit.sentences(
         version, configuration, commandLine, hasManagement: doors.management.way != nil)
         + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems,
       traits: traits)
   }
-
-  /// Whether bluetoothd is asked for specific handles (docs/bluez.md, "Handles").
-  var choosesHandles: Bool { version.map { $0 >= BlueZLimit.handles } ?? false }
-
-  /// Whether the kernel supports raw HCI values for clients to which it sends, too.
-  var bearsRaw: Bool { repair == .present }
 
   private var bearers: Bearers {
     Bearers(areSeveral: configuration.opensChannels(version), losesLongWrites: losesLongWrites)
@@ -215,7 +185,7 @@ public final class BlueZRadio: RadioDriver {
 
   private var traits: RadioTraits {
     var traits = RadioTraits()
-    traits.keepsClientsApart = keepsClientsApart
+    traits.keepsClientsApart = server.keepsClientsApart
     if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
     if isDegradable { traits.packetShortfall = shortfallWords.packets }
     traits.deafness = scanner.deafness
@@ -266,25 +236,20 @@ public final class BlueZRadio: RadioDriver {
   }
 
   /// Commands that an operator types to change the state of an adapter.
-  func commands(for adapter: Adapter) -> AdapterCommands {
+  private func commands(for adapter: Adapter) -> AdapterCommands {
     AdapterCommands(adapter, isOnly: daemon.adapters.count < 2)
   }
 
   /// The first fault that stops a function; without a fault, the limitations.
   private var problems: [String] {
-    let served = servedInOrder.lazy.compactMap(\.registration.problem).first
-    if let first = served ?? advertising.problem ?? scanner.problem { return [first] }
+    if let first = server.problem ?? advertising.problem ?? scanner.problem { return [first] }
     let packets = isDegradable && scanner.listensForPatterns ? shortfallWords.packets : nil
-    return [advertising.shortfall, packets, rawShortfall].compactMap { $0 }
-  }
-
-  private var servedInOrder: [ServedApplication] {
-    applications.sorted { $0.key.number < $1.key.number }.map(\.value)
+    return [advertising.shortfall, packets, server.shortfall].compactMap { $0 }
   }
 
   /// Reports a changed status at the end of this loop iteration. Changes within one iteration are reported once, and
   /// the delegate is not called from within its own call.
-  func statusMayHaveChanged() {
+  private func statusMayHaveChanged() {
     guard !isStatusDue else { return }
     isStatusDue = true
     EventLoop.shared.soon { [weak self] in self?.tellStatus() }
@@ -313,17 +278,16 @@ public final class BlueZRadio: RadioDriver {
     bePatient()
     if place != self.place {
       if place?.owner != self.place?.owner {
-        (window, unsettled) = (SignalWindow(), [])
+        server.daemonChanged()
         configuration = readConfiguration()
         askForCommandLine()
         central.bearers = bearers
       }
       self.place = place
-      directions = ConnectionDirections()
+      links.aim(at: place)
       central.aim(at: place)
-      closeLinks()
-      openRawHCI()
-      for application in servedInOrder { application.aim(at: place) }
+      links.closeAll()
+      server.aim(at: place)
       advertising.aim(at: place)
       scanner.aim(at: place)
       speed.aim(at: place?.index)
@@ -349,44 +313,6 @@ public final class BlueZRadio: RadioDriver {
     }
   }
 
-  // MARK: Raw HCI
-
-  /// Opens raw HCI for the controller in use.
-  private func openRawHCI() {
-    guard let raw = doors.raw.way else { return }
-    raw.closeAll()
-    rawFailure = nil
-    guard let index = place?.index else { return }
-    do throws(HCIError) {
-      try raw.open(index)
-    } catch {
-      Log.shared.debug("Raw HCI cannot be used: \(error)")
-      note(error)
-    }
-  }
-
-  /// Stores a permanent error of raw HCI. A transient error does not make the radio degraded: the next value may
-  /// succeed, and bluetoothd reports a controller or link that is gone.
-  func note(_ error: HCIError) {
-    guard !error.isPassing else { return }
-    rawFailure = error.description
-    statusMayHaveChanged()
-  }
-
-  /// Why clients without a subscription receive no values, and what to do; nil if they do, or if no application sends
-  /// such values.
-  private var rawShortfall: String? {
-    let reason =
-      switch doors.raw {
-      case .off: nil as String?
-      case .open: rawFailure
-      case .shut(let why): why
-      }
-    guard let reason, applications.values.contains(where: \.reachesAll) else { return nil }
-    return "Clients that never subscribe get no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"
-      + " or NotifyUnsubscribed=no."
-  }
-
   // MARK: Authorization of callers
 
   /// The error for a call of one of the driver's objects by another program; nil if bluetoothd is the caller, or if the
@@ -402,11 +328,218 @@ public final class BlueZRadio: RadioDriver {
     return .denied("Only bluetoothd may call \(call.path.string).")
   }
 
-  func isFromBluetoothd(_ call: MethodCall) -> Bool {
-    daemon.owner != nil && call.sender == daemon.owner
+  private func isFromBluetoothd(_ call: MethodCall) -> Bool { daemon.isCaller(of: call) }
+
+  private func isOwn(_ path: ObjectPath) -> Bool { server.owns(path) || advertising.owns(path) }
+
+  // MARK: Supervision of bluetoothd
+
+  /// Watches whether bluetoothd answers, while an application is registered or a scan is wanted.
+  private func lookAfterDaemon() {
+    pulse?.watch(!server.isEmpty || scanner.isWanted ? place?.owner : nil)
   }
 
-  private func isOwn(_ path: ObjectPath) -> Bool {
-    (applications.values + leaving).contains { path.isWithin($0.path) } || advertising.owns(path)
+  /// Reads the command line of the running bluetoothd, once for each bluetoothd: it cannot change while the process
+  /// runs.
+  private func askForCommandLine() {
+    guard daemon.owner != askedOwner else { return }
+    (askedOwner, commandLine) = (daemon.owner, nil)
+    guard let owner = daemon.owner else { return }
+    bus.askForDaemonCommandLine { [weak self] commandLine in
+      guard let self, daemon.owner == owner else { return }
+      self.commandLine = commandLine
+      if commandLine?.loads(DaemonCommandLine.battery) == true {
+        log.warning("\(BlueZLimit.readsBattery)", id: .pairingAsked)
+      }
+      statusMayHaveChanged()
+    }
+  }
+
+  // MARK: Advertisements
+
+  // The kernel sends them exactly as encoded if the management socket is open; otherwise bluetoothd sends them as
+  // exactly as it can.
+
+  public var advertisingSlots: Int { advertising.slots }
+
+  public var foreignAdvertisements: Int { advertising.foreign }
+
+  public func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    advertising.show(advertisement, in: slot)
+    statusMayHaveChanged()
+  }
+
+  /// Reports a changed number of slots at the end of this loop iteration, so that the delegate is not called from
+  /// within its own call.
+  private func slotsMayHaveChanged() {
+    guard !isSlotCountDue else { return }
+    isSlotCountDue = true
+    EventLoop.shared.soon { [weak self] in
+      guard let self else { return }
+      isSlotCountDue = false
+      guard advertisingSlots != toldSlots else { return }
+      toldSlots = advertisingSlots
+      delegate?.advertisingSlotsChanged()
+    }
+  }
+
+  /// Reports at the end of this loop iteration, for the same reason.
+  private func onAirChanged(_ advertisement: Advertisement?, _ slot: Int) {
+    EventLoop.shared.soon { [weak self] in self?.delegate?.onAir(advertisement, in: slot) }
+  }
+
+  private var shortfallWords: ShortfallWords {
+    var reason: String?
+    if case .shut(let why) = doors.management { reason = why }
+    return ShortfallWords(version: version, management: reason, isDegradable: isDegradable)
+  }
+
+  private func makeAdvertising() -> any AdvertisingWay {
+    if let socket = doors.management.way {
+      return ManagedAdvertising(
+        socket, scheduler: scheduler,
+        commands: { [weak self] in
+          guard let self, let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return nil }
+          return commands(for: adapter)
+        },
+        onChange: { [weak self] in self?.statusMayHaveChanged() },
+        onSlots: { [weak self] in self?.slotsMayHaveChanged() },
+        onAir: { [weak self] in self?.onAirChanged($0, $1) })
+    }
+    return RegisteredAdvertising(
+      bus, scheduler: scheduler, words: shortfallWords,
+      isFromBluetoothd: { [weak self] in self?.isFromBluetoothd($0) ?? false },
+      onChange: { [weak self] in self?.statusMayHaveChanged() },
+      onSlots: { [weak self] in self?.slotsMayHaveChanged() },
+      onAir: { [weak self] in self?.onAirChanged($0, $1) })
+  }
+
+  // MARK: Scan results
+
+  // Advertisers as bluetoothd and this driver combine them, or single packets from the kernel. The kernel reports
+  // packets as Adv Monitor Device Found without a discovery, and as Device Found during a discovery.
+
+  /// Why single packets are not reported; nil if they are. The management socket reports each packet, bluetoothd only
+  /// changes.
+  public var deafness: String? {
+    doors.management.way != nil || isDegradable ? nil : shortfallWords.deafness
+  }
+
+  public func listen(_ listening: Listening?) {
+    scanner.listen(listening)
+    lookAfterDaemon()
+    statusMayHaveChanged()
+  }
+
+  /// Handles an advertiser that the kernel received during a discovery of ours or of another program.
+  private func found(_ report: AdvertisingReport) {
+    guard let packet = AdvertisingPacket(report, at: scheduler.now) else { return }
+    delegate?.heard(packet)
+  }
+
+  // MARK: Speed of new links
+
+  // It is a setting of the adapter for all programs, which `LinkSpeed` changes while an application needs it.
+
+  /// Applies preferences that a reload changed.
+  public func prefer(_ links: LinkPreferences) { speed.prefer(links) }
+
+  /// Restores the adapter's former settings, removes the advertisement monitor, waits for applications that are being removed, and calls
+  /// `then` once. The call follows at the latest after `limit`, or after 3 s if that is longer.
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    let end = scheduler.now.advanced(by: limit)
+    scanner.rest(within: limit) { [weak self] in
+      guard let self else { return then() }
+      speed.rest(within: max(.zero, scheduler.now.duration(to: end))) { [weak self] in
+        if let self { server.afterLeaving(then) } else { then() }
+      }
+    }
+  }
+
+  /// Reports problems in the status, and each once in the journal.
+  private func speedChanged() {
+    for sentence in speed.problems where toldSpeed.insert(sentence).inserted {
+      log.warning("\(sentence)", id: .linksSlow)
+    }
+    statusMayHaveChanged()
+  }
+
+  // MARK: Applications
+
+  public func serve(_ application: GATTApplication, as number: ApplicationID) {
+    if server.serve(application, as: number) { applicationsChanged() }
+  }
+
+  public func stopServing(_ number: ApplicationID) {
+    if server.stopServing(number) { applicationsChanged() }
+  }
+
+  private func applicationsChanged() {
+    speed.want(server.wantsFastLinks)
+    lookAfterDaemon()
+    statusMayHaveChanged()
+  }
+
+  public func isServed(_ number: ApplicationID) -> Bool { server.isServed(number) }
+
+  public func expectStream(from link: LinkID, in application: ApplicationID) {
+    server.expectStream(from: link, in: application)
+  }
+
+  public func allow(_ backlog: Backlog, on id: LinkID) {
+    guard let link = links.allow(backlog, on: id) else { return }
+    server.limit(link)
+    central.limitStreams(of: link)
+  }
+
+  public func notify(
+    _ value: [UInt8], of id: CharacteristicID, in number: ApplicationID, to recipients: Recipients
+  ) -> Delivery {
+    server.notify(value, of: id, in: number, to: recipients)
+  }
+
+  // MARK: Links
+
+  /// Connects to a peer. bluetoothd waits about 20 s for the peer to advertise, and negotiates the ATT MTU itself;
+  /// `exchangeMTU` returns the result.
+  ///
+  /// `disconnect` of the link cancels an attempt. It ends an open link only if this driver made it, no other `Link` is
+  /// open on it, and its peer has used no application. Any other link stays up until `cut` ends it.
+  ///
+  /// - Throws: `RadioError.notReady` without an adapter, or with too many connections.
+  public func connect(
+    to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) throws(RadioError) -> any Link {
+    guard let place else { throw .notReady(status.reason) }
+    return try central.connect(to: address, at: place, handler)
+  }
+
+  public func origin(of link: LinkID) -> LinkOrigin { links.origin(of: link) }
+
+  public func cut(_ link: LinkID) { links.cut(link) }
+}
+
+extension AdvertisingPacket {
+  // Flags of Device Found: bits 2 and 5. A kernel before 6.2 does not set bit 5.
+  private static let notConnectable: UInt32 = 1 << 2
+  private static let scanResponse: UInt32 = 1 << 5
+
+  /// Converts a report of the management socket; nil if the report is not from LE.
+  ///
+  /// The kernel holds a connectable advertisement until its scan response has arrived, and reports both together. A
+  /// report without a flag may contain the advertisement, the scan response, or both.
+  fileprivate init?(_ report: AdvertisingReport, at time: Instant) {
+    let addressKind: AddressKind
+    switch report.kind {
+    case .classic: return nil
+    case .publicAddress: addressKind = .publicAddress
+    case .randomAddress: addressKind = .randomAddress
+    }
+    let kind: Kind =
+      report.flags & Self.scanResponse != 0
+      ? .scanResponse : report.flags & Self.notConnectable != 0 ? .nonConnectable : .unknown
+    self.init(
+      address: report.address, addressKind: addressKind, kind: kind, rssi: report.rssi.map(Int.init), time: time,
+      data: report.data)
   }
 }

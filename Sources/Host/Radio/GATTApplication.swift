@@ -36,12 +36,6 @@ public struct GATTService: Hashable, Sendable {
     self.characteristics = characteristics
     self.handleOffset = handleOffset
   }
-
-  /// Number of its attributes: one for the service. Each characteristic adds a declaration, a value and, if clients can
-  /// subscribe, a Client Characteristic Configuration.
-  public var handleCount: Int {
-    1 + characteristics.reduce(0) { $0 + ($1.properties.isDisjoint(with: [.notify, .indicate]) ? 2 : 3) }
-  }
 }
 
 public struct GATTCharacteristic: Hashable, Sendable {

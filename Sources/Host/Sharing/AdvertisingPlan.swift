@@ -40,26 +40,26 @@ struct AdvertisingPlan: Sendable {
   }
 
   /// Maximum uninterrupted time, regardless of the terms.
-  static let longestUninterrupted = Duration.seconds(4)
+  private static let longestUninterrupted = Duration.seconds(4)
   /// Duration of turns among requests of one priority, and minimum duration of a turn instead of a higher priority.
   static let turn = Duration.seconds(2)
   /// Waiting time after which a priority has a turn instead of a higher one.
-  static let patience = Duration.seconds(8)
+  private static let patience = Duration.seconds(8)
   /// Pause between two turns instead of a higher priority.
-  static let pause = Duration.seconds(2)
+  private static let pause = Duration.seconds(2)
   /// Interval between the starts of two turns of broadcasts, with one slot and an advertisement of priority `person`.
-  static let broadcastPeriod = Duration.seconds(30)
+  private static let broadcastPeriod = Duration.seconds(30)
 
   var slots: Int
-  var isServing = false
+  private var isServing = false
   /// The requests in order of arrival.
   var entries: [Entry] = []
   /// The time since which each priority has had waiting requests, and no active ones.
-  var waits: [AdvertisingPriority: Instant] = [:]
+  private var waits: [AdvertisingPriority: Instant] = [:]
   /// When each priority last began a turn instead of a higher one.
-  var turns: [AdvertisingPriority: Instant] = [:]
+  private var turns: [AdvertisingPriority: Instant] = [:]
   /// When the last such turn ended.
-  var lastTurnEnd: Instant?
+  private var lastTurnEnd: Instant?
 
   init(slots: Int) {
     self.slots = max(1, slots)
@@ -155,7 +155,7 @@ struct AdvertisingPlan: Sendable {
 
   /// Empties a slot. An advertisement then waits, and so does a set whose data waited or was not yet reported as active. A set that was
   /// sending its data, or rested, is removed.
-  mutating func vacate(_ slot: Int, at now: Instant) {
+  private mutating func vacate(_ slot: Int, at now: Instant) {
     guard let index = entries.firstIndex(where: { $0.slot == slot }) else { return }
     endTurn(index, at: now)
     let entry = entries[index]
@@ -168,11 +168,248 @@ struct AdvertisingPlan: Sendable {
   }
 
   /// Records the end of a turn, if the request had one.
-  mutating func endTurn(_ index: Int, at now: Instant) {
+  private mutating func endTurn(_ index: Int, at now: Instant) {
     guard case .onAir(let slot, let since, true) = entries[index].place else { return }
     entries[index].place = .onAir(slot: slot, since: since, isTurn: false)
     lastTurnEnd = now
   }
 
   private func index(of id: ID) -> Int? { entries.firstIndex { $0.id == id } }
+
+  // MARK: Deciding
+
+  // The choice of the next request and its slot.
+
+  /// When `Event.timer` is due: the time at which another request may begin or is refused; nil if there is none.
+  func deadline(after now: Instant) -> Instant? {
+    let waiting = entries.filter(\.isWaiting)
+    guard !waiting.isEmpty else {
+      return entries.lazy.filter(\.isTurn).compactMap(\.uninterruptedUntil).filter { $0 > now }.min()
+    }
+    var moments = waits.values.map { $0.advanced(by: Self.patience) }
+    moments += waiting.filter(\.isSet).map(\.due)
+    moments += entries.compactMap(\.uninterruptedUntil)
+    moments += entries.compactMap(\.turnUntil)
+    moments += [lastTurnEnd?.advanced(by: Self.pause), nextBroadcast].compactMap { $0 }
+    return moments.filter { $0 > now }.min()
+  }
+
+  private mutating func arrange(at now: Instant) -> [Action] {
+    var actions: [Action] = []
+    while let step = step(at: now) {
+      let index = step.entry
+      let id = entries[index].id
+      if entries[index].slot != step.slot { vacate(step.slot, at: now) }
+      guard let index = entries.firstIndex(where: { $0.id == id }) else { break }
+      if entries[index].isSet { entries[index].waitedSince = entries[index].waitingSince }
+      entries[index].place = .onAir(slot: step.slot, since: now, isTurn: step.isTurn)
+      if step.isTurn { turns[entries[index].priority] = now }
+      actions.append(.show(id, slot: step.slot))
+    }
+    endTurns(at: now)
+    actions += refuse(at: now)
+    noteWaits(at: now)
+    return actions
+  }
+
+  /// Records since when each priority as a whole has waited. The refusal of one of its requests does not restart the time.
+  private mutating func noteWaits(at now: Instant) {
+    let waiting = Set(candidates.map { entries[$0].priority })
+    let shown = Set(entries.filter { $0.isShown }.map(\.priority))
+    for priority in AdvertisingPriority.allCases {
+      waits[priority] = waiting.contains(priority) && !shown.contains(priority) ? waits[priority] ?? now : nil
+    }
+  }
+
+  private struct Step {
+    let entry: Int
+    let slot: Int
+    var isTurn = false
+  }
+
+  private func step(at now: Instant) -> Step? {
+    let candidates = candidates
+    for index in candidates {
+      if let slot = entries[index].slot ?? freeSlot ?? slotAtRest(for: entries[index]) {
+        return Step(entry: index, slot: slot)
+      }
+    }
+    if let (index, slot) = turn(candidates, at: now) { return Step(entry: index, slot: slot, isTurn: true) }
+    for index in candidates {
+      if let slot = slot(below: entries[index], at: now) { return Step(entry: index, slot: slot) }
+    }
+    return nil
+  }
+
+  /// Requests that may begin, by priority, then by descending waiting time.
+  private var candidates: [Int] {
+    entries.indices.filter { entries[$0].isWaiting && mayBegin(entries[$0]) }.sorted { left, right in
+      let (one, other) = (entries[left], entries[right])
+      if one.priority != other.priority { return one.priority > other.priority }
+      return (one.waitingSince, left) < (other.waitingSince, right)
+    }
+  }
+
+  private func mayBegin(_ entry: Entry) -> Bool { !isServing || entry.priority >= .network }
+
+  private var freeSlot: Int? {
+    let taken = Set(entries.compactMap(\.slot))
+    return (0..<slots).first { !taken.contains($0) }
+  }
+
+  /// The slot of a resting set without data to send, or else of a resting set of lower priority.
+  private func slotAtRest(for entry: Entry) -> Int? {
+    let resting = entries.filter { if case .resting = $0.place { true } else { false } }
+    return (resting.first { !$0.isWaiting } ?? resting.first { $0.priority < entry.priority })?.slot
+  }
+
+  /// The slot that a request may take because of priority: that of the lowest priority, then of the longest active time.
+  private func slot(below entry: Entry, at now: Instant) -> Int? {
+    entries.filter { other in
+      guard let slotIsKept = other.priority < entry.priority ? other.uninterruptedUntil : other.turnUntil else {
+        return false
+      }
+      return other.priority <= entry.priority && slotIsKept <= now
+    }.min { $0.isBefore($1) }?.slot
+  }
+
+  // MARK: Turns instead of a higher priority
+
+  /// An overdue request, and the slot that it may take from a higher priority. Only one such turn is active at a time; of several overdue
+  /// priorities, the one whose last turn was longest ago is first.
+  private func turn(_ candidates: [Int], at now: Instant) -> (entry: Int, slot: Int)? {
+    guard !entries.contains(where: \.isTurn), lastTurnEnd.map({ $0.advanced(by: Self.pause) <= now }) ?? true
+    else { return nil }
+    var heads: [AdvertisingPriority: Int] = [:]
+    for index in candidates where heads[entries[index].priority] == nil { heads[entries[index].priority] = index }
+    let overdue = heads.filter { isOverdue($0.key, at: now) }.sorted { left, right in
+      let (one, other) = (turns[left.key] ?? .zero, turns[right.key] ?? .zero)
+      return one == other ? left.key > right.key : one < other
+    }
+    for (priority, index) in overdue {
+      // A turn must not delay a broadcast whose own turn is imminent.
+      if priority != .broadcast, heads[.broadcast] != nil, let next = nextBroadcast, next > now,
+        now.duration(to: next) < Self.longestUninterrupted + Self.pause
+      {
+        continue
+      }
+      let slot = entries.filter { other in
+        guard other.priority > priority, let until = other.uninterruptedUntil else { return false }
+        return until <= now
+      }.min { $0.isBefore($1) }?.slot
+      if let slot { return (index, slot) }
+    }
+    return nil
+  }
+
+  private func isOverdue(_ priority: AdvertisingPriority, at now: Instant) -> Bool {
+    guard priority >= .broadcast, let since = waits[priority], since.advanced(by: Self.patience) <= now else {
+      return false
+    }
+    return priority != .broadcast || nextBroadcast.map { $0 <= now } ?? true
+  }
+
+  /// When broadcasts may have another turn. Nil if a turn needs no delay, because there are several slots or no
+  /// advertisement for a person.
+  private var nextBroadcast: Instant? {
+    guard slots == 1, entries.contains(where: { $0.isReady && $0.priority == .person }) else { return nil }
+    return turns[.broadcast]?.advanced(by: Self.broadcastPeriod)
+  }
+
+  /// Ends turns whose time is over, so that a request that keeps its slot no longer counts as having a turn.
+  private mutating func endTurns(at now: Instant) {
+    for index in entries.indices {
+      if let until = entries[index].uninterruptedUntil, until <= now { endTurn(index, at: now) }
+    }
+  }
+
+  // MARK: Refusing
+
+  private mutating func refuse(at now: Instant) -> [Action] {
+    let late = entries.filter { $0.isSet && $0.isWaiting && $0.due <= now }
+    for entry in late {
+      guard let index = entries.firstIndex(where: { $0.id == entry.id }) else { continue }
+      if let slot = entry.slot {
+        entries[index].place = .resting(slot: slot, waitsSince: nil)
+      } else {
+        entries.remove(at: index)
+      }
+    }
+    return late.map { .refuse($0.id) }
+  }
+}
+
+extension AdvertisingPlan {
+  struct Entry: Sendable {
+    let id: ID
+    var terms: AdvertisingTerms
+    /// Whether it is data of a set, which is refused after its longest wait.
+    let isSet: Bool
+    var isReady: Bool
+    var place: Place
+    /// When it began to wait for its present slot; nil once the driver has reported it as active.
+    var waitedSince: Instant?
+  }
+
+  enum Place: Hashable, Sendable {
+    case waiting(since: Instant)
+    /// `isTurn`: instead of a request of higher priority.
+    case onAir(slot: Int, since: Instant, isTurn: Bool)
+    /// A set that keeps its slot without data to send, or with data that waits since then.
+    case resting(slot: Int, waitsSince: Instant?)
+  }
+}
+
+extension AdvertisingPlan.Entry {
+  var slot: Int? {
+    switch place {
+    case .waiting: nil
+    case .onAir(let slot, _, _), .resting(let slot, _): slot
+    }
+  }
+
+  var priority: AdvertisingPriority { terms.priority }
+
+  /// When it began to wait; nil if it does not wait.
+  private var wait: Instant? {
+    switch place {
+    case .waiting(let since): since
+    case .onAir: nil
+    case .resting(_, let since): since
+    }
+  }
+
+  var isWaiting: Bool { isReady && wait != nil }
+  var waitingSince: Instant { wait ?? .zero }
+
+  /// The end of its uninterrupted time; nil if it is not active, or rests.
+  var uninterruptedUntil: Instant? {
+    guard case .onAir(_, let since, let isTurn) = place else { return nil }
+    let asked = min(terms.leastTime, AdvertisingPlan.longestUninterrupted)
+    return since.advanced(by: isTurn ? max(asked, AdvertisingPlan.turn) : asked)
+  }
+
+  /// When a request of the same priority may displace it.
+  var turnUntil: Instant? {
+    guard case .onAir(_, let since, _) = place, let until = uninterruptedUntil else { return nil }
+    return max(until, since.advanced(by: AdvertisingPlan.turn))
+  }
+}
+
+extension AdvertisingPlan.Entry {
+  /// When a set's request is refused.
+  var due: Instant { waitingSince.advanced(by: terms.longestWait) }
+
+  /// Whether it is active and does not rest.
+  var isShown: Bool { if case .onAir = place { true } else { false } }
+
+  var isTurn: Bool { if case .onAir(_, _, let isTurn) = place { isTurn } else { false } }
+
+  private var onAirSince: Instant { if case .onAir(_, let since, _) = place { since } else { .zero } }
+
+  /// The order in which active requests lose their slots.
+  func isBefore(_ other: Self) -> Bool {
+    if priority != other.priority { return priority < other.priority }
+    return (onAirSince, slot ?? 0) < (other.onAirSince, other.slot ?? 0)
+  }
 }

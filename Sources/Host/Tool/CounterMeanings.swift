@@ -7,8 +7,8 @@ public struct CounterMeanings: Sendable {
   /// The title of the table: the name of a service.
   let title: String
   private let path: ObjectPath
-  private let interface: String
-  private let meanings: [String: String]
+  let interface: String
+  let meanings: [String: String]
   private let others: String
 
   /// - Parameters:
@@ -26,9 +26,6 @@ public struct CounterMeanings: Sendable {
 
   /// The meaning of a counter; empty if it is unknown.
   private func meaning(_ name: String) -> String { meanings[name] ?? others }
-
-  /// Whether a counter of an interface has a meaning of its own here.
-  func explains(_ name: String, of interface: String) -> Bool { self.interface == interface && meanings[name] != nil }
 
   /// The counters that are not 0, in the order of their names.
   func counters(_ objects: ToolPart.Objects) -> [(name: String, count: Int)] {

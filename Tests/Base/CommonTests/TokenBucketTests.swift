@@ -19,6 +19,18 @@ struct TokenBucketTests {
     #expect([first, early, third, whole] == [10, 0, 2, 10])
   }
 
+  @Test("Draining more tokens than there are leaves none, and they return with time")
+  func drained() {
+    var bucket = TokenBucket(10, each: .seconds(10))
+    #expect(bucket.isFull(at: moment(0)))
+    bucket.drain(4, at: moment(0))
+    let rest = taken(&bucket, 20, at: 0)
+    #expect(rest == 6 && !bucket.isFull(at: moment(9999)) && bucket.isFull(at: moment(10_000)))
+    bucket.drain(1_000_000, at: moment(10_000))
+    let later = taken(&bucket, 20, at: 13_000)
+    #expect(later == 3)
+  }
+
   @Test("With a reserve of 3, ordinary takes get 7 of 10 tokens and privileged ones the rest")
   func reserve() {
     var bucket = TokenBucket(10)

@@ -331,7 +331,7 @@ struct WriteOfferTests {
     for number in 2..<40 as Range<UInt8> { rig.fake.write([number], to: Service.put, from: device) { _ in } }
     var gone = try #require(rig.driver.daemon.devices[device])
     gone.isConnected = false
-    rig.driver.deviceChanged(gone, wasConnected: true)
+    rig.driver.links.deviceChanged(gone, wasConnected: true)
     #expect(Self.written(service, on: link) == (0..<40).map { [$0] })
     #expect(service.events.all.last == .closed(link))
   }

@@ -87,7 +87,7 @@ struct AccessTests {
   private func arrive(_ sender: String, at table: Table) throws -> Bool {
     var call = Message.call(Table.name, Table.path, Table.interface, "Echo", [.string("x")])
     (call.sender, call.serial) = (sender, 1)
-    let answer = Answer(to: call, over: try #require(table.service.transport), of: table.service)
+    let answer = Answer(to: call, over: try #require(table.service.answers))
     table.service.objects.receive(call, answer)
     return answer.isGiven
   }

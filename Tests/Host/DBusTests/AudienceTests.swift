@@ -147,7 +147,7 @@ struct AudienceTests {
     var call = Message.call(
       Table.name, Table.path, Self.properties, "Get", [.string(Table.interface), .string("Secret")])
     (call.sender, call.serial) = (":1.9000", 1)
-    let answer = Answer(to: call, over: try #require(house.table.service.transport), of: house.table.service)
+    let answer = Answer(to: call, over: try #require(house.table.service.answers))
     house.table.service.objects.receive(call, answer)
     #expect(!answer.isGiven)
     // The bus has answered the query about :1.9000 before it delivers this call.

@@ -146,7 +146,7 @@ struct ObjectTests {
     let (path, interface, member, arguments) = calls[way]
     var call = Message.call(Table.name, path, interface, member, arguments)
     (call.sender, call.serial) = (table.client.uniqueName, 9000)
-    let answer = Answer(to: call, over: try #require(table.service.transport), of: table.service)
+    let answer = Answer(to: call, over: try #require(table.service.answers))
     table.service.objects.receive(call, answer)
     #expect(answer.isGiven)
     lamp.level = 1

@@ -55,7 +55,7 @@ struct RawWireTests {
     let links = try HCILink.list(reading: Self.hex(header + client + peripheral + classic + unconnected + ending))
     #expect(links.map(\.handle) == [0x40, 0x41, 0x0B, 0x42, 0x43])
     #expect(links.prefix(2).map(\.address.description) == ["00:AA:02:00:00:01", "00:AA:02:00:00:02"])
-    #expect(links.map(\.isClient) == [true, false, false, false, false])
+    #expect(links.map { $0.isLE && $0.isConnected && !$0.isCentral } == [true, false, false, false, false])
     #expect(links.map(\.isOutgoing) == [false, true, false, false, false])
     #expect(try HCILink.list(reading: HCILink.question(3).enumerated().map { $0 == 2 ? 0 : $1 }) == [])
     for text in ["", "0000 0100", "0000 ffff"] {

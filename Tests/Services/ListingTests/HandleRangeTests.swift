@@ -30,3 +30,9 @@ struct HandleRangeTests {
     #expect(BitchatGATT.application.services.map(\.handleCount) == [4])
   }
 }
+
+extension GATTService {
+  /// Number of its attributes: one for the service. Each characteristic adds a declaration, a value and, if clients can
+  /// subscribe, a Client Characteristic Configuration.
+  fileprivate var handleCount: Int { 1 + characteristics.reduce(0) { $0 + ($1.canNotify ? 3 : 2) } }
+}

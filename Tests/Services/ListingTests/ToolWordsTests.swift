@@ -169,3 +169,10 @@ struct ToolWordsTests {
     #expect(StatusCommand.fitted("short\n", to: 80) == "short\n")
   }
 }
+
+extension CounterMeanings {
+  /// Whether a counter of an interface has a meaning of its own here.
+  fileprivate func explains(_ name: String, of interface: String) -> Bool {
+    self.interface == interface && meanings[name] != nil
+  }
+}

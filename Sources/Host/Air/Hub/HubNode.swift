@@ -7,12 +7,12 @@ import Radio
 @LoopActor
 final class HubNode: AirSocketOwner, AirNodeOwner {
   /// Unsent bytes for a node beyond which its peers are throttled.
-  static let congestion = 1 << 20
+  private static let congestion = 1 << 20
   /// Maximum values that a node has sent without waiting and that are still in transit; beyond it the node itself is
   /// throttled.
-  static let valueLimit = 4096
+  private static let valueLimit = 4096
   /// Maximum applications of a node, and maximum connections.
-  static let setupLimit = 256
+  private static let setupLimit = 256
 
   private unowned let hub: AirHub
   private var socket: AirSocket?

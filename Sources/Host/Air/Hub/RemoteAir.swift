@@ -11,36 +11,35 @@ import Radio
 @LoopActor
 public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// Maximum pause between two attempts to reach the hub.
-  static let longestPause = Duration.seconds(5)
+  private static let longestPause = Duration.seconds(5)
   /// Unsent bytes for the hub beyond which links report that they are full.
-  static let congestion = 1 << 20
+  private static let congestion = 1 << 20
 
   public let path: String
   private let wanted: BluetoothAddress?
-  private let firstPause: Duration
   private let log: Log
-  let loop = EventLoop.shared
+  private let loop = EventLoop.shared
 
   var socket: AirSocket?
-  private var pause: Duration
+  private var backoff: Backoff
   private var retry: Registration?
   var abilities = AirAbilities(AirController())
   /// The node's status as the hub reports it; waiting without the hub.
   private var nodeStatus: RadioStatus
-  var slots: [Int: EncodedAdvertisement] = [:]
+  private var slots: [Int: EncodedAdvertisement] = [:]
   /// The advertisements of `slots` before encoding.
-  var advertisements: [Int: Advertisement] = [:]
+  private var advertisements: [Int: Advertisement] = [:]
   /// The advertisements that the delegate was notified of.
-  var toldOnAir: [Int: Advertisement] = [:]
-  var slotErrors: [Int: RadioError] = [:]
-  var listening: Listening?
+  private var toldOnAir: [Int: Advertisement] = [:]
+  private var slotErrors: [Int: RadioError] = [:]
+  private var listening: Listening?
   /// Applications in the order in which they were served.
   var applications: [RemoteApplication] = []
   /// The links that are up, by this process's numbers.
   var peers: [LinkID: RemotePeer] = [:]
   /// This process's numbers of the links, by the hub's numbers.
   var links: [LinkID: LinkID] = [:]
-  var connections: [UInt32: RemoteConnection] = [:]
+  private var connections: [UInt32: RemoteConnection] = [:]
   private var lastConnection: UInt32 = 0
 
   struct RemoteApplication {
@@ -68,8 +67,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     self.path = path
     self.log = log
     wanted = address
-    firstPause = pause
-    self.pause = pause
+    backoff = Backoff(from: pause, upTo: Self.longestPause)
     nodeStatus = RadioStatus(.waiting, reason: Self.absence(path))
     status = nodeStatus
     reach()
@@ -96,7 +94,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     }
   }
 
-  func updateStatus() {
+  private func updateStatus() {
     onAirMayHaveChanged()
     guard nodeStatus.state == .ready, let error = slotErrors.min(by: { $0.key < $1.key })?.value else {
       status = nodeStatus
@@ -120,16 +118,15 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   }
 
   private func tryLater() {
-    retry = loop.schedule(after: pause) { [weak self] in self?.reach() }
-    pause = min(pause * 2, Self.longestPause)
+    retry = loop.schedule(after: backoff.next()) { [weak self] in self?.reach() }
   }
 
   /// Whether the hub has accepted the node.
-  var isIn: Bool { nodeStatus.state != .waiting }
+  private var isIn: Bool { nodeStatus.state != .waiting }
 
   private func enter(_ address: BluetoothAddress, _ abilities: AirAbilities) {
     self.address = address
-    pause = firstPause
+    backoff.reset()
     nodeStatus = RadioStatus(.ready, adapters: ["air0"])
     changed(abilities)
     for (slot, content) in slots.sorted(by: { $0.key < $1.key }) {
@@ -221,5 +218,390 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   func forget(_ number: UInt32) {
     guard let connection = connections.removeValue(forKey: number) else { return }
     loop.soon { connection.end(AirEnd.disconnected) }
+  }
+
+  // MARK: Advertising
+
+  public var advertisingSlots: Int { max(1, Int(abilities.advertisingSlots)) }
+
+  public func advertise(_ advertisement: Advertisement?, in slot: Int) {
+    defer { updateStatus() }
+    // The advertisement of a different set is sent from a different address.
+    let isOtherSet = advertisements[slot].map { $0.setID != advertisement?.setID } ?? false
+    slots[slot] = nil
+    slotErrors[slot] = nil
+    advertisements[slot] = nil
+    guard (0..<advertisingSlots).contains(slot), let number = UInt8(exactly: slot) else { return }
+    guard let advertisement else { return sendIfIn(.silence(slot: number)) }
+    if isOtherSet { sendIfIn(.silence(slot: number)) }
+    do throws(RadioError) {
+      let content = try EncodedAdvertisement(advertisement)
+      slots[slot] = content
+      advertisements[slot] = advertisement
+      sendIfIn(.advertise(slot: number, content))
+    } catch {
+      slotErrors[slot] = error
+      sendIfIn(.silence(slot: number))
+    }
+  }
+
+  /// Reports the contents of the slots to the delegate at the end of this loop iteration, if they changed.
+  private func onAirMayHaveChanged() {
+    loop.soon { [weak self] in
+      guard let self else { return }
+      let shown = isIn ? advertisements : [:]
+      let changed = Set(shown.keys).union(toldOnAir.keys).filter { shown[$0] != self.toldOnAir[$0] }
+      toldOnAir = shown
+      for slot in changed.sorted() { delegate?.onAir(shown[slot], in: slot) }
+    }
+  }
+
+  /// Sends a frame if the node has joined. Otherwise its content is sent when the hub accepts the node.
+  private func sendIfIn(_ frame: NodeFrame) {
+    if isIn { send(frame) }
+  }
+
+  // MARK: Scanning
+
+  public var deafness: String? { abilities.seesPackets ? nil : AirController.deafness }
+
+  public func listen(_ listening: Listening?) {
+    guard listening != self.listening else { return }
+    self.listening = listening
+    if isIn { sendListening() }
+  }
+
+  /// Sends the scan filter. More services than a frame can contain are replaced by no filter.
+  private func sendListening() {
+    var listening = listening
+    if let services = listening?.services, services.count > AirWire.uuidLimit { listening?.services = [] }
+    send(.listen(listening))
+  }
+
+  func heard(_ sighting: Sighting) {
+    guard let services = listening?.services else { return }
+    guard services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains) else { return }
+    delegate?.heard(sighting)
+  }
+
+  // MARK: Serving
+
+  /// - Precondition: the number is not in use; at most 64 services of at most 64 characteristics.
+  public func serve(_ application: GATTApplication, as number: ApplicationID) {
+    precondition(!applications.contains { $0.number == number }, "\(number) is served already")
+    precondition(
+      application.services.count <= AirWire.serviceLimit
+        && application.services.allSatisfy { $0.characteristics.count <= AirWire.characteristicLimit })
+    let served = RemoteApplication(
+      number: number, application: application, characteristics: application.characteristics)
+    applications.append(served)
+    if isIn { serve(served) }
+  }
+
+  func serve(_ served: RemoteApplication) {
+    send(.serve(application: UInt32(truncatingIfNeeded: served.number.number), served.application))
+  }
+
+  public func stopServing(_ number: ApplicationID) {
+    guard applications.contains(where: { $0.number == number }) else { return }
+    applications.removeAll { $0.number == number }
+    for link in peers.keys { peers[link]?.ended(number) }
+    sendIfIn(.stopServing(application: UInt32(truncatingIfNeeded: number.number)))
+  }
+
+  public func isServed(_ number: ApplicationID) -> Bool { application(number)?.isServed ?? false }
+
+  func application(_ number: ApplicationID) -> RemoteApplication? { applications.first { $0.number == number } }
+
+  // MARK: Links
+
+  public func origin(of link: LinkID) -> LinkOrigin {
+    guard let peer = peers[link] else { return .unknown }
+    return peer.traits.isOurs ? .here : .peer
+  }
+
+  public func cut(_ link: LinkID) {
+    if let peer = peers[link] { send(.cut(peer.hubLink)) }
+  }
+
+  // MARK: Notifying
+
+  public func notify(
+    _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
+  ) -> Delivery {
+    let meant = links(of: recipients, characteristic, application)
+    guard let served = self.application(application), served.isServed,
+      let declared = served.characteristics[characteristic], declared.canNotify
+    else { return Delivery(unreachable: meant) }
+    var delivery = Delivery()
+    var hubLinks: [LinkID] = []
+    let isCongested = isCongested
+    for link in meant {
+      guard let peer = peers[link],
+        peer.hears(characteristic, of: application, declared.reach, hasRawHCI: abilities.hasRawHCI)
+      else {
+        delivery.unreachable.append(link)
+        continue
+      }
+      if peer.hasRoom, !isCongested {
+        peers[link]?.sent()
+        delivery.accepted.append(link)
+        hubLinks.append(peer.hubLink)
+      } else {
+        peers[link]?.wasFull = true
+        delivery.full.append(link)
+      }
+    }
+    while !hubLinks.isEmpty {
+      let some = Array(hubLinks.prefix(AirWire.linkLimit))
+      hubLinks.removeFirst(some.count)
+      send(.notify(application: UInt32(truncatingIfNeeded: application.number), some, characteristic, value))
+    }
+    // All bytes may be sent in this loop iteration; the socket then does not call `drained`.
+    if isCongested, !delivery.full.isEmpty { loop.soon { [weak self] in self?.makeRoom() } }
+    return delivery
+  }
+
+  private var isCongested: Bool { (socket?.unsent ?? 0) > Self.congestion }
+
+  /// The links that a value is sent to, without duplicates.
+  private func links(
+    of recipients: Recipients, _ characteristic: CharacteristicID, _ application: ApplicationID
+  ) -> [LinkID] {
+    switch recipients {
+    case .link(let link): return [link]
+    case .links(let links):
+      var seen: Set<LinkID> = []
+      return links.filter { seen.insert($0).inserted }
+    case .subscribers:
+      return peers.filter { $0.value.hasSubscribed(to: characteristic, in: application) }.keys
+        .sorted { $0.number < $1.number }
+    }
+  }
+
+  /// Reports links that were full and have capacity now.
+  private func makeRoom() {
+    guard !isCongested else { return }
+    for link in peers.keys.sorted(by: { $0.number < $1.number }) {
+      guard let peer = peers[link], peer.wasFull, peer.hasRoom else { continue }
+      peers[link]?.wasFull = false
+      delegate?.hasRoom(link)
+    }
+  }
+
+  // MARK: Events
+
+  /// Passes an event of the node on to the delegate.
+  func happened(_ frame: HubFrame) {
+    switch frame {
+    case .sighting(let address, let rssi, let data, let scanResponse):
+      heard(Sighting(address: address, data: data, scanResponse: scanResponse, rssi: rssi.map { Int($0) }))
+    case .packet(let packet):
+      if listening?.wants(packet.data[...]) == true { delegate?.heard(packet) }
+    case .served(let number, let isServed): served(ApplicationID(Int(number)), isServed)
+    case .linkUp(let link, let address, let since, let traits): linkUp(link, address, since, traits)
+    case .linkChanged(let link, let mtu):
+      if let own = links[link] { delegate?.linkChanged(own, mtu: Int(mtu)) }
+    case .linkDown(let link): linkDown(link)
+    case .used(let number, let link, let use):
+      guard let own = links[link], application(ApplicationID(Int(number))) != nil else { return }
+      peers[own]?.used(ApplicationID(Int(number)), use)
+      delegate?.used(ApplicationID(Int(number)), by: own, use)
+    case .written(let number, let link, let characteristic, let answer, let value):
+      let error = written(value, to: characteristic, of: ApplicationID(Int(number)), on: link)
+      if answer != 0 { send(.answer(answer, error)) }
+    case .gone(let link, let count):
+      guard let own = links[link] else { return }
+      peers[own]?.gone(Int(count))
+      makeRoom()
+    case .event(let number, let event):
+      guard let connection = connections[number] else { return }
+      if case .disconnected = event { connections[number] = nil }
+      connection.happened(event)
+    case .welcome, .refused, .status, .abilities, .addressChanged: break
+    }
+  }
+
+  private func served(_ number: ApplicationID, _ isServed: Bool) {
+    guard let index = applications.firstIndex(where: { $0.number == number }),
+      applications[index].isServed != isServed
+    else { return }
+    applications[index].isServed = isServed
+    if !isServed { for link in peers.keys { peers[link]?.ended(number) } }
+    delegate?.applicationChanged(number, isServed: isServed)
+  }
+
+  private func linkUp(_ link: LinkID, _ address: BluetoothAddress, _ since: Instant, _ traits: AirLinkTraits) {
+    guard links[link] == nil else { return }
+    // A connection that this program requested keeps the identity that it was given then.
+    let asked = connections.sorted { $0.key < $1.key }.map(\.value).first {
+      $0.target == address && !$0.isConnected && peers[$0.id] == nil
+    }
+    let own = asked?.id ?? Self.newLinkID()
+    links[link] = own
+    peers[own] = RemotePeer(link, address, traits)
+    delegate?.linkUp(DriverLink(id: own, address: address, since: since))
+  }
+
+  private func linkDown(_ link: LinkID) {
+    guard let own = links.removeValue(forKey: link) else { return }
+    peers[own] = nil
+    // The hub may have treated a connection that was to share this link as a new one.
+    for (number, connection) in connections.sorted(by: { $0.key < $1.key }) where connection.id == own {
+      connections[number] = nil
+      send(.disconnect(connection: number))
+      connection.end(AirEnd.peerDisconnected)
+    }
+    delegate?.linkDown(own)
+  }
+
+  private func written(
+    _ value: [UInt8], to characteristic: CharacteristicID, of number: ApplicationID, on link: LinkID
+  ) -> ATTError? {
+    guard let own = links[link], application(number) != nil, let delegate else { return .unlikely }
+    do throws(ATTError) {
+      try delegate.written(value, to: characteristic, of: number, on: own)
+      return nil
+    } catch {
+      return error
+    }
+  }
+}
+
+/// The state of a link that is up, so that a program can report the result of a value immediately.
+struct RemotePeer {
+  /// The hub's number of the link.
+  let hubLink: LinkID
+  let address: BluetoothAddress
+  let traits: AirLinkTraits
+  /// The peer's subscriptions, with the application of each.
+  private var subscriptions: [CharacteristicID: ApplicationID] = [:]
+  /// Number of values that are not reported as transmitted.
+  private var underWay = 0
+  /// Whether a value was refused because the link was full.
+  var wasFull = false
+
+  init(_ hubLink: LinkID, _ address: BluetoothAddress, _ traits: AirLinkTraits) {
+    self.hubLink = hubLink
+    self.address = address
+    self.traits = traits
+  }
+
+  /// Whether one more value may be sent.
+  var hasRoom: Bool { traits.notifyWindow == 0 || underWay < Int(traits.notifyWindow) }
+
+  func hasSubscribed(to characteristic: CharacteristicID, in application: ApplicationID) -> Bool {
+    subscriptions[characteristic] == application
+  }
+
+  /// Whether a value can reach the peer.
+  func hears(
+    _ characteristic: CharacteristicID, of application: ApplicationID, _ reach: GATTCharacteristic.Reach,
+    hasRawHCI: Bool
+  ) -> Bool {
+    hasSubscribed(to: characteristic, in: application) || hasRawHCI && (reach == .exact || traits.hearsUnsubscribed)
+  }
+
+  mutating func used(_ application: ApplicationID, _ use: Use) {
+    switch use {
+    case .read: break
+    case .subscribed(let characteristic): subscriptions[characteristic] = application
+    case .unsubscribed(let characteristic): subscriptions[characteristic] = nil
+    }
+  }
+
+  mutating func ended(_ application: ApplicationID) {
+    subscriptions = subscriptions.filter { $0.value != application }
+  }
+
+  mutating func sent() {
+    if traits.notifyWindow != 0 { underWay += 1 }
+  }
+
+  mutating func gone(_ count: Int) {
+    underWay = max(0, underWay - count)
+  }
+}
+
+/// The state of a connection that a program requested.
+@LoopActor
+final class RemoteConnection {
+  /// The link's identity in this process.
+  let id: LinkID
+  let target: BluetoothAddress
+  private var handler: (@LoopActor (LinkEvent) -> Void)?
+  /// Whether the link existed before the request.
+  let isShared: Bool
+  private(set) var isConnected = false
+
+  init(
+    _ id: LinkID, _ target: BluetoothAddress, isShared: Bool, _ handler: @escaping @LoopActor (LinkEvent) -> Void
+  ) {
+    self.id = id
+    self.target = target
+    self.isShared = isShared
+    self.handler = handler
+  }
+
+  /// Whether events may still follow.
+  var isOpen: Bool { handler != nil }
+
+  func happened(_ event: LinkEvent) {
+    let handler = handler
+    switch event {
+    case .connected: isConnected = true
+    case .disconnected: self.handler = nil
+    default: break
+    }
+    handler?(event)
+  }
+
+  func end(_ reason: String) {
+    happened(.disconnected(reason: reason))
+  }
+}
+
+/// The handle of a connection through the hub. `disconnect` ends the link. Releasing the handle cancels an attempt, but does not affect an
+/// existing link.
+@LoopActor
+final class RemoteLink: Link {
+  let id: LinkID
+  private let air: RemoteAir
+  private let number: UInt32
+  private let connection: RemoteConnection
+  private let registration: Registration
+
+  init(air: RemoteAir, number: UInt32, _ connection: RemoteConnection) {
+    id = connection.id
+    self.air = air
+    self.number = number
+    self.connection = connection
+    registration = Registration {
+      guard connection.isOpen, !connection.isConnected else { return }
+      if connection.isShared { air.forget(number) } else { air.send(.disconnect(connection: number)) }
+    }
+  }
+
+  func discover() { send(.discover(connection: number)) }
+
+  func exchangeMTU(_ mtu: Int) { send(.exchangeMTU(connection: number, UInt16(clamping: mtu))) }
+
+  func subscribe(to characteristic: CharacteristicID) { send(.subscribe(connection: number, characteristic)) }
+
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+    send(.write(connection: number, kind, characteristic, value))
+  }
+
+  /// Ends the link or cancels the attempt. A link that this connection was to share stays up for its other users.
+  func disconnect() {
+    if connection.isShared, !connection.isConnected {
+      air.forget(number)
+    } else {
+      send(.disconnect(connection: number))
+    }
+  }
+
+  private func send(_ frame: NodeFrame) {
+    if connection.isOpen { air.send(frame) }
   }
 }

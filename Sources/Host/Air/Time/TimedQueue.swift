@@ -12,13 +12,13 @@ struct TimedQueue {
     fileprivate var sequence: UInt64
   }
 
-  private struct Key {
+  private struct Key: Comparable {
     var time: Int64
     var sequence: UInt64
     var slot: Int
 
-    func isBefore(_ other: Key) -> Bool {
-      time != other.time ? time < other.time : sequence < other.sequence
+    static func < (left: Key, right: Key) -> Bool {
+      left.time != right.time ? left.time < right.time : left.sequence < right.sequence
     }
   }
 
@@ -27,7 +27,7 @@ struct TimedQueue {
     var body: (@LoopActor () -> Void)?
   }
 
-  private var heap: [Key] = []
+  private var heap = Heap<Key>()
   private var slots: [Slot] = []
   private var free: [Int] = []
   private var sequence: UInt64 = 0
@@ -47,8 +47,7 @@ struct TimedQueue {
       slot = slots.count
       slots.append(Slot(sequence: sequence, body: body))
     }
-    heap.append(Key(time: time.nanoseconds, sequence: sequence, slot: slot))
-    siftUp(heap.count - 1)
+    heap.insert(Key(time: time.nanoseconds, sequence: sequence, slot: slot))
     return Ticket(slot: slot, sequence: sequence)
   }
 
@@ -83,54 +82,20 @@ struct TimedQueue {
   }
 
   private mutating func removeTop() {
-    guard let top = heap.first, let last = heap.popLast() else { return }
+    guard let top = heap.popFirst() else { return }
     slots[top.slot] = Slot(sequence: 0, body: nil)
     free.append(top.slot)
-    if !heap.isEmpty {
-      heap[0] = last
-      siftDown(0)
-    }
   }
 
   private mutating func rebuild() {
-    let all = heap
-    heap.removeAll(keepingCapacity: true)
-    for key in all {
-      if slots[key.slot].body == nil {
-        slots[key.slot].sequence = 0
-        free.append(key.slot)
-      } else {
-        heap.append(key)
-      }
+    var dropped: [Int] = []
+    heap.keep { [slots] key in
+      let isPending = slots[key.slot].body != nil
+      if !isPending { dropped.append(key.slot) }
+      return isPending
     }
+    for slot in dropped { slots[slot].sequence = 0 }
+    free += dropped
     cancelled = 0
-    for index in stride(from: heap.count / 2, through: 0, by: -1) { siftDown(index) }
-  }
-
-  private mutating func siftUp(_ start: Int) {
-    var index = start
-    let key = heap[index]
-    while index > 0 {
-      let parent = (index - 1) / 2
-      guard key.isBefore(heap[parent]) else { break }
-      heap[index] = heap[parent]
-      index = parent
-    }
-    heap[index] = key
-  }
-
-  private mutating func siftDown(_ start: Int) {
-    guard start < heap.count else { return }
-    var index = start
-    let key = heap[index]
-    while true {
-      var child = 2 * index + 1
-      guard child < heap.count else { break }
-      if child + 1 < heap.count, heap[child + 1].isBefore(heap[child]) { child += 1 }
-      guard heap[child].isBefore(key) else { break }
-      heap[index] = heap[child]
-      index = child
-    }
-    heap[index] = key
   }
 }

@@ -208,7 +208,7 @@ final class ManagedSlot {
     advertising.learn(features)
     guard let instance = advertising.number(for: number) else {
       tell(nil)
-      return attempts.failed(Self.noRoom)
+      return attempts.failed(RegistrationWords.noRoom)
     }
     live = Live(index: index, instance: instance)
     let (parameters, endings) = (wanted.parameters, endings)
@@ -263,7 +263,7 @@ final class ManagedSlot {
     // bluetoothd will report the change of the adapter; the attempt is then repeated.
     case .refused(.invalidIndex), .refused(.notPowered): attempts.failed()
     // The controller has fewer advertising sets than the kernel has instances: the kernel uses one for a discoverable adapter.
-    case .refused(.noResources): attempts.failed(Self.noRoom)
+    case .refused(.noResources): attempts.failed(RegistrationWords.noRoom)
     case .closed:
       attempts.failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")
     default: attempts.failed("The kernel refuses to advertise on \(adapter) (\(failure)). It is tried again.")
@@ -271,7 +271,4 @@ final class ManagedSlot {
   }
 
   private var adapter: String { attempts.place?.adapter.lastElement ?? "" }
-
-  static let noRoom =
-    "The adapter has no room for another advertisement: end another program's, or switch a service off."
 }

@@ -6,13 +6,12 @@ import Radio
 
 /// The connections that the delegate requested: attempts, and uses of links as the GATT client.
 @LoopActor
-final class Central {
+final class Central: LinkMaker {
   private let bus: BusConnection
   private let scheduler: any Scheduler
   private let counters: BlueZCounters
-  private let links: LinkTable
-  private let known: @LoopActor (ObjectPath) -> Device?
-  private let open: @LoopActor (Device) -> LinkTable.Entry?
+  private let daemon: BluetoothDaemon
+  private let links: PeerLinks
   private let wasFound: @LoopActor (ObjectPath) -> Bool
   /// Properties of the ATT bearers of new connections, which depend on the versions at both ends.
   var bearers: Bearers
@@ -30,24 +29,22 @@ final class Central {
   /// Maximum connections; each may have `WriteWindow.commandLimit` unanswered calls.
   static let limit = 12
 
-  /// - Parameters:
-  ///   - known: bluetoothd's description of a peer; nil if it does not know the peer.
-  ///   - open: adds the link with a peer to the table and notifies the delegate; returns nil if the table is full.
-  ///   - wasFound: whether bluetoothd knows a peer only from our discovery.
+  /// - Parameter wasFound: whether bluetoothd knows a peer only from our discovery.
   init(
-    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, links: LinkTable, bearers: Bearers,
-    known: @escaping @LoopActor (ObjectPath) -> Device?,
-    open: @escaping @LoopActor (Device) -> LinkTable.Entry?, wasFound: @escaping @LoopActor (ObjectPath) -> Bool
+    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, daemon: BluetoothDaemon, links: PeerLinks,
+    bearers: Bearers, wasFound: @escaping @LoopActor (ObjectPath) -> Bool
   ) {
     self.bus = bus
     self.scheduler = scheduler
     self.counters = counters
+    self.daemon = daemon
     self.links = links
-    self.known = known
-    self.open = open
     self.wasFound = wasFound
     self.bearers = bearers
   }
+
+  /// bluetoothd's description of a peer; nil if it does not know the peer.
+  private func known(_ device: ObjectPath) -> Device? { daemon.devices[device] }
 
   private var all: [CentralConnection] {
     connections.values.joined().sorted { $0.id.number < $1.id.number }
@@ -127,7 +124,7 @@ final class Central {
     }
     guard let device = known(path) ?? Device(path) else { throw .notReady("\(address) is not an address.") }
     let connection = CentralConnection(
-      links[path]?.id ?? LinkTable.newID(), to: device, at: place, on: bus, scheduler: scheduler, counters: counters,
+      links[path]?.id ?? PeerLinks.newID(), to: device, at: place, on: bus, scheduler: scheduler, counters: counters,
       central: self, bearers: bearers, handler: handler)
     if held.contains(where: { $0.state == .connecting }) {
       connection.refuse("There is an attempt to connect to \(address) already.")
@@ -148,7 +145,7 @@ final class Central {
   func opened(_ connection: CentralConnection) -> Bool {
     guard links[connection.device] == nil else { return true }
     guard let device = known(connection.device) ?? Device(connection.device) else { return false }
-    return open(device) != nil
+    return links.open(device) != nil
   }
 
   /// Whether the end of a connection may end its link: an attempt of ours, or a link that we made and that has no other
@@ -183,7 +180,7 @@ final class Central {
   func backlog(of device: ObjectPath) -> Backlog { links[device]?.backlog ?? .short }
 
   /// Applies a changed backlog of a link to the sockets of its connections.
-  func limitStreams(of link: LinkTable.Entry) {
+  func limitStreams(of link: PeerLink) {
     for connection in connections[link.device] ?? [] { connection.limitStreams(to: link.backlog) }
   }
 
@@ -239,5 +236,42 @@ final class Central {
       // bluetoothd does not remove peers of an adapter that is off: the peer is removed when the adapter returns.
       if error.name == BlueZName.Failure.notReady { self?.owed.insert(device) }
     }
+  }
+}
+
+/// Error texts of failed connections: bluetoothd's own messages, and their meanings.
+enum CentralWords {
+  static func connecting(to address: BluetoothAddress, within time: Duration, _ error: DBusError) -> String {
+    if error.is(.timeout) { return "\(address) was not connected to within \(time.components.seconds) s." }
+    if error.isOfGoneObject || error.name == BlueZName.Failure.doesNotExist {
+      return "bluetoothd has forgotten \(address): it was not heard for some time."
+    }
+    if error.is(.accessDenied) {
+      return "The bus does not let this program connect: is its D-Bus policy installed? (\(error.message))"
+    }
+    switch error.name {
+    case BlueZName.Failure.inProgress: return "Another program is connecting to \(address) just now."
+    case BlueZName.Failure.notReady:
+      return "The Bluetooth adapter is switched off or blocked: earshot status says what to do."
+    default: return "\(address) cannot be connected to (\(error.message))."
+    }
+  }
+
+  static func changed(_ address: BluetoothAddress) -> String {
+    "bluetoothd no longer has what \(address) served: the peer serves something else now, or bluetoothd lost track of it."
+  }
+
+  /// Whether a handle that bluetoothd remembers no longer matches the peer's database: a characteristic that bluetoothd considers writable
+  /// is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
+  static func isOfOldHandle(_ error: DBusError) -> Bool {
+    if error.name == BlueZName.Failure.notPermitted { return error.message.lowercased().holds("write not permitted") }
+    return error.name == BlueZName.Failure.failed && ATTError.code(in: error.message.lowercased()) == 0x01
+  }
+
+  /// Whether a link failed before it was established, so that another attempt may succeed. bluetoothd's messages are
+  /// `le-connection-abort-by-local` and, in older versions, `Software caused connection abort`.
+  static func isPassing(_ error: DBusError) -> Bool {
+    error.name == BlueZName.Failure.failed
+      && (error.message.holds("connection-abort") || error.message.holds("connection abort"))
   }
 }

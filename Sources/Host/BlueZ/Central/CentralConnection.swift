@@ -22,21 +22,21 @@ final class CentralConnection {
   let address: BluetoothAddress
   /// Whether the link existed before this connection.
   let isShared: Bool
-  let bus: BusConnection
-  let counters: BlueZCounters
+  private let bus: BusConnection
+  private let counters: BlueZCounters
   private(set) var state = State.connecting
-  var window = WriteWindow()
-  var database: RemoteDatabase?
+  private var window = WriteWindow()
+  private var database: RemoteDatabase?
   /// Whether the database was read for a `discover` operation.
-  var isDatabaseNew = false
-  var isReading = false
-  var mtu = ATT.firstMTU
+  private var isDatabaseNew = false
+  private var isReading = false
+  private var mtu = ATT.firstMTU
   /// The subscribed characteristics, by their object paths.
-  var subscriptions: [ObjectPath: CharacteristicID] = [:]
+  private(set) var subscriptions: [ObjectPath: CharacteristicID] = [:]
   /// The method of `stream` writes, by characteristic, once it is determined.
-  var streams: [ObjectPath: StreamWay] = [:]
-  let bearers: Bearers
-  var isResolved = false
+  private var streams: [ObjectPath: StreamWay] = [:]
+  private let bearers: Bearers
+  private var isResolved = false
   /// Whether the peer is paired or trusted, so that bluetoothd must keep it.
   private(set) var isBound: Bool
 
@@ -53,13 +53,15 @@ final class CentralConnection {
 
   /// Maximum attempts if the link fails at once, which happens when the peer missed the first packet.
   private static let attemptLimit = 3
+  /// Number of first values of a stream that are sent as requests.
+  private static let firstRequests = 2
   /// Pause after a failed attempt: bluetoothd 5.66 removes a peer right after it has reported the failure, and an earlier attempt would
   /// refer to the removed peer.
   private static let retryTime = Duration.milliseconds(500)
   /// Time limit of a connection attempt, longer than those of bluetoothd and the kernel.
   private static let connectTime = Duration.seconds(30)
   /// Time limit of a request: bluetoothd waits 30 s for each answer of the peer. Core 5.4 Vol 3 Part F 3.3.3.
-  static let answerTime = Duration.seconds(40)
+  private static let answerTime = Duration.seconds(40)
   private static let resolveTime = Duration.seconds(60)
   /// Maximum time from the link's start to bluetoothd's answer. bluetoothd continues its own attempt if the peer
   /// connected first.
@@ -93,7 +95,7 @@ final class CentralConnection {
   }
 
   /// The limit of bytes that wait in the connection's sockets.
-  var backlog: Backlog { central?.backlog(of: device) ?? .short }
+  private var backlog: Backlog { central?.backlog(of: device) ?? .short }
 
   /// Whether the link is being ended.
   var isEnding: Bool { if case .disconnecting = state { true } else { false } }
@@ -213,7 +215,7 @@ final class CentralConnection {
   }
 
   /// Ends the connection for a reason of this program.
-  func fail(_ reason: String) {
+  private func fail(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     Log.shared.debug("The link is given up: \(reason)", .link(id))
     giveUp(reason)
@@ -246,7 +248,7 @@ final class CentralConnection {
     close(reason, isLinkEnding: false)
   }
 
-  /// Ends the subscriptions, also after the end of the link. bluetoothd keeps a subscription for 30 s, and a peer that returns in that time
+  /// Ends the subscriptions, also after the end of the link. bluetoothd stores a subscription for 30 s. A peer that returns in that time
   /// would notify values instead of writing them.
   private func endSubscriptions() {
     for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
@@ -296,12 +298,318 @@ final class CentralConnection {
 
   // MARK: Events
 
-  func tell(_ event: LinkEvent) {
+  private func tell(_ event: LinkEvent) {
     guard state == .open else { return }
     handler?(event)
   }
 
-  func tell(_ events: [LinkEvent]) {
+  private func tell(_ events: [LinkEvent]) {
     for event in events { tell(event) }
   }
+
+  // MARK: Operations
+
+  /// Accepts an operation of the service. No event is sent from within this call.
+  func submit(_ operation: WriteWindow.Operation) {
+    guard state == .connecting || state == .open else { return }
+    guard window.add(operation) else {
+      return fail("More than \(WriteWindow.waitingLimit) operations wait for \(address).")
+    }
+    drain()
+  }
+
+  /// Sends the operations that may be sent, once the peer's database is known.
+  private func drain() {
+    guard state == .open, isResolved else { return }
+    guard database != nil else {
+      if !isReading { readDatabase { $0.isDatabaseNew = true } }
+      return
+    }
+    while state == .open, let (number, operation) = window.next() { perform(operation, number) }
+  }
+
+  private func perform(_ operation: WriteWindow.Operation, _ number: UInt64) {
+    let isNew = isDatabaseNew
+    isDatabaseNew = false
+    switch operation {
+    case .discover:
+      if isNew {
+        finishSoon(number, .discovered(database?.services ?? []))
+      } else {
+        readDatabase { $0.finish(number, .discovered($0.database?.services ?? [])) }
+      }
+    case .exchangeMTU: askMTU(number)
+    case .subscribe(let id): subscribe(id, number)
+    case .write(let value, let id, let kind): write(value, id, kind, number)
+    }
+  }
+
+  private func finish(_ number: UInt64, _ event: LinkEvent) {
+    guard state == .open else { return }
+    tell(window.finish(number, event))
+    drain()
+  }
+
+  private func finishSoon(_ number: UInt64, _ event: LinkEvent) {
+    EventLoop.shared.soon { [weak self] in self?.finish(number, event) }
+  }
+
+  private func call(
+    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    then: @escaping @LoopActor (CentralConnection, Result<[DBusValue], DBusError>) -> Void
+  ) {
+    bus.call(place.owner, path, interface, method, arguments, timeout: Self.answerTime) { [weak self] result in
+      guard let self, state == .open else { return }
+      then(self, result)
+    }
+  }
+
+  // MARK: Database of the peer
+
+  private func readDatabase(then: @escaping @LoopActor (CentralConnection) -> Void) {
+    isReading = true
+    call(.root, BlueZName.objectManager, "GetManagedObjects") { (self, result) in
+      self.isReading = false
+      switch result {
+      case .success(let values):
+        let database = RemoteDatabase(values.first?.asDictionary ?? [:], of: self.device)
+        self.counters.malformed += database.malformed
+        self.database = database
+        self.mtu = database.mtu ?? self.mtu
+        then(self)
+        self.drain()
+      case .failure(let error):
+        self.fail("bluetoothd does not say what \(self.address) serves: \(error.message)")
+      }
+    }
+  }
+
+  /// Reads the MTU. bluetoothd has already negotiated the largest one when it connected.
+  private func askMTU(_ number: UInt64) {
+    guard let path = database?.paths.values.min(by: { $0.string < $1.string }) else {
+      return finishSoon(number, .mtuChanged(mtu))
+    }
+    let property: [DBusValue] = [.string(BlueZName.gattCharacteristic), .string("MTU")]
+    call(path, BlueZName.properties, "Get", property) { (self, result) in
+      if case .success(let values) = result {
+        if let mtu = values.first.flatMap(ATT.mtu) { self.mtu = mtu } else { self.counters.malformed += 1 }
+      }
+      self.finish(number, .mtuChanged(self.mtu))
+    }
+  }
+
+  /// Ends the link if an error shows that the known database of the peer is outdated.
+  ///
+  /// - Returns: whether it does.
+  private func endsWhereOutdated(_ error: DBusError) -> Bool {
+    if error.isOfGoneObject {
+      fail(CentralWords.changed(address))
+      return true
+    }
+    return CentralWords.isOfOldHandle(error) && takeAway()
+  }
+
+  // MARK: Values of the peer
+
+  /// Subscribes to a characteristic. A refused subscription is not an error: the peer may send values anyway, and the
+  /// service detects missing values.
+  private func subscribe(_ id: CharacteristicID, _ number: UInt64) {
+    guard let path = database?.paths[id] else {
+      Log.shared.debug("The peer has no \(id.characteristic.description) to subscribe to", .link(self.id))
+      return finishSoon(number, .subscribed(id))
+    }
+    subscriptions[path] = id
+    call(path, BlueZName.gattCharacteristic, "StartNotify") { (self, result) in
+      if case .failure(let error) = result {
+        Log.shared.debug("StartNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
+        if self.endsWhereOutdated(error) { return }
+      }
+      self.finish(number, .subscribed(id))
+    }
+  }
+
+  private func valueChanged(_ message: Message) {
+    guard state == .open, let path = message.path, message.arguments.count == 3 else { return }
+    // `Notifying` and other properties change, too.
+    guard let value = message.arguments[1]["Value"], let id = subscriptions[path] else { return }
+    guard let bytes = value.asBytes, bytes.count <= ATT.valueLimit else {
+      counters.malformed += 1
+      return
+    }
+    tell(.notified(id, bytes))
+  }
+
+  // MARK: Writing
+
+  private func write(_ value: [UInt8], _ id: CharacteristicID, _ kind: WriteKind, _ number: UInt64) {
+    guard let path = database?.paths[id] else { return finishSoon(number, .written(id, error: .unlikely)) }
+    // bluetoothd would split a longer request, which few peers reassemble, and refuse a longer command.
+    guard value.count <= ATT.valueLimit(mtu: mtu) else {
+      return finishSoon(number, .written(id, error: .invalidLength))
+    }
+    switch kind {
+    case .request: write(value, id, at: path, "request", number)
+    case .command: write(value, id, at: path, "command", number)
+    case .stream: stream(value, id, at: path, number)
+    }
+  }
+
+  private func write(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ type: String, _ number: UInt64) {
+    let options: [String: DBusValue] = ["type": .string(type)]
+    call(path, BlueZName.gattCharacteristic, "WriteValue", [.bytes(value), .options(options)]) { (self, result) in
+      switch result {
+      case .success: self.finish(number, .written(id, error: nil))
+      case .failure(let error) where error.is(.timeout) || error.is(.noReply):
+        self.fail("\(self.address) did not answer a write within \(Self.answerTime.components.seconds) s.")
+      case .failure(let error):
+        Log.shared.debug("WriteValue was answered with \(error)", .link(self.id))
+        if self.endsWhereOutdated(error) { return }
+        self.finish(number, .written(id, error: ATTError(answeredWith: error)))
+      }
+    }
+  }
+
+  // MARK: Streams (facts: bluez.md section 3)
+
+  /// Whether both ends support several ATT channels.
+  private var hasChannels: Bool { bearers.areSeveral && database?.takesChannels == true }
+
+  /// Maximum bytes of a write to the peer. A BlueZ with several channels may also lose long writes: both apply before
+  /// 5.69, and channels are rarely configured in later versions.
+  var writeLimit: Int {
+    bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
+  }
+
+  /// Sends a value through the characteristic's socket, if there is one, no earlier operation is pending, and the socket has capacity.
+  func streamNow(_ value: [UInt8], to id: CharacteristicID) -> Bool {
+    guard state == .open, window.isEmpty, !value.isEmpty, value.count <= ATT.valueLimit(mtu: mtu),
+      let path = database?.paths[id], case .socket(let socket)? = streams[path]
+    else { return false }
+    return socket.send(value) == .sent
+  }
+
+  private func stream(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
+    switch streams[path] {
+    case .socket(let socket): send(value, id, at: path, by: socket, number)
+    case .commands: write(value, id, at: path, "command", number)
+    case .requests: write(value, id, at: path, "request", number)
+    case .firstRequests(let left) where left > 0:
+      streams[path] = .firstRequests(left: left - 1)
+      write(value, id, at: path, "request", number)
+    case .firstRequests: acquire(value, id, at: path, number)
+    case nil where hasChannels:
+      Log.shared.debug("Both ends open several channels: what must arrive is written with response", .link(self.id))
+      streams[path] = .requests
+      write(value, id, at: path, "request", number)
+    case nil:
+      streams[path] = .firstRequests(left: database?.takesRequests(id) == true ? Self.firstRequests : 0)
+      stream(value, id, at: path, number)
+    }
+  }
+
+  private func acquire(_ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, _ number: UInt64) {
+    call(path, BlueZName.gattCharacteristic, "AcquireWrite", [.options([:])]) { (self, result) in
+      if case .success(let values) = result, let end = values.first?.asDescriptor,
+        let socket = try? PacketSocket(owning: end, buffer: self.backlog.bytes)
+      {
+        self.streams[path] = .socket(socket)
+      } else {
+        if case .failure(let error) = result {
+          Log.shared.debug("AcquireWrite was answered with \(error)", .link(self.id))
+        }
+        self.streams[path] = .commands
+      }
+      self.stream(value, id, at: path, number)
+    }
+  }
+
+  private func send(
+    _ value: [UInt8], _ id: CharacteristicID, at path: ObjectPath, by socket: PacketSocket, _ number: UInt64
+  ) {
+    // bluetoothd treats an empty packet as the end of the stream.
+    guard !value.isEmpty else { return finishSoon(number, .written(id, error: .invalidLength)) }
+    switch socket.send(value) {
+    case .sent: finishSoon(number, .written(id, error: nil))
+    case .tooLong: finishSoon(number, .written(id, error: .invalidLength))
+    case .full:
+      // A socket that bluetoothd closes never reports capacity; sending detects the end.
+      let again: @LoopActor () -> Void = { [weak self, weak socket] in
+        guard let self, let socket, state == .open else { return }
+        (socket.onRoom, socket.onHangUp) = (nil, nil)
+        send(value, id, at: path, by: socket, number)
+      }
+      (socket.onRoom, socket.onHangUp) = (again, again)
+    case .closed:
+      // bluetoothd closes a socket together with the peer's services, which may reappear.
+      socket.close()
+      streams[path] = .commands
+      write(value, id, at: path, "command", number)
+    }
+  }
+
+  func limitStreams(to backlog: Backlog) {
+    for case .socket(let socket) in streams.values { socket.limit(to: backlog.bytes) }
+  }
+
+  private func endStreams() {
+    for case .socket(let socket) in streams.values { socket.close() }
+    streams = [:]
+  }
+}
+
+/// Properties of the ATT bearers that depend on the versions at both ends.
+struct Bearers: Hashable, Sendable {
+  /// Whether our bluetoothd opens several ATT channels with a peer that supports them.
+  var areSeveral = false
+  /// Whether our bluetoothd loses received writes of more than `shortWrite` bytes.
+  var losesLongWrites = false
+
+  /// Maximum bytes of a write that bluetoothd before 5.69 accepts: one less than correct, including the attribute's
+  /// handle.
+  static let shortWrite = 509
+}
+
+/// The method for values that are streamed to a characteristic.
+private enum StreamWay {
+  /// By D-Bus calls, as requests, for the remaining `left` first values of a link. At the second value a bluetoothd from 5.76 on requests a
+  /// socket from its service, and corrupts other writes of the same client meanwhile.
+  case firstRequests(left: Int)
+  /// By a socket of this characteristic that bluetoothd reads: several times faster than calls.
+  case socket(PacketSocket)
+  /// By D-Bus calls, as commands, because bluetoothd gave no socket.
+  case commands
+  /// By D-Bus calls, as requests: with several channels bluetoothd loses commands while a channel opens or closes.
+  case requests
+}
+
+/// The handle of a link in the central role; releasing it ends the link.
+@LoopActor
+final class CentralLink: Link {
+  let id: LinkID
+  private let connection: CentralConnection
+  private let registration: Registration
+
+  init(_ connection: CentralConnection) {
+    id = connection.id
+    self.connection = connection
+    registration = Registration { connection.disconnect() }
+  }
+
+  func discover() { connection.submit(.discover) }
+
+  func exchangeMTU(_ mtu: Int) { connection.submit(.exchangeMTU) }
+
+  func subscribe(to characteristic: CharacteristicID) { connection.submit(.subscribe(characteristic)) }
+
+  func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind) {
+    connection.submit(.write(value, characteristic, kind))
+  }
+
+  func streamNow(_ value: [UInt8], to characteristic: CharacteristicID) -> Bool {
+    connection.streamNow(value, to: characteristic)
+  }
+
+  var writeLimit: Int { connection.writeLimit }
+
+  func disconnect() { registration.cancel() }
 }

@@ -92,3 +92,88 @@ struct Adapter: Hashable, Sendable {
     return malformed
   }
 }
+
+/// A target of registrations: an adapter of one run of bluetoothd.
+struct Place: Hashable, Sendable {
+  /// bluetoothd's unique name.
+  let owner: String
+  let adapter: ObjectPath
+
+  /// The kernel's index of the adapter: 0 for `hci0`.
+  var index: UInt16? {
+    let name = adapter.lastElement
+    return name.hasPrefix("hci") ? UInt16(name.dropFirst(3)) : nil
+  }
+}
+
+/// The choice of the adapter to use.
+enum AdapterChoice: Equatable {
+  /// There is no adapter.
+  case none
+  /// The configured adapter does not exist.
+  case missing
+  case switchedOff(Adapter)
+  /// The adapter is on, but can neither advertise nor serve.
+  case unfit(Adapter)
+  case usable(Adapter)
+
+  /// - Parameters:
+  ///   - wanted: a name or an address; nil for the first usable adapter.
+  ///   - current: the adapter in use, which is preferred while it is usable.
+  init(among adapters: some Collection<Adapter>, wanted: String?, current: ObjectPath?) {
+    guard !adapters.isEmpty else {
+      self = .none
+      return
+    }
+    let candidates = adapters.filter { wanted.map($0.isNamed) ?? true }
+      .sorted { ($0.path == current ? 0 : 1, $0.path.string) < ($1.path == current ? 0 : 1, $1.path.string) }
+    let choices = candidates.map(Self.init(judging:))
+    self = choices.first { $0.adapterInUse != nil } ?? choices.first ?? .missing
+  }
+
+  private init(judging adapter: Adapter) {
+    if !adapter.isPowered {
+      self = .switchedOff(adapter)
+    } else {
+      self = adapter.canBePeripheral ? .usable(adapter) : .unfit(adapter)
+    }
+  }
+
+  var adapterInUse: Adapter? {
+    if case .usable(let adapter) = self { adapter } else { nil }
+  }
+}
+
+/// Commands that an operator types to change the state of one adapter.
+///
+/// `bluetoothctl COMMAND` acts on the adapter that bluetoothd lists first. If there are several, the adapter must be
+/// selected first, which is only possible interactively. Facts: bluez.md section 13.
+struct AdapterCommands: Hashable, Sendable {
+  /// The adapter's name, for example `hci0`.
+  let name: String
+  let address: BluetoothAddress?
+  /// Whether this is the only adapter that bluetoothd has.
+  let isOnly: Bool
+
+  init(_ adapter: Adapter, isOnly: Bool) {
+    (name, address) = (adapter.name, adapter.address)
+    self.isOnly = isOnly
+  }
+
+  var switchOn: String { bluetoothctl("power on") }
+
+  var hide: String { bluetoothctl("discoverable off") }
+
+  var rename: String { bluetoothctl("system-alias NAME") }
+
+  /// The command that makes the adapter not connectable; bluetoothctl has no such command. Without an index `btmgmt`
+  /// acts on `hci0`.
+  var closeToAll: String {
+    name == "hci0" ? "btmgmt connectable off" : "btmgmt --index \(name) connectable off"
+  }
+
+  private func bluetoothctl(_ command: String) -> String {
+    guard !isOnly, let address else { return "bluetoothctl \(command)" }
+    return "in bluetoothctl, select \(address), then \(command)"
+  }
+}

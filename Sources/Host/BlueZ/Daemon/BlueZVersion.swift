@@ -1,3 +1,5 @@
+import Glibc
+
 /// A release of BlueZ. bluetoothd does not report its own release over D-Bus.
 public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
   public var major: Int
@@ -20,5 +22,110 @@ public struct BlueZVersion: Hashable, Comparable, Sendable, CustomStringConverti
 
   public static func < (left: BlueZVersion, right: BlueZVersion) -> Bool {
     (left.major, left.minor) < (right.major, right.minor)
+  }
+}
+
+extension BlueZVersion {
+  /// Paths of bluetoothd in distributions.
+  private static let programs = ["/usr/libexec/bluetooth/bluetoothd", "/usr/lib/bluetooth/bluetoothd"]
+
+  /// The installed release, as `bluetoothd --version` prints it; nil if it is not found or prints nothing. The running
+  /// bluetoothd has this release except between an upgrade and its restart.
+  public static func installed() -> BlueZVersion? {
+    programs.lazy.filter { access($0, X_OK) == 0 }.compactMap(said).first
+  }
+
+  /// The output of `PROGRAM --version`. The call takes some milliseconds.
+  private static func said(by program: String) -> BlueZVersion? {
+    var ends: [Int32] = [0, 0]
+    guard pipe(&ends) == 0 else { return nil }
+    defer { close(ends[0]) }
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO)
+    posix_spawn_file_actions_addclose(&actions, ends[0])
+    var words = [strdup(program), strdup("--version"), nil]
+    defer { for word in words { free(word) } }
+    var child = pid_t()
+    let failure = posix_spawn(&child, program, &actions, nil, &words, environ)
+    close(ends[1])
+    guard failure == 0 else { return nil }
+    var text = [UInt8](repeating: 0, count: 64)
+    let count = read(ends[0], &text, text.count)
+    waitpid(child, nil, 0)
+    return count > 0 ? BlueZVersion(String(decoding: text.prefix(count), as: UTF8.self)) : nil
+  }
+}
+
+/// A limitation of older releases of BlueZ. Facts: bluez.md section 12.
+struct BlueZLimit: Hashable, Sendable {
+  /// The first release without the limitation.
+  let until: BlueZVersion
+  /// A sentence for a person, with the effect on this service.
+  let consequence: String
+  /// Whether the management socket removes the limitation.
+  var isLiftedByManagement = false
+
+  /// The first release that sends the scan response of an `LEAdvertisement1`.
+  static let scanResponses = BlueZVersion(5, 80)
+  /// The first release that uses a socket for each client that subscribes (`AcquireNotify`).
+  static let separateClients = BlueZVersion(5, 76)
+  /// The first release that is asked for handles: 5.66 failed with them in tests, 5.82 did not.
+  static let handles = BlueZVersion(5, 76)
+  /// The first release that accepts writes of 511 and 512 bytes.
+  static let longWrites = BlueZVersion(5, 69)
+  /// The first tested release whose default is one ATT channel per peer.
+  static let oneChannel = BlueZVersion(5, 82)
+
+  static let table: [BlueZLimit] = [
+    BlueZLimit(
+      until: longWrites,
+      consequence:
+        "Writes of 511 and 512 bytes to this machine are lost, among them longer private messages of iPhones; this machine"
+        + " itself writes 509 at most. Debian 13 has none of this."),
+    BlueZLimit(
+      until: BlueZVersion(5, 74),
+      consequence: "bluetoothd crashes when an adapter that was made discoverable is switched off while bluetoothd"
+        + " advertises. This service makes no adapter discoverable.",
+      isLiftedByManagement: true),
+    BlueZLimit(
+      until: separateClients,
+      consequence:
+        "bluetoothd has one way for all clients: it sends each value to all that subscribed, cut to the MTU of each. A value for"
+        + " one of them goes by raw HCI, where its service needs that, or is written to it."),
+    BlueZLimit(
+      until: scanResponses,
+      consequence: "bluetoothd puts nothing but a name into the scan response.",
+      isLiftedByManagement: true),
+  ]
+
+  /// Reported for every version with this configuration.
+  static let severalChannels =
+    "bluetoothd opens several channels (EATT) with a peer that has them, as another BlueZ does and phones do not: writes and"
+    + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
+    + " in /etc/bluetooth/main.conf ends that."
+
+  /// The limit of every version that runs without `--noplugin=battery`.
+  static let readsBattery =
+    "bluetoothd reads the battery level of every phone that connects. A phone that protects it, as iPhones do, asks its"
+    + " user to pair each time, and transfers fail over that. Restart bluetoothd: systemctl restart bluetooth. If this"
+    + " sentence stays, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
+
+  /// A short description of the transfer of values to and from clients.
+  static func way(_ keepsClientsApart: Bool) -> String {
+    keepsClientsApart ? "sockets for each client" : "WriteValue and PropertiesChanged for all clients"
+  }
+
+  /// The sentences about the limitations of `version`.
+  static func sentences(
+    _ version: BlueZVersion?, _ configuration: DaemonConfiguration = DaemonConfiguration(),
+    _ commandLine: DaemonCommandLine? = nil, hasManagement: Bool
+  ) -> [String] {
+    let battery = commandLine?.loads(DaemonCommandLine.battery) == true ? [readsBattery] : []
+    guard let version else { return battery }
+    return battery
+      + table.filter { version < $0.until && !(hasManagement && $0.isLiftedByManagement) }.map(\.consequence)
+      + (configuration.opensChannels(version) ? [severalChannels] : [])
   }
 }

@@ -66,6 +66,9 @@ final class BluetoothDaemon {
   /// Whether a request to the bus to start bluetoothd is scheduled.
   var isStarting: Bool { starter?.isWaiting ?? false }
 
+  /// Whether bluetoothd has sent the call.
+  func isCaller(of call: MethodCall) -> Bool { owner != nil && call.sender == owner }
+
   func start() {
     func subscribe(_ match: SignalMatch, _ take: @escaping @LoopActor (BluetoothDaemon, Message) -> Void) {
       registrations.append(

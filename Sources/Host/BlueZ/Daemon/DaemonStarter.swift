@@ -1,3 +1,4 @@
+import Common
 import DBus
 import Journal
 import Loop

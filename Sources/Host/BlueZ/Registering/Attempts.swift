@@ -1,3 +1,4 @@
+import Common
 import Loop
 
 /// Repeats an operation until it succeeds, for as long as there is an adapter: after a pause if it failed, and again if

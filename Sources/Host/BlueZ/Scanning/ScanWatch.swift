@@ -22,7 +22,7 @@ struct ScanWatch: Sendable {
   /// Whether any result has arrived since the program started.
   private var hasHeard = false
   private var isScanning = false
-  private var pause = ScanWatch.silence
+  private var backoff = Backoff(from: ScanWatch.silence * 2, upTo: ScanWatch.longestPause)
   /// The last restart, while no result has followed it.
   private var restartedAt: Instant?
   /// Whether a restart was reported since a result last proved that scanning had stopped.
@@ -32,7 +32,8 @@ struct ScanWatch: Sendable {
   mutating func scan(_ isScanning: Bool, at now: Instant) {
     guard isScanning != self.isScanning else { return }
     self.isScanning = isScanning
-    (pause, restartedAt) = (Self.silence, nil)
+    restartedAt = nil
+    backoff.reset()
     deadline = isScanning && hasHeard ? now.advanced(by: Self.silence) : nil
   }
 
@@ -41,7 +42,8 @@ struct ScanWatch: Sendable {
     guard isScanning else { return }
     if let restartedAt {
       if restartedAt.advanced(by: Self.proofTime) >= now { isReported = false }
-      (self.restartedAt, pause) = (nil, Self.silence)
+      self.restartedAt = nil
+      backoff.reset()
     }
     hasHeard = true
     deadline = now.advanced(by: Self.silence)
@@ -61,8 +63,7 @@ struct ScanWatch: Sendable {
     let isFirst = restartedAt == nil
     defer { isReported = true }
     restartedAt = now
-    pause = min(pause * 2, Self.longestPause)
-    deadline = now.advanced(by: pause)
+    deadline = now.advanced(by: backoff.next())
     return (isFirst, !isReported)
   }
 }

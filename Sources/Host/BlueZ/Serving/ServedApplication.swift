@@ -4,10 +4,10 @@ import Journal
 import Loop
 import Radio
 
-/// A GATT application on the bus: its object manager, services and characteristics, and its registration.
+/// A GATT application on the bus: its object manager, its services and characteristics as D-Bus objects, its registration, and the handles
+/// that the registration requests.
 @LoopActor
 final class ServedApplication {
-  let number: ApplicationID
   /// The path of the object manager; services and characteristics are below it.
   let path: ObjectPath
   let registration: KeptRegistration
@@ -19,29 +19,34 @@ final class ServedApplication {
   private let hasOffsets: Bool
   private var objects: [ExportedObject] = []
   /// The handles that bluetoothd is asked to assign.
-  var block: HandleBlock?
+  private var block: HandleBlock?
   /// Whether the registration requests no handles, because bluetoothd has refused them.
   private var doesWithout = false
-  /// Ends the wait for the end of the clients' links, while the application is being removed.
-  var leavingTimer: Registration?
 
-  init(_ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, radio: BlueZRadio) {
-    self.number = number
+  /// Exports the objects.
+  ///
+  /// - Parameters:
+  ///   - choosesHandles: whether bluetoothd supports requests for handles.
+  ///   - hasSockets: whether bluetoothd may request a socket for each client.
+  init(
+    _ application: GATTApplication, as number: ApplicationID, registration: KeptRegistration, on tree: ObjectTree,
+    daemon: BluetoothDaemon, counters: BlueZCounters, choosesHandles: Bool, hasSockets: Bool
+  ) {
     self.registration = registration
     path = registration.path
     wantsFastLinks = application.wantsFastLinks
     services = Set(application.services.map(\.uuid))
-    hasOffsets = radio.choosesHandles && application.services.contains { $0.handleOffset != nil }
-    let tree = radio.bus.objects
+    hasOffsets = choosesHandles && application.services.contains { $0.handleOffset != nil }
     tree.exportManager(path)
     for (index, service) in application.services.enumerated() {
       let servicePath = path.child("service\(index)")
       objects.append(export(service, at: servicePath, on: tree))
       for (position, characteristic) in service.characteristics.enumerated() {
         let served = ServedCharacteristic(
-          characteristic, in: service, of: number, at: servicePath.child("char\(position)"), radio: radio)
+          characteristic, in: service.uuid, of: number, at: servicePath.child("char\(position)"), daemon: daemon,
+          counters: counters)
         guard characteristics[served.id] == nil else { continue }
-        served.export(of: servicePath, manager: path)
+        served.export(of: servicePath, manager: path, on: tree, hasSockets: hasSockets)
         characteristics[served.id] = served
       }
     }
@@ -81,6 +86,9 @@ final class ServedApplication {
   /// Whether the next registration requests handles.
   var wantsHandles: Bool { hasOffsets && !doesWithout }
 
+  /// Sets the handles that the next registration requests.
+  func request(_ block: HandleBlock) { self.block = block }
+
   /// Handles a refusal by bluetoothd. Another program's service may use one of the handles, so the next registration requests none. If that
   /// is refused, too, the cause is another one, and the registration after it requests handles again.
   ///
@@ -99,36 +107,38 @@ final class ServedApplication {
     if !isRegistered { doesWithout = false }
   }
 
-  subscript(id: CharacteristicID) -> ServedCharacteristic? { characteristics[id] }
-
-  /// Whether it sends values to clients that never subscribe.
-  var reachesAll: Bool { characteristics.values.contains { $0.canNotify && $0.reach == .exact } }
-
-  /// A link has come up, whose peer may write.
-  func opened(_ link: LinkID) {
-    for characteristic in characteristics.values { characteristic.writeOffer?.opened(link) }
-  }
-
-  /// The service expects a client to stream.
-  func expectStream(from link: LinkID) {
-    for characteristic in characteristics.values { characteristic.writeOffer?.expectStream(from: link) }
-  }
-
-  /// A peer without a link in the table has connected.
-  func expectUnlinkedPeers() {
-    for characteristic in characteristics.values { characteristic.writeOffer?.expectUnlinkedPeers() }
-  }
-
-  /// A link has ended, together with its client's subscriptions.
-  func forget(_ link: LinkID) {
-    for characteristic in characteristics.values { characteristic.forget(link) }
-  }
-
   /// Removes the application from the bus.
   func close() {
-    leavingTimer = nil
     registration.close()
     for characteristic in characteristics.values { characteristic.close() }
     for object in objects { object.cancel() }
   }
+}
+
+/// The handles that bluetoothd is asked to assign to this program's services: one of several blocks, used in rotation.
+///
+/// By itself bluetoothd assigns no handle twice, and from the 1,024th handle on its Database Hash no longer changes. Peers that compare the
+/// hash then use their cached database forever. A different block changes the hash, so that peers discover the services again. The blocks
+/// end 240 handles before the limit, which leaves these for other programs.
+struct HandleBlock: Hashable, Sendable {
+  /// Number of handles in a block, for all services of this program.
+  static let size: UInt16 = 80
+  static let count: UInt16 = 5
+  /// The first handle, after those of bluetoothd's own services.
+  private static let first: UInt16 = 0x0180
+
+  private let number: UInt16
+
+  /// - Parameter number: any number; it is taken modulo `count`.
+  init(number: UInt16) {
+    self.number = number % Self.count
+  }
+
+  /// A random block, which probably differs from that of the last run.
+  static func random() -> HandleBlock { HandleBlock(number: .random(in: 0..<count)) }
+
+  var next: HandleBlock { HandleBlock(number: number + 1) }
+
+  /// The handle of a service at this offset.
+  func handle(at offset: UInt16) -> UInt16 { Self.first + number * Self.size + offset }
 }

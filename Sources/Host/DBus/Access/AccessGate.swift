@@ -1,12 +1,28 @@
 import Loop
 
+/// The connection to the bus, as far as exported objects and access checks need it.
+@LoopActor
+protocol ObjectBus: AnyObject {
+  var limits: BusLimits { get }
+  var scheduler: any Scheduler { get }
+  /// The credentials of a connection if they are cached.
+  func knownCredentials(of sender: String) -> Credentials?
+  /// Asks the bus for the credentials of a connection.
+  func credentials(of sender: String, then: @escaping @LoopActor (Result<Credentials, DBusError>) -> Void)
+  /// Calls `handler` with the owner of a bus name, and after each change; nil without an owner.
+  func watchOwner(of name: String, _ handler: @escaping @LoopActor (String?) -> Void) -> Registration
+  /// Sends a signal.
+  func emit(
+    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String?)
+}
+
 /// Delays a program's calls until its credentials are known, then permits or refuses them, in order.
 @LoopActor
 final class AccessGate {
   private typealias Call = (message: Message, answer: Answer)
 
   private let rule: AccessRule
-  private unowned let connection: BusConnection
+  private unowned let bus: any ObjectBus
   private let limits: BusLimits
   private let enter: @LoopActor (Message, Answer, Audience) -> Void
   private var waiting: [String: [Call]] = [:]
@@ -16,11 +32,10 @@ final class AccessGate {
   private(set) var refused: UInt64 = 0
 
   /// - Parameter enter: handles each permitted call, with its caller's audience.
-  init(_ rule: AccessRule, _ connection: BusConnection, enter: @escaping @LoopActor (Message, Answer, Audience) -> Void)
-  {
+  init(_ rule: AccessRule, _ bus: any ObjectBus, enter: @escaping @LoopActor (Message, Answer, Audience) -> Void) {
     self.rule = rule
-    self.connection = connection
-    limits = connection.limits
+    self.bus = bus
+    limits = bus.limits
     self.enter = enter
   }
 
@@ -31,9 +46,9 @@ final class AccessGate {
       return
     }
     if let audience = audience(whoeverMakes: message) { return enter(message, answer, audience) }
-    if let known = connection.credentials.known(sender) { return decide((message, answer), rule.allows(known)) }
+    if let known = bus.knownCredentials(of: sender) { return decide((message, answer), rule.allows(known)) }
     guard wait((message, answer), sender) else { return }
-    connection.credentials.get(sender) { [weak self] in self?.learned(sender, try? $0.get()) }
+    bus.credentials(of: sender) { [weak self] in self?.learned(sender, try? $0.get()) }
   }
 
   /// The audience of a call that is permitted before its caller is known; nil if the caller must be known. Any path answers a ping, which
@@ -67,5 +82,65 @@ final class AccessGate {
     if AccessRule.looks(call.message) { return enter(call.message, call.answer, .everybody) }
     denied += 1
     _ = call.answer.give(.failure(.denied(rule.refusal)))
+  }
+}
+
+/// Decides which programs may call, and which may only read. The service checks again what the bus's policy has decided, because the policy
+/// may be missing or wrong. The policy also cannot distinguish properties.
+public struct AccessRule: Sendable {
+  /// Whether a call is passed to its method without a check of the caller: the method performs its own check.
+  public let isOpen: @Sendable (Message) -> Bool
+  /// Whether a program with these credentials belongs to the group: it may call methods, set properties and read
+  /// everything.
+  public let allows: @Sendable (Credentials) -> Bool
+  /// The error message for other programs.
+  public let refusal: String
+
+  public init(
+    refusal: String, isOpen: @escaping @Sendable (Message) -> Bool = { _ in false },
+    allows: @escaping @Sendable (Credentials) -> Bool
+  ) {
+    self.refusal = refusal
+    self.isOpen = isOpen
+    self.allows = allows
+  }
+
+  /// Whether a call only reads: introspection, properties, or the list of objects. Every program may read, and receives
+  /// the data for its audience.
+  static func looks(_ message: Message) -> Bool {
+    switch message.interface {
+    case StandardName.introspectable, StandardName.objectManager: true
+    case StandardName.properties: message.member != "Set"
+    default: false
+    }
+  }
+}
+
+/// The programs that may read an item on the bus. Methods are for the group, regardless of the audience of their
+/// interface.
+public enum Audience: String, Hashable, Sendable {
+  /// Every program that the bus permits.
+  case everybody
+  /// Programs that the access rule permits: with the service's rule, root, the service's own user and its group.
+  case group
+
+  /// Whether a program of this audience may read items for `other`.
+  func maySee(_ other: Audience) -> Bool {
+    self == .group || other == .everybody
+  }
+}
+
+/// The user, process and groups of a connection, which the bus received from the kernel.
+public struct Credentials: Hashable, Sendable {
+  public let uid: UInt32
+  /// Nil if the bus does not report it.
+  public let pid: UInt32?
+  /// All groups, including the primary one; empty if the bus does not report them.
+  public let gids: [UInt32]
+
+  public init(uid: UInt32, pid: UInt32?, gids: [UInt32]) {
+    self.uid = uid
+    self.pid = pid
+    self.gids = gids
   }
 }

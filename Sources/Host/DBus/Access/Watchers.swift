@@ -13,13 +13,13 @@ final class Watchers {
     let end: Registration
   }
 
-  private unowned let connection: BusConnection
+  private unowned let bus: any ObjectBus
   private var watchers: [String: Watcher] = [:]
   /// Number of refused calls of `add`.
   private(set) var refused: UInt64 = 0
 
-  init(_ connection: BusConnection) {
-    self.connection = connection
+  init(_ bus: any ObjectBus) {
+    self.bus = bus
   }
 
   var isEmpty: Bool { watchers.isEmpty }
@@ -32,7 +32,7 @@ final class Watchers {
   /// - Throws: `LimitExceeded` if the limit in total or for this user is reached.
   func add(_ name: String, user: UInt32?) throws(DBusError) {
     guard watchers[name] == nil else { return }
-    let limits = connection.limits
+    let limits = bus.limits
     guard watchers.count < limits.watchers, watchers.values.count(where: { $0.user == user }) < limits.watchersOfUser
     else {
       refused += 1
@@ -40,7 +40,7 @@ final class Watchers {
         "Signals about objects of the group go to at most \(limits.watchers) programs, \(limits.watchersOfUser) of one user."
       )
     }
-    let end = connection.names.watch(name) { [weak self] owner in
+    let end = bus.watchOwner(of: name) { [weak self] owner in
       if owner == nil { self?.watchers[name] = nil }
     }
     watchers[name] = Watcher(user: user, end: end)

@@ -8,7 +8,7 @@ import Loop
 /// retries. It then requests its name, adds its match rules, and looks up names again. Exported objects and
 /// subscriptions persist.
 @LoopActor
-public final class BusConnection {
+public final class BusConnection: ObjectBus {
   /// The state of the connection; `onState` reports each change.
   public private(set) var state = BusState.connecting
   /// The objects that other programs can call here.
@@ -18,6 +18,8 @@ public final class BusConnection {
   let scheduler: any Scheduler
   let pending: PendingCalls
   private(set) var transport: Transport?
+  /// Sends the answers to calls that arrived over `transport`.
+  private(set) var answers: AnswerRoute?
   private(set) lazy var rules = MatchRules { [weak self] in self?.sendRule($0, $1) }
   private(set) lazy var names = NameTracker(self)
   private(set) lazy var signals = SignalRouter(self)
@@ -28,14 +30,12 @@ public final class BusConnection {
   private var wantedName: String?
   private var nameWatch: Registration?
   private var retry: Registration?
-  private var backoff = BusConnection.shortestBackoff
+  private var backoff = Backoff(from: .milliseconds(100), upTo: .seconds(5))
   private var wasLost = false
   private let stateObservers = Observers<BusState>()
   /// The unique name from the bus, while connected: `:1.42`.
   public private(set) var uniqueName: String?
 
-  private static let shortestBackoff = Duration.milliseconds(100)
-  private static let longestBackoff = Duration.seconds(5)
   private static let refusedNameInterval = Duration.seconds(1)
   private static let helloTimeout = Duration.seconds(25)
 
@@ -50,7 +50,7 @@ public final class BusConnection {
     self.limits = limits
     pending = PendingCalls(scheduler)
     objects = ObjectTree()
-    objects.connection = self
+    objects.bus = self
   }
 
   deinit {
@@ -101,6 +101,7 @@ public final class BusConnection {
     do throws(DBusError) {
       let transport = try Transport(address.string, scheduler: scheduler, limits: limits)
       self.transport = transport
+      answers = AnswerRoute(transport, self)
       transport.onMessage = { [weak self] in self?.receive($0) }
       transport.onLost = { [weak self] in self?.lost(.disconnected("The bus closed the connection.")) }
       callBus("Hello", timeout: Self.helloTimeout) { [weak self, weak transport] result in
@@ -170,7 +171,7 @@ public final class BusConnection {
     guard let uniqueName else { return }
     nameWatch = nil
     retry = nil
-    backoff = Self.shortestBackoff
+    backoff.reset()
     if wasLost { Log.shared.notice("The connection to the bus\(purpose) is back", id: .busBack) }
     wasLost = false
     enter(.connected(uniqueName: uniqueName))
@@ -180,14 +181,13 @@ public final class BusConnection {
     guard state != .closed else { return }
     if !wasLost { Log.shared.warning("The connection to the bus\(purpose) is lost: \(error)", id: .busLost) }
     wasLost = true
-    retry = scheduler.schedule(after: backoff) { [weak self] in self?.open() }
-    backoff = min(backoff * 2, Self.longestBackoff)
+    retry = scheduler.schedule(after: backoff.next()) { [weak self] in self?.open() }
     detach(error, state: .lost(error))
   }
 
   private func detach(_ error: DBusError, state: BusState) {
     transport?.close()
-    transport = nil
+    (transport, answers) = (nil, nil)
     uniqueName = nil
     nameWatch = nil
     enter(state)
@@ -203,8 +203,8 @@ public final class BusConnection {
     case .methodReturn, .error: pending.complete(message)
     case .signal: receive(signal: message)
     case .methodCall:
-      guard let transport else { return }
-      objects.receive(message, Answer(to: message, over: transport, of: self))
+      guard let answers else { return }
+      objects.receive(message, Answer(to: message, over: answers))
     }
   }
 
@@ -228,6 +228,188 @@ public final class BusConnection {
     callBus(method, [.string(rule)]) { result in
       guard case .failure(let error) = result, !error.is(.disconnected) else { return }
       Log.shared.warning("The bus refuses a match rule: \(error)")
+    }
+  }
+
+  // MARK: Calls, signals and names
+
+  /// Calls a method of another program.
+  ///
+  /// - Parameters:
+  ///   - timeout: time limit for the answer; the error is then `Timeout`.
+  ///   - then: called once, later, on the loop: with the returned values, or with the error that was received or that
+  ///     prevented the call.
+  public func call(
+    _ destination: String, _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    timeout: Duration = .seconds(25), then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
+  ) {
+    guard pending.count < limits.pendingCalls else {
+      return fail(.limitExceeded("\(limits.pendingCalls) calls wait for an answer already."), then)
+    }
+    guard uniqueName != nil else { return fail(.disconnected("There is no connection to the bus."), then) }
+    send(.call(destination, path, interface, method, arguments), timeout, then)
+  }
+
+  /// Calls a method of another program and waits for the result.
+  public func call(
+    _ destination: String, _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    timeout: Duration = .seconds(25)
+  ) async throws(DBusError) -> [DBusValue] {
+    let result = await withCheckedContinuation { continuation in
+      call(destination, path, interface, method, arguments, timeout: timeout) { continuation.resume(returning: $0) }
+    }
+    switch result {
+    case .success(let values): return values
+    case .failure(let error): throw error
+    }
+  }
+
+  /// Sends a signal. Without a connection to the bus the signal is dropped: a program that connects later reads the
+  /// properties.
+  ///
+  /// - Parameter destination: the name of the only connection that receives the signal, preferably a unique one, which
+  ///   never changes its owner. Nil for every program that has subscribed to such signals.
+  public func emit(
+    _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue] = [],
+    to destination: String? = nil
+  ) {
+    guard uniqueName != nil, let transport else { return }
+    do throws(DBusError) {
+      _ = try transport.send(.signal(path, interface, signal, arguments, to: destination))
+    } catch {
+      Log.shared.warning("Signal \(signal) was not sent: \(error)")
+    }
+  }
+
+  /// Calls `handler` with each matching signal, for the lifetime of the registration, including reconnections.
+  ///
+  /// For a well-known sender name only signals of its present owner match.
+  public func subscribe(_ match: SignalMatch, _ handler: @escaping @LoopActor (Message) -> Void) -> Registration {
+    signals.subscribe(match, handler)
+  }
+
+  /// Calls `handler` with the owner of `name` (a unique name, nil without an owner): once when it is known, then each time it changes.
+  /// Without a bus no name has an owner.
+  ///
+  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no owner.
+  public func watchName(
+    _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (_ owner: String?) -> Void
+  ) -> Registration {
+    guard Validity.isBusName(name) else {
+      Log.shared.error("\(name) is not a bus name and cannot be watched")
+      return Registration {}
+    }
+    return names.watch(name, hearsEachBus: hearsEachBus, handler)
+  }
+
+  /// Asks the bus for the user, process and groups of a connection. The answer is cached until the name disappears.
+  ///
+  /// - Parameter sender: a message's sender, a unique name.
+  public func credentials(
+    of sender: String, then: @escaping @LoopActor (Result<Credentials, DBusError>) -> Void
+  ) {
+    credentials.get(sender, then: then)
+  }
+
+  func watchOwner(of name: String, _ handler: @escaping @LoopActor (String?) -> Void) -> Registration {
+    names.watch(name, handler)
+  }
+
+  func knownCredentials(of sender: String) -> Credentials? { credentials.known(sender) }
+
+  /// Waits until the connection is established and owns its name.
+  ///
+  /// - Throws: the reason why it is not established, as soon as it is known; the connection continues to retry.
+  public func ready() async throws(DBusError) {
+    if case .connecting = state { await nextState() }
+    switch state {
+    case .connected: return
+    case .connecting: throw .disconnected("There is no connection to the bus yet.")
+    case .nameUnavailable(let error), .lost(let error): throw error
+    case .closed: throw .disconnected("The connection to the bus is closed.")
+    }
+  }
+
+  private func nextState() async {
+    var registration: Registration?
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      registration = onState { _ in
+        registration?.cancel()
+        continuation.resume()
+      }
+    }
+  }
+
+  // MARK: Calls of the bus
+
+  /// Calls the bus itself; possible before the bus has answered `Hello`.
+  func callBus(
+    _ method: String, _ arguments: [DBusValue] = [], timeout: Duration = .seconds(25),
+    then: @escaping PendingCalls.Completion
+  ) {
+    send(.call(Bus.name, Bus.path, Bus.interface, method, arguments), timeout, then)
+  }
+
+  private func send(_ message: Message, _ timeout: Duration, _ then: @escaping PendingCalls.Completion) {
+    guard let transport else { return fail(.disconnected("There is no connection to the bus."), then) }
+    do throws(DBusError) {
+      let serial = try transport.send(message).serial
+      pending.add(message, serial: serial, timeout: timeout, then: then)
+    } catch {
+      fail(error, then)
+    }
+  }
+
+  private func fail(_ error: DBusError, _ then: @escaping PendingCalls.Completion) {
+    EventLoop.shared.soon { then(.failure(error)) }
+  }
+}
+
+/// The state of a connection to the bus.
+public enum BusState: Hashable, Sendable {
+  /// Not established yet; also before `connect` is called.
+  case connecting
+  /// Established, and owner of the requested name, if any.
+  case connected(uniqueName: String)
+  /// Established, but without the name: `Busy` if another program owns it (it is requested again when it is free),
+  /// otherwise the bus's error.
+  case nameUnavailable(DBusError)
+  /// Disconnected; the connection retries.
+  case lost(DBusError)
+  /// Closed by `close()`.
+  case closed
+}
+
+/// Sends the answers to calls over the transport on which they arrived.
+@LoopActor
+final class AnswerRoute: AnswerSender {
+  private let transport: Transport
+  private unowned let connection: BusConnection
+
+  init(_ transport: Transport, _ connection: BusConnection) {
+    self.transport = transport
+    self.connection = connection
+  }
+
+  var isOpen: Bool { transport.isOpen }
+
+  func send(_ message: Message) throws(DBusError) {
+    let size = try transport.send(message).size
+    if message.kind == .methodReturn { connection.objects.charge(message.destination, forBytes: size) }
+  }
+
+  /// The bus handles the messages of a connection in order. If it reports, after the answer, that the caller is still connected, then it
+  /// has written the answer to the caller's socket or has refused it. A refusal arrives as an error before that report: the caller accepts
+  /// no descriptors, or does not read its messages.
+  func deliver(_ message: Message, taken: @escaping @LoopActor () -> Void) throws(DBusError) {
+    let (serial, size) = try transport.sendPrivate(message)
+    let pending = connection.pending
+    connection.objects.charge(message.destination, forBytes: size)
+    pending.sent(answer: serial)
+    connection.callBus("NameHasOwner", [.string(message.destination ?? "")]) { result in
+      let isRefused = pending.settle(answer: serial)
+      if isRefused { Log.shared.warning("The bus did not take an answer for the caller, who can ask again") }
+      if case .success(let values) = result, values.first?.asBool == true, !isRefused { taken() }
     }
   }
 }

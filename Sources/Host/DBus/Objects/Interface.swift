@@ -1,3 +1,5 @@
+import Loop
+
 /// An interface of an object: methods, properties and signals, with their code and documentation.
 public struct Interface: Sendable {
   public let name: String
@@ -30,4 +32,158 @@ public struct Interface: Sendable {
 
   func method(_ name: String) -> Method? { methods.first { $0.name == name } }
   func property(_ name: String) -> Property? { properties.first { $0.name == name } }
+}
+
+/// A method that other programs can call.
+public struct Method: Sendable {
+  public typealias Handler = @LoopActor (MethodCall) -> Void
+
+  public let name: String
+  public let `in`: [Argument]
+  public let out: [Argument]
+  public let documentation: String
+  /// The names of the errors that the method may return.
+  public let errors: [String]
+  let handler: Handler
+  /// Whether the method has no effect but its answer: a call that expects no answer is then not executed.
+  var onlyAnswers = false
+
+  /// - Parameter handler: called on the loop for each call, in order of arrival; it answers immediately or later.
+  public init(
+    _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
+    errors: [DBusError.Name] = [], handler: @escaping Handler
+  ) {
+    precondition(Validity.isMember(name), "not a method's name: \(name)")
+    self.name = name
+    self.in = `in`
+    self.out = out
+    self.documentation = documentation
+    self.errors = errors.map(\.rawValue)
+    self.handler = handler
+  }
+
+  /// - Parameter body: answers immediately, with the returned values or the thrown error.
+  public init(
+    _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
+    errors: [DBusError.Name] = [],
+    returning body: @escaping @LoopActor (MethodCall) throws(DBusError) -> [DBusValue]
+  ) {
+    self.init(
+      name, in: `in`, out: out, documentation: documentation, errors: errors,
+      handler: { call in
+        do throws(DBusError) {
+          call.reply(try body(call))
+        } catch {
+          call.fail(error)
+        }
+      })
+  }
+
+  /// A copy that is marked as having no effect but its answer.
+  func answeringOnly() -> Method {
+    var method = self
+    method.onlyAnswers = true
+    return method
+  }
+}
+
+/// A value of an object that other programs can read, and set if it is writable.
+public struct Property: Sendable {
+  public enum Access: String, Sendable {
+    case read
+    case readWrite = "readwrite"
+  }
+
+  /// The content of the signal about a changed value, as in `EmitsChangedSignal`.
+  public enum Emits: String, Sendable {
+    /// The signal contains the new value.
+    case changes = "true"
+    /// The signal contains only the name.
+    case invalidates
+    /// There is no signal, because the value never changes during the object's life.
+    case const
+    /// There is no signal about changes.
+    case none = "false"
+  }
+
+  public typealias Getter = @LoopActor () -> DBusValue
+  public typealias Setter = @LoopActor (DBusValue) throws(DBusError) -> Void
+
+  public let name: String
+  public let signature: String
+  public let documentation: String
+  /// The programs that may read the value. A broadcast signal contains the value only if they are everybody.
+  public let audience: Audience
+  public let emits: Emits
+  let get: Getter
+  let set: Setter?
+
+  public var access: Access { self.set == nil ? .read : .readWrite }
+
+  /// - Parameters:
+  ///   - signature: one complete type, of all values of `get` and `set`.
+  ///   - audience: a property for everybody must be declared explicitly.
+  ///   - set: nil for a read-only property. When it returns, the change is signalled.
+  public init(
+    _ name: String, _ signature: String, documentation: String = "", audience: Audience = .group,
+    emits: Emits = .changes, get: @escaping Getter, set: Setter? = nil
+  ) {
+    precondition(Validity.isMember(name), "not a property's name: \(name)")
+    precondition(Validity.isSingleType(signature), "not a property's type: \(signature)")
+    self.name = name
+    self.signature = signature
+    self.documentation = documentation
+    self.audience = audience
+    self.emits = emits
+    self.get = get
+    self.set = set
+  }
+
+  /// The value in a variant.
+  ///
+  /// - Throws: `Failed` if the value is not of the property's type.
+  @LoopActor
+  func read() throws(DBusError) -> DBusValue {
+    let value = get()
+    guard value.signature == signature else {
+      throw .failed("Property \(name) should be of type \(signature), and is of type \(value.signature).")
+    }
+    return .variant(value)
+  }
+}
+
+/// A signal that an object may send.
+public struct Signal: Hashable, Sendable {
+  public let name: String
+  public let arguments: [Argument]
+  public let documentation: String
+
+  public init(_ name: String, _ arguments: [Argument] = [], documentation: String = "") {
+    precondition(Validity.isMember(name), "not a signal's name: \(name)")
+    self.name = name
+    self.arguments = arguments
+    self.documentation = documentation
+  }
+}
+
+/// One argument of a method or a signal.
+public struct Argument: Hashable, Sendable {
+  /// The name, in lower_snake_case.
+  public let name: String
+  /// The signature of one complete type.
+  public let signature: String
+
+  public init(_ name: String, _ signature: String) {
+    self.name = name
+    self.signature = signature
+  }
+}
+
+extension [Argument] {
+  var signature: String { reduce(into: "") { $0 += $1.signature } }
+
+  /// Formats the arguments for a sentence: `name (s), level (u)`.
+  var inWords: String {
+    isEmpty ? "no arguments" : map { "\($0.name) (\($0.signature))" }.joined(separator: ", ")
+  }
 }

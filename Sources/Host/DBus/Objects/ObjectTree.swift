@@ -16,9 +16,9 @@ public final class ObjectTree {
   public var access: AccessRule? {
     didSet {
       (gate, budget) = (nil, nil)
-      guard let access, let connection else { return }
-      budget = CallBudget(perSecond: connection.limits.callsPerSecond)
-      gate = AccessGate(access, connection) { [weak self] in self?.enter($0, $1, $2) }
+      guard let access, let bus else { return }
+      budget = CallBudget(perSecond: bus.limits.callsPerSecond)
+      gate = AccessGate(access, bus) { [weak self] in self?.enter($0, $1, $2) }
     }
   }
 
@@ -28,10 +28,10 @@ public final class ObjectTree {
   private var throttled: UInt64 = 0
 
   /// The audience of a broadcast signal: with a rule some listeners may not belong to the group.
-  var listeners: Audience { access == nil ? .group : .everybody }
+  private var listeners: Audience { access == nil ? .group : .everybody }
 
   /// The connections that receive signals about objects of the group; each signal is addressed to one connection.
-  private lazy var watchers = connection.map { Watchers($0) }
+  private lazy var watchers = bus.map { Watchers($0) }
 
   /// Counts of refused calls.
   public var tallies: [Tally] {
@@ -44,9 +44,9 @@ public final class ObjectTree {
   }
 
   /// Reads files that callers pass.
-  private(set) lazy var files = connection.map { FileReader($0.scheduler, limits: $0.limits) }
+  private(set) lazy var files = bus.map { FileReader($0.scheduler, limits: $0.limits) }
 
-  weak var connection: BusConnection?
+  weak var bus: (any ObjectBus)?
   /// The exported objects at each path, the latest last.
   private(set) var nodes: [ObjectPath: [ObjectNode]] = [:]
   private var managers: Set<ObjectPath> = []
@@ -136,7 +136,7 @@ public final class ObjectTree {
   func emit(
     _ path: ObjectPath, _ interface: String, _ signal: String, _ arguments: [DBusValue], to destination: String? = nil
   ) {
-    connection?.emit(path, interface, signal, arguments, to: destination)
+    bus?.emit(path, interface, signal, arguments, to: destination)
   }
 
   // MARK: Answering
@@ -152,16 +152,16 @@ public final class ObjectTree {
 
   /// Whether the caller's budget covers the call. Calls that are open to bluetoothd cost nothing, because a phone causes them.
   private func affords(_ message: Message) -> Bool {
-    guard let access, let connection, !access.isOpen(message) else { return true }
+    guard let access, let bus, !access.isOpen(message) else { return true }
     return budget?.take(
-      CallBudget.price(of: message), of: message.sender ?? "", at: connection.scheduler.now) ?? true
+      CallBudget.price(of: message), of: message.sender ?? "", at: bus.scheduler.now) ?? true
   }
 
   /// Charges a program for the size of an answer.
   func charge(_ program: String?, forBytes size: Int) {
     let points = size / CallBudget.bytesPerPoint
-    guard points > 0, let program, let connection else { return }
-    budget?.charge(points, to: program, at: connection.scheduler.now)
+    guard points > 0, let program, let bus else { return }
+    budget?.charge(points, to: program, at: bus.scheduler.now)
   }
 
   private func enter(_ message: Message, _ answer: Answer, _ audience: Audience) {
@@ -185,7 +185,7 @@ public final class ObjectTree {
     }
     let call = MethodCall(
       message, at: path, interface: interface.name, method: method, audience: audience, answer: answer, files: files,
-      user: message.sender.flatMap { connection?.credentials.known($0)?.uid })
+      user: message.sender.flatMap { bus?.knownCredentials(of: $0)?.uid })
     if let refusal = authorize?(call) { return call.fail(refusal) }
     method.handler(call)
   }

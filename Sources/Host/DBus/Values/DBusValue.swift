@@ -1,3 +1,5 @@
+import Common
+
 /// One typed D-Bus value.
 ///
 /// A value from the bus is well-formed. A value that this process creates is checked when it is sent: texts without
@@ -67,4 +69,152 @@ extension [DBusValue] {
   public var signature: String {
     reduce(into: "") { $0 += $1.signature }
   }
+}
+
+/// Typed access to values. Each accessor unwraps variants, and returns nil if the value is of another type.
+extension DBusValue {
+  /// The value without the variants around it.
+  public var unwrapped: DBusValue {
+    var value = self
+    while case .variant(let inner) = value { value = inner }
+    return value
+  }
+
+  public var asString: String? {
+    if case .string(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asObjectPath: ObjectPath? {
+    if case .objectPath(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asBool: Bool? {
+    if case .bool(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asByte: UInt8? {
+    if case .byte(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asUInt16: UInt16? {
+    if case .uint16(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asUInt32: UInt32? {
+    if case .uint32(let value) = unwrapped { value } else { nil }
+  }
+
+  public var asUInt64: UInt64? {
+    if case .uint64(let value) = unwrapped { value } else { nil }
+  }
+
+  /// An integer of any type, if it fits into `Int`.
+  public var asInteger: Int? {
+    switch unwrapped {
+    case .byte(let value): Int(value)
+    case .int16(let value): Int(value)
+    case .uint16(let value): Int(value)
+    case .int32(let value): Int(value)
+    case .uint32(let value): Int(value)
+    case .int64(let value): Int(exactly: value)
+    case .uint64(let value): Int(exactly: value)
+    default: nil
+    }
+  }
+
+  public var asDescriptor: FileDescriptor? {
+    if case .descriptor(let value) = unwrapped { value } else { nil }
+  }
+
+  /// The bytes of `ay`, in either representation.
+  public var asBytes: [UInt8]? {
+    switch unwrapped {
+    case .bytes(let bytes): return bytes
+    case .array("y", let elements):
+      let bytes = elements.compactMap(\.asByte)
+      return bytes.count == elements.count ? bytes : nil
+    default: return nil
+    }
+  }
+
+  /// The elements of an array, or the members of a structure.
+  public var asArray: [DBusValue]? {
+    switch unwrapped {
+    case .array(_, let elements): elements
+    case .structure(let members): members
+    case .bytes(let bytes): bytes.map { .byte($0) }
+    default: nil
+    }
+  }
+
+  /// The strings of `as`.
+  public var asStrings: [String]? {
+    guard case .array("s", let elements) = unwrapped else { return nil }
+    return elements.compactMap(\.asString)
+  }
+
+  /// A dictionary whose keys are strings or object paths, with its values unwrapped. Of entries with equal keys the
+  /// last counts.
+  public var asDictionary: [String: DBusValue]? {
+    guard case .dictionary(let key, _, let entries) = unwrapped, key == "s" || key == "o" else { return nil }
+    var dictionary: [String: DBusValue] = [:]
+    for entry in entries {
+      guard let key = entry.key.asString ?? entry.key.asObjectPath?.string else { continue }
+      dictionary[key] = entry.value.unwrapped
+    }
+    return dictionary
+  }
+
+  /// The unwrapped value of a dictionary entry; nil if this is not a dictionary or has no such entry.
+  public subscript(key: String) -> DBusValue? {
+    guard case .dictionary(_, _, let entries) = unwrapped else { return nil }
+    return entries.last { ($0.key.asString ?? $0.key.asObjectPath?.string) == key }?.value.unwrapped
+  }
+}
+
+/// Creates frequently used values.
+extension DBusValue {
+  /// Creates `as`.
+  public static func strings(_ strings: some Sequence<String>) -> DBusValue {
+    .array(of: "s", strings.map { .string($0) })
+  }
+
+  /// Creates `a{st}`, in the given order.
+  public static func tallies(_ tallies: some Sequence<Tally>) -> DBusValue {
+    .dictionary(key: "s", value: "t", tallies.map { DBusEntry(.string($0.name), .uint64($0.count)) })
+  }
+
+  /// Creates `a{sv}`, sorted by key; each value is wrapped in a variant, unless it is one.
+  public static func options(_ options: [String: DBusValue]) -> DBusValue {
+    .dictionary(
+      key: "s", value: "v",
+      options.sorted { $0.key < $1.key }.map { DBusEntry(.string($0.key), $0.value.inVariant) })
+  }
+
+  /// The value wrapped in a variant, unless it is one.
+  var inVariant: DBusValue {
+    if case .variant = self { self } else { .variant(self) }
+  }
+}
+
+/// D-Bus type codes as libdbus's integers. libdbus defines them as macros that Swift does not import.
+enum TypeCode {
+  static let byte = Int32(UInt8(ascii: "y"))
+  static let bool = Int32(UInt8(ascii: "b"))
+  static let int16 = Int32(UInt8(ascii: "n"))
+  static let uint16 = Int32(UInt8(ascii: "q"))
+  static let int32 = Int32(UInt8(ascii: "i"))
+  static let uint32 = Int32(UInt8(ascii: "u"))
+  static let int64 = Int32(UInt8(ascii: "x"))
+  static let uint64 = Int32(UInt8(ascii: "t"))
+  static let double = Int32(UInt8(ascii: "d"))
+  static let string = Int32(UInt8(ascii: "s"))
+  static let objectPath = Int32(UInt8(ascii: "o"))
+  static let signature = Int32(UInt8(ascii: "g"))
+  static let descriptor = Int32(UInt8(ascii: "h"))
+  static let array = Int32(UInt8(ascii: "a"))
+  static let variant = Int32(UInt8(ascii: "v"))
+  static let structure = Int32(UInt8(ascii: "r"))
+  static let dictionaryEntry = Int32(UInt8(ascii: "e"))
+  static let none: Int32 = 0
 }

@@ -30,3 +30,47 @@ extension ByteWriter {
     append((0..<6).map { UInt8(truncatingIfNeeded: address.value >> UInt64(8 * $0)) })
   }
 }
+
+/// Read Controller Information, limited to the fields that are used here.
+///
+/// | offset | size | field |
+/// | --- | --- | --- |
+/// | 0 | 6 | address, least significant byte first |
+/// | 6 | 1 + 2 | Bluetooth version, manufacturer |
+/// | 9 | 4 | supported settings |
+/// | 13 | 4 | current settings |
+/// | 17 | 3 + 249 + 11 | class, name, short name |
+public struct ReadControllerInformation: ManagementCommand {
+  public static let opcode: UInt16 = 0x0004
+
+  public struct Reply: Hashable, Sendable {
+    public var address: BluetoothAddress
+    public var supported: ControllerSettings
+    /// The settings that are on.
+    public var current: ControllerSettings
+
+    public init(address: BluetoothAddress, supported: ControllerSettings, current: ControllerSettings) {
+      self.address = address
+      self.supported = supported
+      self.current = current
+    }
+  }
+
+  /// Length of class, name and short name, in bytes.
+  static let restLength = 3 + 249 + 11
+
+  public init() {}
+
+  public func write(to writer: inout ByteWriter) {}
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply {
+    let address = try reader.bluetoothAddress()
+    _ = try reader.bytes(3)
+    let reply = Reply(
+      address: address, supported: ControllerSettings(rawValue: try reader.u32le()),
+      current: ControllerSettings(rawValue: try reader.u32le()))
+    _ = try reader.bytes(restLength)
+    try reader.finish()
+    return reply
+  }
+}

@@ -38,9 +38,6 @@ public struct HCILink: Hashable, Sendable {
     self.isOutgoing = isOutgoing ?? isCentral
   }
 
-  /// Whether the peer is a client: connected over LE, and the peer made the link.
-  public var isClient: Bool { isLE && isConnected && !isCentral }
-
   /// The request about the controller `index`, with space for the answer.
   static func question(_ index: UInt16) -> [UInt8] {
     var writer = ByteWriter()

@@ -2,6 +2,7 @@ import Bytes
 import Checking
 import Common
 import Crypto
+import Journal
 import Loop
 import Store
 import Transfers
@@ -13,16 +14,16 @@ public final class VaultKeeper {
   public typealias Opening = @Sendable () throws(StoreError) -> RecordSpool
 
   private let scheduler: any Scheduler
-  let disk: any Offloading
+  private let disk: any Offloading
   let clock: any WallClock
-  let open: Opening?
+  private let open: Opening?
   private var random: any RandomSource
   private weak var list: TransferList?
   private var onRestored: @LoopActor (Transfer) -> Void = { _ in }
   private var onChange: @LoopActor () -> Void = {}
 
   private(set) var vault: CredentialVault
-  var spool: RecordSpool?
+  private var spool: RecordSpool?
   /// Record names by number of the transfer.
   private var ids: [Int: SpoolID] = [:]
   private var transfers: [SpoolID: Transfer] = [:]
@@ -120,17 +121,8 @@ public final class VaultKeeper {
     handle(.remove(id, asker: asker { _ in then() }))
   }
 
-  /// Restores the credentials of an earlier run, as transfers that wait for their verdict or to be fetched. Blocks on
-  /// the disk.
-  func restore() {
-    for action in vault.handle(.start, at: scheduler.now, date: clock.seconds) {
-      if case .open(let look) = action, let open { opened(Self.open(open, look)) } else { perform(action) }
-    }
-    showWaiting()
-    timer.set(vault.deadline)
-  }
-
-  /// Restores the credentials of an earlier run outside of the loop. `whenIdle` reports the end. A hanging disk blocks
+  /// Restores the credentials of an earlier run outside of the loop, as transfers that wait for their verdict or to be
+  /// fetched. `whenIdle` reports the end. A hanging disk blocks
   /// nothing; its credentials are restored when it answers.
   func begin() { handle(.start) }
 
@@ -202,5 +194,156 @@ public final class VaultKeeper {
     lastAsker += 1
     askers[lastAsker] = then
     return lastAsker
+  }
+
+  // MARK: Disk
+
+  // Disk operations of the credential store.
+
+  private typealias Opened = Result<(spool: RecordSpool, found: CredentialVault.Found), StoreError>
+
+  private func performOnDisk(_ action: CredentialVault.Action) {
+    switch action {
+    case .open(let look):
+      guard let open else { return }
+      run({ () throws(StoreError) in try Self.open(open, look).get() }, then: { $0.opened($1) })
+    case .inspect(let look):
+      onSpool({ (spool) throws(StoreError) in try Self.look(look, into: spool) }, then: { $0.handle(.inspected($1)) })
+    case .put(let id, let record, let date, let isAccepted):
+      let mark = CredentialRecord.Mark(isAccepted: isAccepted).rawValue
+      change { (spool) throws(StoreError) in
+        try spool.put(SpoolRecord(received: date, mark: mark, content: record.content), as: id)
+      }
+    case .accept(let id):
+      let mark = CredentialRecord.Mark.accepted.rawValue
+      change { (spool) throws(StoreError) in try spool.mark(id, as: mark) }
+    case .verdict(let id, let verdict):
+      change { (spool) throws(StoreError) in
+        try spool.rewrite(id) { (content) throws(WireError) in
+          var record = try CredentialRecord(reading: content)
+          record.verdict = verdict
+          return record.content
+        }
+      }
+    case .erase(let id): change { (spool) throws(StoreError) in try spool.remove(id) }
+    case .redate(let id, let date): change { (spool) throws(StoreError) in try spool.redate(id, received: date) }
+    case .note(let note): change { (spool) throws(StoreError) in try spool.write(note: note.bytes) }
+    case .numbers, .answer, .restore, .expire, .forget, .changed, .log: break
+    }
+  }
+
+  /// Opens the spool, inspects it, and reserves numbers for this run.
+  private nonisolated static func open(_ open: Opening, _ look: CredentialVault.Look) -> Opened {
+    do throws(StoreError) {
+      let spool = try open()
+      var found = try Self.look(look, into: spool)
+      found.note = try VaultNote.read(from: spool, found.contents.entries.map(\.value)) {
+        UInt64(Int.random(in: TransferNumbers.strays))
+      }
+      var note = found.note
+      let numbers = note.takeBlock()
+      // If this write fails, the store retries and reports it.
+      if (try? spool.write(note: note.bytes)) != nil { (found.note, found.numbers) = (note, numbers) }
+      return .success((spool, found))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private nonisolated static func look(
+    _ look: CredentialVault.Look, into spool: RecordSpool
+  ) throws(StoreError) -> CredentialVault.Found {
+    let tooOld = look.date.map {
+      spool.removeAll(olderThan: look.keepFor, now: $0, epoch: CredentialVault.epoch, except: look.except).removed.count
+    }
+    let contents = try spool.list(except: look.except, room: (.max, look.room)) { (record) throws(WireError) in
+      try CredentialRecord(reading: record)
+    }
+    return CredentialVault.Found(contents: contents, tooOld: tooOld ?? 0)
+  }
+
+  private func opened(_ result: Opened) {
+    switch result {
+    case .success(let (spool, found)):
+      self.spool = spool
+      log(keyOf: spool)
+      handle(.opened(.success(found)))
+    case .failure(let error): handle(.opened(.failure(error)))
+    }
+  }
+
+  private func change(_ work: @escaping @Sendable (RecordSpool) throws(StoreError) -> Void) {
+    onSpool(work) { keeper, result in
+      switch result {
+      case .success: keeper.handle(.done(nil))
+      case .failure(let error): keeper.handle(.done(error))
+      }
+    }
+  }
+
+  private func onSpool<Value: Sendable>(
+    _ work: @escaping @Sendable (RecordSpool) throws(StoreError) -> Value,
+    then: @escaping @LoopActor (VaultKeeper, Result<Value, StoreError>) -> Void
+  ) {
+    guard let spool else { return }
+    run({ () throws(StoreError) in try work(spool) }, then: then)
+  }
+
+  /// Runs `work` on the disk, outside of the loop.
+  private func run<Value: Sendable>(
+    _ work: @escaping @Sendable () throws(StoreError) -> Value,
+    then: @escaping @LoopActor (VaultKeeper, Result<Value, StoreError>) -> Void
+  ) {
+    let attempt: @Sendable () -> Result<Value, StoreError> = {
+      do throws(StoreError) { return .success(try work()) } catch { return .failure(error) }
+    }
+    disk.offload(attempt) { [weak self] result in
+      if let self { then(self, result) }
+    }
+  }
+
+  // MARK: Journal
+
+  // Journal lines about stored credentials.
+
+  private func log(_ notice: CredentialVault.Notice) {
+    switch notice {
+    case .degraded(let trouble, let error):
+      Log.shared.error("\(trouble.sentence): \(error)", id: .storeDegraded, .error(error))
+    case .recovered: Log.shared.notice("Credentials are stored on the disk again")
+    case .restored(let count):
+      Log.shared.notice("\(count) stored credentials from before the start were restored", id: .storeRestored)
+    case .withoutRoom(let count):
+      Log.shared.warning("\(count) stored credentials wait on the disk until there is capacity to load them")
+    case .tooOld(let count):
+      Log.shared.warning("\(count) stored credentials waited longer than KeepFor= and were erased")
+    case .redated(let count):
+      Log.shared.notice("The wall clock was set: the dates of \(count) stored credentials were corrected")
+    }
+  }
+
+  private func log(expired transfer: Transfer, isAccepted: Bool) {
+    let purpose: String = isAccepted ? "a program to fetch it" : "a verdict"
+    Log.shared.warning(
+      "A credential waited longer than KeepFor= for \(purpose) and was erased", .transfer("\(transfer.number)"))
+  }
+
+  /// Logs the origin of the spool's key once, and possible problems with it.
+  private func log(keyOf spool: RecordSpool) {
+    let key = spool.key
+    let origin: String =
+      switch key.origin {
+      case .systemCredential: "systemd's credential \(SpoolKey.credentialName)"
+      case .stateDirectory: "the state directory"
+      case .made: "the state directory, where it was created now"
+      }
+    Log.shared.info("Credentials are stored on the disk, encrypted with the key from \(origin)")
+    if key.isMissingFromCredentials {
+      Log.shared.warning(
+        "systemd passes credentials, but none named \(SpoolKey.credentialName): the key in the state directory is used")
+    }
+    if key.origin == .made, spool.count > 0 {
+      Log.shared.warning("Stored credentials cannot be read: they are encrypted with a different key")
+    }
   }
 }

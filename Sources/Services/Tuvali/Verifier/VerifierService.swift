@@ -152,12 +152,6 @@ public final class VerifierService {
     if announcedRefusals.allow(refusal.code, at: scheduler.now) { refusals.call(refusal) }
   }
 
-  /// Restores credentials of an earlier run that were not judged or not fetched.
-  public func restore() {
-    vault.restore()
-    changed()
-  }
-
   /// Handles a restored credential without a verdict, maybe long after the start. Programs are notified as of a new
   /// one.
   private func restored(_ transfer: Transfer) {

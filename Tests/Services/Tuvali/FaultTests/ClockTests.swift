@@ -99,7 +99,7 @@ struct ClockTests {
         let fault = "started \(years) s too early, \(isTold ? "told" : "not told") the date"
         var second: [UInt8] = []
         try Trial.run(fault, cabinet.hall(seed: seed)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           trial.check(trial.hall.incoming?.credential == first, "it is lost at the start")
           let (transfer, _) = try trial.send(500)
           trial.check(trial.hall.finish(transfer), "it does not end")
@@ -112,7 +112,7 @@ struct ClockTests {
         cabinet.crash()
         if !isTold { cabinet.setClock(by: years) }
         try Trial.run("\(fault), and restarted", cabinet.hall(seed: seed)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           let here = trial.hall.verifier.transfers.transfers.compactMap(\.credential)
           trial.check(here.contains(first), "the one from before is lost")
           // A wrong but plausible clock that was never set cannot be recognized.
@@ -161,7 +161,7 @@ struct ClockTests {
       // From now on the full time to keep applies again; each run uses 900 s of it.
       for run in 1...9 {
         try Trial.run("clock set back by \(-jump) s, start \(run)", cabinet.hall(seed: seed)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           let isHere = trial.hall.incoming?.credential == credential
           trial.check(isHere == (run <= 8), "it is \(isHere ? "still" : "no longer") here")
           trial.hall.time.advance(by: .seconds(901))
@@ -183,7 +183,7 @@ struct ClockTests {
       cabinet.crash()
       cabinet.setClock(by: jump)
       try Trial.run("clock set forward by \(jump) s", cabinet.hall(seed: seed)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         if jump > Self.hour {
           trial.check(trial.hall.incoming == nil && cabinet.files.isEmpty, "it is still here")
         } else {
@@ -223,7 +223,7 @@ struct ClockTests {
       }
       cabinet.crash()
       Trial.run("clock set far forth, and restarted", cabinet.hall(seed: 3)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         trial.check(trial.hall.incoming?.credential == credential, "it is lost")
       }
     }
@@ -239,7 +239,7 @@ struct ClockTests {
       cabinet.setClock(by: -cabinet.seconds)
       var undated: [UInt8] = []
       try Trial.run("received in 1970", cabinet.hall(seed: 2)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         let (transfer, _) = try trial.send(500)
         trial.check(trial.hall.finish(transfer), "it does not end")
         undated = trial.credentials[0]
@@ -250,7 +250,7 @@ struct ClockTests {
         cabinet.crash()
         let names = cabinet.files
         Trial.run("still in 1970, day \(day)", cabinet.hall(seed: 2)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           let here = Set(trial.hall.verifier.transfers.transfers.compactMap(\.credential))
           trial.check(here == [dated, undated], "\(here.count) are here")
           trial.hall.time.advance(by: .seconds(day < 3 ? 1900 : 1799))
@@ -277,7 +277,7 @@ struct ClockTests {
       for _ in 0..<20 {
         cabinet.crash()
         Trial.run("an hour's fraction in 1970", cabinet.hall(seed: 2)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           trial.hall.time.advance(by: .seconds(299))
           trial.hall.verifier.vault.whenIdle(within: .seconds(2), then: {})
           trial.hall.time.advance(by: .seconds(1))
@@ -286,7 +286,7 @@ struct ClockTests {
       // 1000 s, 20 times 300 s, and 30 s of the session.
       cabinet.crash()
       Trial.run("the last of its time", cabinet.hall(seed: 2)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         trial.check(trial.hall.incoming?.credential == credential, "it is lost")
         trial.hall.time.advance(by: .seconds(100))
         trial.check(!cabinet.files.isEmpty, "it is gone too early")
@@ -295,7 +295,7 @@ struct ClockTests {
       }
       cabinet.crash()
       Trial.run("after its time", cabinet.hall(seed: 2)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         trial.check(trial.hall.incoming == nil, "it is here again")
       }
     }
@@ -311,7 +311,7 @@ struct ClockTests {
       }
       cabinet.crash()
       try Trial.run("a shorter time to keep", cabinet.hall(seed: 2, keepFor: .seconds(600))) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         trial.check(trial.hall.incoming == nil, "it is here")
         trial.hall.time.advance(by: .seconds(1))
         trial.check(cabinet.files.isEmpty, "on the disk: \(cabinet.files)")
@@ -353,7 +353,7 @@ struct ClockTests {
   /// The credential is restored, and stored for 100 to 300 s more.
   @LoopActor
   private static func expectRest(of credential: [UInt8], in trial: Trial, _ cabinet: Cabinet) throws {
-    trial.hall.verifier.restore()
+    trial.hall.restore()
     let transfer = trial.hall.incoming
     trial.check(transfer?.credential == credential, "it is lost")
     trial.hall.time.advance(by: .seconds(100))

@@ -170,7 +170,7 @@ struct CompanyFaultTests {
           number += Extent.of(3, all: 1)
           let cabinet = Cabinet()
           let hall = cabinet.hall(seed: seed, conditions: Trial.quick)
-          hall.verifier.restore()
+          hall.restore()
           hall.judge = { _ in true }
           let first = cabinet.disk.calls + number
           let struck = Locked(false)
@@ -213,7 +213,7 @@ struct CompanyFaultTests {
         var received: [[UInt8]] = []
         var sent: [[UInt8]] = []
         try Trial.run("power lost after event \(events)", cabinet.hall(seed: seed)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           let visits = try Visits(trial)
           for _ in 0..<events where visits.company.isLive || visits.struck.isLive { trial.hall.time.runNext() }
           isOver = !visits.company.isLive && !visits.struck.isLive
@@ -223,7 +223,7 @@ struct CompanyFaultTests {
         cabinet.crash()
         most = max(most, received.count)
         try Trial.run("power lost after event \(events), and back", cabinet.hall(seed: seed)) { trial in
-          trial.hall.verifier.restore()
+          trial.hall.restore()
           let restored = trial.hall.verifier.transfers.transfers.compactMap(\.credential)
           let (isComplete, isHonest) = (received.allSatisfy(restored.contains), restored.allSatisfy(sent.contains))
           trial.check(isComplete, "\(received.count) were received, \(restored.count) are there")

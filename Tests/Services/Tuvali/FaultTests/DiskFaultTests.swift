@@ -29,7 +29,7 @@ struct DiskFaultTests {
           number += 1
           let cabinet = Cabinet()
           let hall = cabinet.hall(seed: seed)
-          hall.verifier.restore()
+          hall.restore()
           let struck = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
           let kind = isLasting ? "and all after it" : "alone"
           try Trial.run("disk call \(number) \(kind) fails with \(errno)", hall) { trial in
@@ -81,7 +81,7 @@ struct DiskFaultTests {
       }
       cabinet.crash()
       try Trial.run("disk failed with \(errno), and restarted", cabinet.hall(seed: seed)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         let restored = Set(trial.hall.verifier.transfers.transfers.compactMap(\.credential))
         let areWhole = restored == Set([credentials[0], credentials[2], credentials[3]])
         trial.check(areWhole, "\(restored.count) are restored")
@@ -108,7 +108,7 @@ struct DiskFaultTests {
           try Trial.run(fault, cabinet.hall(seed: seed, decision: .accept)) { trial in
             let hall = trial.hall
             hall.takes = false
-            hall.verifier.restore()
+            hall.restore()
             let struck = strike(cabinet.disk, errno, after: number, isLasting: isLasting)
             // Where the disk answers late, the credential is accepted before it is written.
             cabinet.worker?.hangs = hangsFirst
@@ -125,7 +125,7 @@ struct DiskFaultTests {
           }
           cabinet.crash()
           Trial.run("\(fault), and restarted", cabinet.hall(seed: seed, decision: .client)) { trial in
-            trial.hall.verifier.restore()
+            trial.hall.restore()
             let transfers = trial.hall.verifier.transfers.transfers
             trial.check(transfers.map(\.state) == [.accepted], "\(transfers.map(\.state))")
             trial.check(transfers.first?.credential == credential, "it is lost")
@@ -138,7 +138,7 @@ struct DiskFaultTests {
           }
           cabinet.crash()
           Trial.run("\(fault), and restarted twice", cabinet.hall(seed: seed)) { trial in
-            trial.hall.verifier.restore()
+            trial.hall.restore()
             trial.check(trial.hall.incoming == nil, "it is here again")
           }
         }

@@ -20,7 +20,7 @@ struct SpoolFaultTests {
     try await LoopActor.run {
       let cabinet = Cabinet()
       let hall = cabinet.hall(seed: seed)
-      hall.verifier.restore()
+      hall.restore()
       var credentials: [[UInt8]] = []
       try Trial.run("disk hangs", hall) { trial in
         let worker = try #require(cabinet.worker)
@@ -52,7 +52,7 @@ struct SpoolFaultTests {
       }
       cabinet.crash()
       Trial.run("disk hung, and restarted", cabinet.hall(seed: seed)) { trial in
-        trial.hall.verifier.restore()
+        trial.hall.restore()
         let restored = trial.hall.verifier.transfers.transfers.compactMap(\.credential)
         let areWhole = Set(restored) == Set(credentials.suffix(2))
         trial.check(areWhole, "\(restored.count) are restored")
@@ -67,7 +67,7 @@ struct SpoolFaultTests {
       cabinet.limits.maximumCount = 2
       let hall = cabinet.hall(keptTransfers: 2)
       try Trial.run("read-only, and full", hall) { trial in
-        hall.verifier.restore()
+        hall.restore()
         for _ in 0..<2 {
           let (transfer, _) = try trial.send()
           trial.check(hall.finish(transfer, limit: .seconds(60)), "it does not end")
@@ -140,7 +140,7 @@ struct SpoolFaultTests {
       let hall = cabinet.hall()
       try Trial.run("no spool, \(errno)", hall) { trial in
         cabinet.disk.fail { _ in errno }
-        hall.verifier.restore()
+        hall.restore()
         trial.check(hall.verifier.vault.trouble?.reason == StoreError(errno: errno, "", "").reason, "no trouble")
         for _ in 0..<2 {
           let (transfer, _) = try trial.send()
@@ -179,7 +179,7 @@ struct SpoolFaultTests {
       try Trial.run("another key", hall) { trial in
         var changes = 0
         hall.verifier.observe(changed: { changes += 1 }, received: { _ in })
-        hall.verifier.restore()
+        hall.restore()
         trial.check(hall.verifier.vault.trouble?.reason == .keyMissing && changes > 0, "no trouble")
         trial.check(hall.verifier.vault.trouble?.sentence.hasPrefix("4 cannot be read") == true, "how many?")
         trial.check(trial.log.records.count { $0.id == .storeDegraded } == 1, "not one entry")
@@ -215,7 +215,7 @@ struct SpoolFaultTests {
       }
       let hall = cabinet.hall()
       Trial.run("damaged files", hall) { trial in
-        hall.verifier.restore()
+        hall.restore()
         trial.check(hall.verifier.vault.trouble?.reason == .damaged, "no trouble")
         trial.check(trial.log.records.count { $0.id == .storeDegraded } == 1, "not one entry")
         trial.check(cabinet.files.allSatisfy { $0.hasSuffix(".record.damaged") }, "on the disk: \(cabinet.files)")
@@ -240,7 +240,7 @@ struct SpoolFaultTests {
         cabinet.disk.fail { $0.operation == .read && Cabinet.isUnjudged($0.name) ? EIO : nil }
         var told: [[UInt8]?] = []
         hall.verifier.observe(changed: {}, received: { told.append($0.credential) })
-        hall.verifier.restore()
+        hall.restore()
         trial.check(hall.verifier.vault.trouble?.reason == .diskFailed && hall.incoming == nil, "no trouble")
         hall.time.advance(by: .seconds(300))
         cabinet.disk.fail(nil)

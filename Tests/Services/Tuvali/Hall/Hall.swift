@@ -67,6 +67,13 @@ public final class Hall {
     _ = verifier.start()
   }
 
+  /// Restores the credentials of an earlier run, as the start of the service does, and waits for the disk.
+  public func restore() {
+    verifier.begin()
+    verifier.whenRestored(within: .seconds(1)) {}
+    time.advance(by: .zero)
+  }
+
   private func received(_ transfer: Transfer) {
     // Credentials of an earlier run are left for the test to fetch.
     guard transfer.isLive else { return }

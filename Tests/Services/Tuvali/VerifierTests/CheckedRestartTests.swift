@@ -36,7 +36,7 @@ struct CheckedRestartTests {
         !cabinet.disk.holds(anyOf: Array("Asha Example".utf8)) && !cabinet.disk.holds(anyOf: Array("untrusted".utf8)))
       cabinet.crash()
       let next = cabinet.hall(check: Self.on, checker: { _ in Self.verdict("valid") })
-      next.verifier.restore()
+      next.restore()
       #expect(next.incoming?.verdict == before && next.incoming?.credential == sampleCredential(500))
       next.time.advance(by: .seconds(30))
       #expect(next.incoming?.verdict == before && next.checker.requests.isEmpty)
@@ -59,7 +59,7 @@ struct CheckedRestartTests {
         cabinet.crash()
         let next = cabinet.hall(decision: .check, check: Self.on, checker: { _ in Self.verdict("valid") })
         next.takes = false
-        next.verifier.restore()
+        next.restore()
         next.time.advance(by: .seconds(5))
         #expect(next.incoming?.state == .accepted && next.incoming?.verdict?.word == .valid, "after \(moment) ms")
         if next.checker.requests.isEmpty { checked += 1 } else { unchecked += 1 }
@@ -79,7 +79,7 @@ struct CheckedRestartTests {
       #expect(hall.incoming?.state == .accepted)
       cabinet.crash()
       let next = cabinet.hall(decision: .check, check: Self.on)
-      next.verifier.restore()
+      next.restore()
       #expect(next.incoming?.state == .accepted)
       #expect(next.incoming?.claims == "{\"fullName\":\"Asha Example of Elsewhere\"}")
     }
@@ -95,7 +95,7 @@ struct CheckedRestartTests {
       #expect(hall.incoming?.verdict?.reasons.map(\.code) == ["checkerReply"])
       cabinet.crash()
       let next = cabinet.hall(check: Self.on, checker: { _ in Self.verdict("expired") })
-      next.verifier.restore()
+      next.restore()
       next.time.advance(by: .seconds(5))
       #expect(next.incoming?.verdict?.word == .expired)
     }
@@ -117,7 +117,7 @@ struct CheckedRestartTests {
       #expect(hall.verifier.vault.trouble == nil)
       cabinet.crash()
       let next = cabinet.hall(check: Self.on)
-      next.verifier.restore()
+      next.restore()
       #expect(next.incoming?.verdict?.word == .revoked && next.checker.requests.isEmpty)
     }
   }
@@ -137,7 +137,7 @@ struct CheckedRestartTests {
       #expect(hall.incoming?.credential == sampleCredential(500))
       cabinet.crash()
       let next = cabinet.hall(check: Self.on, checker: { _ in Self.verdict("valid") })
-      next.verifier.restore()
+      next.restore()
       #expect(next.incoming?.credential == sampleCredential(500))
     }
   }

@@ -43,7 +43,7 @@ struct TransferDatesTests {
       }
       cabinet.crash()
       let hall = cabinet.hall()
-      hall.verifier.restore()
+      hall.restore()
       let transfer = try #require(hall.incoming)
       #expect(abs(transfer.receivedAt - received) <= 1000)
       #expect(transfer.expiresAt == transfer.receivedAt + Self.keepFor)

@@ -47,7 +47,7 @@ struct TransferNumbersTests {
       var waiting: [Int: [UInt8]] = [:]
       for run in 1...4 {
         let hall = cabinet.hall(seed: UInt64(run))
-        hall.verifier.restore()
+        hall.restore()
         let restored = hall.verifier.transfers.transfers
         #expect(Dictionary(uniqueKeysWithValues: restored.map { ($0.number, $0.credential ?? []) }) == waiting)
         for visit in 1...3 {
@@ -72,7 +72,7 @@ struct TransferNumbersTests {
     await LoopActor.run {
       let cabinet = Cabinet()
       let hall = cabinet.hall()
-      hall.verifier.restore()
+      hall.restore()
       let numbers = hall.verifier.transfers.numbers
       let first = (0..<400).map { _ in numbers.next() }
       cabinet.disk.fail { $0.operation.writes ? 28 : nil }
@@ -88,7 +88,7 @@ struct TransferNumbersTests {
       #expect(second.suffix(100).allSatisfy { TransferNumbers.strays.contains($0) })
       cabinet.crash()
       let again = cabinet.hall()
-      again.verifier.restore()
+      again.restore()
       #expect(again.verifier.transfers.numbers.next() == 2001)
     }
   }
@@ -99,7 +99,7 @@ struct TransferNumbersTests {
       let cabinet = Cabinet()
       for _ in 0..<2 {
         let hall = cabinet.hall()
-        hall.verifier.restore()
+        hall.restore()
         _ = try hall.visit(sampleCredential(300))
         cabinet.crash()
       }
@@ -111,7 +111,7 @@ struct TransferNumbersTests {
         cabinet.disk.change(path) { $0.bytes[50] ^= 1 }
       }
       let hall = cabinet.hall()
-      hall.verifier.restore()
+      hall.restore()
       // Two credentials of the earlier runs are restored: 1 and 1001.
       #expect(hall.verifier.transfers.transfers.map(\.number) == [1, 1001])
       #expect(hall.verifier.transfers.numbers.next() == (isGone ? 1002 : 2001))
@@ -123,7 +123,7 @@ struct TransferNumbersTests {
     await LoopActor.run {
       let cabinet = Cabinet()
       for _ in 0..<2 {
-        cabinet.hall().verifier.restore()
+        cabinet.hall().restore()
         cabinet.crash()
       }
       for ending in ["", ".previous"] {
@@ -132,7 +132,7 @@ struct TransferNumbersTests {
       var numbers: [Int] = []
       for _ in 0..<2 {
         let hall = cabinet.hall()
-        hall.verifier.restore()
+        hall.restore()
         numbers.append(hall.verifier.transfers.numbers.next())
         cabinet.crash()
       }
@@ -147,7 +147,7 @@ struct TransferNumbersTests {
       cabinet.disk.fail { _ in 5 }
       let numbers = (1...3 as ClosedRange<UInt64>).map { seed in
         let hall = cabinet.hall(seed: seed)
-        hall.verifier.restore()
+        hall.restore()
         return hall.verifier.transfers.numbers.next()
       }
       #expect(Set(numbers).count == 3 && numbers.allSatisfy { TransferNumbers.strays.contains($0) })

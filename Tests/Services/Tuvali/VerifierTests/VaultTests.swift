@@ -28,7 +28,7 @@ struct VaultTests {
       cabinet.crash()
 
       let again = cabinet.hall()
-      again.verifier.restore()
+      again.restore()
       let transfers = again.verifier.transfers.transfers
       #expect(transfers.count == 1)
       let transfer = try #require(transfers.first)
@@ -57,7 +57,7 @@ struct VaultTests {
       cabinet.crash()
 
       let again = cabinet.hall(decision: .accept)
-      again.verifier.restore()
+      again.restore()
       let transfer = try #require(again.incoming)
       #expect(transfer.state == .accepted && !again.verifier.decide(transfer, accepted: false))
       let isWhole = transfer.credential == credential
@@ -77,7 +77,7 @@ struct VaultTests {
       _ = try hall.visit(sampleCredential(700))
       cabinet.crash()
       let again = cabinet.hall(decision: .accept)
-      again.verifier.restore()
+      again.restore()
       again.time.advance(by: .seconds(1))
       #expect(again.incoming?.state == .accepted && again.incoming?.credential != nil)
       #expect(cabinet.files.map(Cabinet.isAccepted) == [true])
@@ -294,7 +294,7 @@ struct VaultTests {
       cabinet.crash()
       cabinet.limits.maximumBytes = 2500
       let again = cabinet.hall()
-      again.verifier.restore()
+      again.restore()
       var transfers: [Transfer] { again.verifier.transfers.transfers }
       let areEarliest = transfers.compactMap(\.credential) == Array(credentials.prefix(2))
       #expect(areEarliest && cabinet.files.count == 3)

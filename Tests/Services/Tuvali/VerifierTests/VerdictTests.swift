@@ -108,7 +108,7 @@ struct VerdictTests {
       _ = try Self.waiting(cabinet)
       cabinet.crash()
       let hall = cabinet.hall()
-      hall.verifier.restore()
+      hall.restore()
       let incoming = try #require(hall.incoming)
       #expect(incoming.state == .received && incoming.verdictDeadline == 0)
       let isJudged = hall.verifier.decide(incoming, accepted: false)

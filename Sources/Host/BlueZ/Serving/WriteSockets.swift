@@ -1,0 +1,212 @@
+import Common
+import DBus
+import Journal
+import Loop
+import Radio
+
+/// The sockets through which clients write one characteristic, with bluetoothd from 5.76 on, and the offer of them (`WriteOffer`).
+@LoopActor
+final class WriteSockets {
+  private let characteristic: ServedCharacteristic
+  private let context: ServingContext
+  private var sockets: [LinkID: PacketSocket] = [:]
+  private lazy var offer = WriteOffer(scheduler: context.scheduler) { [weak self] in self?.tell($0) }
+
+  /// Bytes of writes that may wait for this program: bluetoothd drops writes beyond it. The kernel may limit it further.
+  private static let buffer = 1 << 20
+  /// Maximum writes of one client that are handled in one loop iteration.
+  private static let batchLimit = 16
+  /// Delay that collects closely spaced writes. It equals the shortest connection interval of Bluetooth, in which a controller delivers
+  /// several.
+  private static let gatheringTime = Duration.microseconds(7500)
+
+  init(_ characteristic: ServedCharacteristic, _ context: ServingContext) {
+    self.characteristic = characteristic
+    self.context = context
+    for link in context.links.all { offer.opened(link.id) }
+  }
+
+  // MARK: Offer
+
+  func opened(_ link: LinkID) { offer.opened(link) }
+
+  func expectUnlinkedPeers() { offer.expectUnlinkedPeers() }
+
+  func expectStream(from link: LinkID) { offer.expectStream(from: link) }
+
+  /// A client has written by `WriteValue`.
+  func wrote(_ link: LinkID) { offer.wrote(link) }
+
+  /// Reports a changed offer. bluetoothd checks whether the property exists, and ignores its value.
+  private func tell(_ isMade: Bool) {
+    guard let owner = context.links.place?.owner else { return }
+    Log.shared.debug(isMade ? "Sockets for writes are offered" : "No more sockets for writes are offered for now")
+    let changed: [String: DBusValue] = isMade ? ["WriteAcquired": .bool(false)] : [:]
+    context.bus.emit(
+      characteristic.path, BlueZName.properties, "PropertiesChanged",
+      [.string(BlueZName.gattCharacteristic), .options(changed), .strings(isMade ? [] : ["WriteAcquired"])], to: owner)
+  }
+
+  // MARK: Sockets
+
+  /// Opens the socket of a client, in place of an earlier one, which `takeLast` has emptied.
+  ///
+  /// - Returns: bluetoothd's end.
+  func acquire(for link: PeerLink) throws(DBusError) -> FileDescriptor {
+    let (socket, end) = try PacketSocket.pair(otherBuffer: Self.buffer)
+    let id = link.id
+    sockets.updateValue(socket, forKey: id)?.close()
+    offer.settled(id)
+    link.isUsed = true
+    socket.gatheringTime = Self.gatheringTime
+    socket.onReadable = { [weak self] in _ = self?.take(of: id) }
+    socket.onHangUp = { [weak self, weak socket] in
+      guard let self, let socket, sockets[id] === socket else { return }
+      takeLast(of: id)
+      sockets[id] = nil
+      socket.close()
+    }
+    return end
+  }
+
+  /// Handles values that a client wrote through its socket, at most `batchLimit`.
+  ///
+  /// - Returns: whether more may be waiting.
+  private func take(of link: LinkID) -> Bool {
+    guard let socket = sockets[link] else { return false }
+    let arrivals = socket.receive(limit: ATT.valueLimit, upTo: Self.batchLimit)
+    for arrival in arrivals {
+      // The link has ended, or bluetoothd has requested another socket. The code that removed this one from the table
+      // closed it.
+      guard !socket.isClosed else { return false }
+      take(arrival, on: link)
+    }
+    return arrivals.count == Self.batchLimit && arrivals.last != .closed
+  }
+
+  /// Handles all remaining values of a link that ends. Their number is limited by the socket's buffer.
+  func takeLast(of link: LinkID) {
+    while take(of: link) {}
+  }
+
+  /// Handles a value from a client's socket; a write through a socket cannot be refused.
+  private func take(_ arrival: PacketSocket.Arrival, on link: LinkID) {
+    do throws(ATTError) {
+      switch arrival {
+      case .packet(let value):
+        guard let delegate = context.delegate else { throw .unlikely }
+        try delegate.written(value, to: characteristic.id, of: characteristic.application, on: link)
+      case .tooLong: throw .invalidLength
+      case .nothing, .closed: break
+      }
+    } catch {
+      context.counters.refusedWrites += 1
+    }
+  }
+
+  // MARK: Ends
+
+  func forget(_ link: LinkID) {
+    sockets.removeValue(forKey: link)?.close()
+    offer.closed(link)
+  }
+
+  /// bluetoothd has dropped the characteristic.
+  func reset() {
+    close()
+    offer.reset()
+    if context.links.hasUnlinkedPeers { offer.expectUnlinkedPeers() }
+  }
+
+  func close() {
+    for socket in sockets.values { socket.close() }
+    sockets = [:]
+  }
+}
+
+/// Decides whether bluetoothd is offered sockets for its clients' writes (`AcquireWrite`) to one characteristic.
+///
+/// While bluetoothd waits for a client's socket, the first writes of other clients go into that socket, too, as if from the first client
+/// (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that connect at the same time, for example after a restart
+/// of this program, would be confused. A client's first write therefore arrives by `WriteValue`, which names it. While a connected client
+/// has not written, there is no offer, for at most 30 s.
+///
+/// Further writes of the client itself during the wait are corrupted, too. There is no offer either while a client without a socket is
+/// connected that the service does not expect to stream. A streaming client writes its first values one at a time; any other client, such
+/// as a phone, may begin with a burst.
+@LoopActor
+final class WriteOffer {
+  /// Time after which a peer without writes does not count as a client: discovery can take a slow peer ten seconds.
+  static let patience = Duration.seconds(30)
+
+  private(set) var isMade = false
+  /// Connected clients that have not written yet.
+  private var newcomers: [LinkID: Registration] = [:]
+  /// Set while peers without a link here are connected, one of which may be a client.
+  private var unlinkedPeers: Registration?
+  /// Clients that write by `WriteValue`.
+  private var callers: Set<LinkID> = []
+  /// Clients that the service expects to stream.
+  private var streamers: Set<LinkID> = []
+  private let scheduler: any Scheduler
+  private let tell: @LoopActor (Bool) -> Void
+
+  /// - Parameter tell: called when the offer is made or withdrawn.
+  init(scheduler: any Scheduler, tell: @escaping @LoopActor (Bool) -> Void) {
+    self.scheduler = scheduler
+    self.tell = tell
+  }
+
+  func opened(_ link: LinkID) {
+    newcomers[link] = scheduler.schedule(after: Self.patience) { [weak self] in self?.settled(link) }
+    decide()
+  }
+
+  /// A peer is connected that has no link here until it is active: it connected before this program started, or is paired.
+  func expectUnlinkedPeers() {
+    unlinkedPeers = scheduler.schedule(after: Self.patience) { [weak self] in
+      self?.unlinkedPeers = nil
+      self?.decide()
+    }
+    decide()
+  }
+
+  /// A client has written by `WriteValue`.
+  func wrote(_ link: LinkID) {
+    newcomers[link] = nil
+    callers.insert(link)
+    decide()
+  }
+
+  /// The service expects a client to stream.
+  func expectStream(from link: LinkID) {
+    streamers.insert(link)
+    decide()
+  }
+
+  /// A client has a socket, or its time has passed.
+  func settled(_ link: LinkID) {
+    newcomers[link] = nil
+    callers.remove(link)
+    decide()
+  }
+
+  /// A client's link has ended.
+  func closed(_ link: LinkID) {
+    streamers.remove(link)
+    settled(link)
+  }
+
+  /// bluetoothd has dropped the characteristic.
+  func reset() {
+    (isMade, callers) = (false, [])
+  }
+
+  private func decide() {
+    let isDue =
+      newcomers.isEmpty && unlinkedPeers == nil && callers.isSubset(of: streamers) && (isMade || !callers.isEmpty)
+    guard isDue != isMade else { return }
+    isMade = isDue
+    tell(isDue)
+  }
+}

@@ -1,0 +1,135 @@
+import Testing
+
+@Suite("The order of the folders of a room")
+struct FoldersTests {
+  @Test("The folders of each room form the order that the design lists")
+  func tree() throws {
+    let order = FolderOrder(try House.read("docs/design.md").text)
+    #expect(order.rows.count > 3)
+    #expect(Rules.foldersAreOrdered(try House.files(below: "Sources", suffix: ".swift"), order) == [])
+  }
+
+  @Test("No files of different folders of a room use one another in a circle")
+  func cycles() throws {
+    #expect(Rules.noCyclesAcrossFolders(try House.files(below: "Sources", suffix: ".swift")) == [])
+  }
+
+  let order = FolderOrder(
+    """
+    # A page
+    ```folders
+    Host/Bus    .
+                Objects  Names
+                Values
+    ```
+    Host/Nothing  Values
+    """)
+
+  func file(_ path: String, _ text: String) -> SourceFile { SourceFile(path: "Sources/\(path).swift", text: text) }
+
+  var sound: [SourceFile] {
+    [
+      file("Host/Bus/Bus", "final class Bus { let tree: Tree }"),
+      file("Host/Bus/Objects/Tree", "struct Tree { let value: Value }\nextension Tree { enum Kind {} }"),
+      file("Host/Bus/Objects/Node", "struct Node { let tree: Tree }"),
+      file("Host/Bus/Names/Name", "private struct Node {}\nstruct Name { let kind: Value.Kind }"),
+      file("Host/Bus/Values/Value", "enum Value { enum Kind {} } // Bus, Tree\nlet text = \"Name\""),
+      file("Host/Flat/Other", "struct Bus { let tree: Tree }"),
+    ]
+  }
+
+  private func violations(_ more: SourceFile...) -> [String] {
+    Rules.foldersAreOrdered(sound + more, order, except: [])
+  }
+
+  @Test("The block of the page is read, and its end is found")
+  func block() {
+    #expect(order.rows == ["Host/Bus": [["."], ["Objects", "Names"], ["Values"]]])
+  }
+
+  @Test("The room and the folder of a file are those of its path, also where a folder has the name of its room")
+  func places() {
+    #expect(file("Host/Bus/Values/Value", "").place.map { [$0.room, $0.folder] } == ["Host/Bus", "Values"])
+    #expect(file("Host/Bus/Bus", "").place.map { [$0.room, $0.folder] } == ["Host/Bus", "."])
+    #expect(
+      file("Services/Mesh/Mesh/Files/File", "").place.map { [$0.room, $0.folder] } == ["Services/Mesh/Mesh", "Files"])
+    #expect(file("Services/Listing/List", "").place.map { [$0.room, $0.folder] } == ["Services/Listing", "."])
+  }
+
+  @Test("Files that use lower folders, and their own, pass")
+  func downward() { #expect(violations() == []) }
+
+  @Test("A file that uses a higher folder is reported")
+  func upward() {
+    #expect(
+      violations(file("Host/Bus/Values/Path", "struct Path { let tree: Tree? }")) == [
+        "Sources/Host/Bus/Values/Path.swift: uses Tree of the folder Objects, which does not stand below it"
+      ])
+    #expect(violations(file("Host/Bus/Objects/Face", "extension Bus { var face: Int { 1 } }")).count == 1)
+  }
+
+  @Test("A file that uses a folder of the same row is reported")
+  func sideways() {
+    #expect(violations(file("Host/Bus/Objects/Named", "typealias Named = (Name, Tree)")).count == 1)
+  }
+
+  @Test("A comment, a text, a member and a private type of another file are not uses")
+  func noUses() {
+    let text =
+      "// Tree\nlet text = \"Tree\"\nlet kind = Outer.Tree.self\nprivate enum Name { case a }\nlet node = Node()"
+    let node = file("Host/Bus/Values/Node", "struct Node {}")
+    let files = sound.filter { !$0.path.hasSuffix("Objects/Node.swift") } + [file("Host/Bus/Values/Texts", text), node]
+    #expect(Rules.foldersAreOrdered(files, order, except: []) == [])
+  }
+
+  @Test("A folder or room that is missing from the list, or from the tree, is reported")
+  func missing() {
+    #expect(violations(file("Host/Bus/Extras/Extra", "")) == ["Host/Bus: the folder Extras is not listed"])
+    #expect(
+      violations(file("Host/Radio/A/A", ""), file("Host/Radio/B/B", "")) == [
+        "Host/Radio has folders, and no order is listed"
+      ])
+    let page = "```folders\nHost/Bus  .  Objects  Names  Values  Gone\nHost/Lost  .  A\n```"
+    #expect(
+      Rules.foldersAreOrdered([file("Host/Bus/A", ""), file("Host/Bus/Objects/B", "")], FolderOrder(page), except: [])
+        == [
+          "Host/Lost is listed, and is no room with folders", "Host/Bus: the folder Gone is listed and does not exist",
+          "Host/Bus: the folder Names is listed and does not exist",
+          "Host/Bus: the folder Values is listed and does not exist",
+        ])
+  }
+
+  @Test("An exception for a room that is in order, or that does not exist, is reported")
+  func exceptions() {
+    #expect(
+      Rules.foldersAreOrdered(sound, order, except: ["Host/Bus"]) == [
+        "Host/Bus is in order, and is still an exception"
+      ])
+    #expect(
+      Rules.foldersAreOrdered(sound, order, except: ["Host/Gone"]) == [
+        "Host/Gone is listed, and is no room with folders"
+      ])
+    let wrong = file("Host/Bus/Values/Path", "struct Path { let tree: Tree? }")
+    #expect(Rules.foldersAreOrdered(sound + [wrong], FolderOrder(""), except: ["Host/Bus"]) == [])
+  }
+
+  @Test("A circle of files across folders is reported with its files; one within a folder is not")
+  func circles() {
+    let inner = [
+      file("Host/Bus/A/One", "struct One { let two: [Two] }"), file("Host/Bus/A/Two", "struct Two { let one: [One] }"),
+      file("Host/Bus/B/Three", "struct Three { let one: One }"),
+    ]
+    #expect(Rules.noCyclesAcrossFolders(inner, except: []) == [])
+    let circle = [
+      file("Host/Bus/A/One", "struct One { let two: [Two] }"),
+      file("Host/Bus/B/Two", "struct Two { let three: [Three] }"),
+      file("Host/Bus/B/Three", "struct Three { let one: [One] }"),
+      file("Host/Bus/B/Four", "struct Four { let one: One }"),
+    ]
+    #expect(
+      Rules.noCyclesAcrossFolders(circle, except: []) == [
+        "Host/Bus: A/One.swift, B/Three.swift, B/Two.swift use one another across folders"
+      ])
+    #expect(Rules.noCyclesAcrossFolders(circle, except: ["Host/Bus"]) == [])
+  }
+}
