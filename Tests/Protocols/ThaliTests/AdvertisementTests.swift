@@ -27,9 +27,8 @@ struct AdvertisementTests {
   func written() throws {
     let recommended = try payload("recommended_linux")
     #expect(Advertisement.bytes(generation: 0, address: Self.address) == recommended)
-    #expect(
-      Advertisement.bytes(generation: 0, address: Self.address, form: .literal)
-        == (try payload("seed_literal_abnf_LE_uuid")))
+    let literal = try payload("seed_literal_abnf_LE_uuid")
+    #expect(Advertisement.bytes(generation: 0, address: Self.address, form: .literal) == literal)
     for generation: UInt8 in [0, 1, 116, 255] {
       for form in [Advertisement.Form.recommended, .literal] {
         let bytes = Advertisement.bytes(generation: generation, address: Self.address, form: form)
