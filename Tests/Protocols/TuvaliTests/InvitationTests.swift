@@ -69,7 +69,7 @@ struct InvitationTests {
     ("https://connect?name=OVP&key=\(hex)", "does not begin"),
     ("OPENID4VP:connect?name=OVP&key=\(hex)", "does not begin"),
     (" OPENID4VP://connect?name=OVP&key=\(hex)", "does not begin"),
-    ("OPENID4VP://connect?name=OVP&key=\(hex)&x=" + String(repeating: "x", count: 500), "too long"),
+    ("OPENID4VP://connect?name=OVP&key=\(hex)&x=" + String(repeating: "x", count: 500), "longer than 512 bytes"),
     ("{", "like JSON"),
     ("{}", "no parameter cid"),
     (#"{"name":"OVP","key":"\#(hex)"}"#, "no parameter cid"),
