@@ -19,7 +19,8 @@ struct CommandTests {
     let before = world.peers[id]?.answers.count ?? 0
     let command = Command(arguments, input: input.map { Array($0.utf8) })
     try world.client(id) { (client) throws(ClientError) in try client.exec(command).actions }
-    let answer = try #require(world.peers[id]?.answers.dropFirst(before).last)
+    let answers = world.peers[id]?.answers ?? []
+    let answer = try #require(answers.dropFirst(before).last)
     #expect(answer.result != .success, "\(arguments) succeeded: \(answer.text)")
     return answer
   }

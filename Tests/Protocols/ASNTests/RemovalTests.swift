@@ -13,7 +13,8 @@ struct RemovalTests {
   private func result(_ world: SocialWorld, _ id: SessionID, _ arguments: String...) throws -> ResultCode {
     let before = world.peers[id]?.answers.count ?? 0
     try world.client(id) { (client) throws(ClientError) in try client.exec(Command(arguments)).actions }
-    return try #require(world.peers[id]?.answers.dropFirst(before).last).result
+    let answers = world.peers[id]?.answers ?? []
+    return try #require(answers.dropFirst(before).last).result
   }
 
   @Test("A removed blob is gone for everybody until the removal is removed; then its links are as before")

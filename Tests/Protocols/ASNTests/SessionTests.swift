@@ -188,7 +188,8 @@ struct SessionTests {
     for (arguments, result) in rows {
       let before = world.peers[id]?.answers.count ?? 0
       try world.client(id) { (client) throws(ClientError) in try client.exec(Command(arguments)).actions }
-      let answer = try #require(world.peers[id]?.answers.dropFirst(before).first)
+      let answers = world.peers[id]?.answers ?? []
+      let answer = try #require(answers.dropFirst(before).first)
       #expect(answer.result == result, "\(arguments): \(answer.text)")
       #expect(!answer.text.isEmpty)
     }

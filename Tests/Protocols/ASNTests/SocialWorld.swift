@@ -163,7 +163,8 @@ final class SocialWorld {
     let before = peers[id]?.answers.count ?? 0
     let command = Command(arguments, input: input.map { Array($0.utf8) })
     try client(id) { (client) throws(ClientError) in try client.exec(command).actions }
-    let answer = try #require(peers[id]?.answers.dropFirst(before).last, "no answer to \(arguments)")
+    let answers = peers[id]?.answers ?? []
+    let answer = try #require(answers.dropFirst(before).last, "no answer to \(arguments)")
     #expect(answer.result == .success, "\(arguments): \(answer.text)")
     return answer.text
   }
