@@ -60,7 +60,9 @@ let package = Package(
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
-    room("Host/Hosting", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing"]),
+    room(
+      "Host/Hosting",
+      ["Common", "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing"]),
     room("Host/Tool", ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus"]),
 
     // Services: an engine, a radio and a D-Bus face each, with settings, messages and commands of their own.
@@ -124,13 +126,7 @@ let package = Package(
       ]),
 
     // Programs: wiring and words.
-    program(
-      "earshotd",
-      [
-        "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
-        "Hosting",
-        "Listing",
-      ]),
+    program("earshotd", ["Loop", "Config", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting", "Listing"]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
