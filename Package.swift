@@ -26,6 +26,7 @@ let package = Package(
     library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
     library("CWipe"),
+    library("CWslay", apt: "libwslay-dev"),
     library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
 
     // Base: values and primitives. No I/O, no clock.
@@ -56,6 +57,7 @@ let package = Package(
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus", "CPackets"]),
     room("Host/Radio", ["Common", "Loop"]),
     room("Host/LocalSockets", ["Loop"]),
+    room("Host/WebSocket", ["Bytes", "Crypto", "CWslay"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
@@ -117,6 +119,9 @@ let package = Package(
     room(
       "Services/Broadcast/BroadcastCommands",
       ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "PBLEC"]),
+    room("Services/Social/SocialStore", ["Common", "Loop", "Store", "Database", "ASN"]),
+    room(
+      "Services/Social/Social", ["Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "ASN", "SocialStore"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -159,8 +164,9 @@ let package = Package(
     tests(
       "Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], go: .selection,
       vectors: true),
+    support("Protocols/ASNSupport", ["ASN"]),
     tests(
-      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "TestSupport"], go: .selection,
+      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "ASNSupport", "TestSupport"], go: .selection,
       vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"], go: .realTime),
     tests("Host/CalendarTests", ["Calendar"], go: .realTime),
@@ -174,6 +180,7 @@ let package = Package(
     tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"], go: .realTime),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/LocalSocketsTests", ["Loop", "LocalSockets", "TestSupport"], go: .realTime),
+    tests("Host/WebSocketTests", ["Crypto", "WebSocket"]),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"], go: .realTime),
     tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI", "TestSupport"], go: .realTime),
@@ -239,6 +246,16 @@ let package = Package(
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"],
       go: .realTime),
     tests(
+      "Services/Social/SocialStoreTests",
+      [
+        "Common", "Store", "ASN", "SocialStore", "ASNSupport", "TestSupport",
+      ]),
+    tests(
+      "Services/Social/SocialTests",
+      [
+        "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "Store", "ASN", "SocialStore", "Social", "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/ListingTests",
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
@@ -256,7 +273,7 @@ let package = Package(
         "Sharing",
         "Air",
         "HCI", "BlueZ",
-        "Verifier",
+        "Verifier", "WebSocket",
         "Listing", "TestSupport",
       ]),
     tests(
