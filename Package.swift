@@ -10,6 +10,7 @@ let package = Package(
     .executable(name: "earshotd", targets: ["earshotd"]),
     .executable(name: "earshot", targets: ["earshot"]),
     .executable(name: "earshot-air", targets: ["earshot-air"]),
+    .executable(name: "earshot-sociald", targets: ["earshot-sociald"]),
   ],
   targets: [
     // System: C libraries, as Debian packages them, and a few lines of C of our own.
@@ -122,17 +123,26 @@ let package = Package(
     room("Services/Social/SocialStore", ["Common", "Loop", "Store", "Database", "ASN"]),
     room(
       "Services/Social/Social", ["Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "ASN", "SocialStore"]),
+    room(
+      "Services/Social/SocialDaemon",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "LocalSockets", "Hosting", "ASN",
+        "SocialStore", "Social",
+      ]),
+    room(
+      "Services/Social/SocialCommands", ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "ASN"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands",
       ]),
 
     // Programs: wiring and words.
     program("earshotd", ["Loop", "Config", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting", "Listing"]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
+    program("earshot-sociald", ["SocialDaemon"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
     // Tools: what measures and simulates. No installed program depends on it.
@@ -256,12 +266,18 @@ let package = Package(
         "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "Store", "ASN", "SocialStore", "Social", "TestSupport",
       ], go: .realTime),
     tests(
+      "Services/Social/SocialDaemonTests",
+      [
+        "Bytes", "Crypto", "Config", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social", "SocialDaemon",
+        "SocialCommands", "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/ListingTests",
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
         "Tool",
         "Tuvali",
-        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
+        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "SocialDaemon", "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
@@ -282,7 +298,7 @@ let package = Package(
         "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Bitchat",
         "Checking",
         "MeshStore",
-        "Mesh", "Broadcast", "Listing", "TestSupport",
+        "Mesh", "Broadcast", "Listing", "SocialDaemon", "TestSupport",
         "Hall",
       ], go: .realTime),
   ],

@@ -17,9 +17,10 @@ public final class Client {
   public let service: String
   let timeout: Duration
 
-  init(_ line: ParsedCommand) {
+  /// - Parameter service: the bus name, unless the command line names another.
+  init(_ line: ParsedCommand, service: String = Verb.service) {
     bus = BusConnection(address: BusAddress(words: line.value("bus") ?? "system"))
-    service = line.value("bus-name") ?? "org.earshot"
+    self.service = line.value("bus-name") ?? service
     timeout = line.seconds("timeout") ?? .seconds(25)
   }
 
@@ -38,13 +39,17 @@ public final class Client {
     return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
   }
 
-  /// - Parameter feature: the feature that provides the object, if the configuration can switch it off.
+  /// - Parameters:
+  ///   - feature: the feature that provides the object, if the configuration can switch it off.
+  ///   - limit: how long the answer may take, if that is longer than `--timeout`.
   @discardableResult
   public func call(
-    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [], of feature: Feature? = nil
+    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    of feature: Feature? = nil, timeout limit: Duration? = nil
   ) async throws(Failure) -> [DBusValue] {
     do throws(DBusError) {
-      return try await bus.call(service, path, interface, method, arguments, timeout: timeout)
+      return try await bus.call(
+        service, path, interface, method, arguments, timeout: max(timeout, limit ?? .zero))
     } catch {
       if let feature, error.name == DBusError.Name.unknownObject.rawValue { throw feature.isOff }
       throw Failure(error, service: service)
