@@ -191,10 +191,3 @@ public final class SocialDaemon: DaemonBody {
     then?()
   }
 }
-
-extension MessageID {
-  /// The common messages that are not about a radio.
-  fileprivate static let daemon: [MessageID] = [
-    .started, .stopping, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
-  ]
-}
