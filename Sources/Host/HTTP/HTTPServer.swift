@@ -15,7 +15,7 @@ public struct HTTPServerRequest: Hashable, Sendable {
   }
 }
 
-/// What a server answers. The server adds `Content-Length` and `Connection: close`, and no `Date`.
+/// The answer of a server. The server adds `Content-Length` and `Connection: close`, and no `Date`.
 public struct HTTPServerResponse: Hashable, Sendable {
   public let status: Int
   public let headers: [(name: String, value: String)]
@@ -36,7 +36,7 @@ public struct HTTPServerResponse: Hashable, Sendable {
   }
 }
 
-/// What a server allows.
+/// The limits of a server.
 public struct HTTPServerLimits: Hashable, Sendable {
   /// The longest head of a request, with its empty line, in bytes.
   public var headSize = 2048

@@ -28,7 +28,7 @@ public struct NetworkInterface: Hashable, Sendable {
 /// An attribute has its length (2 bytes), its type (2 bytes) and its value, padded to 4 bytes. Numbers have the byte
 /// order of the machine.
 struct InterfaceTable: Sendable {
-  /// What a batch of messages means for the reader.
+  /// The meaning of a batch of messages for the reader.
   struct Outcome: Equatable {
     /// The end of a dump was among the messages.
     var dumpEnded = false

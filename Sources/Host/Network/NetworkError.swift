@@ -10,7 +10,7 @@ public enum NetworkError: CodedError, Hashable {
   case unreachable
   /// The peer has not answered within the time limit.
   case timedOut
-  /// Another program uses the port.
+  /// The port is in use by another program.
   case portInUse
   /// This machine does not have the address or the interface.
   case noSuchAddress

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What `AF_INET` and `AF_INET6` sockets have in common.
+/// Common functions of `AF_INET` and `AF_INET6` sockets.
 enum Socket {
   /// Bytes that the kernel buffers for a stream in one direction. The kernel doubles the number for its own overhead.
   static let kernelBuffer: Int32 = 128 << 10

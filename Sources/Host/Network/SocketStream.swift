@@ -2,7 +2,7 @@ import Common
 import Glibc
 import Loop
 
-/// What happens on a stream.
+/// An event of a stream.
 public enum SocketStreamEvent: Sendable, Equatable {
   /// The connection that was asked for exists.
   case connected
@@ -90,13 +90,16 @@ public final class SocketStream {
     update()
   }
 
+  /// -1 if the stream is closed.
+  var rawDescriptor: Int32 { descriptor }
+
   /// How many bytes `send` accepts at this moment.
   public var room: Int { sending == .open && descriptor >= 0 ? Self.bufferSize - unsent.count : 0 }
 
   /// Whether all bytes that were accepted are with the kernel.
   public var isDrained: Bool { unsent.count == 0 }
 
-  /// Sends bytes, as many as there is room for.
+  /// Sends bytes, as many as the buffer has space for.
   ///
   /// - Returns: how many bytes were accepted. After fewer than all, `writable` follows.
   @discardableResult
@@ -121,6 +124,16 @@ public final class SocketStream {
     guard isReadingPaused != isPaused else { return }
     isReadingPaused = isPaused
     update()
+  }
+
+  /// Lets the kernel ask an idle peer whether it is still there: after a minute, and three times more, 15 s apart. A
+  /// peer that does not answer ends the stream with `timedOut`.
+  public func detectLoss() {
+    Socket.set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
+    let tcp = Int32(IPPROTO_TCP)
+    for (option, value) in [(TCP_KEEPIDLE, Int32(60)), (TCP_KEEPINTVL, 15), (TCP_KEEPCNT, 4)] {
+      Socket.set(descriptor, tcp, option, value)
+    }
   }
 
   /// Closes the stream at once, without an event. What is buffered is lost.

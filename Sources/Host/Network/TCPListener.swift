@@ -4,9 +4,9 @@ import Loop
 
 /// How many connections of a listener are open at a time.
 public struct ConnectionBounds: Hashable, Sendable {
-  /// All together.
+  /// All connections together.
   public let total: Int
-  /// Of one address.
+  /// The connections of one address.
   public let ofOneAddress: Int
 
   public init(total: Int = 64, ofOneAddress: Int = 4) { (self.total, self.ofOneAddress) = (total, ofOneAddress) }
@@ -26,6 +26,12 @@ public final class IncomingConnection {
   deinit {
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
+
+  /// -1 if it was handed over.
+  var rawDescriptor: Int32 { descriptor }
+
+  /// Puts back what `take` gave.
+  func restore(_ descriptor: Int32, _ slot: Registration?) { (self.descriptor, self.slot) = (descriptor, slot) }
 
   /// Hands over the descriptor.
   ///

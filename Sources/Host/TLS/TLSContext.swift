@@ -12,7 +12,7 @@ public enum TLSRole {
   case server(key: (String, TLSSuite) -> SecretBytes?)
 }
 
-/// What all TLS sessions of one side have in common: TLS 1.2, and the suites.
+/// The common state of all TLS sessions of one side: TLS 1.2, and the suites.
 ///
 /// `@unchecked Sendable`: libssl locks what sessions share, and nothing changes a context after `init`.
 public final class TLSContext: @unchecked Sendable {

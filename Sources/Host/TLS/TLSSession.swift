@@ -2,7 +2,7 @@ internal import COpenSSLTLS
 import Common
 import Crypto
 
-/// What happens on a TLS connection.
+/// An event of a TLS connection.
 public enum TLSEvent: Hashable, Sendable {
   /// The handshake is complete. The identity is the client's, on both sides.
   case established(identity: String, suite: TLSSuite)
@@ -129,7 +129,7 @@ public final class TLSSession {
     return true
   }
 
-  /// Tells the peer that nothing more is sent. The peer may go on sending.
+  /// Notifies the peer that nothing more is sent. The peer may go on sending.
   public func finish() {
     guard case .open = phase, !hasFinished, let handle else { return }
     hasFinished = true
