@@ -7,6 +7,8 @@ POLICYDIR ?= $(if $(filter /usr,$(PREFIX)),/usr/share,/etc)/dbus-1/system.d
 CONFDIR ?= /etc/earshot
 
 PROGRAMS := earshotd earshot earshot-air
+# Private presence opens network sockets: it has a process, a user and a package of its own.
+PRESENCED := earshot-presenced
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 CHECKER := $(PREFIX)/share/earshot-check
@@ -29,17 +31,17 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server.
-	@$(if $(SOCIAL),true,scripts/run --check)
+run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other.
+	@$(if $(SOCIAL)$(PRESENCE),true,scripts/run --check)
 	@scripts/deps run
-	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS)); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
-	@$(if $(SOCIAL),scripts/run-social,$(if $(MESH),scripts/run-mesh,scripts/run))
+	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(if $(PRESENCE),earshot $(PRESENCED),$(PROGRAMS))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
+	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(MESH),scripts/run-mesh,scripts/run)))
 
 build: ## Build everything, with the tests.
 	@scripts/deps build
@@ -84,13 +86,13 @@ sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,1
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.
 	@scripts/deps install
-	@for program in $(PROGRAMS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
+	@for program in $(PROGRAMS) $(PRESENCED); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
 release-social: ## Build the social server as it is installed.
 	@scripts/deps install
 	swift build $(RELEASE) --product earshot-sociald
 
-install: install-service install-check install-social ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check install-social install-presence ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
@@ -114,6 +116,20 @@ install-service: release
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
+
+# Private presence: its own package in Debian.
+install-presence: release
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
+	install -m 755 .build/release/$(PRESENCED) '$(DESTDIR)$(PREFIX)/bin/'
+	.build/release/$(PRESENCED) --write-interfaces '$(DESTDIR)$(INTERFACES)'
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$(PRESENCED).service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service'
+	install -D -m 644 systemd/earshot-presence.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
+	install -D -m 644 dbus-policy/org.earshot.Presence.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf'
+	install -D -m 644 dbus-policy/org.earshot.Presence.service \
+	  '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
+	to='$(DESTDIR)$(CONFDIR)/presence.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/presence.conf "$$to"; fi
+	.build/release/$(PRESENCED) --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
 
 # The credential checker: Python, and a separate Debian package. It does not trust a clock that is earlier than the day of the build.
 install-check:
@@ -149,8 +165,11 @@ install-social: release-social
 	.build/release/earshot-sociald --write-catalog '$(DESTDIR)$(SOCIAL_CATALOG)'
 
 uninstall: ## Remove the installed files, except the configuration and the user.
-	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) 2>/dev/null || true)
-	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
+	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service 2>/dev/null || true)
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%') '$(DESTDIR)$(PREFIX)/bin/$(PRESENCED)'
+	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
+	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
+	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
@@ -176,4 +195,4 @@ fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and 
 	@scripts/fresh-machine
 
 clean: ## Remove all build results.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald*
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service

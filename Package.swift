@@ -11,6 +11,7 @@ let package = Package(
     .executable(name: "earshot", targets: ["earshot"]),
     .executable(name: "earshot-air", targets: ["earshot-air"]),
     .executable(name: "earshot-sociald", targets: ["earshot-sociald"]),
+    .executable(name: "earshot-presenced", targets: ["earshot-presenced"]),
   ],
   targets: [
     // System: C libraries, as Debian packages them, and a few lines of C of our own.
@@ -136,18 +137,28 @@ let package = Package(
       ]),
     room(
       "Services/Social/SocialCommands", ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "ASN"]),
+    room(
+      "Services/Presence/Presence",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Network", "TLS", "HTTP", "Hosting",
+        "Thali",
+      ]),
+    room(
+      "Services/Presence/PresenceCommands",
+      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceCommands",
       ]),
 
     // Programs: wiring and words.
     program("earshotd", ["Loop", "Config", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting", "Listing"]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-sociald", ["SocialDaemon"]),
+    program("earshot-presenced", ["Presence"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
     // Tools: what measures and simulates. No installed program depends on it.
@@ -280,12 +291,18 @@ let package = Package(
         "SocialCommands", "TestSupport",
       ], go: .realTime),
     tests(
+      "Services/Presence/PresenceTests",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "Air", "Thali",
+        "Presence", "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/ListingTests",
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
         "Tool",
         "Tuvali",
-        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "SocialDaemon", "TestSupport",
+        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
@@ -306,7 +323,7 @@ let package = Package(
         "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Bitchat",
         "Checking",
         "MeshStore",
-        "Mesh", "Broadcast", "Listing", "SocialDaemon", "TestSupport",
+        "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "TestSupport",
         "Hall",
       ], go: .realTime),
   ],

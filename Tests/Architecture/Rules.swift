@@ -5,7 +5,7 @@ enum Rules {
   /// The room with the list of services: it alone imports them all, and the programs import it alone.
   static let listRoom = "Listing"
   /// The programs that are a daemon of one protocol, and the room that each starts.
-  static let daemonRooms = ["earshot-sociald": "SocialDaemon"]
+  static let daemonRooms = ["earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence"]
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"
 
@@ -80,7 +80,8 @@ enum Rules {
     }
   }
 
-  /// A program knows services by the list alone, so that a new service changes no program.
+  /// A program knows services by the list alone, so that a new service changes no program. A daemon of one protocol
+  /// knows its own.
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     let rooms = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }
     return files.filter { $0.layer == .programs }.flatMap { file in

@@ -3,6 +3,7 @@ import Foundation
 import Hosting
 import Listing
 import Loop
+import Presence
 import SocialDaemon
 import Testing
 
@@ -17,12 +18,16 @@ struct InterfaceTests {
   private static let page = top.appendingPathComponent("docs/dbus.md")
 
   private static let social = "/org/earshot/social"
+  private static let presence = "/org/earshot/presence"
 
   private static func head(_ objects: [DescribedObject]) -> String {
     // Written in one piece it would count as a citation of a page beside this file.
     let suffix = ".md"
-    let rows = objects.filter { !$0.path.hasPrefix(social) }.map { "| `\($0.path)` | `\($0.interface.name)` |" }
-      .joined(separator: "\n")
+    func rows(_ isMember: (DescribedObject) -> Bool) -> String {
+      objects.filter(isMember).map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
+    }
+    let ofPresence = rows { $0.path.hasPrefix(presence) }
+    let ofEarshot = rows { !$0.path.hasPrefix(presence) && !$0.path.hasPrefix(social) }
     return """
       # The D-Bus interfaces
 
@@ -30,7 +35,14 @@ struct InterfaceTests {
 
       | object | interface |
       | --- | --- |
-      \(rows)
+      \(ofEarshot)
+
+      The service `earshot-presenced` has the bus name `org.earshot.Presence`. The object manager at `/org/earshot/presence` lists its peers.
+      All of it is for the group, and the policy of the bus lets nobody else call it:
+
+      | object | interface |
+      | --- | --- |
+      \(ofPresence)
 
       The social server is a daemon of its own with the bus name `org.earshot.Social`. Its object `\(social)` has the interface
       `org.earshot.Social1`, and `\(social)/sessionN` has `org.earshot.SocialSession1`. Every method and property of both is for the group.
@@ -75,7 +87,7 @@ struct InterfaceTests {
     let time = VirtualTime()
     let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
     let list = ServiceList.all
-    let others = SocialDaemon.objects
+    let others = SocialDaemon.objects + PresenceDaemon.described
     return (
       list.objects(radio: radio, scheduler: time) + others,
       list.interfaces(radio: radio, scheduler: time) + others.map(\.interface)
@@ -113,7 +125,10 @@ struct InterfaceTests {
 
   @Test(
     "D-Bus activation uses a unit alias that only an enabled service has",
-    arguments: [("earshotd", "org.earshot"), ("earshot-sociald", "org.earshot.Social")])
+    arguments: [
+      ("earshotd", "org.earshot"), ("earshot-sociald", "org.earshot.Social"),
+      ("earshot-presenced", "org.earshot.Presence"),
+    ])
   func activation(unit: String, name: String) throws {
     func line(_ key: String, in file: String) throws -> String? {
       try String(contentsOf: Self.top.appendingPathComponent(file), encoding: .utf8).split(separator: "\n")

@@ -16,16 +16,10 @@ public struct Failure: Error {
     self.text = text
   }
 
-  /// The systemd unit of a bus name: `earshotd` of `org.earshot`, `earshot-NAMEd` of `org.earshot.Name`.
-  static func unit(of service: String) -> String {
-    let parts = service.split(separator: ".")
-    guard parts.count == 3, service.hasPrefix("\(Verb.service).") else { return "earshotd" }
-    return "earshot-\(parts[2].lowercased())d"
-  }
-
-  /// - Parameter service: the service's bus name.
-  public init(_ error: DBusError, service: String) {
-    let unit = Self.unit(of: service)
+  /// - Parameters:
+  ///   - service: the service's bus name.
+  ///   - unit: its systemd unit.
+  public init(_ error: DBusError, service: String, unit: String = ToolTarget.earshotd.unit) {
     if error.name.hasPrefix(Self.systemdErrors) {
       self.init(
         .notRunning, "\(service) is not running, and the bus cannot start it. Try: systemctl enable --now \(unit)")

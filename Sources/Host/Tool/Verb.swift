@@ -6,9 +6,6 @@ public struct Verb: Sendable {
   /// The action of a command, given the service and the command line.
   public typealias Body = @LoopActor @Sendable (Client, ParsedCommand) async throws(Failure) -> ExitCode
 
-  /// The bus name of the service of most commands.
-  public static let service = "org.earshot"
-
   public let grammar: Command
   /// The actions, by the words below this verb's own name that lead to them.
   private let bodies: [[String]: Action]
@@ -16,13 +13,13 @@ public struct Verb: Sendable {
   /// The body of a verb, and the access that it needs.
   struct Action: Sendable {
     let need: Need
-    let service: String
+    let target: ToolTarget
     let body: Body
 
     /// Checks the access of the user, and runs the body.
     @LoopActor
     func run(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
-      let client = Client(line, service: service)
+      let client = Client(line, target: target)
       if need == .group { try await client.checkGroup() }
       return try await body(client, line)
     }
@@ -30,13 +27,13 @@ public struct Verb: Sendable {
 
   /// - Parameters:
   ///   - need: the access that is checked before `body` is called.
-  ///   - service: the bus name of the command's service.
+  ///   - target: the daemon that `body` talks to.
   public init(
     _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [], need: Need = .group,
-    service: String = Verb.service, _ body: @escaping Body
+    of target: ToolTarget = .earshotd, _ body: @escaping Body
   ) {
     grammar = Command(name, summary, options: options, arguments: arguments)
-    bodies = [[]: Action(need: need, service: service, body: body)]
+    bodies = [[]: Action(need: need, target: target, body: body)]
   }
 
   /// - Parameter defaultVerb: the name of the default verb among `verbs`.

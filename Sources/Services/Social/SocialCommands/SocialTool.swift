@@ -4,8 +4,8 @@ import Tool
 
 /// Commands of the social server for the command-line tool.
 public enum SocialTool {
-  /// The bus name of the server, which is a daemon of its own.
-  static let service = "org.earshot.Social"
+  /// The server, which is a daemon of its own.
+  private static let daemon = ToolTarget(busName: "org.earshot.Social", unit: "earshot-sociald")
 
   public static let part = ToolPart(
     verbs: [
@@ -22,7 +22,7 @@ public enum SocialTool {
     _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [],
     _ body: @escaping @LoopActor @Sendable (SocialCommand) async throws(Failure) -> ExitCode
   ) -> Verb {
-    Verb(name, summary, options: options, arguments: arguments, service: service) {
+    Verb(name, summary, options: options, arguments: arguments, of: daemon) {
       client, line async throws(Failure) in
       try await client.connect()
       return try await body(SocialCommand(client, line))
@@ -73,7 +73,7 @@ public enum SocialTool {
     arguments: [
       Argument(.text("KEYS"), "The name of the user's keys (keys import)."),
       Argument(.text("WORD"), "The words of the command: ls, cat NAME, echo, mark, vouch, …", count: .any),
-    ], service: service
+    ], of: daemon
   ) { client, line async throws(Failure) in
     try await client.connect()
     return try await SessionCommand(client, line).exec()
@@ -82,7 +82,7 @@ public enum SocialTool {
   private static let watch = Verb(
     "watch", "Log in to a server as a user, and write a line for each blob that arrives, until interrupted.",
     options: server, arguments: [Argument(.text("KEYS"), "The name of the user's keys (keys import).")],
-    service: service
+    of: daemon
   ) { client, line async throws(Failure) in
     try await client.connect()
     return try await SessionCommand(client, line).watch()
