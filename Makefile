@@ -7,10 +7,14 @@ POLICYDIR ?= $(if $(filter /usr,$(PREFIX)),/usr/share,/etc)/dbus-1/system.d
 CONFDIR ?= /etc/earshot
 
 PROGRAMS := earshotd earshot earshot-air
+# Private presence opens network sockets: it has a process, a user and a package of its own.
+PRESENCED := earshot-presenced
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 CHECKER := $(PREFIX)/share/earshot-check
 CHECK_UNITS := earshot-check.socket earshot-check@.service earshot-check-status.service earshot-check-status.timer
+SOCIAL_UNITS := earshot-sociald.service earshot-sociald.socket
+SOCIAL_CATALOG := $(PREFIX)/lib/systemd/catalog/earshot-sociald.catalog
 GENERATOR := $(PREFIX)/lib/systemd/system-generators/earshot-bluetooth-generator
 
 # swift.org's toolchain is expected in /opt/swift; one in PATH takes precedence.
@@ -27,17 +31,17 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench sim release install install-service install-check uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh.
-	@scripts/run --check
+run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other.
+	@$(if $(SOCIAL)$(PRESENCE),true,scripts/run --check)
 	@scripts/deps run
-	@for program in $(PROGRAMS); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
-	@$(if $(MESH),scripts/run-mesh,scripts/run)
+	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(if $(PRESENCE),earshot $(PRESENCED),$(PROGRAMS))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
+	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(MESH),scripts/run-mesh,scripts/run)))
 
 build: ## Build everything, with the tests.
 	@scripts/deps build
@@ -82,9 +86,13 @@ sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,1
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.
 	@scripts/deps install
-	@for program in $(PROGRAMS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
+	@for program in $(PROGRAMS) $(PRESENCED); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
-install: install-service install-check ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+release-social: ## Build the social server as it is installed.
+	@scripts/deps install
+	swift build $(RELEASE) --product earshot-sociald
+
+install: install-service install-check install-social install-presence ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
@@ -100,7 +108,7 @@ install-service: release
 	install -D -m 644 systemd/earshot.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	install -D -m 644 dbus-policy/org.earshot.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	install -D -m 644 dbus-policy/org.earshot.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
-	for file in $(wildcard config/*.conf); do \
+	for file in config/earshot.conf; do \
 	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
 	  if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
 	done
@@ -108,6 +116,20 @@ install-service: release
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
+
+# Private presence: its own package in Debian.
+install-presence: release
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
+	install -m 755 .build/release/$(PRESENCED) '$(DESTDIR)$(PREFIX)/bin/'
+	.build/release/$(PRESENCED) --write-interfaces '$(DESTDIR)$(INTERFACES)'
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$(PRESENCED).service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service'
+	install -D -m 644 systemd/earshot-presence.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
+	install -D -m 644 dbus-policy/org.earshot.Presence.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf'
+	install -D -m 644 dbus-policy/org.earshot.Presence.service \
+	  '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
+	to='$(DESTDIR)$(CONFDIR)/presence.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/presence.conf "$$to"; fi
+	.build/release/$(PRESENCED) --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
 
 # The credential checker: Python, and a separate Debian package. It does not trust a clock that is earlier than the day of the build.
 install-check:
@@ -127,9 +149,27 @@ ifeq ($(DESTDIR),)
 	python3 -m compileall -q '$(CHECKER)'
 endif
 
+# The social server: a daemon and a package of its own. Neither the service nor its socket is enabled.
+install-social: release-social
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)' '$(DESTDIR)$(PREFIX)/lib/systemd/system'
+	install -m 755 .build/release/earshot-sociald '$(DESTDIR)$(PREFIX)/bin/'
+	.build/release/earshot-sociald --write-interfaces '$(DESTDIR)$(INTERFACES)'
+	for unit in $(SOCIAL_UNITS); do \
+	  sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$$unit >'$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
+	done
+	install -D -m 644 systemd/earshot-social.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-social.conf'
+	install -D -m 644 dbus-policy/org.earshot.Social.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Social.conf'
+	install -D -m 644 dbus-policy/org.earshot.Social.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Social.service'
+	to='$(DESTDIR)$(CONFDIR)/social.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/social.conf "$$to"; fi
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
+	.build/release/earshot-sociald --write-catalog '$(DESTDIR)$(SOCIAL_CATALOG)'
+
 uninstall: ## Remove the installed files, except the configuration and the user.
-	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer 2>/dev/null || true)
-	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
+	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service 2>/dev/null || true)
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%') '$(DESTDIR)$(PREFIX)/bin/$(PRESENCED)'
+	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
+	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
+	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
@@ -137,6 +177,10 @@ uninstall: ## Remove the installed files, except the configuration and the user.
 	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-check' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
 	for unit in $(CHECK_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
+	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-sociald' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-social.conf' '$(DESTDIR)$(SOCIAL_CATALOG)'
+	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Social.conf'
+	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Social.service'
+	for unit in $(SOCIAL_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog
 ifeq ($(DESTDIR),)
 	@scripts/reload
@@ -151,4 +195,4 @@ fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and 
 	@scripts/fresh-machine
 
 clean: ## Remove all build results.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check*
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service

@@ -10,6 +10,8 @@ let package = Package(
     .executable(name: "earshotd", targets: ["earshotd"]),
     .executable(name: "earshot", targets: ["earshot"]),
     .executable(name: "earshot-air", targets: ["earshot-air"]),
+    .executable(name: "earshot-sociald", targets: ["earshot-sociald"]),
+    .executable(name: "earshot-presenced", targets: ["earshot-presenced"]),
   ],
   targets: [
     // System: C libraries, as Debian packages them, and a few lines of C of our own.
@@ -17,8 +19,10 @@ let package = Package(
     library("CDBus", pkgConfig: "dbus-1", apt: "libdbus-1-dev"),
     library("CLinux", apt: "libc6-dev"),
     library("CMemFD", apt: "libc6-dev"),
+    library("CMicroHTTPD", pkgConfig: "libmicrohttpd", apt: "libmicrohttpd-dev"),
     library("CNcurses", apt: "libncurses-dev"),
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
+    library("COpenSSLTLS", pkgConfig: "libssl", apt: "libssl-dev"),
     library("CPackets", apt: "libc6-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
     library("CSecp256k1", pkgConfig: nil, apt: "libsecp256k1-dev"),
@@ -26,6 +30,7 @@ let package = Package(
     library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
     library("CWipe"),
+    library("CWslay", apt: "libwslay-dev"),
     library("CZlib", pkgConfig: "zlib", apt: "zlib1g-dev"),
 
     // Base: values and primitives. No I/O, no clock.
@@ -56,11 +61,17 @@ let package = Package(
     room("Host/DBus", ["Common", "Loop", "MemoryFiles", "Journal", "CDBus", "CPackets"]),
     room("Host/Radio", ["Common", "Loop"]),
     room("Host/LocalSockets", ["Loop"]),
+    room("Host/WebSocket", ["Bytes", "Crypto", "CWslay"]),
+    room("Host/Network", ["Common", "Loop"]),
+    room("Host/TLS", ["Common", "Crypto", "COpenSSLTLS"]),
+    room("Host/HTTP", ["Common", "Loop", "Network", "CMicroHTTPD"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
-    room("Host/Hosting", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing"]),
+    room(
+      "Host/Hosting",
+      ["Common", "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing"]),
     room("Host/Tool", ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus"]),
 
     // Services: an engine, a radio and a D-Bus face each, with settings, messages and commands of their own.
@@ -115,23 +126,39 @@ let package = Package(
     room(
       "Services/Broadcast/BroadcastCommands",
       ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "PBLEC"]),
+    room("Services/Social/SocialStore", ["Common", "Loop", "Store", "Database", "ASN"]),
+    room(
+      "Services/Social/Social", ["Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "ASN", "SocialStore"]),
+    room(
+      "Services/Social/SocialDaemon",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "LocalSockets", "Hosting", "ASN",
+        "SocialStore", "Social",
+      ]),
+    room(
+      "Services/Social/SocialCommands", ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "ASN"]),
+    room(
+      "Services/Presence/Presence",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Network", "TLS", "HTTP", "Hosting",
+        "Thali",
+      ]),
+    room(
+      "Services/Presence/PresenceCommands",
+      ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceCommands",
       ]),
 
     // Programs: wiring and words.
-    program(
-      "earshotd",
-      [
-        "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
-        "Hosting",
-        "Listing",
-      ]),
+    program("earshotd", ["Loop", "Config", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting", "Listing"]),
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
+    program("earshot-sociald", ["SocialDaemon"]),
+    program("earshot-presenced", ["Presence"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
     // Tools: what measures and simulates. No installed program depends on it.
@@ -163,8 +190,9 @@ let package = Package(
     tests(
       "Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], go: .selection,
       vectors: true),
+    support("Protocols/ASNSupport", ["ASN"]),
     tests(
-      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "TestSupport"], go: .selection,
+      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "ASNSupport", "TestSupport"], go: .selection,
       vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"], go: .realTime),
     tests("Host/CalendarTests", ["Calendar"], go: .realTime),
@@ -178,6 +206,10 @@ let package = Package(
     tests("Host/DBusTests", ["Common", "Loop", "DBus", "CMemFD", "TestSupport"], go: .realTime),
     tests("Host/RadioTests", ["Bytes", "Common", "Radio"]),
     tests("Host/LocalSocketsTests", ["Loop", "LocalSockets", "TestSupport"], go: .realTime),
+    tests("Host/WebSocketTests", ["Crypto", "WebSocket"]),
+    tests("Host/NetworkTests", ["Loop", "Network", "TestSupport"], go: .realTime),
+    tests("Host/TLSTests", ["Common", "Crypto", "TLS"]),
+    tests("Host/HTTPTests", ["Loop", "Network", "HTTP", "Thali", "TestSupport"], go: .realTime),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"], go: .realTime),
     tests("Host/HCITests", ["Bytes", "Common", "Loop", "Radio", "Air", "HCI", "TestSupport"], go: .realTime),
@@ -243,12 +275,34 @@ let package = Package(
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "BroadcastCommands", "TestSupport"],
       go: .realTime),
     tests(
+      "Services/Social/SocialStoreTests",
+      [
+        "Common", "Store", "ASN", "SocialStore", "ASNSupport", "TestSupport",
+      ]),
+    tests(
+      "Services/Social/SocialTests",
+      [
+        "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "Store", "ASN", "SocialStore", "Social", "TestSupport",
+      ], go: .realTime),
+    tests(
+      "Services/Social/SocialDaemonTests",
+      [
+        "Bytes", "Crypto", "Config", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social", "SocialDaemon",
+        "SocialCommands", "TestSupport",
+      ], go: .realTime),
+    tests(
+      "Services/Presence/PresenceTests",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "Air", "Thali",
+        "Presence", "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/ListingTests",
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
         "Tool",
         "Tuvali",
-        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "TestSupport",
+        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
@@ -260,7 +314,7 @@ let package = Package(
         "Sharing",
         "Air",
         "HCI", "BlueZ",
-        "Verifier",
+        "Verifier", "WebSocket",
         "Listing", "TestSupport",
       ]),
     tests(
@@ -269,7 +323,7 @@ let package = Package(
         "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Bitchat",
         "Checking",
         "MeshStore",
-        "Mesh", "Broadcast", "Listing", "TestSupport",
+        "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "TestSupport",
         "Hall",
       ], go: .realTime),
   ],

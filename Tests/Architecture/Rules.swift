@@ -4,6 +4,8 @@ enum Rules {
   static let lineLimit = 900
   /// The room with the list of services: it alone imports them all, and the programs import it alone.
   static let listRoom = "Listing"
+  /// The programs that are a daemon of one protocol, and the room that each starts.
+  static let daemonRooms = ["earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence"]
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"
 
@@ -78,10 +80,14 @@ enum Rules {
     }
   }
 
-  /// A program knows services by the list alone, so that a new service changes no program.
+  /// A program knows services by the list alone, so that a new service changes no program. A daemon of one protocol
+  /// knows its own.
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
-    let services = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }.map(\.name)
+    let rooms = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }
     return files.filter { $0.layer == .programs }.flatMap { file in
+      // A daemon of one protocol starts its room, and mentions the rooms of this protocol.
+      let own = daemonRooms[file.room ?? ""].flatMap { manifest[$0] }
+      let services = rooms.filter { $0.name != own?.name && (own == nil || $0.group != own?.group) }.map(\.name)
       let imported = imports(of: [file]).filter { services.contains($0.module) }
         .map { "\(file.path):\($0.line): a program imports \($0.module), which is for the list to know" }
       // Nor does it mention a service: in no name, and in no text but a comment.

@@ -177,6 +177,17 @@ struct RulesTests {
     #expect(Rules.programsKnowTheList(file("Programs/earshotd", "import Listing // Verifier"), manifest) == [])
   }
 
+  @Test("A daemon of one protocol may import its own room, and no other service")
+  func daemonsKnowTheirOwn() {
+    let manifest = Manifest(
+      #"room("Services/Presence/Presence")"# + "\n" + #"room("Services/Mesh/Mesh")"# + "\n"
+        + #"program("earshot-presenced", ["Presence"])"#)
+    let daemon = "Programs/earshot-presenced"
+    #expect(Rules.programsKnowTheList(file(daemon, "import Presence"), manifest) == [])
+    #expect(Rules.programsKnowTheList(file(daemon, "import Mesh"), manifest).isEmpty == false)
+    #expect(Rules.programsKnowTheList(file("Programs/earshotd", "import Presence"), manifest).isEmpty == false)
+  }
+
   @Test("A C library imported by two rooms, a wrong one or none is reported")
   func twoDoors() {
     let right = file("Host/DBus", "import CDBus")

@@ -75,6 +75,34 @@ extension Target {
         return whole.reached
       }),
     Target(
+      name: "thali-service",
+      seeds: {
+        [ServiceLabel("files")?.request ?? [], [0, 64] + [UInt8](repeating: 0x61, count: 64), [0, 0], [0x47]]
+      },
+      goals: ["named", "unnamed", "malformed"],
+      play: { bytes in
+        let bytes = Array(bytes)
+        var whole = ServiceRequestReader()
+        let outcome = whole.receive(bytes[...])
+        var parts = ServiceRequestReader()
+        var split = ServiceRequestReader.Outcome.incomplete
+        for index in bytes.indices {
+          split = parts.receive(bytes[index...index])
+          guard split == .incomplete else { break }
+        }
+        switch (outcome, split) {
+        case (.incomplete, .incomplete): return []
+        case (.malformed, .malformed): return ["malformed"]
+        case (.service(let label, let isAnswered, let rest), .service(let other, _, _)):
+          promise(label == other, "portions do not change the service")
+          promise((isAnswered ? label.request : []) + rest == bytes, "no byte is lost")
+          return [isAnswered ? "named" : "unnamed"]
+        default:
+          promise(false, "portions do not change the outcome")
+          return []
+        }
+      }),
+    Target(
       name: "thali-ssdp",
       seeds: {
         let ssdp = try ThaliVectors.read().ssdp

@@ -3,6 +3,8 @@ import Foundation
 import Hosting
 import Listing
 import Loop
+import Presence
+import SocialDaemon
 import Testing
 
 @testable import DBus
@@ -15,10 +17,17 @@ struct InterfaceTests {
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
   private static let page = top.appendingPathComponent("docs/dbus.md")
 
+  private static let social = "/org/earshot/social"
+  private static let presence = "/org/earshot/presence"
+
   private static func head(_ objects: [DescribedObject]) -> String {
     // Written in one piece it would count as a citation of a page beside this file.
     let suffix = ".md"
-    let rows = objects.map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
+    func rows(_ isMember: (DescribedObject) -> Bool) -> String {
+      objects.filter(isMember).map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
+    }
+    let ofPresence = rows { $0.path.hasPrefix(presence) }
+    let ofEarshot = rows { !$0.path.hasPrefix(presence) && !$0.path.hasPrefix(social) }
     return """
       # The D-Bus interfaces
 
@@ -26,7 +35,17 @@ struct InterfaceTests {
 
       | object | interface |
       | --- | --- |
-      \(rows)
+      \(ofEarshot)
+
+      The service `earshot-presenced` has the bus name `org.earshot.Presence`. The object manager at `/org/earshot/presence` lists its peers.
+      All of it is for the group, and the policy of the bus lets nobody else call it:
+
+      | object | interface |
+      | --- | --- |
+      \(ofPresence)
+
+      The social server is a daemon of its own with the bus name `org.earshot.Social`. Its object `\(social)` has the interface
+      `org.earshot.Social1`, and `\(social)/sessionN` has `org.earshot.SocialSession1`. Every method and property of both is for the group.
 
       N is a number, and ID is 16 lower-case hexadecimal digits. A service that is off has no object. By default the mesh and the local broadcast
       channel are off and the wallet is on; `Enabled=` in their sections of the configuration changes that. `Services` of the manager lists the
@@ -68,7 +87,11 @@ struct InterfaceTests {
     let time = VirtualTime()
     let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
     let list = ServiceList.all
-    return (list.objects(radio: radio, scheduler: time), list.interfaces(radio: radio, scheduler: time))
+    let others = SocialDaemon.objects + PresenceDaemon.described
+    return (
+      list.objects(radio: radio, scheduler: time) + others,
+      list.interfaces(radio: radio, scheduler: time) + others.map(\.interface)
+    )
   }
 
   @Test("docs/dbus.md equals the interfaces; EARSHOT_REGENERATE=1 rewrites it")
@@ -100,15 +123,20 @@ struct InterfaceTests {
     #expect(counters.keys.filter { !section.contains("`\($0)`") } == [])
   }
 
-  @Test("D-Bus activation uses a unit alias that only an enabled service has")
-  func activation() throws {
+  @Test(
+    "D-Bus activation uses a unit alias that only an enabled service has",
+    arguments: [
+      ("earshotd", "org.earshot"), ("earshot-sociald", "org.earshot.Social"),
+      ("earshot-presenced", "org.earshot.Presence"),
+    ])
+  func activation(unit: String, name: String) throws {
     func line(_ key: String, in file: String) throws -> String? {
       try String(contentsOf: Self.top.appendingPathComponent(file), encoding: .utf8).split(separator: "\n")
         .first { $0.hasPrefix("\(key)=") }.map { String($0.dropFirst(key.count + 1)) }
     }
-    let alias = try #require(try line("Alias", in: "systemd/earshotd.service"))
-    let started = try line("SystemdService", in: "dbus-policy/org.earshot.service")
-    #expect(alias == "dbus-org.earshot.service" && started == alias)
+    let alias = try #require(try line("Alias", in: "systemd/\(unit).service"))
+    let started = try line("SystemdService", in: "dbus-policy/\(name).service")
+    #expect(alias == "dbus-\(name).service" && started == alias)
   }
 
   @Test("Every time is in milliseconds since 1970-01-01 UTC, and an unknown RSSI is 127")
@@ -140,7 +168,7 @@ struct InterfaceTests {
   @Test("Everything is documented and usable with dbus-send")
   @LoopActor
   func documentation() {
-    let simple = Set(["s", "o", "u", "b", "h", "t", "q", "as", "a{st}"])
+    let simple = Set(["s", "o", "y", "u", "b", "h", "t", "q", "as", "a{st}"])
     // Arrays of structs of strings and numbers.
     let lists = Set(["a(ss)", "a(utsssss)", "a(ttssn)"])
     for interface in Self.described().interfaces {

@@ -57,6 +57,11 @@ public final class ScratchFolder: Sendable {
     try FileManager.default.linkItem(atPath: path(name), toPath: path(other))
   }
 
+  /// Makes a symbolic link to a path.
+  public func linkSymbolically(_ target: String, as name: String) throws {
+    try FileManager.default.createSymbolicLink(atPath: path(name), withDestinationPath: target)
+  }
+
   /// Copies a folder in it, byte by byte.
   public func copy(_ name: String, to other: ScratchFolder) throws {
     try FileManager.default.copyItem(atPath: path(name), toPath: other.path(name))

@@ -7,12 +7,12 @@ import Store
 /// a file becomes any mixture of old and new sectors, and any of the changed names may have changed.
 public final class SimulatedDisk: FileSystem {
   public enum Operation: String, CaseIterable, Sendable {
-    case status, names, open, create, openForOverwriting, rename, unlink, makeDirectory, openDirectory, sync, lock
+    case status, names, open, create, openForOverwriting, rename, unlink, link, makeDirectory, openDirectory, sync, lock
     case read, write
 
     public var writes: Bool {
       switch self {
-      case .create, .openForOverwriting, .rename, .unlink, .makeDirectory, .write: true
+      case .create, .openForOverwriting, .rename, .unlink, .link, .makeDirectory, .write: true
       default: false
       }
     }
@@ -197,6 +197,14 @@ final class SimulatedDirectory: Directory {
     try call(.unlink, name) { (model) throws(StoreError) in
       guard model.nodes[try child(name, model)].kind != .directory else { throw StoreError(errno: EISDIR, "", name) }
       model.apply(.remove(name), to: node)
+    }
+  }
+
+  func link(_ name: String, as new: String, in directory: any Directory) throws(StoreError) {
+    guard let other = directory as? SimulatedDirectory else { throw StoreError(errno: EXDEV, "linked", name) }
+    try call(.link, "\(name) \(new)") { (model) throws(StoreError) in
+      guard model.nodes[other.node].entries[new] == nil else { throw StoreError(errno: EEXIST, "linked", new) }
+      model.apply(.set(new, try child(name, model)), to: other.node)
     }
   }
 

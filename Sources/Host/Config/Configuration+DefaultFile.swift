@@ -3,13 +3,13 @@ extension Configuration {
   public var defaultFile: String {
     var lines = Self.wrapped(
       "Settings of \(subject). Each key is shown with its default. To change a key, remove its #, or set it in a file "
-        + "in earshot.conf.d/ beside this file; package upgrades do not change that folder. An empty value means the "
+        + "in \(file).d/ beside this file; package upgrades do not change that folder. An empty value means the "
         + "default. Quotation marks around a whole value are removed.")
     lines.append("#")
     lines += Self.wrapped(
       "Times have the units ms, s, min and h; sizes have the units K, M and G. `systemctl reload` applies changes, "
         + "except to keys that need a restart.")
-    lines += ["#", "# Check with: earshotd --check-config"]
+    lines += ["#", "# Check with: \(program) --check-config"]
     var section = ""
     for key in table {
       if key.section != section {

@@ -7,6 +7,9 @@ import Common
 public struct Configuration: Sendable {
   /// Completes "Settings of …" at the top of the default file.
   let subject: String
+  /// The file's name, and the program that reads it.
+  let file: String
+  let program: String
   /// All keys, grouped by section.
   let table: [ConfigurationKey]
   private var sections: [ObjectIdentifier: any SettingsSection] = [:]
@@ -15,9 +18,14 @@ public struct Configuration: Sendable {
   ///
   /// - Parameters:
   ///   - subject: completes "Settings of …" at the top of the default file.
+  ///   - file: the file's name.
+  ///   - program: the program that reads the file.
   ///   - sections: in the order of the default file; their names must be unique.
-  public init(of subject: String, _ sections: [any SettingsSection.Type]) {
-    self.subject = subject
+  public init(
+    of subject: String, file: String = "earshot.conf", program: String = "earshotd",
+    _ sections: [any SettingsSection.Type]
+  ) {
+    (self.subject, self.file, self.program) = (subject, file, program)
     table = sections.flatMap { ConfigurationKey.all(of: $0) }
     for section in sections { self.sections[ObjectIdentifier(section)] = section.init() }
   }

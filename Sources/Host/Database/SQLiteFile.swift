@@ -118,6 +118,12 @@ public final class SQLiteFile: @unchecked Sendable {
     }
   }
 
+  /// Whether a transaction is open. After some failures SQLite ends the transaction and undoes all of it.
+  public var isInTransaction: Bool { handle.map { sqlite3_get_autocommit($0) == 0 } ?? false }
+
+  /// Writes a copy of the database, as of the last commit, to an empty file. No transaction may be open.
+  public func copy(to path: String) throws(SQLiteError) { try run("VACUUM INTO ?", [.text(path)]) }
+
   /// Writes the log into the database and truncates it, so that neither contains deleted data.
   public func emptyLog() throws(SQLiteError) {
     try check(sqlite3_wal_checkpoint_v2(handle, nil, SQLITE_CHECKPOINT_TRUNCATE, nil, nil), "written")

@@ -139,4 +139,9 @@ extension MessageID {
     .linksSlow, .adapterMissing, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost,
     .busBack,
   ]
+
+  /// The common message IDs of a daemon without a radio.
+  public static let daemon: [MessageID] = [
+    .started, .stopping, .configurationProblem, .configurationReloaded, .memoryExposed, .linesLost, .busLost, .busBack,
+  ]
 }

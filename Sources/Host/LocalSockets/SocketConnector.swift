@@ -21,6 +21,40 @@ public struct SocketConnector: LocalConnector {
     var status = stat()
     return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
   }
+
+  /// A socket that is connected to the Unix stream socket at `path` and does not block.
+  nonisolated static func connected(to path: String) throws(LocalStreamError) -> Int32 {
+    var address = sockaddr_un()
+    guard (1..<MemoryLayout.size(ofValue: address.sun_path)).contains(path.utf8.count), !path.utf8.contains(0) else {
+      throw .missing
+    }
+    let descriptor = socket(
+      AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    guard descriptor >= 0 else { throw reason(errno) }
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+    // A Unix socket is connected at once, or not at all.
+    let result = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+    guard result == 0 else {
+      let error = reason(errno)
+      close(descriptor)
+      throw error
+    }
+    return descriptor
+  }
+
+  private nonisolated static func reason(_ code: Int32) -> LocalStreamError {
+    switch code {
+    case ENOENT, ECONNREFUSED, ENOTSOCK, ENOTDIR, EPROTOTYPE: .missing
+    case EACCES, EPERM: .denied
+    case EAGAIN: .busy
+    default: .other(String(cString: strerror(code)))
+    }
+  }
 }
 
 /// One connection. It owns its descriptor.
@@ -41,22 +75,11 @@ private final class SocketConnection {
   }
 
   func open(_ path: String) {
-    var address = sockaddr_un()
-    guard (1..<MemoryLayout.size(ofValue: address.sun_path)).contains(path.utf8.count), !path.utf8.contains(0) else {
-      return endSoon(.failed(.missing))
+    do throws(LocalStreamError) {
+      descriptor = try SocketConnector.connected(to: path)
+    } catch {
+      return endSoon(.failed(error))
     }
-    descriptor = socket(
-      AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    guard descriptor >= 0 else { return endSoon(.failed(Self.reason(errno))) }
-    address.sun_family = sa_family_t(AF_UNIX)
-    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
-    // Connecting a Unix socket succeeds or fails immediately.
-    let result = withUnsafePointer(to: &address) { pointer in
-      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
-      }
-    }
-    guard result == 0 else { return endSoon(.failed(Self.reason(errno))) }
     watch = EventLoop.shared.watch(descriptor, for: [.readable, .writable]) { [weak self] ready in
       if ready.contains(.writable) { self?.write() }
       if !ready.isDisjoint(with: [.readable, .hungUp, .failed]) { self?.read() }
@@ -117,14 +140,5 @@ private final class SocketConnection {
 
   private func endSoon(_ event: LocalStreamEvent) {
     EventLoop.shared.soon { [weak self] in self?.end(event) }
-  }
-
-  private static func reason(_ code: Int32) -> LocalStreamError {
-    switch code {
-    case ENOENT, ECONNREFUSED, ENOTSOCK, ENOTDIR, EPROTOTYPE: .missing
-    case EACCES, EPERM: .denied
-    case EAGAIN: .busy
-    default: .other(String(cString: strerror(code)))
-    }
   }
 }

@@ -39,6 +39,21 @@ public enum ServiceManager {
     return Registration { watchdog.stop() }
   }
 
+  /// Returns the listening sockets that the service manager passed to this process (`sd_listen_fds`), with the names of
+  /// `FileDescriptorName=`. The caller owns the descriptors. A second call returns nothing.
+  public static func takeListeners() -> [(name: String, descriptor: Int32)] {
+    var names: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
+    let count = sd_listen_fds_with_names(1, &names)
+    guard count > 0 else { return [] }
+    defer { free(names) }
+    // systemd passes the descriptors from SD_LISTEN_FDS_START = 3 on.
+    return (0..<Int(count)).map { index in
+      let name = names?[index]
+      defer { free(name) }
+      return (name.map { String(cString: $0) } ?? "", Int32(3 + index))
+    }
+  }
+
   fileprivate static func notify(_ state: String) {
     sd_notify(0, state)
   }

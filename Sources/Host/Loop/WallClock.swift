@@ -31,6 +31,13 @@ public final class SystemWallClock: WallClock {
     return Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
   }
 
+  /// Nanoseconds since 1970-01-01 UTC.
+  public var nanoseconds: Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
+  }
+
   public var isSynchronised: Bool { earshot_is_clock_synchronised() == 1 }
 
   /// Creates a timer that never fires: the kernel cancels it when the clock is set.

@@ -5,7 +5,7 @@ extension Directory {
   ///   - temporary: the name of the file until it is complete; a file of that name from an interrupted write is
   ///     removed.
   ///   - beforeRename: performs other renames that belong to the same step.
-  func replace(
+  public func replace(
     _ name: String, with bytes: [UInt8], temporary: String,
     beforeRename: () throws(StoreError) -> Void = { () throws(StoreError) in }
   ) throws(StoreError) {
@@ -37,7 +37,7 @@ extension Directory {
   }
 
   /// The whole file; nil if it does not exist; `tooLarge` if it has more than `limit` bytes.
-  func contents(of name: String, limit: Int) throws(StoreError) -> [UInt8]? {
+  public func contents(of name: String, limit: Int) throws(StoreError) -> [UInt8]? {
     guard let status = try status(of: name) else { return nil }
     let isLarge = status.kind == .file && status.size > limit
     let bytes = isLarge ? [] : try open(name).read(atMost: limit + 1)
@@ -48,7 +48,7 @@ extension Directory {
   }
 
   /// Opens a directory in this one, and creates it if necessary.
-  func openDirectory(making name: String) throws(StoreError) -> any Directory {
+  public func openDirectory(making name: String) throws(StoreError) -> any Directory {
     if try status(of: name) == nil {
       do throws(StoreError) {
         try makeDirectory(name)

@@ -18,6 +18,8 @@ public protocol Directory: Sendable {
   /// Renames an entry, and replaces a file of the new name.
   func rename(_ name: String, to new: String) throws(StoreError)
   func unlink(_ name: String) throws(StoreError)
+  /// Gives a file a second name, in a directory of the same file system (a hard link).
+  func link(_ name: String, as new: String, in directory: any Directory) throws(StoreError)
 
   /// Creates a directory with mode 0700.
   func makeDirectory(_ name: String) throws(StoreError)

@@ -93,6 +93,15 @@ private final class SystemDirectory: Directory {
     guard unlinkat(descriptor, name, 0) == 0 else { throw StoreError(errno: errno, "removed", path(of: name)) }
   }
 
+  func link(_ name: String, as new: String, in directory: any Directory) throws(StoreError) {
+    guard let other = directory as? SystemDirectory else {
+      throw StoreError(errno: EXDEV, "linked", path(of: name))
+    }
+    guard linkat(descriptor, name, other.descriptor, new, 0) == 0 else {
+      throw StoreError(errno: errno, "linked as \(other.path(of: new))", path(of: name))
+    }
+  }
+
   func makeDirectory(_ name: String) throws(StoreError) {
     guard mkdirat(descriptor, name, 0o700) == 0 else { throw StoreError(errno: errno, "made", path(of: name)) }
   }

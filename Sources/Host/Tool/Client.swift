@@ -3,6 +3,18 @@ import Common
 import DBus
 import Loop
 
+/// A daemon that the tool talks to.
+public struct ToolTarget: Hashable, Sendable {
+  /// Its name on the bus, unless an option gives another one.
+  public let busName: String
+  /// Its systemd unit, for advice.
+  public let unit: String
+
+  public init(busName: String, unit: String) { (self.busName, self.unit) = (busName, unit) }
+
+  public static let earshotd = ToolTarget(busName: "org.earshot", unit: "earshotd")
+}
+
 /// The tool's access to the service's objects on the bus.
 @LoopActor
 public final class Client {
@@ -17,9 +29,12 @@ public final class Client {
   public let service: String
   let timeout: Duration
 
-  init(_ line: ParsedCommand) {
+  private let unit: String
+
+  init(_ line: ParsedCommand, target: ToolTarget = .earshotd) {
     bus = BusConnection(address: BusAddress(words: line.value("bus") ?? "system"))
-    service = line.value("bus-name") ?? "org.earshot"
+    service = line.value("bus-name") ?? target.busName
+    unit = target.unit
     timeout = line.seconds("timeout") ?? .seconds(25)
   }
 
@@ -32,22 +47,29 @@ public final class Client {
     }
   }
 
+  /// The error of a call, with what to do about it.
+  func failure(_ error: DBusError) -> Failure { Failure(error, service: service, unit: unit) }
+
   /// Whether a program owns the service's name on the bus.
   public func isRunning() async -> Bool {
     let bus = "org.freedesktop.DBus"
     return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
   }
 
-  /// - Parameter feature: the feature that provides the object, if the configuration can switch it off.
+  /// - Parameters:
+  ///   - feature: the feature that provides the object, if the configuration can switch it off.
+  ///   - limit: how long the answer may take, if that is longer than `--timeout`.
   @discardableResult
   public func call(
-    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [], of feature: Feature? = nil
+    _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
+    of feature: Feature? = nil, timeout limit: Duration? = nil
   ) async throws(Failure) -> [DBusValue] {
     do throws(DBusError) {
-      return try await bus.call(service, path, interface, method, arguments, timeout: timeout)
+      return try await bus.call(
+        service, path, interface, method, arguments, timeout: max(timeout, limit ?? .zero))
     } catch {
       if let feature, error.name == DBusError.Name.unknownObject.rawValue { throw feature.isOff }
-      throw Failure(error, service: service)
+      throw failure(error)
     }
   }
 
@@ -92,7 +114,7 @@ public final class Client {
     } catch {
       switch DBusError.Name(rawValue: error.name) {
       case .unknownMethod?, .unknownInterface?, .limitExceeded?: return false
-      default: throw Failure(error, service: service)
+      default: throw failure(error)
       }
     }
   }
@@ -103,6 +125,7 @@ public final class Client {
   ///   both misses no change.
   public func readObjects(then: @escaping @LoopActor (Result<[String: Properties], Failure>) -> Void) {
     let service = service
+    let failure = self.failure
     func call(
       _ interface: String, _ method: String, _ arguments: [DBusValue],
       _ body: @escaping @LoopActor ([DBusValue]) -> Void
@@ -110,7 +133,7 @@ public final class Client {
       bus.call(service, Self.manager, interface, method, arguments, timeout: timeout) { result in
         switch result {
         case .success(let values): body(values)
-        case .failure(let error): then(.failure(Failure(error, service: service)))
+        case .failure(let error): then(.failure(failure(error)))
         }
       }
     }

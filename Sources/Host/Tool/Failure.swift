@@ -16,22 +16,24 @@ public struct Failure: Error {
     self.text = text
   }
 
-  /// - Parameter service: the service's bus name.
-  public init(_ error: DBusError, service: String) {
+  /// - Parameters:
+  ///   - service: the service's bus name.
+  ///   - unit: its systemd unit.
+  public init(_ error: DBusError, service: String, unit: String = ToolTarget.earshotd.unit) {
     if error.name.hasPrefix(Self.systemdErrors) {
       self.init(
-        .notRunning, "\(service) is not running, and the bus cannot start it. Try: systemctl enable --now earshotd")
+        .notRunning, "\(service) is not running, and the bus cannot start it. Try: systemctl enable --now \(unit)")
       return
     }
     switch DBusError.Name(rawValue: error.name) {
     case .serviceUnknown?, .nameHasNoOwner?:
-      self.init(.notRunning, "\(service) is not running. Try: systemctl start earshotd")
+      self.init(.notRunning, "\(service) is not running. Try: systemctl start \(unit)")
     case .disconnected?:
       self.init(.notRunning, "\(error.message) Is the bus running? --bus selects another bus.")
     // The bus's message is about match rules of its policy, which does not help the user.
     case .denied?, .accessDenied?: self = .outsider
     case .timeout?, .noReply?:
-      self.init(.timeout, "\(error.message) Try a longer --timeout, or see: journalctl -u earshotd")
+      self.init(.timeout, "\(error.message) Try a longer --timeout, or see: journalctl -u \(unit)")
     case .limitExceeded?:
       self.init(.failed, error.message)
       isOfLimit = true

@@ -24,7 +24,7 @@ extension Client {
       _ = try await bus.call(service, Self.manager, Self.managerInterface, "Unwatch", [], timeout: timeout)
     } catch {
       switch DBusError.Name(rawValue: error.name) {
-      case .denied?, .accessDenied?, .timeout?, .noReply?: throw Failure(error, service: service)
+      case .denied?, .accessDenied?, .timeout?, .noReply?: throw failure(error)
       default: break
       }
     }

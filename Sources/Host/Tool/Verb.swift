@@ -13,24 +13,27 @@ public struct Verb: Sendable {
   /// The body of a verb, and the access that it needs.
   struct Action: Sendable {
     let need: Need
+    let target: ToolTarget
     let body: Body
 
     /// Checks the access of the user, and runs the body.
     @LoopActor
     func run(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
-      let client = Client(line)
+      let client = Client(line, target: target)
       if need == .group { try await client.checkGroup() }
       return try await body(client, line)
     }
   }
 
-  /// - Parameter need: the access that is checked before `body` is called.
+  /// - Parameters:
+  ///   - need: the access that is checked before `body` is called.
+  ///   - target: the daemon that `body` talks to.
   public init(
     _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [], need: Need = .group,
-    _ body: @escaping Body
+    of target: ToolTarget = .earshotd, _ body: @escaping Body
   ) {
     grammar = Command(name, summary, options: options, arguments: arguments)
-    bodies = [[]: Action(need: need, body: body)]
+    bodies = [[]: Action(need: need, target: target, body: body)]
   }
 
   /// - Parameter defaultVerb: the name of the default verb among `verbs`.

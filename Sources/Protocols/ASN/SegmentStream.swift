@@ -105,6 +105,9 @@ public struct BoxChannel: Sendable {
     (sending, receiving) = (receiving, sending)
   }
 
+  /// Octets of a PDU whose last segment has not been received.
+  public var partialCount: Int { partial.count }
+
   /// Passes over segments of the peer that a capture does not have.
   mutating func skipReceived(_ count: Int) { receiving += 2 * UInt32(count) }
 

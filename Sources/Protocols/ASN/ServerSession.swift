@@ -113,6 +113,12 @@ public struct ServerSession: Sendable {
     configuration.blob + max(Blob.fixedHeader + Limits.name, PDU.header + Limits.argumentBytes)
   }
 
+  /// Octets of the longest PDU that is taken now: before a login there are no blobs.
+  private var limit: Int { login == nil ? PDU.header + Limits.argumentBytes : longest }
+
+  /// Octets of memory that the session uses: of output that waits, and of input that is not complete.
+  public var held: Int { waiting + stream.pending + (channel?.partialCount ?? 0) }
+
   // MARK: Events
 
   /// Takes octets from the transport: a frame, or a portion of any size.
@@ -238,7 +244,7 @@ public struct ServerSession: Sendable {
       }
       do throws(SegmentError) {
         guard let segment = try stream.next() else { return }
-        let limit = longest
+        let limit = limit
         let bytes = try channel?.open(segment, limit: limit)
         if let bytes { handle(bytes, random: &random, at: now, epoch: epoch) }
         // The client cannot send under this key any more, unless the acknowledgement of this PDU brings another.

@@ -16,6 +16,9 @@ public struct SocialServer: Sendable {
     /// Logins that may fail in a minute from one address, before its connections are refused for `refusalTime`.
     public var failedLogins = 5
     public var refusalTime = Duration.seconds(600)
+    /// Octets of memory of all sessions together, for output that waits and input that is not complete. Beyond it the
+    /// session with the most is closed.
+    public var held = 256 * 1024 * 1024
     /// New blobs a second for each user.
     public var blobs = 20
 
@@ -83,6 +86,8 @@ public struct SocialServer: Sendable {
   private var lastSession: UInt64 = 0
   private var lastJob: UInt64 = 0
   private var nextTimer: Instant?
+  /// Octets of memory of all sessions.
+  private var held = 0
   public private(set) var counters = Counters()
   /// The last trouble of the store; nil after a request succeeded in writing.
   public private(set) var trouble: StoreError?
@@ -186,12 +191,22 @@ public struct SocialServer: Sendable {
     _ job: UInt64, _ outcome: StoreOutcome, at now: Instant, epoch: UInt64
   ) -> [Intent] {
     guard let origin = jobs.removeValue(forKey: job) else { return [] }
-    if let trouble = outcome.trouble { self.trouble = trouble } else if !outcome.pushes.isEmpty { trouble = nil }
+    note(outcome)
     var intents: [Intent] = []
     if let slot = origin.slot {
       intents += change(origin.session, at: now, epoch) { $0.answer(slot, outcome, random: &$1, at: now, epoch: epoch) }
     }
     return intents + deliver(outcome.pushes, except: origin.session, at: now, epoch: epoch)
+  }
+
+  /// Takes the outcome of a request that no session made.
+  public mutating func deliver(_ outcome: StoreOutcome, at now: Instant, epoch: UInt64) -> [Intent] {
+    note(outcome)
+    return deliver(outcome.pushes, except: nil, at: now, epoch: epoch)
+  }
+
+  private mutating func note(_ outcome: StoreOutcome) {
+    if let trouble = outcome.trouble { self.trouble = trouble } else if !outcome.pushes.isEmpty { trouble = nil }
   }
 
   /// Sends each blob to every session that may receive it: one copy each, and none to the one that it came from.
@@ -220,12 +235,21 @@ public struct SocialServer: Sendable {
   ) -> [Intent] {
     // The session is taken out of the table, so that it is changed in place.
     guard var entry = entries.removeValue(forKey: id) else { return [] }
+    let before = entry.session.held
     let actions = body(&entry.session, &random)
+    held += entry.session.held - before
     entries[id] = entry
     var intents: [Intent] = []
     for action in actions { intents += carryOut(action, of: id, at: now, epoch) }
     schedule(entries[id]?.session.deadline)
-    return intents
+    return intents + freeMemory(at: now, epoch)
+  }
+
+  /// Closes the session that uses the most memory while all together use more than the limit.
+  private mutating func freeMemory(at now: Instant, _ epoch: UInt64) -> [Intent] {
+    guard held > configuration.held, let largest = entries.max(by: { $0.value.session.held < $1.value.session.held })
+    else { return [] }
+    return change(largest.key, at: now, epoch) { session, _ in session.end(.slow) }
   }
 
   private mutating func carryOut(
@@ -277,7 +301,9 @@ public struct SocialServer: Sendable {
     case .quit, .disconnected, .loginRefused, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: break
     }
     // What the session asked for before it ended is carried out: its marks end.
-    var queue = entries.removeValue(forKey: id)?.queue ?? Fifo()
+    let entry = entries.removeValue(forKey: id)
+    held -= entry?.session.held ?? 0
+    var queue = entry?.queue ?? Fifo()
     var intents: [Intent] = []
     while let job = queue.popFirst() { intents.append(.perform(job.request, job: job.number)) }
     return intents + [.close(id, reason)]

@@ -4,6 +4,8 @@ import Chat
 import Commands
 import Mesh
 import MeshCommands
+import PresenceCommands
+import SocialCommands
 import Verifier
 import Wallet
 
@@ -15,5 +17,5 @@ extension ServiceList {
       ListedService(WalletService.self, tool: WalletTool.part),
       ListedService(MeshService.self, tool: MeshTool.part),
       ListedService(BroadcastService.self, tool: NearbyTool.part),
-    ], tools: [ChatTool.part])
+    ], tools: [ChatTool.part, SocialTool.part, PresenceTool.part])
 }

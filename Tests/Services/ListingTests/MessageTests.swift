@@ -3,9 +3,12 @@ import Journal
 import Listing
 import Testing
 
+@testable import Presence
+@testable import SocialDaemon
+
 @Suite("Message IDs of the journal catalog")
 struct MessageTests {
-  private let ids = ServiceList.all.messages
+  private let ids = ServiceList.all.messages + MessageID.social + MessageID.presence
 
   @Test("Every message ID is 32 lower-case hex digits, and IDs and names are unique")
   func areDistinct() {

@@ -23,26 +23,30 @@ struct OutsiderTests {
     }.filter { !["status", "monitor", "completion"].contains($0.name) }
   }
 
-  /// A service that refuses every call, and shows only what every program may see.
+  /// Services that refuse every call, and show only what every program may see: one for each bus name of the tool.
   @LoopActor
-  private static func service() async throws -> (bus: PrivateBus, connection: BusConnection) {
+  private static func services() async throws -> (bus: PrivateBus, connections: [BusConnection]) {
     let bus = try PrivateBus()
-    let connection = BusConnection(address: .address(bus.address))
-    connection.objects.access = AccessRule(refusal: String(repeating: "Rejected send message. ", count: 20)) { _ in
-      false
+    var connections: [BusConnection] = []
+    for name in ["org.earshot", "org.earshot.Social", "org.earshot.Presence"] {
+      let connection = BusConnection(address: .address(bus.address))
+      connection.objects.access = AccessRule(refusal: String(repeating: "Rejected send message. ", count: 20)) { _ in
+        false
+      }
+      connection.objects.exportManager(ManagerFace.path)
+      connection.connect(name: name)
+      try await connection.ready()
+      connections.append(connection)
     }
-    connection.objects.exportManager(ManagerFace.path)
-    connection.connect(name: "org.earshot")
-    try await connection.ready()
-    return (bus, connection)
+    return (bus, connections)
   }
 
   @Test("Each command for the group ends with status 4 and one sentence")
   @LoopActor
   func commands() async throws {
-    let (bus, connection) = try await Self.service()
+    let (bus, connections) = try await Self.services()
     defer {
-      connection.close()
+      for connection in connections { connection.close() }
       bus.stop()
     }
     var asked = 0

@@ -32,7 +32,8 @@ public final class ManagerFace {
     _ radio: any Radio, services: [String], on tree: ObjectTree? = nil, calls: @escaping @LoopActor () -> [Tally]
   ) -> Interface {
     Interface(
-      interfaceName, documentation: "The service as a whole.", audience: .everybody, methods: methods(tree),
+      interfaceName, documentation: "The service as a whole.", audience: .everybody,
+      methods: WatchMethods.methods(tree),
       properties: [
         Property(
           "Version", "s", documentation: "The version of the service.", audience: .everybody, emits: .const,
@@ -88,8 +89,13 @@ public final class ManagerFace {
           audience: .everybody, emits: .none, get: { .tallies(calls() + radio.tallies) }),
       ])
   }
+}
 
-  private static func methods(_ tree: ObjectTree?) -> [Method] {
+/// The methods by which programs of the group request signals.
+@LoopActor
+public enum WatchMethods {
+  /// - Parameter tree: the tree whose signals `Watch` requests; nil if the methods are only described.
+  public static func methods(_ tree: ObjectTree?) -> [Method] {
     [
       Method(
         "Watch",

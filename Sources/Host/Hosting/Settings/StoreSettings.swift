@@ -17,7 +17,7 @@ public struct StoreSettings: SettingsSection {
         + "creates for the service; if there is none, state is stored in memory only."),
     Setting(
       "MemoryLimit", \.memoryLimit, .size((64 << 20)...(64 << 30)), .onReload,
-      "The memory of the service: the value of MemoryMax= of its unit. Change both together. earshotd --check-config "
-        + "rejects settings that permit more than three quarters of it."),
+      "The memory of the service: the value of MemoryMax= of its unit. Change both together. --check-config rejects "
+        + "settings that permit more than three quarters of it."),
   ]
 }

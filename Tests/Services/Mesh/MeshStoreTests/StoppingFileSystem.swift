@@ -52,6 +52,10 @@ private struct StoppingDirectory: Directory {
     try system.step()
     try real.unlink(name)
   }
+  func link(_ name: String, as new: String, in directory: any Directory) throws(StoreError) {
+    try system.step()
+    try real.link(name, as: new, in: (directory as? StoppingDirectory)?.real ?? directory)
+  }
   func makeDirectory(_ name: String) throws(StoreError) { try real.makeDirectory(name) }
   func openDirectory(_ name: String) throws(StoreError) -> any Directory {
     StoppingDirectory(try real.openDirectory(name), system)

@@ -10,7 +10,7 @@ enum OutputFile {
     let isWritten = descriptor >= 0 && write(Array(text.utf8), to: descriptor)
     let reason = errno
     if descriptor >= 0 { close(descriptor) }
-    if !isWritten { Earshotd.complain("\(path) cannot be written: \(String(cString: strerror(reason)))") }
+    if !isWritten { DaemonProgram.complain("\(path) cannot be written: \(String(cString: strerror(reason)))") }
     return isWritten
   }
 

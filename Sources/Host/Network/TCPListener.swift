@@ -1,0 +1,182 @@
+import Common
+import Glibc
+import Loop
+
+/// How many connections of a listener are open at a time.
+public struct ConnectionBounds: Hashable, Sendable {
+  /// All connections together.
+  public let total: Int
+  /// The connections of one address.
+  public let ofOneAddress: Int
+
+  public init(total: Int = 64, ofOneAddress: Int = 4) { (self.total, self.ofOneAddress) = (total, ofOneAddress) }
+}
+
+/// A connection that a listener has accepted. It closes when it is dropped, unless somebody takes its descriptor.
+@LoopActor
+public final class IncomingConnection {
+  public let peer: Endpoint
+  private var descriptor: Int32
+  private var slot: Registration?
+
+  fileprivate init(_ descriptor: Int32, _ peer: Endpoint, _ slot: Registration) {
+    (self.descriptor, self.peer, self.slot) = (descriptor, peer, slot)
+  }
+
+  deinit {
+    if descriptor >= 0 { Glibc.close(descriptor) }
+  }
+
+  /// -1 if it was handed over.
+  var rawDescriptor: Int32 { descriptor }
+
+  /// Puts back what `take` gave.
+  func restore(_ descriptor: Int32, _ slot: Registration?) { (self.descriptor, self.slot) = (descriptor, slot) }
+
+  /// Hands over the descriptor.
+  ///
+  /// - Returns: the descriptor, -1 if it was taken before; and the slot, which its new owner drops when it closes the
+  ///   descriptor: the connection counts until then.
+  public func take() -> (descriptor: Int32, slot: Registration?) {
+    defer { (descriptor, slot) = (-1, nil) }
+    return (descriptor, slot)
+  }
+}
+
+/// Accepts TCP connections at one address. Connections over the limits are closed at once.
+@LoopActor
+public final class TCPListener {
+  /// How often each thing happened.
+  public struct Counters: Hashable, Sendable {
+    public fileprivate(set) var accepted: UInt64 = 0
+    /// Connections that were closed because as many as there may be were open.
+    public fileprivate(set) var tooMany: UInt64 = 0
+    /// Connections that were closed because their address had as many as it may.
+    public fileprivate(set) var tooManyOfAddress: UInt64 = 0
+    /// Pauses because the process or the machine had no descriptors or memory left.
+    public fileprivate(set) var exhausted: UInt64 = 0
+
+    public var tallies: [Tally] {
+      [
+        Tally("AcceptedConnections", accepted), Tally("TooManyConnections", tooMany),
+        Tally("TooManyConnectionsOfOne", tooManyOfAddress), Tally("AcceptingPauses", exhausted),
+      ]
+    }
+  }
+
+  private static let backlog: Int32 = 64
+  /// Connections that are accepted in one iteration of the loop.
+  private static let batch = 16
+  /// How long nothing is accepted when there are no descriptors left.
+  private static let pause = Duration.seconds(1)
+
+  /// Where it listens; the port is the one that the kernel has chosen if 0 was asked for.
+  public let local: Endpoint
+  public private(set) var counters = Counters()
+  private let bounds: ConnectionBounds
+  private let onConnection: @LoopActor (IncomingConnection) -> Void
+  private var descriptor: Int32
+  private var watch: Registration?
+  private var resumption: Registration?
+  private var open: [IPAddress: Int] = [:]
+  private var openCount = 0
+
+  /// - Parameters:
+  ///   - endpoint: an address of this machine, and a port; port 0 lets the kernel choose.
+  ///   - onConnection: called on the loop for each accepted connection.
+  /// - Throws: `portInUse`, `noSuchAddress`, `denied`, `exhausted`, `unsupported`.
+  public init(
+    on endpoint: Endpoint, bounds: ConnectionBounds = ConnectionBounds(),
+    onConnection: @escaping @LoopActor (IncomingConnection) -> Void
+  ) throws(NetworkError) {
+    let descriptor = try Socket.make(endpoint.address, type: SOCK_STREAM)
+    do throws(NetworkError) {
+      Socket.set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+      // Accepted sockets inherit these.
+      Socket.set(descriptor, SOL_SOCKET, SO_RCVBUF, Socket.kernelBuffer)
+      Socket.set(descriptor, SOL_SOCKET, SO_SNDBUF, Socket.kernelBuffer)
+      Socket.set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+      try Socket.bind(descriptor, to: endpoint)
+      guard listen(descriptor, Self.backlog) == 0, let local = Socket.local(descriptor) else {
+        throw NetworkError(errno: errno)
+      }
+      self.local = local
+    } catch {
+      Glibc.close(descriptor)
+      throw error
+    }
+    (self.descriptor, self.bounds, self.onConnection) = (descriptor, bounds, onConnection)
+    startWatching()
+  }
+
+  deinit {
+    if descriptor >= 0 { Glibc.close(descriptor) }
+  }
+
+  /// Connections that are open.
+  public var connectionCount: Int { openCount }
+
+  /// Accepts no more connections. Those that are open stay.
+  public func close() {
+    (watch, resumption) = (nil, nil)
+    if descriptor >= 0 { Glibc.close(descriptor) }
+    descriptor = -1
+  }
+
+  private func startWatching() {
+    watch = EventLoop.shared.watch(descriptor, for: .readable) { [weak self] _ in self?.accept() }
+  }
+
+  private func accept() {
+    for _ in 0..<Self.batch {
+      guard descriptor >= 0 else { return }
+      var accepted: Int32 = -1
+      let peer = Endpoint.read {
+        accepted = Glibc.accept(descriptor, $0, $1)
+        return accepted >= 0
+      }
+      guard let peer else {
+        if accepted >= 0 { Glibc.close(accepted) }
+        return pauseIfExhausted(errno)
+      }
+      Socket.keepToItself(accepted)
+      admit(accepted, peer)
+    }
+  }
+
+  private func admit(_ accepted: Int32, _ peer: Endpoint) {
+    guard openCount < bounds.total else {
+      counters.tooMany += 1
+      Glibc.close(accepted)
+      return
+    }
+    guard open[peer.address, default: 0] < bounds.ofOneAddress else {
+      counters.tooManyOfAddress += 1
+      Glibc.close(accepted)
+      return
+    }
+    counters.accepted += 1
+    openCount += 1
+    open[peer.address, default: 0] += 1
+    let address = peer.address
+    let slot = Registration { [weak self] in self?.release(address) }
+    onConnection(IncomingConnection(accepted, peer, slot))
+  }
+
+  private func release(_ address: IPAddress) {
+    guard let count = open[address] else { return }
+    open[address] = count > 1 ? count - 1 : nil
+    openCount -= 1
+  }
+
+  /// The kernel would report the waiting connection again at once, and for ever.
+  private func pauseIfExhausted(_ code: Int32) {
+    guard NetworkError(errno: code) == .exhausted else { return }
+    counters.exhausted += 1
+    watch = nil
+    resumption = EventLoop.shared.schedule(after: Self.pause) { [weak self] in
+      guard let self, descriptor >= 0 else { return }
+      startWatching()
+    }
+  }
+}

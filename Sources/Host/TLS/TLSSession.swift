@@ -1,0 +1,256 @@
+internal import COpenSSLTLS
+import Common
+import Crypto
+
+/// An event of a TLS connection.
+public enum TLSEvent: Hashable, Sendable {
+  /// The handshake is complete. The identity is the client's, on both sides.
+  case established(identity: String, suite: TLSSuite)
+  /// The peer sent these bytes, at least one.
+  case received([UInt8])
+  /// The peer sent `close_notify`: it sends no more. It may still receive.
+  case ended
+  /// The connection is over. What `takeOutgoing` gives then is an alert, which still goes to the peer.
+  case failed(TLSFailure)
+}
+
+/// One TLS connection over any ordered stream of bytes. It has no socket and no clock: the owner hands it what the peer
+/// sent, sends what `takeOutgoing` gives, and calls `timer` at `deadline`.
+///
+/// It holds at most one incomplete record of the peer (16 KiB). Everything else goes out with the call that brought it,
+/// so that the owner limits it by what it hands in.
+public final class TLSSession {
+  /// The longest identity, in bytes.
+  public static let identitySize = 192
+  /// How long a handshake may take.
+  public static let handshakeTime = Duration.seconds(10)
+  /// The longest pre-shared key, in bytes.
+  public static let keySize = 64
+  /// Bytes that are decrypted at once: one record.
+  private static let slice = 16 << 10
+
+  private enum Phase {
+    case handshake(deadline: Instant)
+    case open
+    case over
+  }
+
+  private let context: TLSContext
+  private let role: TLSRole
+  private var handle: OpaquePointer?
+  private var incoming: OpaquePointer?
+  private var outgoing: OpaquePointer?
+  private var phase: Phase
+  private var identity: String
+  private var hasEnded = false
+  private var hasFinished = false
+  private var sentAlert: TLSAlert?
+  private var receivedAlert: TLSAlert?
+
+  /// Starts a handshake. A client has bytes to send at once.
+  ///
+  /// - Parameter limit: how long the handshake may take.
+  /// - Throws: `failed` if the context is of the other side, the identity or key has a bad length, or libssl refuses.
+  public init(
+    _ context: TLSContext, _ role: TLSRole, at now: Instant, within limit: Duration = TLSSession.handshakeTime
+  ) throws(TLSFailure) {
+    (self.context, self.role) = (context, role)
+    phase = .handshake(deadline: now.advanced(by: limit))
+    switch role {
+    case .client(let identity, let key):
+      self.identity = identity
+      guard !context.isServer, (1...Self.identitySize).contains(identity.utf8.count), !identity.utf8.contains(0),
+        (1...Self.keySize).contains(key.count)
+      else { throw .failed }
+    case .server:
+      identity = ""
+      guard context.isServer else { throw .failed }
+    }
+    let owner = Unmanaged.passUnretained(self).toOpaque()
+    handle = earshot_tls_session(context.handle, context.isServer ? 1 : 0, owner, &incoming, &outgoing)
+    guard handle != nil else {
+      _ = earshot_tls_last_reason()
+      throw .failed
+    }
+    if !context.isServer { _ = advance() }
+    if isOver { throw .failed }
+  }
+
+  deinit { SSL_free(handle) }
+
+  /// When `timer` is due; nil after the handshake.
+  public var deadline: Instant? { if case .handshake(let deadline) = phase { deadline } else { nil } }
+
+  public var isEstablished: Bool { if case .open = phase { true } else { false } }
+
+  /// Takes bytes that the peer sent.
+  public func receive(_ bytes: ArraySlice<UInt8>) -> [TLSEvent] {
+    var events: [TLSEvent] = []
+    var rest = bytes
+    // In portions, so that a long one is not held twice.
+    while let handle, !isOver, !rest.isEmpty {
+      let portion = rest.prefix(Self.slice)
+      rest = rest.dropFirst(portion.count)
+      let count = portion.withUnsafeBytes { BIO_write(incoming, $0.baseAddress, Int32($0.count)) }
+      guard count == portion.count else { return events + fail(.failed) }
+      if case .handshake = phase { events += advance() }
+      if case .open = phase { events += read(handle) }
+    }
+    return events
+  }
+
+  /// Notes that no more bytes come.
+  public func receiveEnd() -> [TLSEvent] { isOver || hasEnded ? [] : fail(.truncated) }
+
+  /// Ends a handshake that takes too long.
+  public func timer(at now: Instant) -> [TLSEvent] {
+    guard case .handshake(let deadline) = phase, deadline <= now else { return [] }
+    return fail(.timedOut)
+  }
+
+  /// Encrypts bytes for the peer.
+  ///
+  /// - Returns: false, and nothing is sent, before `established`, after `finish` and after the end.
+  @discardableResult
+  public func send(_ bytes: ArraySlice<UInt8>) -> Bool {
+    guard case .open = phase, !hasFinished, let handle else { return false }
+    var rest = bytes
+    while !rest.isEmpty {
+      let portion = rest.prefix(Self.slice)
+      ERR_clear_error()
+      // A memory BIO takes everything, so that nothing is written in part.
+      let count = portion.withUnsafeBytes { SSL_write(handle, $0.baseAddress, Int32($0.count)) }
+      guard count > 0 else {
+        _ = earshot_tls_last_reason()
+        return false
+      }
+      rest = rest.dropFirst(Int(count))
+    }
+    return true
+  }
+
+  /// Notifies the peer that nothing more is sent. The peer may go on sending.
+  public func finish() {
+    guard case .open = phase, !hasFinished, let handle else { return }
+    hasFinished = true
+    ERR_clear_error()
+    _ = SSL_shutdown(handle)
+    ERR_clear_error()
+  }
+
+  /// Bytes for the peer, all there are. It must be called after every other call.
+  public func takeOutgoing() -> [UInt8] {
+    guard let outgoing else { return [] }
+    let size = min(earshot_tls_pending(outgoing), Int(Int32.max))
+    guard size > 0 else { return [] }
+    return [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
+      count = max(0, Int(BIO_read(outgoing, buffer.baseAddress, Int32(size))))
+    }
+  }
+
+  // MARK: libssl
+
+  private var isOver: Bool { if case .over = phase { true } else { false } }
+
+  private func advance() -> [TLSEvent] {
+    guard let handle else { return [] }
+    ERR_clear_error()
+    let result = SSL_do_handshake(handle)
+    guard result == 1 else {
+      let error = SSL_get_error(handle, result)
+      ERR_clear_error()
+      return error == SSL_ERROR_WANT_READ ? [] : fail(reason)
+    }
+    guard let suite = TLSSuite(number: earshot_tls_suite(handle)), context.suites.contains(suite) else {
+      return fail(.failed)
+    }
+    phase = .open
+    return [.established(identity: identity, suite: suite)]
+  }
+
+  private func read(_ handle: OpaquePointer) -> [TLSEvent] {
+    var events: [TLSEvent] = []
+    while !hasEnded {
+      ERR_clear_error()
+      var result: Int32 = 0
+      let bytes = [UInt8](unsafeUninitializedCapacity: Self.slice) { buffer, count in
+        result = SSL_read(handle, buffer.baseAddress, Int32(buffer.count))
+        count = max(0, Int(result))
+      }
+      if result > 0 {
+        events.append(.received(bytes))
+        continue
+      }
+      let error = SSL_get_error(handle, result)
+      ERR_clear_error()
+      switch error {
+      case SSL_ERROR_WANT_READ: return events
+      case SSL_ERROR_ZERO_RETURN where receivedAlert == .closeNotify:
+        hasEnded = true
+        return events + [.ended]
+      default: return events + fail(reason)
+      }
+    }
+    return events
+  }
+
+  /// The reason that the alert of either side gives.
+  private var reason: TLSFailure {
+    if let sentAlert, sentAlert != .closeNotify { return .refused(sentAlert) }
+    if let receivedAlert, receivedAlert != .closeNotify { return .refusedByPeer(receivedAlert) }
+    return .failed
+  }
+
+  private func fail(_ failure: TLSFailure) -> [TLSEvent] {
+    guard !isOver else { return [] }
+    phase = .over
+    return [.failed(failure)]
+  }
+
+  // MARK: What libssl calls
+
+  static var calls: earshot_tls_calls {
+    earshot_tls_calls(
+      find_key: { owner, identity, key, size in
+        TLSSession.of(owner)?.findKey(identity, key, Int(size)) ?? 0
+      },
+      own_key: { owner, identity, identitySize, key, size in
+        TLSSession.of(owner)?.writeOwnKey(identity, Int(identitySize), key, Int(size)) ?? 0
+      },
+      alert: { owner, isSent, description in
+        guard let session = TLSSession.of(owner), let number = UInt8(exactly: description) else { return }
+        if isSent != 0 { session.sentAlert = TLSAlert(number) } else { session.receivedAlert = TLSAlert(number) }
+      })
+  }
+
+  private static func of(_ owner: UnsafeMutableRawPointer?) -> TLSSession? {
+    owner.map { Unmanaged<TLSSession>.fromOpaque($0).takeUnretainedValue() }
+  }
+
+  private func findKey(
+    _ identity: UnsafePointer<CChar>?, _ buffer: UnsafeMutablePointer<UInt8>?, _ size: Int
+  ) -> UInt32 {
+    guard case .server(let find) = role, let identity, let handle,
+      let suite = TLSSuite(number: earshot_tls_suite(handle)), let text = String(validatingCString: identity),
+      (1...Self.identitySize).contains(text.utf8.count), let key = find(text, suite)
+    else { return 0 }
+    self.identity = text
+    return Self.write(key, buffer, size)
+  }
+
+  private func writeOwnKey(
+    _ identity: UnsafeMutablePointer<CChar>?, _ identitySize: Int, _ buffer: UnsafeMutablePointer<UInt8>?, _ size: Int
+  ) -> UInt32 {
+    guard case .client(let text, let key) = role, let identity, text.utf8.count < identitySize else { return 0 }
+    let bytes = UnsafeMutableRawBufferPointer(start: identity, count: identitySize)
+    bytes.copyBytes(from: text.utf8)
+    bytes[text.utf8.count] = 0
+    return Self.write(key, buffer, size)
+  }
+
+  private static func write(_ key: SecretBytes, _ buffer: UnsafeMutablePointer<UInt8>?, _ size: Int) -> UInt32 {
+    guard let buffer, (1...min(keySize, max(1, size))).contains(key.count) else { return 0 }
+    key.withUnsafeBytes { UnsafeMutableRawBufferPointer(start: buffer, count: size).copyMemory(from: $0) }
+    return UInt32(key.count)
+  }
+}

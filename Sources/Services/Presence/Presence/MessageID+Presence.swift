@@ -1,0 +1,39 @@
+import Journal
+
+extension Journal.MessageID {
+  /// The state was read, and the service can be used.
+  static let presenceReady = Journal.MessageID(
+    "PresenceReady", "8f0e52d6c1b94a7791c6e3ad57f4b208", "Private presence is ready",
+    """
+    The key of this machine and its known peers were read or made. earshot presence peers shows them.
+    """)
+
+  /// The key or the known peers cannot be read or written.
+  static let presenceStoreFailed = Journal.MessageID(
+    "PresenceStoreFailed", "c4a7d90b3e2f48d6b51e08f6729ac3d1", "The key or the known peers cannot be stored or read",
+    """
+    The message names the file and the reason. If they cannot be read, nothing is announced or recognised. If they
+    cannot be written, the last change is refused.
+    """)
+
+  /// An interface or an address cannot be used.
+  static let presenceNetworkFailed = Journal.MessageID(
+    "PresenceNetworkFailed", "1b6c38e5f7d24f0a8e92d4b07c5613ea", "A network interface cannot be used",
+    """
+    The message names the interface and the reason. Other interfaces are used. The service tries again when the
+    interface changes.
+    """)
+
+  /// There were too many announcements of others.
+  static let presencePaused = Journal.MessageID(
+    "PresencePaused", "e93d5a1f60c74b2c97b8f1d42ea0657c", "Discovery is paused because of too many announcements",
+    """
+    More than 50 new announcements arrived in a second. Discovery goes on after the pause, which doubles each time up
+    to 10 min. Peers that are nearby already can still be reached.
+    """)
+
+  /// All message IDs of private presence.
+  static let presence: [Journal.MessageID] = [
+    .presenceReady, .presenceStoreFailed, .presenceNetworkFailed, .presencePaused,
+  ]
+}

@@ -1,0 +1,183 @@
+import Common
+import Crypto
+import Loop
+import Network
+import TLS
+
+/// A stream whose owner joins it with another one.
+@LoopActor
+protocol JoinedStream: AnyObject {
+  /// Sends bytes, as many as there is buffer space for. After fewer than all, `SocketStreamEvent.writable` follows.
+  func send(_ bytes: ArraySlice<UInt8>) -> Int
+  /// Sends the end of the stream after what is buffered.
+  func finish()
+  func pauseReading(_ isPaused: Bool)
+  /// Closes the stream at once, without an event.
+  func close()
+}
+
+extension SocketStream: JoinedStream {}
+
+/// TLS over a TCP connection. Its events are those of a `SocketStream`; `connected` means that the handshake is
+/// complete.
+///
+/// It buffers at most 64 KiB of ciphertext beyond the buffer of the connection.
+@LoopActor
+final class SecureStream: JoinedStream {
+  /// How long the last bytes and the alert of a failed connection may take.
+  private static let lingerTime = Duration.seconds(2)
+
+  private let context: TLSContext
+  private let role: TLSRole
+  private let scheduler: any Scheduler
+  private var onEvent: (@LoopActor (SocketStreamEvent) -> Void)?
+  private let onTLS: @LoopActor (TLSEvent) -> Void
+  private var transport: SocketStream?
+  private var session: TLSSession?
+  private lazy var deadline = Deadline(scheduler) { [weak self] in self?.timer() }
+  private var linger: Registration?
+  private var unsent: [UInt8] = []
+  private var wasShort = false
+  private var hasFinished = false
+  private var hasEnded = false
+
+  /// - Parameters:
+  ///   - onTLS: called for each event of TLS but received bytes, for counters.
+  ///   - onEvent: called on the loop, never from within a call of this stream.
+  init(
+    _ context: TLSContext, _ role: TLSRole, on scheduler: any Scheduler,
+    onTLS: @escaping @LoopActor (TLSEvent) -> Void, onEvent: @escaping @LoopActor (SocketStreamEvent) -> Void
+  ) {
+    (self.context, self.role, self.scheduler) = (context, role, scheduler)
+    (self.onTLS, self.onEvent) = (onTLS, onEvent)
+  }
+
+  /// Connects by TCP, and begins the handshake.
+  func connect(to endpoint: Endpoint, within limit: Duration) {
+    transport = SocketStream.connect(to: endpoint, within: limit, on: scheduler) { [weak self] in self?.handle($0) }
+  }
+
+  /// Begins the handshake on an existing connection.
+  func start(on transport: SocketStream) {
+    self.transport = transport
+    transport.start { [weak self] in self?.handle($0) }
+    begin()
+  }
+
+  // MARK: What the owner does
+
+  func send(_ bytes: ArraySlice<UInt8>) -> Int {
+    guard let session, session.isEstablished, unsent.isEmpty, !hasFinished else {
+      wasShort = true
+      return 0
+    }
+    guard session.send(bytes) else { return 0 }
+    flush()
+    return bytes.count
+  }
+
+  func finish() {
+    guard !hasFinished, let session else { return }
+    hasFinished = true
+    session.finish()
+    flush()
+  }
+
+  func pauseReading(_ isPaused: Bool) { transport?.pauseReading(isPaused) }
+
+  func close() {
+    onEvent = nil
+    takeDown()
+  }
+
+  // MARK: What happens
+
+  private func begin() {
+    transport?.detectLoss()
+    do throws(TLSFailure) {
+      session = try TLSSession(context, role, at: scheduler.now)
+      deadline.set(session?.deadline)
+      flush()
+    } catch {
+      scheduler.soon { [weak self] in self?.fail(.failed(error)) }
+    }
+  }
+
+  private func handle(_ event: SocketStreamEvent) {
+    switch event {
+    case .connected: begin()
+    case .received(let bytes):
+      guard let session else { return }
+      let events = session.receive(bytes[...])
+      deadline.set(session.deadline)
+      flush()
+      for event in events { handle(event) }
+    case .writable:
+      flush()
+      if unsent.isEmpty, wasShort, session?.isEstablished == true {
+        wasShort = false
+        onEvent?(.writable)
+      }
+    case .ended:
+      for event in session?.receiveEnd() ?? [] { handle(event) }
+    case .closed(let error): end(error)
+    }
+  }
+
+  private func handle(_ event: TLSEvent) {
+    switch event {
+    case .established:
+      onTLS(event)
+      onEvent?(.connected)
+      if wasShort {
+        wasShort = false
+        onEvent?(.writable)
+      }
+    case .received(let bytes): onEvent?(.received(bytes))
+    case .ended:
+      hasEnded = true
+      onEvent?(.ended)
+    case .failed: fail(event)
+    }
+  }
+
+  private func timer() {
+    guard let session else { return }
+    for event in session.timer(at: scheduler.now) { handle(event) }
+  }
+
+  /// Ends the stream for its owner. An alert still goes to the peer.
+  private func fail(_ event: TLSEvent) {
+    onTLS(event)
+    let report = onEvent
+    onEvent = nil
+    deadline.set(nil)
+    flush()
+    transport?.pauseReading(true)
+    transport?.finish()
+    linger = scheduler.schedule(after: Self.lingerTime) { self.takeDown() }
+    report?(.closed(.reset))
+  }
+
+  private func end(_ error: NetworkError?) {
+    let report = onEvent
+    onEvent = nil
+    takeDown()
+    report?(.closed(error))
+  }
+
+  private func flush() {
+    guard let transport else { return }
+    unsent += session?.takeOutgoing() ?? []
+    let count = transport.send(unsent[...])
+    if count > 0 { unsent.removeFirst(count) }
+    if hasFinished, unsent.isEmpty { transport.finish() }
+  }
+
+  private func takeDown() {
+    deadline.set(nil)
+    transport?.close()
+    (transport, session, linger) = (nil, nil, nil)
+    unsent = []
+  }
+}

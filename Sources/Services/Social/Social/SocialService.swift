@@ -1,0 +1,244 @@
+import ASN
+import Common
+import LocalSockets
+import Loop
+import SocialStore
+
+/// An ASN server at work: it owns the sessions, the store and the timers, and carries out what the sessions want.
+@LoopActor
+public final class SocialService<Store: BlobStore> {
+  private let worker: StoreWorker<Store>
+  private let scheduler: any Scheduler
+  private let epoch: @LoopActor () -> UInt64
+  private var server: SocialServer
+  private var connections: [SessionID: any StreamConnection] = [:]
+  /// The session of each request that is with the store.
+  private var jobs: [UInt64: SessionID] = [:]
+  private var listeners: [ListenAddress: Registration] = [:]
+  private var inherited: [Registration] = []
+  private var inheritedAddresses: [ListenAddress] = []
+  /// Connections in the handshake of WebSocket.
+  private var greetings: [UInt64: (greeting: WebSocketGreeting, peer: StreamPeer)] = [:]
+  private var lastGreeting: UInt64 = 0
+  /// Requests of this machine's operator that are with the store.
+  private var ownJobs: [UInt64: @LoopActor (StoreOutcome) -> Void] = [:]
+  private var lastOwnJob: UInt64 = 1 << 63
+  private var isStopped = false
+  private lazy var timer = Deadline(scheduler) { [weak self] in self?.timeHasCome() }
+
+  /// Called when the store begins to fail, and with nil when it works again.
+  public var onTrouble: @LoopActor (ASN.StoreError?) -> Void = { _ in }
+  /// Called with each connection that ends, and the reason.
+  public var onClosed: @LoopActor (SessionID, CloseReason) -> Void = { _, _ in }
+  /// Called after each request that the store has carried out.
+  public var onActivity: @LoopActor () -> Void = {}
+  private var trouble: ASN.StoreError?
+
+  /// Connections that were refused before or in the handshake of WebSocket.
+  public private(set) var refusedUpgrades: UInt64 = 0
+
+  private static var greetingLimit: Int { 256 }
+  private static var greetingsOfOnePeer: Int { 16 }
+
+  /// - Parameter epoch: the time in nanoseconds since 1970.
+  public init(
+    server: SocialServer, worker: StoreWorker<Store>, scheduler: any Scheduler, epoch: @escaping @LoopActor () -> UInt64
+  ) {
+    (self.server, self.worker, self.scheduler, self.epoch) = (server, worker, scheduler, epoch)
+    worker.onOutcomes = { [weak self] outcomes in
+      for (job, outcome) in outcomes { self?.take(outcome, of: job) }
+    }
+  }
+
+  public var counters: SocialServer.Counters { server.counters }
+  public var sessionCount: Int { server.sessionCount }
+  /// The users that are logged in, each as often as it has sessions.
+  public var users: [UserKey] { server.users }
+
+  // MARK: Connections
+
+  /// Listens at an address for as long as the service runs. An address of the service manager is refused.
+  ///
+  /// - Parameter mode: the permissions of a Unix socket.
+  public func listen(
+    at address: ListenAddress, mode: UInt32 = 0o660, using port: any LocalListening
+  ) throws(ListenError) {
+    guard listeners[address] == nil else { return }
+    switch address.place {
+    case .unix(let path):
+      listeners[address] = try port.listen(at: path, mode: mode) { [weak self] in self?.take($0, .user($1), address) }
+    case .tcp(let host, let number), .webSocket(let host, let number, _):
+      listeners[address] = try port.listen(atHost: host, port: number) { [weak self] in self?.take($0, $1, address) }
+    case .inherited(let name, _): throw .badAddress(name)
+    }
+  }
+
+  /// Listens at a socket that the service manager passed; the descriptor is closed with the service.
+  public func listen(on descriptor: Int32, address: ListenAddress) {
+    inherited.append(SocketListener().listen(on: descriptor) { [weak self] in self?.take($0, $1, address) })
+    inheritedAddresses.append(address)
+  }
+
+  /// The addresses at which the service listens.
+  public var addresses: [ListenAddress] { listeners.keys.sorted { $0.text < $1.text } + inheritedAddresses }
+
+  private func take(_ connection: any StreamConnection, _ peer: StreamPeer, _ address: ListenAddress) {
+    guard let path = address.webSocketPath else {
+      return accept(connection, address: peer.description, dialect: address.dialect)
+    }
+    greet(connection, path: path, peer: peer, dialect: address.dialect)
+  }
+
+  /// Takes a connection whose client begins with the handshake of WebSocket.
+  public func greet(
+    _ connection: any StreamConnection, path: String, peer: StreamPeer, dialect: Dialect = .seed
+  ) {
+    guard !isStopped, greetings.count < Self.greetingLimit,
+      greetings.values.count(where: { $0.peer == peer }) < Self.greetingsOfOnePeer
+    else {
+      refusedUpgrades += 1
+      return connection.close()
+    }
+    lastGreeting += 1
+    let number = lastGreeting
+    let greeting = WebSocketGreeting(connection, path: path, scheduler: scheduler) { [weak self] outcome in
+      guard let self else { return }
+      greetings[number] = nil
+      switch outcome {
+      case .accepted(let stream, let rest):
+        accept(stream, address: peer.description, dialect: dialect, isFramed: true)
+        stream.receive(rest)
+      case .refused: refusedUpgrades += 1
+      case .disconnected: break
+      }
+    }
+    greetings[number] = (greeting, peer)
+  }
+
+  /// Takes a connection.
+  ///
+  /// - Parameters:
+  ///   - address: what connections are counted by.
+  ///   - isFramed: whether each event `received` is a frame.
+  public func accept(
+    _ connection: any StreamConnection, address: String, dialect: Dialect = .seed, isFramed: Bool = false
+  ) {
+    guard !isStopped,
+      let id = server.open(address: address, dialect: dialect, isFramed: isFramed, at: scheduler.now)
+    else { return connection.close() }
+    connections[id] = connection
+    connection.onEvent = { [weak self] event in self?.handle(event, of: id) }
+    timer.set(server.deadline)
+  }
+
+  /// Sends every client elsewhere, or to the same server if the URL is empty, and listens no more. What clients asked
+  /// for before is carried out; `then` is called when it is.
+  public func stop(redirectingTo url: String = "", then: @escaping @LoopActor () -> Void = {}) {
+    isStopped = true
+    (listeners, inherited, inheritedAddresses) = ([:], [], [])
+    for (greeting, _) in greetings.values { greeting.close() }
+    greetings = [:]
+    carryOut(server.redirectAll(to: url, at: scheduler.now, epoch: epoch()))
+    // The store has what came before this.
+    worker.run({ _, _ in }, then: { [weak self] _ in self?.finish(then) })
+  }
+
+  private func finish(_ then: @escaping @LoopActor () -> Void) {
+    guard worker.isIdle else { return worker.run({ _, _ in }, then: { [weak self] _ in self?.finish(then) }) }
+    timer.set(nil)
+    then()
+  }
+
+  private func handle(_ event: StreamEvent, of id: SessionID) {
+    let (now, time) = (scheduler.now, epoch())
+    switch event {
+    case .received(let bytes): carryOut(server.receive(id, bytes, at: now, epoch: time))
+    case .written(let count): carryOut(server.wrote(id, count, at: now, epoch: time))
+    case .pong:
+      server.heardPong(id, at: now)
+      timer.set(server.deadline)
+    case .ended: carryOut(server.disconnected(id, at: now, epoch: time))
+    }
+    update(id)
+  }
+
+  // MARK: The operator of this machine
+
+  /// Carries out a request that no session made, and pushes its blobs to the sessions.
+  ///
+  /// - Parameters:
+  ///   - login: the user who asks.
+  ///   - then: called once with the outcome, when its changes are durable.
+  public func perform(
+    _ kind: StoreRequest.Kind, by login: Login, then: @escaping @LoopActor (StoreOutcome) -> Void
+  ) {
+    lastOwnJob += 1
+    ownJobs[lastOwnJob] = then
+    let request = StoreRequest(
+      session: SessionID(0), login: login, ephemeral: login.key, dialect: .seed, kind: kind)
+    worker.perform(request, job: lastOwnJob)
+  }
+
+  /// Does other work with the engine of the store, on its thread.
+  public func run<Value: Sendable>(
+    _ work: @escaping @Sendable (inout CommandEngine<Store>, UInt64) -> Value,
+    then: @escaping @LoopActor (Value) -> Void
+  ) {
+    worker.run(work, then: then)
+  }
+
+  /// The time in nanoseconds since 1970.
+  public var time: UInt64 { epoch() }
+
+  // MARK: Intents
+
+  private func carryOut(_ intents: [SocialServer.Intent]) {
+    var changed: Set<SessionID> = []
+    for intent in intents {
+      switch intent {
+      case .send(let id, let bytes):
+        connections[id]?.send(bytes)
+        changed.insert(id)
+      case .ping(let id):
+        connections[id]?.ping()
+        changed.insert(id)
+      case .close(let id, let reason):
+        // What waits for a slow client is dropped: it uses the memory.
+        let connection = connections.removeValue(forKey: id)
+        if reason == .slow { connection?.abort() } else { connection?.close() }
+        onClosed(id, reason)
+      case .perform(let request, let job):
+        jobs[job] = request.session
+        changed.insert(request.session)
+        worker.perform(request, job: job)
+      }
+    }
+    for id in changed { update(id) }
+    timer.set(server.deadline)
+  }
+
+  private func take(_ outcome: StoreOutcome, of job: UInt64) {
+    if let report = ownJobs.removeValue(forKey: job) {
+      carryOut(server.deliver(outcome, at: scheduler.now, epoch: epoch()))
+      report(outcome)
+    } else {
+      let id = jobs.removeValue(forKey: job)
+      carryOut(server.outcome(job, outcome, at: scheduler.now, epoch: epoch()))
+      if let id { update(id) }
+    }
+    onActivity()
+    guard server.trouble != trouble else { return }
+    trouble = server.trouble
+    onTrouble(trouble)
+  }
+
+  /// A session that may read nothing more leaves what its peer sends with the peer.
+  private func update(_ id: SessionID) {
+    connections[id]?.isReading = !server.isHolding(id)
+  }
+
+  private func timeHasCome() {
+    carryOut(server.timer(at: scheduler.now, epoch: epoch()))
+    for id in connections.keys { update(id) }
+  }
+}

@@ -1,0 +1,105 @@
+import Common
+import Crypto
+import LocalSockets
+import Loop
+import WebSocket
+
+/// A connection whose octets travel in the frames of WebSocket, after the handshake: each `send` is one binary frame,
+/// and each event `received` is one message of the peer.
+@LoopActor
+public final class WebSocketStream: StreamConnection {
+  /// Output that waits to be written: octets on the wire, and octets of a message in them.
+  private struct Unwritten {
+    let wire: Int
+    let payload: Int
+  }
+
+  public var onEvent: @LoopActor (StreamEvent) -> Void = { _ in }
+  public var isReading: Bool {
+    get { transport.isReading }
+    set { transport.isReading = newValue }
+  }
+
+  private let transport: any StreamConnection
+  private let framing: WebSocketFraming
+  private var unwritten = Fifo<Unwritten>()
+  /// Octets of the first frame that waits which are written.
+  private var written = 0
+  /// Frames without a message that wait: answers to pings among them. A peer that reads nothing gets no more.
+  private var controls = 0
+  private var isClosed = false
+
+  private static let controlLimit = 16
+
+  /// - Parameter greeting: octets to send before the frames, the answer to a handshake for example.
+  public init(
+    _ transport: any StreamConnection, role: WebSocketFraming.Role, random: any RandomSource, greeting: [UInt8] = []
+  ) {
+    self.transport = transport
+    framing = WebSocketFraming(role: role, random: random)
+    transport.onEvent = { [weak self] event in self?.handle(event) }
+    write(greeting, payload: 0)
+  }
+
+  /// Takes octets that arrived with the end of the handshake. Call it once, before the transport reports others.
+  public func receive(_ bytes: [UInt8]) { if !bytes.isEmpty { handle(.received(bytes)) } }
+
+  public func send(_ bytes: [UInt8]) {
+    write(framing.send(bytes), payload: bytes.count)
+  }
+
+  public func ping() {
+    write(framing.ping(), payload: 0)
+  }
+
+  public func close() {
+    guard !isClosed else { return }
+    (isClosed, onEvent) = (true, { _ in })
+    transport.send(framing.close(.normal))
+    transport.close()
+  }
+
+  public func abort() {
+    (isClosed, onEvent) = (true, { _ in })
+    transport.abort()
+  }
+
+  private func write(_ frame: [UInt8], payload: Int) {
+    guard !frame.isEmpty, payload > 0 || controls < Self.controlLimit else { return }
+    if payload == 0 { controls += 1 }
+    unwritten.append(Unwritten(wire: frame.count, payload: payload))
+    transport.send(frame)
+  }
+
+  private func handle(_ event: StreamEvent) {
+    switch event {
+    case .received(let bytes):
+      for action in framing.receive(bytes) where !isClosed {
+        switch action {
+        case .message(let message): if !message.isEmpty { onEvent(.received(message)) }
+        case .pong: onEvent(.pong)
+        case .send(let frame): write(frame, payload: 0)
+        case .close:
+          // The close frame, if any, was sent before.
+          isClosed = true
+          transport.close()
+          onEvent(.ended)
+        }
+      }
+    case .written(let count):
+      written += count
+      var payload = 0
+      while let first = unwritten.first, written >= first.wire {
+        written -= first.wire
+        payload += first.payload
+        if first.payload == 0 { controls -= 1 }
+        unwritten.popFirst()
+      }
+      if payload > 0 { onEvent(.written(payload)) }
+    case .pong: break
+    case .ended:
+      isClosed = true
+      onEvent(.ended)
+    }
+  }
+}

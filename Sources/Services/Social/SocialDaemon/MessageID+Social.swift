@@ -1,0 +1,42 @@
+import Journal
+
+extension Journal.MessageID {
+  static let socialListening = Journal.MessageID(
+    "SocialListening", "6d0c3e5fb1a84f0b9c63e1d2a7f4580e", "The social server listens",
+    """
+    The message names the address. Clients also need the service's public key and nonce: earshot social status shows
+    both.
+    """)
+
+  static let socialNotListening = Journal.MessageID(
+    "SocialNotListening", "c1f7a9244d3e4b7f8e05b69a3d18c27b", "The social server cannot listen at an address",
+    """
+    The message names the address and the reason. The other addresses are served. Correct Listen= in the section
+    [Social] of social.conf, or stop the other program, and restart the service.
+    """)
+
+  static let socialStoreTrouble = Journal.MessageID(
+    "SocialStoreTrouble", "2b98e0d75ac14c6fb3f1470d9e6a8c35", "The social server cannot store blobs",
+    """
+    The message says why. Until this is corrected, blobs and commands that write are refused; reading continues.
+    Nothing that was acknowledged is lost. If the disk is full, free space; if the limit StoreSize= is reached, remove
+    blobs (earshot social rm) and purge them (earshot social gc), or raise the limit.
+    """)
+
+  static let socialStoreBack = Journal.MessageID(
+    "SocialStoreBack", "f05d71c8b2e94a3a96c4d8e17b3f6290", "The social server stores blobs again",
+    """
+    The trouble of the message before is over.
+    """)
+
+  static let socialStoreDamaged = Journal.MessageID(
+    "SocialStoreDamaged", "8ea3c64f017d49b5a2d95e8b1c70f4d6", "Files of blobs are missing",
+    """
+    The database knows blobs whose files do not exist in the folder blobs of the state directory. They cannot be read.
+    Restore the folder from a backup.
+    """)
+
+  static let social: [Journal.MessageID] = [
+    .socialListening, .socialNotListening, .socialStoreTrouble, .socialStoreBack, .socialStoreDamaged,
+  ]
+}

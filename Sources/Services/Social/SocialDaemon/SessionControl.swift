@@ -1,0 +1,308 @@
+import ASN
+import Bytes
+import Common
+import Crypto
+import DBus
+import Loop
+import Social
+import Store
+
+/// The sessions that programs on this machine have with servers, as clients, each an object `org.earshot.SocialSession1`.
+@LoopActor
+final class SessionControl {
+  nonisolated static let interfaceName = "org.earshot.SocialSession1"
+  /// Maximum sessions.
+  private static let limit = 16
+
+  private let directory: any Directory
+  private let disk: any Offloading
+  private let bus: BusConnection
+  private let manager: ObjectPath
+  private var sessions: [UInt64: SocialSession] = [:]
+  private var last: UInt64 = 0
+
+  /// - Parameters:
+  ///   - directory: the state directory.
+  ///   - disk: reads the files of keys.
+  init(_ directory: any Directory, disk: any Offloading, bus: BusConnection, manager: ObjectPath) {
+    (self.directory, self.disk, self.bus, self.manager) = (directory, disk, bus, manager)
+  }
+
+  /// Sends the caller the signals about objects of the group.
+  func watch(_ call: MethodCall) throws(DBusError) { try bus.objects.watch(call) }
+
+  /// Stores the keys of a user under a name.
+  func importKeys(_ name: String, _ text: [UInt8], then: @escaping SocialControl.Answer) {
+    guard UserKeys.isName(name) else {
+      return then(.failure(.invalidArgs("A name of keys has 1 to 64 letters, digits, dots, dashes and underscores.")))
+    }
+    let user: UserKey
+    do throws(UserKeys.Malformed) {
+      user = try UserKeys(text).user
+    } catch {
+      return then(.failure(.invalidArgs(error.sentence)))
+    }
+    disk.offload(
+      { [directory] () -> Store.StoreError? in
+        do throws(Store.StoreError) {
+          let folder = try directory.openDirectory(making: UserKeys.folder)
+          // The dot keeps the temporary name apart from those of keys.
+          try folder.replace(name, with: text, temporary: ".\(name).new")
+          return nil
+        } catch {
+          return error
+        }
+      },
+      then: { error in
+        if let error { then(.failure(.failed(error.sentence))) } else { then(.success([.string(user.hex)])) }
+      })
+  }
+
+  /// Connects to a server as a user whose keys are stored.
+  ///
+  /// - Parameters:
+  ///   - service: the service's public encryption key and its nonce with a colon between them, 64 and 48 digits.
+  ///   - user: the name of the keys.
+  func connect(_ url: String, _ service: String, _ user: String, _ call: MethodCall) {
+    let parts = service.split(separator: ":").map { try? Hex.decode(String($0)) }
+    guard let address = ListenAddress(url) else {
+      return call.fail(
+        .invalidArgs("The URL is unix:PATH, tcp:HOST:PORT or ws://HOST:PORT/PATH, HOST a numeric address."))
+    }
+    guard parts.count == 2, let bytes = parts[0], let nonce = parts[1], nonce.count == 24,
+      let key = try? X25519.PublicKey(bytes)
+    else {
+      return call.fail(
+        .invalidArgs("The service key is ServiceKey, 64 digits, a colon, and ServiceNonce, 48 digits."))
+    }
+    guard UserKeys.isName(user) else { return call.fail(.invalidArgs("\(user) is not a name of keys.")) }
+    guard sessions.count < Self.limit else {
+      return call.fail(.limitExceeded("There are \(Self.limit) sessions; end one first."))
+    }
+    disk.offload(
+      { [directory] () -> Result<UserKeys, DBusError> in
+        do {
+          guard try directory.status(of: UserKeys.folder) != nil,
+            let text = try directory.openDirectory(UserKeys.folder).contents(of: user, limit: UserKeys.limit)
+          else { return .failure(.notFound("There are no keys with the name \(user). Import them first.")) }
+          return .success(try UserKeys(text))
+        } catch let error as UserKeys.Malformed {
+          return .failure(.failed(error.sentence))
+        } catch {
+          return .failure(.failed("The keys \(user) cannot be read: \(error)."))
+        }
+      },
+      then: { [weak self] result in
+        guard let self else { return call.fail(.notReady("The server is stopping.")) }
+        switch result {
+        case .failure(let error): call.fail(error)
+        case .success(let keys):
+          open(
+            address,
+            ClientSession.Configuration(
+              service: key, nonce: nonce, user: keys.user, authentication: keys.authentication), call)
+        }
+      })
+  }
+
+  private func open(_ address: ListenAddress, _ configuration: ClientSession.Configuration, _ call: MethodCall) {
+    last += 1
+    let number = last
+    let session = SocialSession(
+      SocialClient(to: address, configuration, scheduler: EventLoop.shared), address: address, user: configuration.user,
+      owner: call.sender)
+    session.onLogin = { [weak session] error in
+      guard let session, !call.isAnswered else { return }
+      if let error { call.fail(error) } else { call.reply(.objectPath(session.path)) }
+    }
+    session.onEnd = { [weak self] in self?.sessions[number] = nil }
+    sessions[number] = session
+    session.start(on: bus, at: ObjectPath("\(SocialFace.path.string)/session\(number)") ?? SocialFace.path, manager)
+  }
+}
+
+/// One session of a program. It ends with the program's connection to the bus.
+@LoopActor
+final class SocialSession {
+  /// Maximum blobs that wait until the program fetches them.
+  private static let limit = 64
+
+  private(set) var path = SocialFace.path
+  /// Called once when the login succeeded or failed.
+  var onLogin: @LoopActor (DBusError?) -> Void = { _ in }
+  /// Called once when the session has ended.
+  var onEnd: @LoopActor () -> Void = {}
+
+  private let client: SocialClient
+  private let address: ListenAddress
+  private let user: UserKey
+  private let owner: String
+  private var object: ExportedObject?
+  private var watch: Registration?
+  private var blobs: [Blob] = []
+  private var reason = ""
+
+  init(_ client: SocialClient, address: ListenAddress, user: UserKey, owner: String) {
+    (self.client, self.address, self.user, self.owner) = (client, address, user, owner)
+  }
+
+  func start(on bus: BusConnection, at path: ObjectPath, _ manager: ObjectPath) {
+    self.path = path
+    object = bus.objects.export(path, interfaces: [Self.interface(self)], manager: manager)
+    watch = bus.watchName(owner) { [weak self] owner in if owner == nil { self?.end() } }
+    client.onEvent = { [weak self] event in self?.handle(event) }
+    do throws(SocialClient.Failure) {
+      try client.start()
+    } catch {
+      onLogin(.peerLost(error.sentence))
+      end()
+    }
+  }
+
+  private func handle(_ event: SocialClient.Event) {
+    switch event {
+    case .state(let state):
+      object?.changed("State")
+      if state == .established { onLogin(nil) }
+    case .arrived(let blob):
+      if blobs.count >= Self.limit { blobs.removeFirst() }
+      blobs.append(blob)
+      object?.emit(SessionControl.interfaceName, "BlobArrived", [.string(blob.sum.hex)], to: owner)
+    case .redirected(let url):
+      reason = url.isEmpty ? "Connect again after ten seconds." : "Connect to \(url) instead."
+    case .ended(let sentence):
+      onLogin(.peerLost(reason.isEmpty ? sentence : "\(sentence) \(reason)"))
+      end()
+    }
+  }
+
+  private func end() {
+    client.close()
+    watch = nil
+    object = nil
+    let report = onEnd
+    onEnd = {}
+    report()
+  }
+
+  // MARK: Requests
+
+  private func exec(_ call: MethodCall) {
+    guard let arguments = call.arguments.first?.asStrings, let file = call.arguments.last?.asDescriptor else {
+      return call.fail(.invalidArgs("Exec takes words and a file."))
+    }
+    guard !arguments.isEmpty, arguments.count <= Limits.arguments,
+      arguments.reduce(arguments.count, { $0 + $1.utf8.count }) <= Limits.argumentBytes
+    else { return call.fail(.invalidArgs("A command has 1 to 256 words, and 64 KiB at most.")) }
+    call.read(file, limit: Limits.largestBlob) { [weak self] result in
+      guard let self else { return call.fail(.peerLost("The session has ended.")) }
+      switch result {
+      case .failure(let error): call.fail(error)
+      case .success(let input):
+        client.exec(Command(arguments, input: input.isEmpty ? nil : input)) { answer in Self.finish(call, answer) }
+      }
+    }
+  }
+
+  private static func finish(
+    _ call: MethodCall, _ answer: Result<Acknowledgement, SocialClient.Failure>
+  ) {
+    switch answer {
+    case .failure(let failure): call.fail(.peerLost(failure.sentence))
+    case .success(let acknowledgement):
+      do throws(DBusError) {
+        let file = try FileDescriptor.sealed(acknowledgement.data, name: "answer")
+        call.reply(.byte(acknowledgement.result.rawValue), .descriptor(file))
+      } catch {
+        call.fail(error)
+      }
+    }
+  }
+
+  private static func confirm(
+    _ call: MethodCall, _ answer: Result<Acknowledgement, SocialClient.Failure>
+  ) {
+    switch answer {
+    case .failure(let failure): call.fail(.peerLost(failure.sentence))
+    case .success(let acknowledgement) where acknowledgement.result != .success:
+      call.fail(.failed("\(acknowledgement.text)."))
+    case .success: call.reply()
+    }
+  }
+
+  // MARK: The interface
+
+  /// - Parameter session: nil if the interface is only described.
+  static func interface(_ session: SocialSession?) -> Interface {
+    func method(
+      _ name: String, in input: [Argument] = [], out: [Argument] = [], _ documentation: String,
+      errors: [DBusError.Name] = [], _ body: @escaping @LoopActor (SocialSession, MethodCall) -> Void
+    ) -> Method {
+      Method(
+        name, in: input, out: out, documentation: documentation, errors: errors + [.peerLost],
+        handler: { [weak session] call in
+          // Only the program that connected uses the session.
+          guard let session, session.owner == call.sender else {
+            return call.fail(.denied("The session belongs to another program."))
+          }
+          body(session, call)
+        })
+    }
+    return Interface(
+      SessionControl.interfaceName,
+      documentation:
+        "A session of a program, as a client, with a social server. The object exists while the session does, and ends with the "
+        + "program's connection to the bus. Other programs cannot use it.",
+      methods: [
+        method(
+          "Exec", in: [Argument("argv", "as"), Argument("input", "h")],
+          out: [Argument("result", "y"), Argument("output", "h")],
+          "Carries out a command of the protocol. An empty file is no input. Returns the result code, 0 for success, and the "
+            + "output or a sentence in a sealed memory file.",
+          errors: [.invalidArgs, .busy, .limitExceeded, .timeout]
+        ) { $0.exec($1) },
+        method(
+          "Fetch", in: [Argument("sum", "s")], out: [Argument("blob", "h")],
+          "Returns a blob that BlobArrived announced, with its header. The last 64 are available, each once.",
+          errors: [.notFound]
+        ) { session, call in
+          let sum = call.arguments.first?.asString
+          guard let index = session.blobs.firstIndex(where: { $0.sum.hex == sum }) else {
+            return call.fail(.notFound("No blob with this sum is waiting."))
+          }
+          do throws(DBusError) {
+            call.reply(.descriptor(try FileDescriptor.sealed(session.blobs[index].bytes, name: "blob")))
+            session.blobs.remove(at: index)
+          } catch {
+            call.fail(error)
+          }
+        },
+        method("Pause", "Suspends the session: the server pushes nothing until Resume.", errors: [.failed]) {
+          session, call in
+          session.client.pause { confirm(call, $0) }
+        },
+        method("Resume", "Ends a pause.", errors: [.failed]) { session, call in
+          session.client.resume { confirm(call, $0) }
+        },
+        method("Quit", "Ends the session, and removes the object.", errors: [.failed]) { session, call in
+          session.client.quit { confirm(call, $0) }
+        },
+      ],
+      properties: [
+        Property(
+          "State", "s", documentation: "opened, provisional, established, suspended, quitting or closed.",
+          get: { [weak session] in .string((session?.client.state ?? .closed).rawValue) }),
+        Property(
+          "Url", "s", documentation: "The address of the server.", emits: .const,
+          get: { [weak session] in .string(session?.address.text ?? "") }),
+        Property(
+          "User", "s", documentation: "The public encryption key of the user, 64 digits.", emits: .const,
+          get: { [weak session] in .string(session?.user.hex ?? "") }),
+      ],
+      signals: [
+        Signal(
+          "BlobArrived", [Argument("sum", "s")],
+          documentation: "The server sent a blob: Fetch returns it. The signal goes to the session's program alone.")
+      ])
+  }
+}

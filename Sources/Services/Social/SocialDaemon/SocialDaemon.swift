@@ -1,0 +1,193 @@
+import ASN
+import Config
+import Crypto
+import DBus
+import Hosting
+import Journal
+import LocalSockets
+import Loop
+import Social
+import SocialStore
+import Store
+
+/// The social server as a daemon: `earshot-sociald`.
+@LoopActor
+public final class SocialDaemon: DaemonBody {
+  public nonisolated static let busName = "org.earshot.Social"
+  /// Time limit for pending requests at the end.
+  private nonisolated static let restLimit = Duration.seconds(5)
+
+  /// The opened state directory: keys and store.
+  private struct Opened: Sendable {
+    let keys: ServiceKeys
+    let store: SQLiteBlobStore
+    let directory: any Directory
+  }
+
+  private let settings: SocialSettings
+  private let bus: BusConnection
+  private let worker = SerialWorker("store")
+  private let clock = SystemWallClock()
+  private var control: SocialControl?
+  private var sessions: SessionControl?
+  private var face: SocialFace?
+  private weak var frame: DaemonFrame?
+  private var problems: [String] = []
+  private var end: Registration?
+  private var onRest: (@LoopActor () -> Void)?
+
+  private init(_ settings: SocialSettings, _ bus: BusConnection) {
+    (self.settings, self.bus) = (settings, bus)
+    bus.objects.access = ServiceAccess.rule()
+  }
+
+  /// The program.
+  public nonisolated static var program: DaemonProgram {
+    DaemonProgram(
+      "earshot-sociald", "A social server (ASN), with its interface on D-Bus.", tool: "earshot social",
+      busName: busName, version: ManagerFace.version, defaults: defaults, files: files,
+      messages: MessageID.daemon + MessageID.social,
+      problems: { [$0[SocialSettings.self].problem].compactMap { $0 } },
+      interfaces: { objects.map(\.interface) },
+      prepare: { _ in { configuration, bus, _ in SocialDaemon(configuration[SocialSettings.self], bus) } })
+  }
+
+  /// The default settings.
+  public nonisolated static var defaults: Configuration {
+    Configuration(
+      of: "earshot-sociald, the social server", file: "social.conf", program: "earshot-sociald",
+      [SocialSettings.self, BusSettings.self, LogSettings.self])
+  }
+
+  /// `social.conf` in the directories of Earshot's configuration.
+  nonisolated static var files: ConfigurationFiles {
+    ConfigurationFiles(name: "social.conf", directories: ["/etc/earshot", "/run/earshot", "/usr/lib/earshot"])
+  }
+
+  /// The objects on the bus, for interface files and documentation.
+  public static var objects: [DescribedObject] {
+    [
+      DescribedObject(SocialFace.path.string, SocialFace.interface(nil)),
+      DescribedObject("\(SocialFace.path.string)/sessionN", SocialSession.interface(nil)),
+    ]
+  }
+
+  // MARK: Life
+
+  public var statusLine: String {
+    guard let control else { return "The store is being opened." }
+    let service = control.service
+    let addresses = service.addresses.map(\.text).joined(separator: " ")
+    let listens = addresses.isEmpty ? "No address is listened at." : "Listens at \(addresses)."
+    return ([listens, control.trouble] + problems).filter { !$0.isEmpty }.joined(separator: " ")
+  }
+
+  public func begin(in frame: DaemonFrame, then: @escaping @LoopActor () -> Void) {
+    self.frame = frame
+    if let problem = settings.problem {
+      Log.shared.error("\(problem)", id: .configurationProblem)
+      return frame.stop(.failed)
+    }
+    let directory = settings.directory
+    worker.offload(
+      { Self.open(directory) },
+      then: { [weak self] result in
+        guard let self else { return }
+        switch result {
+        case .success(let opened): start(opened)
+        case .failure(let error):
+          Log.shared.error("\(error.sentence)", id: .socialStoreTrouble)
+          return frame.stop(.failed)
+        }
+        then()
+        frame.showStatus()
+      })
+  }
+
+  private nonisolated static func open(_ directory: String?) -> Result<Opened, Store.StoreError> {
+    do throws(Store.StoreError) {
+      let state = try StateDirectory(path: directory)
+      let keys = try ServiceKeys(in: state)
+      do throws(ASN.StoreError) {
+        let store = try SQLiteBlobStore(in: state)
+        return .success(Opened(keys: keys, store: store, directory: state.directory))
+      } catch {
+        throw Store.StoreError(.failed, DBusError(error).message)
+      }
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  private func start(_ opened: Opened) {
+    let random = SystemRandom()
+    let clock = clock
+    let epoch: @LoopActor () -> UInt64 = { UInt64(max(0, clock.nanoseconds)) }
+    let engine = CommandEngine(
+      configuration: CommandEngine<SQLiteBlobStore>.Configuration(settings, keys: opened.keys), store: opened.store,
+      random: random)
+    let service = SocialService(
+      server: SocialServer(
+        configuration: SocialServer.Configuration(settings, keys: opened.keys), random: random),
+      worker: StoreWorker(engine, worker: worker, epoch: epoch), scheduler: EventLoop.shared, epoch: epoch)
+    let control = SocialControl(
+      service, keys: opened.keys, admin: settings.admin?.key, directory: opened.directory.path)
+    self.control = control
+    let sessions = SessionControl(
+      opened.directory, disk: SerialWorker("keys"), bus: bus, manager: SocialFace.manager)
+    self.sessions = sessions
+    face = SocialFace(control, sessions, on: bus.objects)
+    control.onTrouble = { [weak self] in self?.frame?.showStatus() }
+    if opened.store.missingFiles > 0 {
+      Log.shared.error("\(opened.store.missingFiles) files of blobs are missing", id: .socialStoreDamaged)
+      problems.append("\(opened.store.missingFiles) files of blobs are missing.")
+    }
+    listen(service)
+  }
+
+  private func listen(_ service: SocialService<SQLiteBlobStore>) {
+    for address in settings.listen {
+      do throws(ListenError) {
+        try service.listen(at: address, using: SocketListener())
+        Log.shared.notice("Listening at \(address.text)", id: .socialListening)
+      } catch {
+        problems.append(error.description)
+        Log.shared.error("\(error.description)", id: .socialNotListening)
+      }
+    }
+    for (name, descriptor) in ServiceManager.takeListeners() {
+      guard let address = ListenAddress(socketName: name) else {
+        let problem =
+          "The socket \(name) of systemd has no known name: FileDescriptorName= is asn or ws, or one with -2015."
+        problems.append(problem)
+        Log.shared.error("\(problem)", id: .socialNotListening)
+        FileDescriptor(owning: descriptor).close()
+        continue
+      }
+      service.listen(on: descriptor, address: address)
+      Log.shared.notice("Listening at \(address.text)", id: .socialListening)
+    }
+  }
+
+  /// All settings of the server need a restart.
+  public func apply(_ configuration: Configuration) {}
+
+  public func stop(then: @escaping @LoopActor () -> Void) {
+    guard let control else { return then() }
+    onRest = then
+    end = EventLoop.shared.schedule(after: Self.restLimit) { [weak self] in
+      Log.shared.warning("Not waited for any longer: the store")
+      self?.rest()
+    }
+    control.service.stop { [weak self, weak control] in
+      // What is committed is durable; closing the database only tidies up.
+      control?.service.run({ engine, _ in engine.store.close() }, then: { self?.rest() })
+    }
+  }
+
+  private func rest() {
+    let then = onRest
+    (onRest, end) = (nil, nil)
+    then?()
+  }
+}

@@ -1,0 +1,104 @@
+import ASN
+import Database
+
+/// The layout of the database of blobs.
+///
+/// | table | row |
+/// |---|---|
+/// | `blob` | the header of a blob, and whether its octets are in `content` or in a file |
+/// | `content` | the octets of a blob of at most 64 KiB |
+/// | `link` | a name in a user's directory |
+/// | `hidden` | a link that a removal took out of its directory |
+/// | `flag` | a removal's mark on a blob |
+/// | `change` | what became of a blob, under a number that only grows |
+/// | `directory`, `usage` | counts of links for each user, and of everything; triggers maintain them |
+///
+/// Keys, sums and names are values of the type BLOB, so that SQLite orders them by their octets.
+enum BlobDatabase {
+  /// The layout, as the database's `user_version`.
+  static let layout: Int64 = 1
+  /// The name `asn/user` as a literal, for the index of users.
+  static let userName = "x'61736e2f75736572'"
+
+  static let schema = [
+    """
+    CREATE TABLE blob (
+      id INTEGER PRIMARY KEY, sum BLOB NOT NULL UNIQUE, owner BLOB NOT NULL, author BLOB NOT NULL,
+      epoch INTEGER NOT NULL, name TEXT NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL,
+      isFile INTEGER NOT NULL) STRICT
+    """,
+    "CREATE TABLE content (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT",
+    """
+    CREATE TABLE link (
+      owner BLOB NOT NULL, name BLOB NOT NULL, sum BLOB NOT NULL, epoch INTEGER NOT NULL,
+      PRIMARY KEY (owner, name)) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX linkSum ON link (sum)",
+    "CREATE INDEX linkUser ON link (owner) WHERE name = \(userName)",
+    """
+    CREATE TABLE hidden (
+      removal BLOB NOT NULL, owner BLOB NOT NULL, name BLOB NOT NULL, sum BLOB NOT NULL, epoch INTEGER NOT NULL,
+      PRIMARY KEY (removal, owner, name, sum)) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX hiddenSum ON hidden (sum)",
+    "CREATE TABLE flag (blob BLOB NOT NULL, removal BLOB NOT NULL, PRIMARY KEY (blob, removal)) STRICT, WITHOUT ROWID",
+    // AUTOINCREMENT: a number is never used again.
+    "CREATE TABLE change (number INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL, sum BLOB NOT NULL) STRICT",
+    "CREATE TABLE directory (owner BLOB PRIMARY KEY, links INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    """
+    CREATE TABLE usage (
+      id INTEGER PRIMARY KEY, blobs INTEGER NOT NULL, bytes INTEGER NOT NULL, users INTEGER NOT NULL) STRICT
+    """,
+    "INSERT INTO usage (id, blobs, bytes, users) VALUES (0, 0, 0, 0)",
+    """
+    CREATE TRIGGER blobAdded AFTER INSERT ON blob BEGIN
+      UPDATE usage SET blobs = blobs + 1, bytes = bytes + new.size;
+    END
+    """,
+    """
+    CREATE TRIGGER blobRemoved AFTER DELETE ON blob BEGIN
+      UPDATE usage SET blobs = blobs - 1, bytes = bytes - old.size;
+    END
+    """,
+    """
+    CREATE TRIGGER linkAdded AFTER INSERT ON link BEGIN
+      INSERT INTO directory (owner, links) VALUES (new.owner, 1) ON CONFLICT (owner) DO UPDATE SET links = links + 1;
+      UPDATE usage SET users = users + 1 WHERE new.name = \(userName);
+    END
+    """,
+    """
+    CREATE TRIGGER linkRemoved AFTER DELETE ON link BEGIN
+      UPDATE directory SET links = links - 1 WHERE owner = old.owner;
+      DELETE FROM directory WHERE owner = old.owner AND links = 0;
+      UPDATE usage SET users = users - 1 WHERE old.name = \(userName);
+    END
+    """,
+  ]
+
+  /// Opens the database and makes the tables if the file is empty.
+  static func open(_ path: String) throws(ASN.StoreError) -> SQLiteFile {
+    let file: SQLiteFile
+    let found: SQLiteValue
+    do throws(SQLiteError) {
+      var options = SQLiteFile.Options()
+      options.valueLimit = Int32(BlobFiles.limit)
+      options.cacheKilobytes = 16 * 1024
+      options.logPages = 1000
+      file = try SQLiteFile(path: path, options: options)
+      found = try file.pragma("user_version")
+      if found == .integer(0) {
+        try file.transaction { () throws(SQLiteError) in
+          for statement in schema { try file.run(statement) }
+          try file.run("PRAGMA user_version = \(layout)")
+        }
+        return file
+      }
+    } catch {
+      throw ASN.StoreError(error)
+    }
+    guard found == .integer(layout) else {
+      throw .failed("\(path) was written by a later release. Install that release, or move the file away.")
+    }
+    return file
+  }
+}

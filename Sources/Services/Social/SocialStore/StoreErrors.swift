@@ -1,0 +1,21 @@
+import ASN
+import Database
+import Store
+
+extension ASN.StoreError {
+  init(_ error: SQLiteError) {
+    switch error.reason {
+    case .full: self = .full
+    case .readOnly: self = .readOnly
+    default: self = .failed(error.sentence)
+    }
+  }
+
+  init(_ error: Store.StoreError) {
+    switch error.reason {
+    case .diskFull: self = .full
+    case .readOnly: self = .readOnly
+    default: self = .failed(error.sentence)
+    }
+  }
+}

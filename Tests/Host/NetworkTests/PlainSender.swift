@@ -1,0 +1,15 @@
+import Glibc
+import Testing
+
+@testable import Network
+
+/// Sends a datagram of zeros by a socket of its own, of any length.
+func sendPlainly(_ count: Int, to destination: Endpoint) throws {
+  let descriptor = try Socket.make(destination.address, type: SOCK_DGRAM)
+  defer { close(descriptor) }
+  let bytes = [UInt8](repeating: 0, count: count)
+  let sent = bytes.withUnsafeBytes { buffer in
+    destination.withSocketAddress { sendto(descriptor, buffer.baseAddress, buffer.count, 0, $0, $1) }
+  }
+  try #require(sent == count)
+}

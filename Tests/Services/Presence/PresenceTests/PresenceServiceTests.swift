@@ -1,0 +1,195 @@
+import Air
+import Common
+import Crypto
+import Loop
+import Testing
+import Thali
+
+@testable import Presence
+
+@Suite("The service of private presence in virtual time")
+struct PresenceServiceTests {
+  @LoopActor
+  private struct Meeting {
+    let street = Street()
+    let anna: PresenceService
+    let ben: PresenceService
+    let benForAnna: PresenceService.Peer
+    let annaForBen: PresenceService.Peer
+
+    init() throws {
+      (anna, ben) = (street.house(), street.house())
+      benForAnna = try anna.know("ben", ben.keyText, in: street)
+      annaForBen = try ben.know("anna", anna.keyText, in: street)
+    }
+  }
+
+  @Test("A known peer that is announced to sees the sender, and a stranger that knows the sender's key does not")
+  @LoopActor
+  func meeting() throws {
+    let meeting = try Meeting()
+    let eve = meeting.street.house()
+    let annaForEve = try eve.know("anna", meeting.anna.keyText, in: meeting.street)
+    try meeting.anna.announce(to: ["ben"], seconds: 0)
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(meeting.ben.isNearby(meeting.annaForBen.id) && meeting.ben.ways(to: meeting.annaForBen.id).count == 1)
+    #expect(meeting.ben.lastHeard(meeting.annaForBen.id) >= 1_780_272_000_000)
+    #expect(!eve.isNearby(annaForEve.id) && eve.lastHeard(annaForEve.id) == 0)
+    let judged = eve.tallies.filter { ["NotForUs", "UnknownSenders"].contains($0.name) }.map(\.count).reduce(0, +)
+    #expect(judged == 1)
+    #expect(!meeting.anna.isNearby(meeting.benForAnna.id), "ben announces nothing")
+  }
+
+  @Test("The port is open only while something is announced, and a peer that is silent is nearby no longer")
+  @LoopActor
+  func port() throws {
+    let meeting = try Meeting()
+    let house = meeting.street.houses[0]
+    #expect(!house.isServing)
+    try meeting.anna.announce(to: ["ben"], seconds: 60)
+    #expect(house.isServing && meeting.anna.announcing == [meeting.benForAnna.id])
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(meeting.ben.isNearby(meeting.annaForBen.id))
+    meeting.anna.silence()
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(!house.isServing && meeting.anna.announcing.isEmpty)
+    #expect(!meeting.ben.isNearby(meeting.annaForBen.id))
+  }
+
+  @Test("An announcement ends by itself after its time")
+  @LoopActor
+  func end() throws {
+    let meeting = try Meeting()
+    try meeting.anna.announce(to: ["ben"], seconds: 60)
+    meeting.street.time.advance(by: .seconds(59))
+    #expect(meeting.street.houses[0].isServing)
+    meeting.street.time.advance(by: .seconds(2))
+    #expect(!meeting.street.houses[0].isServing && meeting.anna.announcing.isEmpty)
+  }
+
+  @Test("A peer whose key is added after its announcement was received is nearby at once")
+  @LoopActor
+  func later() throws {
+    let street = Street()
+    let (anna, ben) = (street.house(), street.house())
+    _ = try anna.know("ben", ben.keyText, in: street)
+    try anna.announce(to: ["ben"], seconds: 0)
+    street.time.advance(by: .seconds(1))
+    let annaForBen = try ben.know("anna", anna.keyText, in: street)
+    #expect(ben.isNearby(annaForBen.id))
+  }
+
+  @Test("A peer that is removed is announced to no longer, and is not nearby when it announces itself")
+  @LoopActor
+  func removal() throws {
+    let meeting = try Meeting()
+    try meeting.anna.announce(to: ["ben"], seconds: 0)
+    var refusal: PresenceService.Refusal?
+    meeting.anna.removePeer(meeting.benForAnna.id) { refusal = $0 }
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(refusal == nil && meeting.anna.peers.isEmpty && meeting.anna.announcing.isEmpty)
+    #expect(!meeting.street.houses[0].isServing && !meeting.ben.isNearby(meeting.annaForBen.id))
+    try meeting.ben.announce(to: ["anna"], seconds: 0)
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(meeting.anna.tallies.first { $0.name == "Recognized" }?.count == 0)
+  }
+
+  @Test("Two announcements to one peer have no eight octets in common that a stranger could link, but constants")
+  @LoopActor
+  func observer() throws {
+    let meeting = try Meeting()
+    var records: [[UInt8]] = []
+    for _ in 0..<2 {
+      try meeting.anna.announce(to: ["ben"], seconds: 600)
+      meeting.street.time.advance(by: .seconds(1))
+      records.append(try #require(meeting.street.houses[0].recorded.last { $0.first == 0x30 }))
+      meeting.anna.silence()
+      meeting.street.time.advance(by: .seconds(1))
+    }
+    // Behind the constant prefix of the public key and the mark of its point, and without the expiration.
+    func windows(_ bytes: [UInt8]) -> Set<[UInt8]> {
+      var found: Set<[UInt8]> = []
+      for part in [bytes[24..<88], bytes[96...]] {
+        for index in part.indices.dropLast(7) { found.insert(Array(part[index..<index + 8])) }
+      }
+      return found
+    }
+    #expect(windows(records[0]).isDisjoint(with: windows(records[1])))
+    #expect(records[0][88..<96] != records[1][88..<96], "an expiration used twice links announcements")
+  }
+
+  @Test("A bad name, a bad key, an own key, a name that is taken and a known key are refused, and nothing is added")
+  @LoopActor
+  func badPeers() throws {
+    let meeting = try Meeting()
+    let stranger = meeting.street.house().keyText
+    func refusal(_ name: String, _ key: String) -> PresenceService.Refusal? {
+      var outcome: Result<PresenceService.Peer, PresenceService.Refusal>?
+      meeting.anna.addPeer(name, key: key) { outcome = $0 }
+      meeting.street.time.advance(by: .zero)
+      if case .failure(let refusal)? = outcome { return refusal }
+      return nil
+    }
+    #expect(refusal("-x", stranger) == .badName)
+    #expect(refusal("carl", "not a key") == .engine(.badKey))
+    #expect(refusal("carl", String(stranger.dropLast())) == .engine(.badKey))
+    #expect(refusal("carl", meeting.anna.keyText) == .engine(.ownKey))
+    #expect(refusal("ben", stranger) == .nameTaken)
+    #expect(refusal("benjamin", meeting.ben.keyText) == .engine(.knownKey))
+    #expect(meeting.anna.peers.map(\.entry.name) == ["ben"])
+  }
+
+  @Test("An announcement to nobody, to an unknown name, twice to one peer or for less than 10 s is refused")
+  @LoopActor
+  func badAnnouncements() throws {
+    let meeting = try Meeting()
+    func refusal(_ names: [String], _ seconds: UInt32) -> PresenceService.Refusal? {
+      do throws(PresenceService.Refusal) {
+        try meeting.anna.announce(to: names, seconds: seconds)
+        return nil
+      } catch {
+        return error
+      }
+    }
+    #expect(refusal([], 0) == .engine(.badRecipients(0)))
+    #expect(refusal(["carl"], 0) == .unknownName("carl"))
+    #expect(refusal(["ben", "ben"], 0) == .engine(.badRecipients(2)))
+    #expect(refusal(["ben"], 9) == .engine(.badLife))
+    #expect(!meeting.street.houses[0].isServing)
+    #expect(refusal(["ben"], 10) == nil)
+  }
+
+  @Test("More than 50 new announcements in a second stop the reading of datagrams for 30 s")
+  @LoopActor
+  func flood() throws {
+    let street = Street()
+    let anna = street.house()
+    let flooder = street.houses[0]
+    var random = SeededRandom(seed: 1)
+    for number in 0..<60 {
+      let address = NetworkAddress.v4(0x0A01_0000 + UInt32(number))
+      let name = ServiceName(randomFrom: &random)
+      let location = Location(address: address, port: 5000).url
+      flooder.receive(SSDPMessage.alive(name, location: location).bytes(for: .ipv4), from: address)
+    }
+    #expect(flooder.isPaused)
+    #expect(anna.tallies.first { $0.name == "DiscoveryPauses" }?.count == 1)
+    street.time.advance(by: .seconds(29))
+    #expect(flooder.isPaused)
+    street.time.advance(by: .seconds(2))
+    #expect(!flooder.isPaused)
+  }
+
+  @Test("A service that stops withdraws its announcement, and refuses requests")
+  @LoopActor
+  func stop() throws {
+    let meeting = try Meeting()
+    try meeting.anna.announce(to: ["ben"], seconds: 0)
+    meeting.street.time.advance(by: .seconds(1))
+    var isStopped = false
+    meeting.anna.stop { isStopped = true }
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(isStopped && !meeting.ben.isNearby(meeting.annaForBen.id))
+    #expect(throws: PresenceService.Refusal.self) { try meeting.anna.announce(to: ["ben"], seconds: 0) }
+  }
+}

@@ -1,0 +1,262 @@
+import Common
+import Glibc
+import Loop
+import Network
+import TestSupport
+import Testing
+import Thali
+
+@testable import Presence
+
+/// A program that sends back what it receives, on a port of the loopback interface.
+@LoopActor
+private final class EchoProgram {
+  private var listener: TCPListener?
+  private var streams: [SocketStream] = []
+  private(set) var accepted = 0
+
+  init() throws {
+    listener = try TCPListener(on: Endpoint(.loopback4, port: 0)) { [weak self] in self?.accept($0) }
+  }
+
+  var address: LocalAddress { .loopback(Endpoint(.loopback4, port: listener?.local.port ?? 0)) }
+
+  private func accept(_ connection: IncomingConnection) {
+    accepted += 1
+    let stream = SocketStream(connection)
+    streams.append(stream)
+    var pending: ArraySlice<UInt8> = []
+    var hasEnded = false
+    func push() {
+      pending = pending.dropFirst(stream.send(pending))
+      stream.pauseReading(!pending.isEmpty)
+      if hasEnded, pending.isEmpty { stream.finish() }
+    }
+    stream.start { event in
+      switch event {
+      case .received(let bytes):
+        pending += bytes
+        push()
+      case .writable: push()
+      case .ended:
+        hasEnded = true
+        push()
+      case .connected, .closed: break
+      }
+    }
+  }
+}
+
+/// A program's end of a stream.
+@LoopActor
+private final class ProgramEnd {
+  let stream: SocketStream
+  private(set) var received: [UInt8] = []
+  let ends = Mailbox<NetworkError?>()
+  let arrivals = Mailbox<Int>()
+  private var unsent: ArraySlice<UInt8> = []
+
+  init(_ descriptor: Int32) {
+    stream = SocketStream(owning: descriptor)
+    stream.start { [weak self] event in
+      guard let self else { return }
+      switch event {
+      case .received(let bytes):
+        received += bytes
+        arrivals.put(received.count)
+      case .writable: push()
+      case .closed(let error): ends.put(error)
+      case .ended, .connected: break
+      }
+    }
+  }
+
+  /// Sends all bytes, and then the end.
+  func send(_ bytes: [UInt8]) {
+    unsent = bytes[...]
+    push()
+  }
+
+  private func push() {
+    unsent = unsent.dropFirst(stream.send(unsent))
+    if unsent.isEmpty { stream.finish() }
+  }
+}
+
+/// Two services that have met on the loopback interface. Anna announces herself to ben.
+@LoopActor
+private struct Pair {
+  let anna: PresenceService
+  let ben: PresenceService
+  let benForAnna: PresenceService.Peer
+  let annaForBen: PresenceService.Peer
+
+  private static func service(_ dialect: Dialect) async throws -> PresenceService {
+    var settings = PresenceSettings()
+    (settings.reads, settings.sends) = ([dialect], dialect)
+    (settings.interfaces, settings.isForeground) = (["lo"], true)
+    let loop = EventLoop.shared
+    let service = PresenceService(
+      settings: settings, network: LocalNetwork(settings, on: loop), book: PeerBook(directory: "", disk: loop),
+      scheduler: loop, clock: SystemWallClock())
+    let usable = Mailbox<Bool>()
+    service.changes.addForGood { [weak service] in usable.put(service?.isNetworkUsable ?? false) }
+    service.begin {}
+    _ = try await usable.first { $0 }
+    return service
+  }
+
+  private static func add(_ name: String, _ other: PresenceService, to service: PresenceService) async throws
+    -> PresenceService.Peer
+  {
+    let outcome = Mailbox<Result<PresenceService.Peer, PresenceService.Refusal>>()
+    service.addPeer(name, key: other.keyText) { outcome.put($0) }
+    return try await outcome.next().get()
+  }
+
+  init(_ dialect: Dialect = .spec) async throws {
+    anna = try await Self.service(dialect)
+    ben = try await Self.service(dialect)
+    benForAnna = try await Self.add("ben", ben, to: anna)
+    annaForBen = try await Self.add("anna", anna, to: ben)
+    let moves = Mailbox<Bool>()
+    let (service, peer) = (ben, annaForBen.id)
+    ben.moved.addForGood { [weak service] _ in moves.put(service?.isNearby(peer) ?? false) }
+    try anna.announce(to: ["ben"], seconds: 0)
+    _ = try await moves.first { $0 }
+  }
+
+  func connect(_ label: ServiceLabel) async throws -> Result<Int32, PresenceService.Refusal> {
+    let outcome = Mailbox<Result<Int32, PresenceService.Refusal>>()
+    ben.streams.connect(to: annaForBen.id, label) { outcome.put($0) }
+    return try await outcome.next()
+  }
+
+  func close() {
+    for service in [anna, ben] { service.stop {} }
+  }
+}
+
+@Suite("Streams between programs of two services on the loopback interface", .serialized)
+struct PresenceStreamTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func label(_ text: String) throws -> ServiceLabel { try #require(ServiceLabel(text)) }
+
+  private static func count(_ name: String, of service: PresenceService) async -> UInt64 {
+    await service.tallies.first { $0.name == name }?.count ?? 0
+  }
+
+  @Test("1 MiB goes to the peer's program and comes back unchanged, and both streams end", arguments: Dialect.allCases)
+  @LoopActor
+  func echo(dialect: Dialect) async throws {
+    let pair = try await Pair(dialect)
+    defer { pair.close() }
+    let program = try EchoProgram()
+    try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
+    let end = ProgramEnd(try await pair.connect(try Self.label("echo")).get())
+    let file = (0..<1 << 20).map { UInt8(truncatingIfNeeded: $0 &* 2_654_435_761 >> 13) }
+    end.send(file)
+    let error = try await end.ends.next()
+    #expect(error == nil && end.received == file)
+    #expect(program.accepted == 1)
+    #expect(await Self.count("IncomingStreams", of: pair.anna) == 1)
+    #expect(await Self.count("OutgoingStreams", of: pair.ben) == 1)
+  }
+
+  @Test("A stream to the service default carries nothing but the program's bytes")
+  @LoopActor
+  func unnamed() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let program = try EchoProgram()
+    try pair.anna.streams.register(.unnamed, at: program.address, by: ":1.1", user: getuid())
+    let end = ProgramEnd(try await pair.connect(.unnamed).get())
+    end.send(Array("GET / HTTP/1.1\r\n\r\n".utf8))
+    _ = try await end.ends.next()
+    #expect(String(decoding: end.received, as: UTF8.self) == "GET / HTTP/1.1\r\n\r\n")
+  }
+
+  @Test("A service that no program of the peer has registered is refused, and counted there")
+  @LoopActor
+  func unknown() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let outcome = try await pair.connect(try Self.label("nothing"))
+    #expect(outcome == .failure(.serviceNotRegistered))
+    #expect(await Self.count("UnknownServices", of: pair.anna) == 1)
+  }
+
+  @Test("A Unix socket that belongs to another user than its program is not connected to")
+  @LoopActor
+  func foreignSocket() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let folder = try ScratchFolder()
+    let path = folder.path("socket")
+    let listener = try UnixListener(path)
+    defer { listener.close() }
+    try pair.anna.streams.register(try Self.label("x"), at: .socket(path), by: ":1.1", user: getuid() + 1)
+    let outcome = try await pair.connect(try Self.label("x"))
+    #expect(outcome == .failure(.unreachable("The peer's program does not accept connections.")))
+    #expect(await Self.count("UnavailableServices", of: pair.anna) == 1)
+    try pair.anna.streams.register(try Self.label("x"), at: .socket(path), by: ":1.1", user: getuid())
+    let end = ProgramEnd(try await pair.connect(try Self.label("x")).get())
+    end.stream.close()
+  }
+
+  @Test("A peer that was removed is refused although it still has the announcement")
+  @LoopActor
+  func removed() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let removals = Mailbox<Bool>()
+    pair.anna.removePeer(pair.benForAnna.id) { removals.put($0 == nil) }
+    #expect(try await removals.next())
+    // The port is closed together with the announcement, so that the connection is refused, or the way is gone.
+    let outcome = try await pair.connect(try Self.label("echo"))
+    guard case .failure(let refusal) = outcome else {
+      Issue.record("a stream was opened")
+      return
+    }
+    #expect(refusal != .serviceNotRegistered)
+    #expect(await Self.count("IncomingStreams", of: pair.anna) == 0)
+  }
+
+  @Test("A program's service ends with its connection to the bus, and another program cannot take a service")
+  @LoopActor
+  func registration() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let (streams, label) = (pair.anna.streams, try Self.label("echo"))
+    let address = LocalAddress.socket("/nowhere")
+    try streams.register(label, at: address, by: ":1.1", user: 1)
+    #expect(throws: PresenceService.Refusal.serviceTaken) {
+      try streams.register(label, at: address, by: ":1.2", user: 1)
+    }
+    streams.unregister(all: ":1.1")
+    #expect(streams.serviceNames.isEmpty)
+    try streams.register(label, at: address, by: ":1.2", user: 1)
+    #expect(streams.serviceNames == ["echo"])
+  }
+}
+
+/// A Unix socket on which nobody accepts.
+private final class UnixListener: Sendable {
+  private let descriptor: Int32
+
+  init(_ path: String) throws {
+    descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+    let isBound = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+      }
+    }
+    try #require(isBound && listen(descriptor, 4) == 0)
+  }
+
+  func close() { Glibc.close(descriptor) }
+}

@@ -1,0 +1,122 @@
+import Air
+import Common
+import Loop
+import Network
+import Testing
+import Thali
+
+@testable import Presence
+
+/// A wall clock in virtual time. It begins on 2026-06-01.
+@LoopActor
+final class StreetClock: WallClock {
+  private let time: VirtualTime
+
+  init(_ time: VirtualTime) { self.time = time }
+
+  var milliseconds: Int64 { 1_780_272_000_000 + Int64(time.now.nanoseconds / 1_000_000) }
+  var isSynchronised: Bool { true }
+  func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
+}
+
+/// A network in virtual time, on which services meet.
+@LoopActor
+final class Street {
+  let time = VirtualTime()
+  private(set) var houses: [House] = []
+
+  /// A service on the network, with a key of its own.
+  func house() -> PresenceService {
+    let house = House(self, number: UInt32(houses.count + 1))
+    houses.append(house)
+    let service = PresenceService(
+      settings: PresenceSettings(), network: house, book: PeerBook(directory: "", disk: time), scheduler: time,
+      clock: StreetClock(time))
+    service.begin {}
+    time.advance(by: .zero)
+    return service
+  }
+
+  func deliver(_ bytes: [UInt8], from sender: House) {
+    for house in houses where house !== sender {
+      time.soon { house.receive(bytes, from: sender.address) }
+    }
+  }
+}
+
+/// The network of one service.
+@LoopActor
+final class House: PresenceNetwork {
+  private static let port: UInt16 = 5000
+
+  private unowned let street: Street
+  let address: NetworkAddress
+  var onEvent: (@LoopActor (PresenceNetworkEvent) -> Void)?
+  var stock: (@LoopActor () -> HTTPAnswer.Stock)?
+  private(set) var isServing = false
+  private(set) var isPaused = false
+  /// Everything that was sent or served.
+  private(set) var recorded: [[UInt8]] = []
+
+  init(_ street: Street, number: UInt32) {
+    self.street = street
+    address = .v4(0x0A00_0000 + number)
+  }
+
+  var isUsable: Bool { true }
+  var tallies: [Tally] { [] }
+
+  func start() { street.time.soon { self.onEvent?(.joined) } }
+  func stop() { onEvent = nil }
+  func serve(_ isServing: Bool) { self.isServing = isServing }
+  func pauseReading(_ isPaused: Bool) { self.isPaused = isPaused }
+  func endpoint(of location: Location) -> Endpoint { Endpoint(location.address.address, port: location.port) }
+
+  func receive(_ bytes: [UInt8], from address: NetworkAddress) {
+    if !isPaused { onEvent?(.datagram(bytes, from: address, port: 1900)) }
+  }
+
+  func send(_ intent: LocalDiscovery.Intent, dialects: Set<Dialect>) {
+    let location = Location(address: address, port: Self.port).url
+    let message: SSDPMessage
+    switch intent {
+    case .announce(let name): message = .alive(name, location: location)
+    case .answer(let name, _, _): message = .response(name, location: location)
+    case .withdraw(let name): message = .byebye(name)
+    case .search(let name): message = .search(name, maximumWait: 1)
+    case .sighted, .left: return
+    }
+    let bytes = message.bytes(for: .ipv4)
+    recorded.append(bytes)
+    street.deliver(bytes, from: self)
+  }
+
+  func fetch(_ location: Location, then: @escaping @LoopActor (BeaconResponse?) -> Void) -> Registration {
+    let house = street.houses.first { $0.address == location.address }
+    return street.time.schedule(after: .milliseconds(5)) { then(house?.answer()) }
+  }
+
+  private func answer() -> BeaconResponse? {
+    guard isServing else { return nil }
+    switch stock?() ?? .nothing {
+    case .announcement(let bytes):
+      recorded.append(bytes)
+      return .announcement(bytes)
+    case .nothing: return .nothing
+    case .busy(let seconds): return .busy(seconds: seconds)
+    }
+  }
+}
+
+extension PresenceService {
+  /// The key of this service as a program sees it.
+  var keyText: String { publicKey.map { KeyText.text($0) } ?? "" }
+
+  /// Adds a peer in virtual time.
+  func know(_ name: String, _ key: String, in street: Street) throws -> Peer {
+    var outcome: Result<Peer, Refusal>?
+    addPeer(name, key: key) { outcome = $0 }
+    street.time.advance(by: .zero)
+    return try #require(outcome).get()
+  }
+}
