@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Noise
 
 /// Payload of a courier packet: a message sealed for a peer that is out of range. Records have one byte of type and two
 /// of length, in any order; unknown types are skipped. Facts: bitchat.md section 8.5. Layout:
@@ -116,4 +117,94 @@ public struct CourierID: Hashable, Sendable, Comparable {
   }
 
   public static func < (left: CourierID, right: CourierID) -> Bool { (left.high, left.low) < (right.high, right.low) }
+}
+
+extension CourierEnvelope {
+  private static let prologue = Array("bitchat-courier-v1".utf8)
+
+  /// Reason why an envelope for this node cannot be read.
+  enum OpeningError: Error, Hashable, Sendable {
+    /// The envelope is sealed for a prekey, which this node does not support.
+    case prekey
+    /// The envelope is not sealed for this node, or was changed.
+    case notOpened
+    /// The payload is not a valid Noise payload.
+    case unreadable(NoisePayloadError)
+  }
+
+  /// Seals a payload for the owner of a Noise key, with the tag of the day of `time`.
+  ///
+  /// - Parameters:
+  ///   - time: milliseconds since 1970.
+  ///   - expiry: milliseconds since 1970; limited to one day after `time`.
+  /// - Throws: `badValue` for an invalid recipient key, and `tooLong`.
+  init(
+    sealing payload: NoisePayload, for recipient: X25519.PublicKey, from key: X25519.PrivateKey, at time: UInt64,
+    expiry: UInt64, randomFrom random: inout some RandomSource
+  ) throws(WireError) {
+    let sealed: [UInt8]
+    do throws(NoiseError) {
+      sealed = try OneWayMessage.seal(
+        payload.bytes, to: recipient, from: key, prologue: Self.prologue, randomFrom: &random)
+    } catch {
+      throw .badValue("recipient")
+    }
+    try self.init(
+      tag: CourierTag(for: recipient, day: CourierTag.day(of: time)), expiry: min(expiry, time &+ Self.lifetime),
+      ciphertext: sealed)
+  }
+
+  /// Opens the envelope. Returns the payload and the Noise key of the sender.
+  func open(with key: X25519.PrivateKey) throws(OpeningError) -> (payload: NoisePayload, sender: X25519.PublicKey) {
+    guard prekey == nil else { throw .prekey }
+    let opened: (text: [UInt8], sender: X25519.PublicKey)
+    do throws(NoiseError) {
+      opened = try OneWayMessage.open(ciphertext, with: key, prologue: Self.prologue)
+    } catch {
+      throw .notOpened
+    }
+    do throws(NoisePayloadError) {
+      return (try NoisePayload(reading: opened.text), opened.sender)
+    } catch {
+      throw .unreadable(error)
+    }
+  }
+}
+
+/// Names the recipient of an envelope to peers that know its Noise key. First 16 bytes of HMAC-SHA256(Noise key,
+/// "bitchat-courier-tag-v1" and the day in four bytes, big endian). Facts: bitchat.md section 8.5.
+///
+/// The tag changes daily. A courier cannot link it to a peer before that peer announces itself.
+public struct CourierTag: Hashable, Sendable {
+  public static let size = 16
+
+  /// 16 bytes.
+  public let bytes: [UInt8]
+
+  /// Computes the tag of the owner of `key` on a day.
+  ///
+  /// - Parameter day: days since 1970.
+  public init(for key: X25519.PublicKey, day: UInt32) {
+    let message = Array("bitchat-courier-tag-v1".utf8) + withUnsafeBytes(of: day.bigEndian, Array.init)
+    bytes = Array(HMACSHA256.authenticationCode(for: message, key: key.bytes).prefix(Self.size))
+  }
+
+  /// Reads a tag. Nil if it is not 16 bytes long.
+  init?(_ bytes: some Collection<UInt8>) {
+    guard bytes.count == Self.size else { return nil }
+    self.bytes = Array(bytes)
+  }
+
+  /// Day of a time in milliseconds since 1970.
+  public static func day(of time: UInt64) -> UInt32 { UInt32(clamping: time / 86_400_000) }
+
+  /// Tags of the owner of `key` for yesterday, today and tomorrow, because clocks differ and envelopes travel.
+  ///
+  /// - Parameter time: milliseconds since 1970.
+  public static func near(_ time: UInt64, for key: X25519.PublicKey) -> [CourierTag] {
+    let today = day(of: time)
+    return [today == 0 ? today : today - 1, today, today == .max ? today : today + 1].map {
+      CourierTag(for: key, day: $0)
+    }
+  }
 }

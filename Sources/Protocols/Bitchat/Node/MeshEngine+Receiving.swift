@@ -223,7 +223,7 @@ extension MeshEngine {
   }
 
   mutating func keep(
-    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: GossipArchive.Item.FragmentHead? = nil,
+    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: Fragment.Head? = nil,
     _ turn: inout Turn
   ) {
     guard !blocked.contains(packet.sender) else { return }

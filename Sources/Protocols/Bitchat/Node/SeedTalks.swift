@@ -22,8 +22,6 @@ struct SeedTalks: Sendable {
   static let answerPause = Duration.seconds(1)
   /// Time between fragments.
   static let fragmentPause = Duration.milliseconds(200)
-  /// Maximum filter in a sync request, in bytes.
-  static let filterBytes = 256
 
   private(set) var talks: [LinkID: Talk] = [:]
   /// Public messages that were reported or are known, by their IDs in the live dialect: some arrive in both dialects.
