@@ -47,6 +47,11 @@ public enum Limits {
   /// fragmented for that link alone; otherwise one link at the minimum MTU could stop the node from sending to others.
   public static let commonFrameBytes = 182
 
+  /// Time between fragments on a link to a phone. Facts: bitchat.md section 7.
+  static let fragmentPause = Duration.milliseconds(25)
+  /// Delay of a fragment that does not postpone the next one, because a busy machine wakes up late each time.
+  static let fragmentLateness = Duration.milliseconds(5)
+
   /// Maximum content of a file, in bytes.
   public static let fileBytes = 1 << 20
 

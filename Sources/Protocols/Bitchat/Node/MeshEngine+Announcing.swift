@@ -45,8 +45,8 @@ extension MeshEngine {
     let announcement = try? Announcement(
       nickname: configuration.nickname, noiseKey: identity.noiseKey.publicKey,
       signingKey: identity.signingKey.publicKey,
-      neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near),
-      capabilities: configuration.isRelayOnly || Capabilities.own.isEmpty ? nil : .own,
+      neighbours: configuration.role.isDescribed && !near.isEmpty ? Array(near) : nil,
+      capabilities: configuration.role.isDescribed && !Capabilities.own.isEmpty ? .own : nil,
       speaksSeed: configuration.speaksSeed, isEarshot: true, longestWrite: configuration.longestWrite,
       courierPlaces: courier.saidPlaces)
     guard let announcement else { return nil }
@@ -56,7 +56,7 @@ extension MeshEngine {
   // MARK: Announces of other peers
 
   /// Result of handling an announce.
-  enum Heard {
+  enum AnnounceOutcome {
     /// The signing key equals the pinned one, or is the first.
     case taken
     /// The signing key differs from the pinned one, which is not proven.
@@ -65,7 +65,7 @@ extension MeshEngine {
   }
 
   /// Handles an announce, which carries the key that verifies it.
-  mutating func hear(announce packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Heard {
+  mutating func handleAnnounce(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> AnnounceOutcome {
     guard let announcement = try? Announcement(reading: packet.payload), announcement.peerID == packet.sender else {
       counters.badAnnounces += 1
       return .refused
@@ -132,7 +132,7 @@ extension MeshEngine {
 
   /// Asks a peer for its signing key if a user has verified its fingerprint while it was out of reach.
   mutating func askForKeyOfVerified(_ peer: PeerID, _ arrival: Arrival, _ turn: inout Turn) {
-    guard verified.contains(peer), !table.isProven(peer), !proofs.isAwaited(peer), let known = table[peer] else {
+    guard verified.contains(peer), !table.isProven(peer), !challenges.isAwaited(peer), let known = table[peer] else {
       return
     }
     askForKey(of: peer, known.noiseKey, because: origin(of: arrival.link), &turn)
@@ -159,9 +159,9 @@ extension MeshEngine {
     (state.peer, state.formerPeer) = (peer, nil)
     state.boundAt = turn.now
     state.broughtAt = 0
-    state.confirmationInterval = 0
     let (before, isNew) = (links[link]?.peer, !isNeighbour(peer))
     links[link] = state
+    pings.endConfirmations(on: link)
     noteNeighbour(peer, on: link, isNew: isNew, turn)
     if let before, !isNeighbour(before) { ways.forgetWays(to: before) }
     sync.end(link)

@@ -23,8 +23,8 @@ extension MeshEngine {
   /// Opens an envelope for this node, or stores one to carry it.
   ///
   /// - Returns: whether copies of the packet can be ignored.
-  mutating func hear(envelope packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
-    guard !configuration.isRelayOnly else { return true }
+  mutating func handleEnvelope(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+    guard configuration.role.receives else { return true }
     guard !blocked.contains(packet.sender) else {
       counters.blocked += 1
       return true
@@ -77,11 +77,11 @@ extension MeshEngine {
     switch opened.payload {
     case .privateMessage(let message):
       courier.bring(ReceivedMessage(sender: peer, id: message.id), from: opened.sender, at: turn.time)
-      hear(message, from: peer, &turn)
+      handlePrivateMessage(message, from: peer, &turn)
     case .delivered(let id), .read(let id):
       if let bearer = links[arrival.link]?.peer { courier.books.answered(id, by: bearer) }
       let isRead = if case .read = opened.payload { true } else { false }
-      note(id, from: peer, isRead: isRead, &turn)
+      handleReceipt(id, from: peer, isRead: isRead, &turn)
     // Other payloads are valid only in a session.
     default: counters.unknownPayloads += 1
     }

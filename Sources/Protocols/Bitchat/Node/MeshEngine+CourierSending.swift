@@ -16,7 +16,7 @@ extension MeshEngine {
     courier.due = nil
     let newcomers = courier.newcomers
     courier.newcomers = []
-    guard !configuration.isRelayOnly else { return }
+    guard configuration.role.converses else { return }
     let couriers = findCouriers()
     guard !couriers.isEmpty else { return }
     for message in outbox.stranded(where: { hasNoPath($0, since: $1, turn) }) {

@@ -21,7 +21,7 @@ extension MeshEngine {
     _ file: SharedFile, to peer: PeerID?, as number: UInt32, at now: Instant, time: UInt64
   ) throws(SendError) -> [Action] {
     isDueKnown = false
-    guard !configuration.isRelayOnly else { throw .relayOnly }
+    guard configuration.role.sends else { throw .relayOnly }
     guard files.count < OutgoingFiles.limit else { throw .tooMany }
     files[number] = OutgoingFile(number: number, file: file, peer: peer, at: now)
     var turn = Turn(now: now, time: time)
@@ -354,7 +354,7 @@ extension MeshEngine {
   /// Handles a receipt for a file.
   ///
   /// - Returns: whether the receipt belongs to a file.
-  mutating func noteFile(_ id: MessageID, from peer: PeerID, _ turn: inout Turn) -> Bool {
+  mutating func handleFileReceipt(_ id: MessageID, from peer: PeerID, _ turn: inout Turn) -> Bool {
     guard let file = files.files.first(where: { $0.receipt == id && $0.peer == peer }) else { return false }
     // Fragments that still wait are no longer needed.
     if let cut = file.cut { turn.actions.append(.withdraw(cut.packets)) }

@@ -1,3 +1,5 @@
+import Common
+
 extension MeshEngine {
   /// Amounts of stored items that grow with the network and have a limit.
   public struct Holdings: Hashable, Sendable {
@@ -24,6 +26,9 @@ extension MeshEngine {
 
     public init() {}
   }
+
+  /// Counters of handshakes and sessions, by name.
+  public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
 
   /// Current amounts of stored items.
   public var holdings: Holdings {

@@ -16,7 +16,7 @@ extension MeshEngine {
   /// Time of the next request; nil if nothing is missing.
   var mendingDeadline: Instant? {
     // A method reference would copy the engine.
-    guard !files.isQuiet, !configuration.isRelayOnly, let stalled = assembler.nextStalled(Self.mendingPause),
+    guard !files.isQuiet, configuration.role.storesMessages, let stalled = assembler.nextStalled(Self.mendingPause),
       links.keys.contains(where: { isMending($0) })
     else { return nil }
     return max(stalled, mendedAt?.advanced(by: Self.mendingPeriod) ?? .zero)
@@ -62,7 +62,7 @@ extension MeshEngine {
       guard let bytes = (try? PacketView(item.bytes))?.syncAnswer, let view = try? PacketView(bytes),
         let packet = try? Packet(view), let fragment = try? Fragment(reading: packet.payload)
       else { continue }
-      _ = hear(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
+      _ = handle(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
       if assembler.count(of: id) == 0 { return }
     }
   }

@@ -22,7 +22,7 @@ extension MeshEngine {
     _ text: String, to peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(TellError) -> [Action] {
     isDueKnown = false
-    guard !configuration.isRelayOnly else { throw .relayOnly }
+    guard configuration.role.sends else { throw .relayOnly }
     guard let pieces = try? PrivateText.pieces(of: text) else { throw .tooLong }
     guard !pieces.contains(where: FavoriteNotice.mayBeTaken) else { throw .notice }
     let message = OutgoingMessage(
@@ -141,8 +141,8 @@ extension MeshEngine {
     return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
   }
 
-  mutating func hear(noise packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
-    guard packet.recipient == identity.id, !configuration.isRelayOnly else { return }
+  mutating func handleNoise(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard packet.recipient == identity.id, configuration.role.converses else { return }
     guard !blocked.contains(packet.sender) else {
       counters.blocked += 1
       return
@@ -173,7 +173,7 @@ extension MeshEngine {
       case .opened(let peer, let plaintext):
         trustSession(with: peer, &turn)
         turn.actions += owed.opened(from: peer, at: turn.now).map { .receiptSettled($0, from: peer) }
-        hear(plaintext, from: peer, &turn)
+        handlePlaintext(plaintext, from: peer, &turn)
       case .ended(let peer): turn.actions.append(.session(peer))
       case .failed: break
       }
@@ -184,9 +184,9 @@ extension MeshEngine {
     }
   }
 
-  private mutating func hear(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
+  private mutating func handlePlaintext(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
     table.hear(peer, at: turn.now)
-    guard !hear(sealed: plaintext, from: peer, &turn) else { return }
+    guard !handleSeedPayload(plaintext, from: peer, &turn) else { return }
     let payload: NoisePayload
     do throws(NoisePayloadError) {
       payload = try NoisePayload(reading: plaintext)
@@ -195,17 +195,21 @@ extension MeshEngine {
       return
     }
     switch payload {
-    case .privateMessage(let message): hear(message, from: peer, &turn)
-    case .delivered(let id): note(id, from: peer, isRead: false, &turn)
-    case .read(let id): note(id, from: peer, isRead: true, &turn)
-    case .file(let file): hear(privateFile: file, from: peer, &turn)
-    case .peerState(let state): prove(state, of: peer, &turn)
-    case .verificationChallenge(let challenge): answer(challenge, to: peer, &turn)
-    case .verificationResponse(let response): hear(response, from: peer, &turn)
+    case .privateMessage(let message): handlePrivateMessage(message, from: peer, &turn)
+    case .delivered(let id): handleReceipt(id, from: peer, isRead: false, &turn)
+    case .read(let id): handleReceipt(id, from: peer, isRead: true, &turn)
+    case .file(let file): handlePrivateFile(file, from: peer, &turn)
+    case .peerState(let state): handlePeerState(state, of: peer, &turn)
+    case .verificationChallenge(let challenge):
+      perform(
+        challenges.answer(
+          challenge, from: peer, noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey), &turn)
+    case .verificationResponse(let response):
+      perform(challenges.handleResponse(response, from: peer, view(turn)), &turn)
     }
   }
 
-  mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
+  mutating func handlePrivateMessage(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
     let received = ReceivedMessage(sender: peer, id: message.id)
     guard !self.received.see(received, at: turn.now) else {
       turn.actions.append(.toldAgain(message.id, from: peer))
@@ -231,8 +235,8 @@ extension MeshEngine {
     seal(receipt, for: peer, &turn)
   }
 
-  mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
-    if !isRead, noteFile(id, from: peer, &turn) { return }
+  mutating func handleReceipt(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
+    if !isRead, handleFileReceipt(id, from: peer, &turn) { return }
     if owed.acknowledge(id, from: peer) { turn.actions.append(.noticeSettled(peer)) }
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
     if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
@@ -244,7 +248,7 @@ extension MeshEngine {
   }
 
   /// Handles the signing key that a peer states inside Noise, which proves it.
-  private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
+  private mutating func handlePeerState(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
     // Entries without a session are not needed: the peer sends its state again in the next one.
     if proven.count >= Self.sessionLimits.sessions { proven = proven.filter { sessions.hasSession(with: $0.key) } }
     proven[peer] = state.capabilities

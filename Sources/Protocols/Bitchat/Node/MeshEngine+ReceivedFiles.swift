@@ -21,7 +21,7 @@ extension MeshEngine {
 
   /// Reports to the service how much of a file has arrived.
   mutating func reportProgress(of id: FragmentSetID, _ arrival: Arrival, _ turn: inout Turn) {
-    guard mayBeFile(id, arrival), !configuration.isRelayOnly, !blocked.contains(id.sender),
+    guard mayBeFile(id, arrival), configuration.role.receives, !blocked.contains(id.sender),
       let peer = table[id.sender],
       let percent = assembler.report(id, fewest: Self.fewestReported, age: Self.reportedAfter, at: turn.now)
     else { return }
@@ -32,7 +32,7 @@ extension MeshEngine {
   }
 
   /// - Returns: whether the packet may be relayed.
-  mutating func hear(file packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
+  mutating func handleFile(_ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }
     guard !blocked.contains(peer.id) else {
       counters.blocked += 1
@@ -40,7 +40,7 @@ extension MeshEngine {
     }
     let recipient = arrival.view.recipient
     if recipient == nil { keep(arrival, packet, id, &turn) }
-    guard !configuration.isRelayOnly, recipient == nil || recipient == identity.id else { return true }
+    guard configuration.role.receives, recipient == nil || recipient == identity.id else { return true }
     guard packet.timestamp > turn.time || turn.time - packet.timestamp <= GossipArchive.fileMilliseconds
     else { return true }
     let file = try? SharedFile(reading: packet.payload)
@@ -59,7 +59,7 @@ extension MeshEngine {
   }
 
   /// Handles a file received in a session.
-  mutating func hear(privateFile file: SharedFile, from peer: PeerID, _ turn: inout Turn) {
+  mutating func handlePrivateFile(_ file: SharedFile, from peer: PeerID, _ turn: inout Turn) {
     guard isTaken(file) else { return refuse(file, of: peer, &turn) }
     tell(file, of: peer, &turn)
   }

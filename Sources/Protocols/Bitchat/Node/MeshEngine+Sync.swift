@@ -12,11 +12,11 @@ extension MeshEngine {
     let inSeed = seedLinks
     for (link, types, round) in sync.takeDue(&random, slow: inSeed, at: turn.now) {
       guard let peer = links[link]?.peer else { continue }
-      var wanted = configuration.isRelayOnly ? types.intersection(.announce) : types
+      var wanted = configuration.role.storesMessages ? types : types.intersection(.announce)
       if wanted.contains(.fragment) { wanted.insert(.fileTransfer) }
       // While other services need the radio, no files are requested.
       if files.isQuiet { wanted.subtract([.fragment, .fileTransfer]) }
-      let isBare = inSeed.contains(link) && !configuration.isRelayOnly
+      let isBare = inSeed.contains(link) && configuration.role.storesMessages
       let requests =
         isBare
         ? [archive.request(for: wanted, isBare: true, at: turn.time)].compactMap(\.self)
@@ -31,7 +31,7 @@ extension MeshEngine {
   }
 
   /// Answers a sync request of a direct neighbour. Requests travel one hop.
-  mutating func hear(request packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+  mutating func handleSyncRequest(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
     guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
       arrival.view.recipient.map({ $0 == identity.id }) ?? true,
       let request = try? SyncRequest(reading: packet.payload),

@@ -69,10 +69,8 @@ public struct MeshEngine: Sendable {
   var unknown = WaitingChat()
   /// Received private messages, for the detection of copies: an envelope may arrive a day later.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
-  var proofs = AwaitedProofs()
-  /// Peers asked for their signing key because a rival key was announced, or a user has verified the fingerprint.
-  var keyProofs = AwaitedProofs()
-  var disputes = Disputes()
+  /// Proofs of signing keys.
+  var challenges = Challenges()
   /// Packets with delayed sending: paced fragments, and announces for new links.
   var paced = PacedPackets()
   /// Conversations in dialect S.
@@ -127,8 +125,8 @@ public struct MeshEngine: Sendable {
     sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
-    archive = GossipArchive(keepsMessages: !configuration.isRelayOnly)
-    courier = CourierDesk(limit: configuration.isRelayOnly ? 0 : configuration.carries)
+    archive = GossipArchive(keepsMessages: configuration.role.storesMessages)
+    courier = CourierDesk(limit: configuration.role.envelopeLimit(configuration.carries))
   }
 
   /// Session limits: messages may be as long as a private file.
@@ -158,8 +156,7 @@ public struct MeshEngine: Sendable {
     take(unknown.deadline)
     take(assembler.deadline)
     take(talks.deadline)
-    take(proofs.deadline)
-    take(keyProofs.deadline)
+    take(challenges.deadline)
     take(pings.deadline)
     if table.count > 0 { take(lookAt) }
     // Unsolicited packets wait until the clock is known to be right.
@@ -245,8 +242,36 @@ public struct MeshEngine: Sendable {
 
   /// Whether there may be work without a deadline.
   private var hasUntimedWork: Bool {
-    state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || !keyProofs.isEmpty
+    state == .waitingForClock && canSend || files.count > 0 || !challenges.isEmpty
       || configuration.speaksSeed
+  }
+
+  // MARK: Intents
+
+  /// Read-only state from which machines decide.
+  func view(_ turn: Turn) -> NodeView {
+    NodeView(
+      now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend, peers: table,
+      links: links, sessions: sessions, blocked: blocked)
+  }
+
+  /// Carries out what a machine has decided.
+  mutating func perform(_ intents: [Intent], _ turn: inout Turn) {
+    for intent in intents {
+      switch intent {
+      case .report(let action): turn.actions.append(action)
+      case .count(let counter): counters[keyPath: counter] += 1
+      case .seal(let payload, let peer): seal(payload, for: peer, &turn)
+      case .beginSession(let peer): carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
+      case .tryHandshake(let peer): carryOut(sessions.handle(.ask(peer), at: turn.now), &turn)
+      case .unanswered(let peer): carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn)
+      case .challenge(let peer): ask(peer, &turn)
+      case .settle(let peer, let signingKey): settle(peer, signingKey, &turn)
+      case .conclude(let peer, let outcome): perform(challenges.conclude(peer, outcome), &turn)
+      case .sendPing(let payload, let type, let kind, let peer, let link):
+        send(payload, as: type, in: kind, to: peer, over: link, &turn)
+      }
+    }
   }
 
   // MARK: Start and stop
@@ -264,8 +289,8 @@ public struct MeshEngine: Sendable {
       let leave = Packet(type: .leave, timestamp: timestamp(turn), sender: identity.id, payload: [])
       broadcast(leave, as: .own, &turn)
     }
-    endProofs(&turn)
-    turn.actions += pings.endAll().map { .pingLost($0) }
+    perform(challenges.endAll(), &turn)
+    perform(pings.endAll(), &turn)
     isStarted = false
     (links, sync, pending, paced) = (LinkTable(), SyncSchedule(), RelayQueue(), PacedPackets())
     (announceAt, silenceAt) = (nil, nil)
@@ -343,7 +368,7 @@ public struct MeshEngine: Sendable {
       mendWhatIsDue(&turn)
     }
     sendFilesWhatIsDue(&turn)
-    turn.actions += pings.takeLost(at: turn.now).map { .pingLost($0) }
+    perform(pings.endLost(at: turn.now), &turn)
     askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
@@ -444,11 +469,7 @@ public struct MeshEngine: Sendable {
     if isVerified { verified.insert(peer) } else { verified.remove(peer) }
     table.hold(peer, isVerified || favourites.contains(peer))
     keepPin(of: peer, &turn)
-    // The fingerprint covers the Noise key only.
-    guard isVerified, !table.isProven(peer), canSend, let known = table[peer], !proofs.isAwaited(peer), !proofs.isFull,
-      !configuration.isRelayOnly, !blocked.contains(peer)
-    else { return }
-    proofs.begin(peer, known.noiseKey, nil, at: turn.now)
+    guard isVerified, challenges.begin(verified: peer, view(turn)) else { return }
     askForProofs(&turn)
   }
 
@@ -456,7 +477,7 @@ public struct MeshEngine: Sendable {
   public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && table.isProven(peer) }
 
   /// Whether a peer was asked for a proof of its signing key, and has neither proven it nor failed.
-  public func awaitsProof(of peer: PeerID) -> Bool { proofs.isAwaited(peer) }
+  public func awaitsProof(of peer: PeerID) -> Bool { challenges.isAwaited(peer) }
 
   private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
     guard favourites.contains(peer) != isFavourite else { return }
@@ -472,8 +493,7 @@ public struct MeshEngine: Sendable {
     _ = sessions.handle(.forget(peer), at: turn.now)
     proven[peer] = nil
     ways.forget(peer)
-    disputes.forget(peer)
-    keyProofs.end(peer)
+    challenges.forget(peer)
     owed.forget(peer)
     doubtful.remove(peer)
     archive.forget(peer)

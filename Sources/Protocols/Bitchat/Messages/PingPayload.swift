@@ -20,6 +20,11 @@ public struct PingPayload: WireValue, Hashable, Sendable {
     (self.nonce, self.firstTimeToLive, self.interval) = (nonce, firstTimeToLive, interval)
   }
 
+  /// Returns a random nonce.
+  static func nonce(randomFrom random: inout some RandomSource) -> UInt64 {
+    random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
   public init(reading reader: inout ByteReader) throws(WireError) {
     nonce = try reader.u64be()
     firstTimeToLive = try reader.u8()

@@ -20,10 +20,6 @@ struct MeshLink: Sendable {
   var boundAt: Instant?
   /// Timestamp of the newest announce of the peer that arrived over this link first; 0 if there is none.
   var broughtAt: UInt64 = 0
-  /// Number of file fragments after which the peer wants a confirmation; 0 if it has not asked for any.
-  var confirmationInterval = 0
-  /// Fragments received since the last confirmation.
-  var unconfirmed = 0
   /// Remaining allowance of malformed packets.
   var garbage = TokenBucket(garbageLimit, each: garbageTime)
 

@@ -11,9 +11,7 @@ struct OutgoingFiles: Sendable {
   static let limit = 8
   static let activeLimit = 2
   /// Time between fragments on a link to a phone, and of a private file over several hops. Facts: bitchat.md section 7.
-  static let pause = PacedPackets.pause
-  /// Delay of a fragment that does not postpone the next one, because a busy machine wakes up late each time.
-  static let lateness = Duration.milliseconds(5)
+  static let pause = Limits.fragmentPause
   /// Maximum queued packets of files per link.
   static let window = 16
   /// Maximum age of the timestamp of sent fragments. Nodes drop packets that deviate by two minutes; phones also apply
@@ -51,7 +49,7 @@ struct OutgoingFiles: Sendable {
     mutating func note(_ mark: UInt64?, isConfirmed: Bool, at now: Instant) {
       waiting += 1
       guard !isConfirmed else { return confirming.sent(mark, at: now) }
-      next = max(next, now.advanced(by: .zero - OutgoingFiles.lateness)).advanced(by: OutgoingFiles.pause)
+      next = max(next, now.advanced(by: .zero - Limits.fragmentLateness)).advanced(by: OutgoingFiles.pause)
     }
   }
 

@@ -95,7 +95,7 @@ struct PacedPackets: Sendable {
   }
 
   /// Time between fragments on a link.
-  static let pause = Duration.milliseconds(25)
+  static let pause = Limits.fragmentPause
   /// Maximum packets per lane of a link: a file of 1 MiB has 2,300.
   static let limit = 2560
 
@@ -136,7 +136,7 @@ struct PacedPackets: Sendable {
     for link in roads.keys {
       while let next = roads[link]?.next, next <= now, let packet = roads[link]?.take() {
         // After a standstill, packets do not leave all at once: a phone could not follow.
-        let moment = max(next, now.advanced(by: .zero - OutgoingFiles.lateness))
+        let moment = max(next, now.advanced(by: .zero - Limits.fragmentLateness))
         roads[link]?.last = moment
         if isShared(link) { roads[link]?.heldUntil = moment.advanced(by: Self.pause * 2) }
         due.append(Packet(bytes: packet.bytes, link: link, kind: packet.kind, due: next))

@@ -53,3 +53,14 @@ public struct OutgoingMessage: Hashable, Sendable {
     return tries > 0 || !couriers.isEmpty ? .sent : .waiting
   }
 }
+
+/// State of a private message of this node.
+public enum MessageState: String, Hashable, Sendable {
+  /// The message waits for a session or for the peer.
+  case waiting
+  case sent
+  case delivered
+  case read
+  /// The message was not delivered within a day or in eight tries.
+  case failed
+}

@@ -1,0 +1,26 @@
+import Common
+import Crypto
+
+/// Request of a machine. The node carries out intents in their order.
+enum Intent {
+  /// Report an action to the service.
+  case report(MeshAction)
+  /// Count an event.
+  case count(WritableKeyPath<NodeCounters, UInt64>)
+  /// Send a payload in the session with a peer; nothing is sent without a session.
+  case seal(NoisePayload, for: PeerID)
+  /// Begin a session with a peer.
+  case beginSession(PeerID)
+  /// Begin one handshake with a peer, without further attempts.
+  case tryHandshake(PeerID)
+  /// Report that a peer has not answered in its session, and may have lost the keys.
+  case unanswered(PeerID)
+  /// Send the open challenge of a verification code to a peer with a session.
+  case challenge(PeerID)
+  /// Pin the signing key that a peer has proven.
+  case settle(PeerID, Ed25519.PublicKey)
+  /// End the proof of a verification code, if it has not ended.
+  case conclude(PeerID, ProofOutcome)
+  /// Send a ping or its answer; without a link, over the links of the peer.
+  case sendPing(PingPayload, as: MessageType, in: PacketClass, to: PeerID, over: LinkID?)
+}
