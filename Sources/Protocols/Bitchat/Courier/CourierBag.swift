@@ -198,12 +198,13 @@ struct CourierBag: Sendable {
   }
 }
 
-extension CourierCounters {
-  mutating func count(_ refusal: CourierBag.Refusal) {
-    switch refusal {
-    case .tooManyOfDepositor: tooManyOfDepositor += 1
-    case .tooManyOfStrangers: tooManyOfStrangers += 1
-    case .full: noPlace += 1
+extension CourierBag.Refusal {
+  /// Counter of envelopes that were rejected for this reason.
+  var counter: WritableKeyPath<NodeCounters, UInt64> {
+    switch self {
+    case .tooManyOfDepositor: \.courier.tooManyOfDepositor
+    case .tooManyOfStrangers: \.courier.tooManyOfStrangers
+    case .full: \.courier.noPlace
     }
   }
 }

@@ -6,7 +6,7 @@ enum Intent {
   /// Report an action to the service.
   case report(MeshAction)
   /// Count an event.
-  case count(WritableKeyPath<NodeCounters, UInt64>)
+  case count(WritableKeyPath<NodeCounters, UInt64>, by: UInt64 = 1)
   /// Send a payload in the session with a peer; nothing is sent without a session.
   case seal(NoisePayload, for: PeerID)
   /// Begin a session with a peer.
@@ -21,6 +21,14 @@ enum Intent {
   case settle(PeerID, Ed25519.PublicKey)
   /// End the proof of a verification code, if it has not ended.
   case conclude(PeerID, ProofOutcome)
+  /// Handle a private message whose author is authenticated.
+  case handlePrivateMessage(PrivateMessage, from: PeerID)
+  /// Handle a receipt whose author is authenticated.
+  case handleReceipt(MessageID, from: PeerID, isRead: Bool)
+  /// Send a courier envelope to a peer over these links.
+  case sendEnvelope(CourierEnvelope, to: PeerID, over: [LinkID])
+  /// Record that couriers carry a message of this node.
+  case deposited(UInt32, with: [PeerID], key: X25519.PublicKey)
   /// Send a ping or its answer; without a link, over the links of the peer.
   case sendPing(PingPayload, as: MessageType, in: PacketClass, to: PeerID, over: LinkID?)
 }

@@ -13,11 +13,23 @@ struct NodeView {
   let canSend: Bool
   let peers: PeerTable
   let links: LinkTable<MeshLink>
+  /// Other links over which neighbours are reachable.
+  let ways: PeerWays
   let sessions: Sessions<PeerID>
   let blocked: Set<PeerID>
 
   /// Peer that a link is bound to.
   func peer(of link: LinkID) -> PeerID? { links[link]?.peer }
+
+  /// Peers with a link to this node.
+  var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
+
+  /// Own links of a neighbour; empty if the peer's own neighbour list denies them.
+  func ownLinks(of peer: PeerID) -> [LinkID] { links.ownLinks(of: peer, own: own, peers, ways) }
+
+  /// Whether a peer does not name this node as its neighbour. Its own link may then be an attacker's that replays
+  /// announces, so packets for the peer go over all links.
+  func isDoubtful(_ peer: PeerID) -> Bool { peers[peer]?.lacks(own) ?? false }
 
   /// Whether a link takes fragments at full speed because its peer is an Earshot peer.
   func isFast(_ link: LinkID) -> Bool { peer(of: link).map { peers.isEarshot($0) } ?? false }

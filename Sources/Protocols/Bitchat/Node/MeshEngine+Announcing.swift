@@ -126,7 +126,7 @@ extension MeshEngine {
       hurryFiles(to: peer, &turn)
     }
     askForKeyOfVerified(peer, arrival, &turn)
-    if let known = table[peer] { deliverMail(to: known, arrival, &turn) }
+    if !courier.isEmpty, let known = table[peer] { perform(courier.handlePeer(known, arrival, view(turn)), &turn) }
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
 
@@ -195,7 +195,7 @@ extension MeshEngine {
     if arrival.hops > 1 { table.noteFar(peer, hops: arrival.hops) }
     guard links[arrival.link]?.peer != peer, isNeighbour(peer) else { return }
     guard ways.note(peer, over: arrival.link, hops: arrival.hops, at: turn.now) else { return }
-    handAgain(to: peer, over: arrival.link, &turn)
+    if !courier.isEmpty { perform(courier.handAgain(to: peer, over: arrival.link, view(turn)), &turn) }
     // A phone that receives a first handshake message twice drops the handshake that it answered first.
     if table.isEarshot(peer) { carryOut(sessions.handle(.again(peer), at: turn.now), &turn) }
   }

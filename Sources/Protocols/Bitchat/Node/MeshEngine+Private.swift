@@ -48,14 +48,10 @@ extension MeshEngine {
     } catch {
       throw .full(error)
     }
-    for peer in message.couriers {
-      for piece in message.pieces where !piece.isDelivered {
-        courier.books.give(piece.id, to: peer, until: message.createdAt &+ CourierEnvelope.lifetime)
-      }
-    }
+    courier.restore(message)
     var turn = Turn(now: now, time: time)
     if isNew { turn.actions.append(.keep(.outgoing(message))) }
-    courier.due = now
+    courier.hurry(at: now)
     if canSend {
       sendWhatIsDue(&turn)
       courierWhatIsDue(&turn)
@@ -89,9 +85,18 @@ extension MeshEngine {
     }
     for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
     // Unacknowledged messages may need a courier.
-    if !unanswered.isEmpty || !wanted.isEmpty { courier.due = turn.now }
+    if !unanswered.isEmpty || !wanted.isEmpty { courier.hurry(at: turn.now) }
     for peer in unanswered.sorted() { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
     for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
+  }
+
+  /// Records that couriers carry a message of this node.
+  mutating func noteDeposit(
+    of number: UInt32, with couriers: [PeerID], _ key: X25519.PublicKey, _ turn: inout Turn
+  ) {
+    guard let deposited = outbox.deposited(number, with: couriers, key: key) else { return }
+    turn.actions.append(.keep(.outgoing(deposited.message)))
+    if let state = deposited.state { turn.actions.append(.progress(number, state)) }
   }
 
   /// Sends a payload in the session with a peer. Sends nothing without a session.
@@ -164,7 +169,7 @@ extension MeshEngine {
         // Each side sends its state once per session; this proves the signing key.
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
-        for receipt in courier.takeReceipts(for: peer) { seal(receipt.payload, for: peer, &turn) }
+        perform(courier.sendReceipts(to: peer), &turn)
         renewFiles(to: peer, &turn)
         // Earlier messages may have been sealed with keys that the peer does not have.
         outbox.hurry(peer, at: turn.now)
@@ -217,7 +222,7 @@ extension MeshEngine {
     }
     self.received.insert(received, at: turn.now)
     if let notice = FavoriteNotice(text: message.text) {
-      favour(by: peer, notice.isFavorite)
+      courier.favour(by: peer, notice.isFavorite, table)
       return turn.actions.append(.favourited(peer, notice, message.id))
     }
     turn.actions.append(.told(message, from: peer, at: turn.time))
@@ -227,7 +232,7 @@ extension MeshEngine {
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else { return }
     guard table.has(peer), sessions.hasSession(with: peer) else {
-      entrust(receipt, to: peer, &turn)
+      courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
       // A neighbour that wrote through a courier may believe that a session exists, and therefore begin none.
       if link(to: peer) != nil { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
       return
@@ -239,12 +244,12 @@ extension MeshEngine {
     if !isRead, handleFileReceipt(id, from: peer, &turn) { return }
     if owed.acknowledge(id, from: peer) { turn.actions.append(.noticeSettled(peer)) }
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
-    if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
+    if message.state != .sent { courier.forget(message) }
     turn.actions.append(.progress(message.number, message.state))
     guard message.state == .delivered || message.state == .read else { return }
     turn.actions.append(.keep(.settled(message.number)))
     // A courier that has brought the receipt may have capacity for another message.
-    if !message.couriers.isEmpty { courier.due = turn.now }
+    if !message.couriers.isEmpty { courier.hurry(at: turn.now) }
   }
 
   /// Handles the signing key that a peer states inside Noise, which proves it.

@@ -221,7 +221,7 @@ extension MeshEngine {
     _ = sessions.handle(.forget(peer.id), at: turn.now)
     vacateLinks(of: peer.id, turn)
     putOffFiles(to: peer.id, &turn)
-    courier.due = turn.now
+    courier.hurry(at: turn.now)
     turn.actions.append(.gone(peer.id))
     return mayGoOn
   }

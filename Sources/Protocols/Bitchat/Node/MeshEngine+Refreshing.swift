@@ -54,7 +54,9 @@ extension MeshEngine {
     keepPin(of: view.sender, &turn)
     askForKeyOfVerified(view.sender, arrival, &turn)
     claim(arrival, of: view.sender, &turn)
-    if !courier.bag.isEmpty, let peer = table[view.sender] { deliverMail(to: peer, arrival, &turn) }
+    if !courier.isEmpty, let peer = table[view.sender] {
+      perform(courier.handlePeer(peer, arrival, self.view(turn)), &turn)
+    }
     let item = GossipArchive.Item(
       bytes: view.bytes, id: id, type: .announce, sender: view.sender, timestamp: view.timestamp)
     _ = archive.keep(item)

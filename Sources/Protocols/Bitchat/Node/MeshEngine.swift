@@ -76,7 +76,7 @@ public struct MeshEngine: Sendable {
   /// Conversations in dialect S.
   var talks = SeedTalks()
   /// Courier envelopes of others, and own messages at couriers.
-  var courier: CourierDesk
+  var courier: Courier
   /// Files of this node that are under way.
   var files = OutgoingFiles()
   /// Received private files, for the detection of copies.
@@ -90,8 +90,6 @@ public struct MeshEngine: Sendable {
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
-  /// Peers that have this node as favourite. As couriers they accept more envelopes of it.
-  var favouredBy: Set<PeerID> = []
 
   var isStarted = false
   var isClockTrusted = false
@@ -126,7 +124,7 @@ public struct MeshEngine: Sendable {
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
     archive = GossipArchive(keepsMessages: configuration.role.storesMessages)
-    courier = CourierDesk(limit: configuration.role.envelopeLimit(configuration.carries))
+    courier = Courier(limit: configuration.role.envelopeLimit(configuration.carries))
   }
 
   /// Session limits: messages may be as long as a private file.
@@ -164,7 +162,7 @@ public struct MeshEngine: Sendable {
       take(sync.deadline)
       take(outbox.deadline)
       take(owed.deadline)
-      take(courierDeadline)
+      take(courier.deadline)
       take(files.deadline { isFast($0) })
       take(mendingDeadline)
     }
@@ -252,7 +250,7 @@ public struct MeshEngine: Sendable {
   func view(_ turn: Turn) -> NodeView {
     NodeView(
       now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend, peers: table,
-      links: links, sessions: sessions, blocked: blocked)
+      links: links, ways: ways, sessions: sessions, blocked: blocked)
   }
 
   /// Carries out what a machine has decided.
@@ -260,7 +258,7 @@ public struct MeshEngine: Sendable {
     for intent in intents {
       switch intent {
       case .report(let action): turn.actions.append(action)
-      case .count(let counter): counters[keyPath: counter] += 1
+      case .count(let counter, let number): counters[keyPath: counter] += number
       case .seal(let payload, let peer): seal(payload, for: peer, &turn)
       case .beginSession(let peer): carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
       case .tryHandshake(let peer): carryOut(sessions.handle(.ask(peer), at: turn.now), &turn)
@@ -268,6 +266,10 @@ public struct MeshEngine: Sendable {
       case .challenge(let peer): ask(peer, &turn)
       case .settle(let peer, let signingKey): settle(peer, signingKey, &turn)
       case .conclude(let peer, let outcome): perform(challenges.conclude(peer, outcome), &turn)
+      case .handlePrivateMessage(let message, let peer): handlePrivateMessage(message, from: peer, &turn)
+      case .handleReceipt(let id, let peer, let isRead): handleReceipt(id, from: peer, isRead: isRead, &turn)
+      case .sendEnvelope(let envelope, let peer, let links): send(envelope, to: peer, over: links, &turn)
+      case .deposited(let number, let couriers, let key): noteDeposit(of: number, with: couriers, key, &turn)
       case .sendPing(let payload, let type, let kind, let peer, let link):
         send(payload, as: type, in: kind, to: peer, over: link, &turn)
       }
@@ -326,7 +328,7 @@ public struct MeshEngine: Sendable {
       doubtSession(with: peer)
     }
     // Messages for the peer of the link may need a courier.
-    courier.due = turn.now
+    courier.hurry(at: turn.now)
     sync.end(link)
     budget.forget(link)
     paced.forget(link)
@@ -400,7 +402,7 @@ public struct MeshEngine: Sendable {
     let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
     turn.actions += silent.map { .gone($0) }
     // Messages for these peers may need a courier.
-    if !silent.isEmpty { courier.due = turn.now }
+    if !silent.isEmpty { courier.hurry(at: turn.now) }
   }
 
   mutating func cut(_ link: LinkID, _ reason: CutReason, _ turn: inout Turn) {
@@ -498,8 +500,8 @@ public struct MeshEngine: Sendable {
     doubtful.remove(peer)
     archive.forget(peer)
     courier.forget(peer)
+    courier.favour(by: peer, false, table)
     favourites.remove(peer)
-    favouredBy.remove(peer)
     verified.remove(peer)
     blocked.remove(peer)
     table.hold(peer, false)
