@@ -29,6 +29,18 @@ enum Intent {
   case sendEnvelope(CourierEnvelope, to: PeerID, over: [LinkID])
   /// Record that couriers carry a message of this node.
   case deposited(UInt32, with: [PeerID], key: X25519.PublicKey)
+  /// Send a receipt for a message or file to its sender, over a courier if there is no session.
+  case acknowledge(NoisePayload, to: PeerID)
+  /// Begin a new session with the peer of a file, if one is due, so that it states its capabilities again.
+  case renewSession(forFile: UInt32, with: PeerID)
+  /// Make the packet of a file of this node.
+  case makeFilePacket(UInt32)
+  /// Remove the packets of a file from archive and queues.
+  case withdraw(FilePackets)
+  /// Delay paced packets after a fragment of a file on this link.
+  case giveWay(LinkID)
+  /// Store a packet of this node for neighbours that missed it.
+  case archive(GossipArchive.Item)
   /// Send a ping or its answer; without a link, over the links of the peer.
   case sendPing(PingPayload, as: MessageType, in: PacketClass, to: PeerID, over: LinkID?)
 }

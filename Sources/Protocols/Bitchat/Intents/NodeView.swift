@@ -34,3 +34,19 @@ struct NodeView {
   /// Whether a link takes fragments at full speed because its peer is an Earshot peer.
   func isFast(_ link: LinkID) -> Bool { peer(of: link).map { peers.isEarshot($0) } ?? false }
 }
+
+/// Timestamps of this node's packets, in milliseconds since 1970. Each differs from the one before.
+struct PacketClock: Sendable {
+  /// Timestamp of the last packet.
+  private var last: UInt64 = 0
+
+  /// Returns the timestamp of a packet that is made now.
+  ///
+  /// - Parameter time: milliseconds since 1970.
+  mutating func timestamp(at time: UInt64) -> UInt64 {
+    last = max(time, last &+ 1)
+    // If the clock was set back by more than 1 s, the timestamps follow it.
+    if last > time &+ 1000 { last = time }
+    return last
+  }
+}

@@ -123,7 +123,7 @@ extension MeshEngine {
     if news.novelty == .newPeer {
       outbox.hurry(peer, at: turn.now)
       owed.hurry(peer, at: turn.now)
-      hurryFiles(to: peer, &turn)
+      files.hurry(to: peer, at: turn.now)
     }
     askForKeyOfVerified(peer, arrival, &turn)
     if !courier.isEmpty, let known = table[peer] { perform(courier.handlePeer(known, arrival, view(turn)), &turn) }
@@ -172,7 +172,7 @@ extension MeshEngine {
     owed.hurry(peer, at: turn.now)
     probeSession(with: peer, &turn)
     meetCourier(peer, turn)
-    hurryFiles(&turn)
+    files.hurry(at: turn.now)
     cutSecondLink(to: peer, &turn)
   }
 

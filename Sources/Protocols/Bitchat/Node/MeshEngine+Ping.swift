@@ -27,14 +27,6 @@ extension MeshEngine {
     transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
   }
 
-  /// Sends a ping behind the file packets on a link to an Earshot peer, if a confirmation is due.
-  mutating func askForConfirmation(on link: LinkID, _ turn: inout Turn) {
-    guard files.isConfirmationDue(on: link), let peer = links[link]?.peer else { return }
-    let nonce = PingPayload.nonce(randomFrom: &random)
-    let interval = files.ask(nonce, on: link, at: turn.now)
-    send(PingPayload(nonce: nonce, interval: interval), as: .ping, in: .file, to: peer, over: link, &turn)
-  }
-
   mutating func handlePing(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
     guard let payload = try? PingPayload(reading: packet.payload) else {
       counters.unreadable += 1

@@ -170,7 +170,7 @@ extension MeshEngine {
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
         perform(courier.sendReceipts(to: peer), &turn)
-        renewFiles(to: peer, &turn)
+        files.renew(to: peer, at: turn.now)
         // Earlier messages may have been sealed with keys that the peer does not have.
         outbox.hurry(peer, at: turn.now)
         owed.hurry(peer, at: turn.now)
@@ -203,7 +203,9 @@ extension MeshEngine {
     case .privateMessage(let message): handlePrivateMessage(message, from: peer, &turn)
     case .delivered(let id): handleReceipt(id, from: peer, isRead: false, &turn)
     case .read(let id): handleReceipt(id, from: peer, isRead: true, &turn)
-    case .file(let file): handlePrivateFile(file, from: peer, &turn)
+    case .file(let file):
+      let source = FileTransfers.Source(sender: peer, arrival: turn.completing)
+      perform(files.handleFile(file, isPublic: false, from: source, view(turn)), &turn)
     case .peerState(let state): handlePeerState(state, of: peer, &turn)
     case .verificationChallenge(let challenge):
       perform(
@@ -241,7 +243,7 @@ extension MeshEngine {
   }
 
   mutating func handleReceipt(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
-    if !isRead, handleFileReceipt(id, from: peer, &turn) { return }
+    if !isRead, let intents = files.handleReceipt(id, from: peer) { return perform(intents, &turn) }
     if owed.acknowledge(id, from: peer) { turn.actions.append(.noticeSettled(peer)) }
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
     if message.state != .sent { courier.forget(message) }
@@ -254,10 +256,7 @@ extension MeshEngine {
 
   /// Handles the signing key that a peer states inside Noise, which proves it.
   private mutating func handlePeerState(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
-    // Entries without a session are not needed: the peer sends its state again in the next one.
-    if proven.count >= Self.sessionLimits.sessions { proven = proven.filter { sessions.hasSession(with: $0.key) } }
-    proven[peer] = state.capabilities
-    hurryFiles(to: peer, &turn)
+    files.note(state.capabilities, of: peer, limit: Self.sessionLimits.sessions, view(turn))
     guard table.pin(of: peer) != state.signingKey || !table.isProven(peer) else { return }
     settle(peer, state.signingKey, &turn)
   }

@@ -220,7 +220,7 @@ extension MeshEngine {
     // The session of the peer ends too.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
     vacateLinks(of: peer.id, turn)
-    putOffFiles(to: peer.id, &turn)
+    perform(files.putOff(to: peer.id, at: turn.now), &turn)
     courier.hurry(at: turn.now)
     turn.actions.append(.gone(peer.id))
     return mayGoOn

@@ -2,9 +2,6 @@ import Common
 import Crypto
 
 extension MeshEngine {
-  /// Maximum length of one write or notification, in bytes.
-  private static let frameLimit = Limits.frameBytes
-
   /// Sends a public message.
   ///
   /// - Returns: the packet's ID and the actions; nil if sending is not allowed yet, or the text is empty or too long.
@@ -122,14 +119,12 @@ extension MeshEngine {
     return targets.filter { !isNarrow($0) }
   }
 
-  func isNarrow(_ link: LinkID) -> Bool { frameLimit(of: link) < Limits.commonFrameBytes }
+  func isNarrow(_ link: LinkID) -> Bool { links.isNarrow(link) }
 
   /// Maximum length of a frame on a link, in bytes.
-  func frameLimit(of link: LinkID) -> Int {
-    min(Self.frameLimit, links.index(of: link).map { links.values[$0].frameLimit } ?? Self.frameLimit)
-  }
+  func frameLimit(of link: LinkID) -> Int { links.frameLimit(of: link) }
 
-  func narrowest(_ targets: [LinkID]) -> Int { targets.map { frameLimit(of: $0) }.min() ?? Self.frameLimit }
+  func narrowest(_ targets: [LinkID]) -> Int { links.narrowest(targets) }
 
   /// Sends an encoded packet: in one frame where it fits, otherwise in fragments. These are cut once for the narrowest
   /// common link, and separately for each narrower one, so that no link affects others.

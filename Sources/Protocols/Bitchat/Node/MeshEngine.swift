@@ -77,12 +77,8 @@ public struct MeshEngine: Sendable {
   var talks = SeedTalks()
   /// Courier envelopes of others, and own messages at couriers.
   var courier: Courier
-  /// Files of this node that are under way.
-  var files = OutgoingFiles()
-  /// Received private files, for the detection of copies.
-  var receivedFiles = RecentPackets<ReceivedMessage>(limit: 1000, lifetime: .seconds(15 * 60))
-  /// Capabilities that peers have stated inside Noise, for all peers with a session and some others.
-  var proven: [PeerID: Capabilities] = [:]
+  /// Files of this node that are under way, and received ones.
+  var files = FileTransfers()
   /// Time of the last request for missing fragments, and number of requests.
   var mendedAt: Instant?
   var mendings = 0
@@ -98,8 +94,8 @@ public struct MeshEngine: Sendable {
   /// Time of the next announce to all links; nil while the node does not announce.
   var announceAt: Instant?
   var announcedAt: Instant?
-  /// Timestamp of the last packet of this node.
-  var lastTimestamp: UInt64 = 0
+  /// Timestamps of this node's packets.
+  var clock = PacketClock()
   /// Next check for peers that have timed out.
   var lookAt = Instant.zero
   /// Earliest time at which a link is cut for inactivity; nil without links. Received packets postpone it.
@@ -217,8 +213,8 @@ public struct MeshEngine: Sendable {
     case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
     case .verified(let peer, let isVerified): verify(peer, isVerified, &turn)
     case .forget(let peer): forget(peer, &turn)
-    case .fileKept(let receipt, let peer): kept(file: receipt, from: peer, &turn)
-    case .cancelFile(let number): cancelFile(number, &turn)
+    case .fileKept(let receipt, let peer): perform(files.handleStored(receipt, from: peer, at: now), &turn)
+    case .cancelFile(let number): perform(files.cancel(number), &turn)
     case .quiet(let isQuiet): files.hold(isQuiet)
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
@@ -270,6 +266,12 @@ public struct MeshEngine: Sendable {
       case .handleReceipt(let id, let peer, let isRead): handleReceipt(id, from: peer, isRead: isRead, &turn)
       case .sendEnvelope(let envelope, let peer, let links): send(envelope, to: peer, over: links, &turn)
       case .deposited(let number, let couriers, let key): noteDeposit(of: number, with: couriers, key, &turn)
+      case .acknowledge(let receipt, let peer): acknowledge(receipt, to: peer, &turn)
+      case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
+      case .makeFilePacket(let number): makeFilePacket(number, &turn)
+      case .withdraw(let packets): withdraw(packets, &turn)
+      case .giveWay(let link): paced.giveWay(on: link, at: turn.now)
+      case .archive(let item): _ = archive.keep(item)
       case .sendPing(let payload, let type, let kind, let peer, let link):
         send(payload, as: type, in: kind, to: peer, over: link, &turn)
       }
@@ -341,12 +343,7 @@ public struct MeshEngine: Sendable {
   // MARK: Time
 
   /// Returns a unique timestamp for a packet of this node.
-  mutating func timestamp(_ turn: Turn) -> UInt64 {
-    lastTimestamp = max(turn.time, lastTimestamp &+ 1)
-    // If the clock was set back by more than 1 s, the timestamps follow it.
-    if lastTimestamp > turn.time &+ 1000 { lastTimestamp = turn.time }
-    return lastTimestamp
-  }
+  mutating func timestamp(_ turn: Turn) -> UInt64 { clock.timestamp(at: turn.time) }
 
   /// Whether phones accept packets of this node: they drop those whose clock deviates by more than two minutes.
   var canSend: Bool { isStarted && (isClockTrusted || witnesses.areEnough) }
@@ -356,7 +353,8 @@ public struct MeshEngine: Sendable {
     if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
     greetNeighbours(&turn)
-    for packet in paced.takeDue(at: turn.now, isShared: files.isWaiting) where links[packet.link] != nil {
+    for packet in paced.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
+    where links[packet.link] != nil {
       files.giveWay(on: packet.link, at: turn.now)
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
     }
@@ -493,7 +491,7 @@ public struct MeshEngine: Sendable {
   private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
     table.forget(peer, withPin: true)
     _ = sessions.handle(.forget(peer), at: turn.now)
-    proven[peer] = nil
+    files.forget(peer)
     ways.forget(peer)
     challenges.forget(peer)
     owed.forget(peer)
@@ -508,7 +506,7 @@ public struct MeshEngine: Sendable {
     let forgotten = outbox.forget(peer)
     for number in forgotten.undelivered { turn.actions.append(.progress(number, .failed)) }
     for number in forgotten.all { turn.actions.append(.keep(.settled(number))) }
-    cancelFiles(to: peer, &turn)
+    perform(files.cancel(to: peer), &turn)
     turn.actions.append(.gone(peer))
   }
 }

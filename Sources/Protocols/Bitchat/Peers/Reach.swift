@@ -36,4 +36,15 @@ extension LinkTable<MeshLink> {
     else { return near }
     return ways.isDenied(by: peer, saidAt: saidAt) ? [] : near
   }
+
+  /// Maximum length of a frame on a link, in bytes.
+  func frameLimit(of link: LinkID) -> Int {
+    Swift.min(Limits.frameBytes, index(of: link).map { values[$0].frameLimit } ?? Limits.frameBytes)
+  }
+
+  /// Maximum length of a frame on all of these links, in bytes.
+  func narrowest(_ targets: [LinkID]) -> Int { targets.map { frameLimit(of: $0) }.min() ?? Limits.frameBytes }
+
+  /// Whether frames on a link are shorter than on one to an iPhone.
+  func isNarrow(_ link: LinkID) -> Bool { frameLimit(of: link) < Limits.commonFrameBytes }
 }
