@@ -41,6 +41,10 @@ enum Intent {
   case giveWay(LinkID)
   /// Store a packet of this node for neighbours that missed it.
   case archive(GossipArchive.Item)
+  /// Send a packet of this node over these links, in the dialect of each.
+  case send(Packet, as: PacketClass, to: [LinkID])
+  /// Send an answer to a sync request.
+  case sendAnswer([UInt8], MessageType, on: LinkID)
   /// Send a ping or its answer; without a link, over the links of the peer.
   case sendPing(PingPayload, as: MessageType, in: PacketClass, to: PeerID, over: LinkID?)
 }

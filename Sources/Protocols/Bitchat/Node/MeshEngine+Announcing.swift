@@ -115,7 +115,7 @@ extension MeshEngine {
     if spokeSeed, !announcement.speaksSeed { talks.end(with: peer) }
     keepPin(of: peer, &turn)
     for other in news.forgotten {
-      archive.leave(other)
+      gossip.leave(other)
       turn.actions.append(.gone(other))
     }
     if news.novelty != .same { turn.actions.append(.peer(peer)) }
@@ -164,8 +164,7 @@ extension MeshEngine {
     pings.endConfirmations(on: link)
     noteNeighbour(peer, on: link, isNew: isNew, turn)
     if let before, !isNeighbour(before) { ways.forgetWays(to: before) }
-    sync.end(link)
-    sync.begin(link, isSlow: isSeed(link), at: turn.now)
+    gossip.begin(link, isSlow: isSeed(link), at: turn.now)
     turn.actions.append(.bound(link, peer))
     // The first neighbour may make other peers reachable again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }

@@ -86,7 +86,7 @@ extension MeshEngine {
     guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed), let bytes = try? form.encoded()
     else { return }
     let item = GossipArchive.Item(bytes: bytes, of: form)
-    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
   // MARK: Private messages

@@ -67,10 +67,7 @@ extension MeshEngine {
 
   /// Removes the packets of a file from archive and queues.
   mutating func withdraw(_ packets: FilePackets, _ turn: inout Turn) {
-    switch packets {
-    case .fragments(let id): archive.forget(id, of: identity.id)
-    case .whole(let bytes): archive.forget(filePacket: bytes)
-    }
+    gossip.forget(packets, of: identity.id)
     paced.remove(where: packets.contains)
     turn.actions.append(.withdraw(packets))
   }

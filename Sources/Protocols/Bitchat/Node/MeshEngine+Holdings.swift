@@ -34,8 +34,8 @@ extension MeshEngine {
   public var holdings: Holdings {
     var holdings = Holdings()
     (holdings.peers, holdings.pins) = (table.count, table.pinCount)
-    (holdings.announces, holdings.messages) = (archive.announceCount, archive.messageCount)
-    (holdings.fragments, holdings.archiveBytes) = (archive.fragmentCount, archive.bytes)
+    (holdings.announces, holdings.messages) = (gossip.archive.announceCount, gossip.archive.messageCount)
+    (holdings.fragments, holdings.archiveBytes) = (gossip.archive.fragmentCount, gossip.archive.bytes)
     holdings.recentPackets = seen.counts.keys + seen.counts.ids
     (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
     (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)

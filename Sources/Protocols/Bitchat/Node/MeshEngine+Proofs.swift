@@ -60,7 +60,7 @@ extension MeshEngine {
     let isReplaced = table.prove(peer, signingKey, at: turn.now)
     if isReplaced {
       // Announces and messages with the other key are an attacker's, and so are the links that count as the peer's own.
-      archive.forget(peer)
+      gossip.forget(peer)
       vacateLinks(of: peer, turn)
       turn.actions.append(.gone(peer))
     }

@@ -33,7 +33,7 @@ extension MeshEngine {
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
     guard !seen.see(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
-    guard !isAnswer || sync.awaitsAnswer(on: link, at: turn.now) else {
+    guard !isAnswer || gossip.awaitsAnswer(on: link, at: turn.now) else {
       counters.unaskedAnswers += 1
       return
     }
@@ -78,7 +78,7 @@ extension MeshEngine {
     }
     // A relay may have recompressed the packet; its bytes then differ, but its ID does not.
     let id = PacketID(packet)
-    guard !isVerified || !seen.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
+    guard !isVerified || !seen.see(id, at: turn.now), !gossip.archive.isLastAnnounce(id, of: view.sender) else {
       seen.insert(key, view.type, at: turn.now)
       return handleCopy(of: arrival, key, id: id, &turn)
     }
@@ -89,7 +89,7 @@ extension MeshEngine {
     guard mayGoOn else { return }
     seen.insert(key, view.type, at: turn.now)
     // The archive knows the latest announce of each peer.
-    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
+    if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
     let isNewsTooOften =
       view.type == .announce && !isOvertaken && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
     let reach: UInt8
@@ -182,7 +182,7 @@ extension MeshEngine {
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
     guard takeLine(of: peer.id, arrival, turn) else { return false }
     // Archived messages were reported before, maybe in an earlier run.
-    let isKnown = archive.hasMessage(id)
+    let isKnown = gossip.archive.hasMessage(id)
     keep(arrival, packet, id, &turn)
     guard configuration.role.receives, !isKnown, !talks.hasHeard(id, at: turn.now) else { return true }
     turn.actions.append(
@@ -216,7 +216,7 @@ extension MeshEngine {
     let mayGoOn = table.passOn(peer.id, burst: Self.burst, at: turn.now)
     table.hear(peer.id, at: turn.now)
     table.leave(peer.id, at: packet.timestamp)
-    archive.leave(peer.id)
+    gossip.leave(peer.id)
     // The session of the peer ends too.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
     vacateLinks(of: peer.id, turn)
@@ -234,7 +234,7 @@ extension MeshEngine {
     let item = GossipArchive.Item(
       bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
       fragment: fragment, via: mark(of: arrival.link))
-    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
   // MARK: Fragments

@@ -13,7 +13,7 @@ extension MeshEngine {
   /// - Returns: false if the announce needs complete handling.
   mutating func refresh(_ arrival: Arrival, _ key: WireKey, goesOn: Bool, _ turn: inout Turn) -> Bool {
     let view = arrival.view
-    guard archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
+    guard gossip.archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
       let signature = view.signature
     else { return false }
     guard budget.takeSignature(on: arrival.link, isKnownAnnounce: true, at: turn.now) else {
@@ -59,7 +59,7 @@ extension MeshEngine {
     }
     let item = GossipArchive.Item(
       bytes: view.bytes, id: id, type: .announce, sender: view.sender, timestamp: view.timestamp)
-    _ = archive.keep(item)
+    _ = gossip.store(item)
     return again.isBurst
   }
 }

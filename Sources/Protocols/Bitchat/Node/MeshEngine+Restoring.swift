@@ -19,7 +19,7 @@ extension MeshEngine {
   }
 
   /// Restores a public packet for sync.
-  public mutating func restore(_ item: GossipArchive.Item) { _ = archive.keep(item) }
+  public mutating func restore(_ item: GossipArchive.Item) { _ = gossip.store(item) }
 
   /// Restores the ID of a received private message, so that copies are not reported.
   public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {

@@ -75,7 +75,7 @@ extension MeshEngine {
     guard takeLine(of: peer.id, arrival, turn) else { return false }
     let line = PacketID(
       Packet(type: .message, timestamp: packet.timestamp, sender: packet.sender, payload: text.payload))
-    let isKnown = seen.see(line, at: turn.now) || archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
+    let isKnown = seen.see(line, at: turn.now) || gossip.archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
     talks.note(line, at: turn.now)
     keep(arrival, packet, PacketID(packet), &turn)
     guard configuration.role.receives, !isKnown else { return true }

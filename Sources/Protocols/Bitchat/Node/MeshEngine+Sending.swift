@@ -15,7 +15,7 @@ extension MeshEngine {
     let id = PacketID(signed)
     let item = GossipArchive.Item(
       bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)
-    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
     keepSeedForm(of: signed, &turn)
     transmit(signed, as: .own, to: targets(), &turn)
     return (id, turn.actions)
@@ -40,7 +40,7 @@ extension MeshEngine {
       return
     }
     if packet.type == .announce, let bytes = try? signed.encoded() {
-      _ = archive.keep(
+      _ = gossip.store(
         GossipArchive.Item(bytes: bytes, of: signed))
     }
     // An announce is sent over every link, because it shows whose link it is.

@@ -1,33 +1,13 @@
 import Common
 
+/// Sync requests, answers and gap repair: `GossipSync`.
 extension MeshEngine {
-  /// Maximum packets and bytes of one answer, so that it fits into the queue of the link. The neighbour requests the
-  /// rest later.
-  private static let answerPackets = 192
-  private static let answerBytes = 48 << 10
-
   /// Sends the sync requests that are due.
   mutating func syncWhatIsDue(_ turn: inout Turn) {
-    guard let due = sync.deadline, due <= turn.now else { return }
-    let inSeed = seedLinks
-    for (link, types, round) in sync.takeDue(&random, slow: inSeed, at: turn.now) {
-      guard let peer = links[link]?.peer else { continue }
-      var wanted = configuration.role.storesMessages ? types : types.intersection(.announce)
-      if wanted.contains(.fragment) { wanted.insert(.fileTransfer) }
-      // While other services need the radio, no files are requested.
-      if files.isQuiet { wanted.subtract([.fragment, .fileTransfer]) }
-      let isBare = inSeed.contains(link) && configuration.role.storesMessages
-      let requests =
-        isBare
-        ? [archive.request(for: wanted, isBare: true, at: turn.time)].compactMap(\.self)
-        : archive.requests(for: wanted, round: round, at: turn.time)
-      for request in requests {
-        let packet = Packet(
-          type: .requestSync, timeToLive: 0, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
-          payload: request.bytes)
-        transmit(packet, as: .own, to: [link], &turn)
-      }
-    }
+    guard let due = gossip.deadline, due <= turn.now else { return }
+    let (inSeed, view) = (seedLinks, view(turn))
+    perform(
+      gossip.sendRequests(view, inSeed: inSeed, isQuiet: files.isQuiet, &clock, randomFrom: &random), &turn)
   }
 
   /// Answers a sync request of a direct neighbour. Requests travel one hop.
@@ -36,37 +16,66 @@ extension MeshEngine {
       arrival.view.recipient.map({ $0 == identity.id }) ?? true,
       let request = try? SyncRequest(reading: packet.payload),
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn),
-      sync.takeAnswer(on: arrival.link, at: turn.now)
+      gossip.takeAnswer(on: arrival.link, at: turn.now)
     else {
       counters.refusedRequests += 1
       return
     }
     counters.answeredRequests += 1
-    var room = Self.answerBytes
     let isSeed = isSeed(arrival.link)
-    let unfit = isSeed ? MessageType.message : SeedNumbers.seed.message
-    // Own public messages are archived in both dialects. Messages of others are not sent to a neighbour of the
-    // other dialect.
-    let isOwnFit = isSeed && hasLivePeersBehind
-    let underWay = pending.keys
-    for item in archive.missing(request, at: turn.time) where item.sender != peer.id {
-      if item.type == unfit, !isSeed || item.sender == identity.id && !isOwnFit { continue }
-      if files.isQuiet, item.type == .fragment || item.type == .fileTransfer { continue }
-      guard room > 0, let view = try? PacketView(item.bytes) else { continue }
-      // An answer is not relayed. A packet that is about to be relayed would, as an answer, arrive there first and go
-      // no further.
-      guard !underWay.contains(view.wireKey(hash, withSignature: !view.type.isVerifiedHere)) else { continue }
-      room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
-      answer(isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer, item.type, on: arrival.link, &turn)
+    let asker = GossipSync.Asker(
+      peer: peer.id, link: arrival.link, isSeed: isSeed, takesLive: isSeed && hasLivePeersBehind)
+    let (underWay, hash) = (pending.keys, hash)
+    let answers = gossip.answer(request, of: asker, own: identity.id, isQuiet: files.isQuiet, at: turn.time) {
+      underWay.contains($0.wireKey(hash, withSignature: !$0.type.isVerifiedHere))
     }
+    perform(answers, &turn)
   }
 
   /// Sends an answer. Fragments for a phone are paced like those of a file.
-  private mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
+  mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
     guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
       return transmit(bytes, as: .syncAnswer, to: [link], &turn)
     }
     let dropped = paced.add([bytes], on: link, as: .syncAnswer, in: .passedOn(from: nil), at: turn.now)
     counters.relaysDropped += UInt64(dropped ?? 1)
+  }
+
+  // MARK: Gap repair
+
+  /// Time of the next request for missing fragments; nil if nothing is missing.
+  var repairDeadline: Instant? {
+    guard !files.isQuiet, configuration.role.storesMessages,
+      let stalled = assembler.nextStalled(GossipSync.repairPause)
+    else { return nil }
+    return gossip.repairDeadline(stalled: stalled, links, table)
+  }
+
+  /// Requests missing fragments from one neighbour at a time.
+  mutating func repairWhatIsDue(_ turn: inout Turn) {
+    guard let due = repairDeadline, due <= turn.now else { return }
+    let stalled = assembler.askForStalled(GossipSync.repairPause, at: turn.now, limit: Limits.requestedFragments)
+    guard !stalled.isEmpty, let neighbour = gossip.beginRepair(view(turn)) else { return }
+    let kept = gossip.archive.fragments(of: Set(stalled))
+    for id in stalled { takeKept(kept[id] ?? [], of: id, as: neighbour.link, &turn) }
+    let ids = stalled.filter { assembler.count(of: $0) > 0 }
+    guard !ids.isEmpty else { return }
+    let known = ids.flatMap { kept[$0] ?? [] }.map(\.id)
+    perform(gossip.requestFragments(ids, having: known, from: neighbour, view(turn), &clock), &turn)
+  }
+
+  /// Adds archived fragments of an abandoned set to a new set, as if the neighbour had sent them now. Neighbours do not
+  /// send archived fragments again.
+  private mutating func takeKept(
+    _ kept: [GossipArchive.Item], of id: FragmentID, as link: LinkID, _ turn: inout Turn
+  ) {
+    guard kept.count > assembler.count(of: id) else { return }
+    for item in kept {
+      guard let bytes = (try? PacketView(item.bytes))?.syncAnswer, let view = try? PacketView(bytes),
+        let packet = try? Packet(view), let fragment = try? Fragment(reading: packet.payload)
+      else { continue }
+      _ = handle(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
+      if assembler.count(of: id) == 0 { return }
+    }
   }
 }

@@ -55,8 +55,8 @@ public struct MeshEngine: Sendable {
   var owed = OwedNews()
   /// Peers that may have lost their session.
   var doubtful: Set<PeerID> = []
-  var archive: GossipArchive
-  var sync = SyncSchedule()
+  /// Public packets for neighbours that missed them, and requests for missed ones.
+  var gossip: GossipSync
   var budget = WorkBudget()
   var handshakes = HandshakeFlow()
   var lines = LineQuota()
@@ -79,9 +79,6 @@ public struct MeshEngine: Sendable {
   var courier: Courier
   /// Files of this node that are under way, and received ones.
   var files = FileTransfers()
-  /// Time of the last request for missing fragments, and number of requests.
-  var mendedAt: Instant?
-  var mendings = 0
   var pings = Pings()
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
@@ -119,7 +116,7 @@ public struct MeshEngine: Sendable {
     sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
-    archive = GossipArchive(keepsMessages: configuration.role.storesMessages)
+    gossip = GossipSync(role: configuration.role)
     courier = Courier(limit: configuration.role.envelopeLimit(configuration.carries))
   }
 
@@ -155,12 +152,12 @@ public struct MeshEngine: Sendable {
     if table.count > 0 { take(lookAt) }
     // Unsolicited packets wait until the clock is known to be right.
     if canSend {
-      take(sync.deadline)
+      take(gossip.deadline)
       take(outbox.deadline)
       take(owed.deadline)
       take(courier.deadline)
       take(files.deadline { isFast($0) })
-      take(mendingDeadline)
+      take(repairDeadline)
     }
     return first
   }
@@ -271,7 +268,9 @@ public struct MeshEngine: Sendable {
       case .makeFilePacket(let number): makeFilePacket(number, &turn)
       case .withdraw(let packets): withdraw(packets, &turn)
       case .giveWay(let link): paced.giveWay(on: link, at: turn.now)
-      case .archive(let item): _ = archive.keep(item)
+      case .archive(let item): _ = gossip.store(item)
+      case .send(let packet, let kind, let targets): transmit(packet, as: kind, to: targets, &turn)
+      case .sendAnswer(let bytes, let type, let link): answer(bytes, type, on: link, &turn)
       case .sendPing(let payload, let type, let kind, let peer, let link):
         send(payload, as: type, in: kind, to: peer, over: link, &turn)
       }
@@ -296,7 +295,8 @@ public struct MeshEngine: Sendable {
     perform(challenges.endAll(), &turn)
     perform(pings.endAll(), &turn)
     isStarted = false
-    (links, sync, pending, paced) = (LinkTable(), SyncSchedule(), RelayQueue(), PacedPackets())
+    (links, pending, paced) = (LinkTable(), RelayQueue(), PacedPackets())
+    gossip.endAll()
     (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
   }
@@ -331,7 +331,7 @@ public struct MeshEngine: Sendable {
     }
     // Messages for the peer of the link may need a courier.
     courier.hurry(at: turn.now)
-    sync.end(link)
+    gossip.end(link)
     budget.forget(link)
     paced.forget(link)
     files.forget(link)
@@ -365,7 +365,7 @@ public struct MeshEngine: Sendable {
       sendWhatIsDue(&turn)
       sendOwedNews(&turn)
       courierWhatIsDue(&turn)
-      mendWhatIsDue(&turn)
+      repairWhatIsDue(&turn)
     }
     sendFilesWhatIsDue(&turn)
     perform(pings.endLost(at: turn.now), &turn)
@@ -396,7 +396,7 @@ public struct MeshEngine: Sendable {
   private mutating func lookForSilentPeers(_ turn: inout Turn) {
     guard lookAt <= turn.now else { return }
     lookAt = turn.now.advanced(by: .seconds(30))
-    archive.age(at: turn.time)
+    gossip.age(at: turn.time)
     let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
     turn.actions += silent.map { .gone($0) }
     // Messages for these peers may need a courier.
@@ -435,7 +435,7 @@ public struct MeshEngine: Sendable {
   public func peer(_ id: PeerID) -> Peer? { table[id] }
 
   /// Public messages and files that neighbours can get from this node.
-  public var publicPackets: [PacketID] { archive.publicPackets }
+  public var publicPackets: [PacketID] { gossip.archive.publicPackets }
 
   /// Time of the last packet of a peer, also of one that has left; nil if unknown.
   public func heardAt(of id: PeerID) -> Instant? { table.heardAt(of: id) }
@@ -460,7 +460,7 @@ public struct MeshEngine: Sendable {
       return
     }
     blocked.insert(peer)
-    archive.forget(peer)
+    gossip.forget(peer)
     courier.forget(peer)
     unknown.forget(peer)
   }
@@ -496,7 +496,7 @@ public struct MeshEngine: Sendable {
     challenges.forget(peer)
     owed.forget(peer)
     doubtful.remove(peer)
-    archive.forget(peer)
+    gossip.forget(peer)
     courier.forget(peer)
     courier.favour(by: peer, false, table)
     favourites.remove(peer)

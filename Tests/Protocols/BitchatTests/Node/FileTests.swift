@@ -134,7 +134,7 @@ struct FileTests {
       #expect(hall.nodes[0].fileStates[number]?.last == .cancelled)
       #expect(hall.nodes[2].files.isEmpty)
       #expect(hall.nodes[0].engine.files.count == 0)
-      #expect(hall.nodes[0].engine.archive.fragmentCount == 0)
+      #expect(hall.nodes[0].engine.gossip.archive.fragmentCount == 0)
     }
   }
 
