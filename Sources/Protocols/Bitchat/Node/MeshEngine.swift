@@ -510,3 +510,290 @@ public struct MeshEngine: Sendable {
     turn.actions.append(.gone(peer))
   }
 }
+
+/// Restores the state of an earlier run. Undelivered messages are restored by `restore(_:at:time:)`; favourites, blocks
+/// and verified peers by their events.
+extension MeshEngine {
+  /// Restores the pinned signing key of a peer.
+  ///
+  /// - Parameter isProven: whether the peer has proven it.
+  public mutating func restorePin(
+    of peer: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant
+  ) {
+    table.restorePin(peer, signingKey, isProven: isProven, at: now)
+  }
+
+  /// Restores the Noise key of a peer, for messages sealed while the peer is away.
+  public mutating func restoreNoiseKey(of peer: PeerID, _ key: X25519.PublicKey) {
+    if PeerID(noiseKey: key) == peer { table.restoreNoiseKey(peer, key) }
+  }
+
+  /// Restores a public packet for sync.
+  public mutating func restore(_ item: GossipArchive.Item) { _ = gossip.store(item) }
+
+  /// Restores the ID of a received private message, so that copies are not reported.
+  public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {
+    received.insert(ReceivedMessage(sender: peer, id: message), at: now)
+  }
+}
+
+extension MeshEngine {
+  /// Amounts of stored items that grow with the network and have a limit.
+  public struct Holdings: Hashable, Sendable {
+    public var peers = 0
+    public var pins = 0
+    public var announces = 0
+    public var messages = 0
+    /// Fragments stored for sync.
+    public var fragments = 0
+    /// Bytes of announces, messages and fragments stored for sync.
+    public var archiveBytes = 0
+    /// Packets remembered to detect copies.
+    public var recentPackets = 0
+    /// Packets that wait to be relayed, and their bytes.
+    public var pendingRelays = 0
+    public var pendingBytes = 0
+    /// Incomplete fragmented packets, and the memory that they use, in bytes.
+    public var assemblies = 0
+    public var assemblyBytes = 0
+    /// Chat of senders that have not announced themselves.
+    public var waitingChat = 0
+    /// Frames that wait for paced sending.
+    public var pacedFrames = 0
+
+    public init() {}
+  }
+
+  /// Counters of handshakes and sessions, by name.
+  public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
+
+  /// Current amounts of stored items.
+  public var holdings: Holdings {
+    var holdings = Holdings()
+    (holdings.peers, holdings.pins) = (table.count, table.pinCount)
+    (holdings.announces, holdings.messages) = (gossip.archive.announceCount, gossip.archive.messageCount)
+    (holdings.fragments, holdings.archiveBytes) = (gossip.archive.fragmentCount, gossip.archive.bytes)
+    holdings.recentPackets = seen.counts.keys + seen.counts.ids
+    (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
+    (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)
+    (holdings.waitingChat, holdings.pacedFrames) = (unknown.count, paced.count)
+    return holdings
+  }
+}
+
+// Descriptions contain neither content, nor peers, nor keys.
+
+extension MeshEngine: CustomStringConvertible, CustomReflectable {
+  public var description: String { "a mesh node, \(state.rawValue), with \(links.count) links" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Proofs of verification codes: a peer signs a challenge sent inside Noise. Facts: bitchat.md section 11.
+extension MeshEngine {
+  /// Asks a peer to prove that a code is its own, in a session that is established first if needed. `Action.proof`
+  /// follows within 24 s. Asking again restarts this time.
+  ///
+  /// - Parameters:
+  ///   - peer: owner of the Noise key in the code.
+  ///   - signingKey: signing key of the code, whose signature the caller has checked.
+  public mutating func challenge(
+    _ peer: PeerID, signingKey: Ed25519.PublicKey, at now: Instant, time: UInt64
+  ) throws(ChallengeError) -> [Action] {
+    isDueKnown = false
+    var turn = Turn(now: now, time: time)
+    try challenges.begin(peer, signingKey, view(turn))
+    askForProofs(&turn)
+    return turn.actions
+  }
+
+  /// Sends the challenges that are due, and ends those that can no longer be answered.
+  mutating func askForProofs(_ turn: inout Turn) {
+    guard !challenges.isEmpty else { return }
+    perform(challenges.askForKeys(view(turn), randomFrom: &random), &turn)
+    perform(challenges.askForCodes(view(turn)), &turn)
+  }
+
+  /// Sends an open challenge to a peer with a session.
+  mutating func ask(_ peer: PeerID, _ turn: inout Turn) {
+    guard canSend, let challenge = challenges.question(to: peer, at: turn.now, randomFrom: &random) else { return }
+    seal(.verificationChallenge(challenge), for: peer, &turn)
+  }
+
+  // MARK: Disputed keys
+
+  /// Handles an announce with a valid signature of another key than the pinned one, which is not proven.
+  mutating func contest(_ announcement: Announcement, _ arrival: Arrival, _ turn: inout Turn) {
+    let (peer, origin) = (announcement.peerID, origin(of: arrival.link))
+    challenges.note(
+      Disputes.Rival(signingKey: announcement.signingKey, announce: arrival, origin: origin, heardAt: turn.now),
+      of: peer)
+    // The peer's own link may be an attacker's, so that the peer is reachable only over this one.
+    noteWay(of: arrival, to: peer, &turn)
+    askForKey(of: peer, announcement.noiseKey, because: origin, &turn)
+  }
+
+  /// Asks a peer to state its signing key inside Noise, within the limits of `Disputes`.
+  mutating func askForKey(
+    of peer: PeerID, _ noiseKey: X25519.PublicKey, because origin: DeviceOrigin, _ turn: inout Turn
+  ) {
+    guard challenges.begin(keyOf: peer, noiseKey, because: origin, view(turn)) else { return }
+    perform(challenges.askForKeys(view(turn), randomFrom: &random), &turn)
+  }
+
+  /// Pins the signing key that a peer has proven inside Noise, instead of any other.
+  mutating func settle(_ peer: PeerID, _ signingKey: Ed25519.PublicKey, _ turn: inout Turn) {
+    let wasProven = table.isProven(peer)
+    let rival = challenges.settle(peer, signingKey)
+    let isReplaced = table.prove(peer, signingKey, at: turn.now)
+    if isReplaced {
+      // Announces and messages with the other key are an attacker's, and so are the links that count as the peer's own.
+      gossip.forget(peer)
+      vacateLinks(of: peer, turn)
+      turn.actions.append(.gone(peer))
+    }
+    if let arrival = rival?.announce, let packet = try? Packet(arrival.view),
+      case .taken = handleAnnounce(packet, arrival, &turn)
+    {
+      keep(arrival, packet, PacketID(packet), &turn)
+    }
+    keepPin(of: peer, &turn)
+    if !wasProven, !isReplaced, table.has(peer) { turn.actions.append(.peer(peer)) }
+    if challenges.takesAnyKey(of: peer) { perform(challenges.conclude(peer, .proven), &turn) }
+  }
+}
+
+/// Measures hops and round-trip time to a peer. Facts: bitchat.md section 3.
+extension MeshEngine {
+  /// Sends a ping to a peer. `Action.pong` or `Action.pingLost` follows within 10 s.
+  ///
+  /// - Parameter number: unique number of the ping, chosen by the caller.
+  public mutating func ping(
+    _ peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
+  ) throws(PingError) -> [Action] {
+    isDueKnown = false
+    var turn = Turn(now: now, time: time)
+    perform(try pings.begin(number, to: peer, view(turn), randomFrom: &random), &turn)
+    return turn.actions
+  }
+
+  /// - Parameter link: nil for the links to the peer, or all links if it is not a neighbour.
+  mutating func send(
+    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
+    over link: LinkID? = nil, _ turn: inout Turn
+  ) {
+    let packet = Packet(
+      type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
+    var known = link.map { [$0] } ?? links(to: peer)
+    if link == nil { known += ways.others(to: peer, besides: known, at: turn.now).map(\.link) }
+    let isEverywhere = known.isEmpty || link == nil && isDoubtful(peer)
+    transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
+  }
+
+  mutating func handlePing(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard let payload = try? PingPayload(reading: packet.payload) else {
+      counters.unreadable += 1
+      return
+    }
+    guard !blocked.contains(packet.sender) else {
+      counters.blocked += 1
+      return
+    }
+    perform(pings.handlePing(payload, from: packet.sender, on: arrival.link, view(turn)), &turn)
+  }
+
+  mutating func handlePong(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard let payload = try? PingPayload(reading: packet.payload),
+      let hops = payload.hops(at: arrival.view.timeToLive)
+    else {
+      counters.unreadable += 1
+      return
+    }
+    // An attacker can ping a neighbour in this node's name and make it answer with the mark of a fragment that was not
+    // received. Only an unsolicited pong confirms a fragment.
+    let confirmation = FileConfirmation(mark: payload.nonce, isOfFragment: payload.interval != nil)
+    if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
+      return sendFilesWhatIsDue(&turn)
+    }
+    perform(pings.handlePong(payload, from: packet.sender, hops: hops, at: turn.now), &turn)
+  }
+}
+
+/// Sync requests, answers and gap repair: `GossipSync`.
+extension MeshEngine {
+  /// Sends the sync requests that are due.
+  mutating func syncWhatIsDue(_ turn: inout Turn) {
+    guard let due = gossip.deadline, due <= turn.now else { return }
+    let (inSeed, view) = (seedLinks, view(turn))
+    perform(
+      gossip.sendRequests(view, inSeed: inSeed, isQuiet: files.isQuiet, &clock, randomFrom: &random), &turn)
+  }
+
+  /// Answers a sync request of a direct neighbour. Requests travel one hop.
+  mutating func handleSyncRequest(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
+      arrival.view.recipient.map({ $0 == identity.id }) ?? true,
+      let request = try? SyncRequest(reading: packet.payload),
+      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn),
+      gossip.takeAnswer(on: arrival.link, at: turn.now)
+    else {
+      counters.refusedRequests += 1
+      return
+    }
+    counters.answeredRequests += 1
+    let isSeed = isSeed(arrival.link)
+    let asker = GossipSync.Asker(
+      peer: peer.id, link: arrival.link, isSeed: isSeed, takesLive: isSeed && hasLivePeersBehind)
+    let (underWay, hash) = (pending.keys, hash)
+    let answers = gossip.answer(request, of: asker, own: identity.id, isQuiet: files.isQuiet, at: turn.time) {
+      underWay.contains($0.wireKey(hash, withSignature: !$0.type.isVerifiedHere))
+    }
+    perform(answers, &turn)
+  }
+
+  /// Sends an answer. Fragments for a phone are paced like those of a file.
+  mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
+    guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
+      return transmit(bytes, as: .syncAnswer, to: [link], &turn)
+    }
+    let dropped = paced.add([bytes], on: link, as: .syncAnswer, in: .passedOn(from: nil), at: turn.now)
+    counters.relaysDropped += UInt64(dropped ?? 1)
+  }
+
+  // MARK: Gap repair
+
+  /// Time of the next request for missing fragments; nil if nothing is missing.
+  var repairDeadline: Instant? {
+    guard !files.isQuiet, configuration.role.storesMessages,
+      let stalled = assembler.nextStalled(GossipSync.repairPause)
+    else { return nil }
+    return gossip.repairDeadline(stalled: stalled, links, table)
+  }
+
+  /// Requests missing fragments from one neighbour at a time.
+  mutating func repairWhatIsDue(_ turn: inout Turn) {
+    guard let due = repairDeadline, due <= turn.now else { return }
+    let stalled = assembler.askForStalled(GossipSync.repairPause, at: turn.now, limit: Limits.requestedFragments)
+    guard !stalled.isEmpty, let neighbour = gossip.beginRepair(view(turn)) else { return }
+    let kept = gossip.archive.fragments(of: Set(stalled))
+    for id in stalled { takeKept(kept[id] ?? [], of: id, as: neighbour.link, &turn) }
+    let ids = stalled.filter { assembler.count(of: $0) > 0 }
+    guard !ids.isEmpty else { return }
+    let known = ids.flatMap { kept[$0] ?? [] }.map(\.id)
+    perform(gossip.requestFragments(ids, having: known, from: neighbour, view(turn), &clock), &turn)
+  }
+
+  /// Adds archived fragments of an abandoned set to a new set, as if the neighbour had sent them now. Neighbours do not
+  /// send archived fragments again.
+  private mutating func takeKept(
+    _ kept: [GossipArchive.Item], of id: FragmentID, as link: LinkID, _ turn: inout Turn
+  ) {
+    guard kept.count > assembler.count(of: id) else { return }
+    for item in kept {
+      guard let bytes = (try? PacketView(item.bytes))?.syncAnswer, let view = try? PacketView(bytes),
+        let packet = try? Packet(view), let fragment = try? Fragment(reading: packet.payload)
+      else { continue }
+      _ = handle(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
+      if assembler.count(of: id) == 0 { return }
+    }
+  }
+}

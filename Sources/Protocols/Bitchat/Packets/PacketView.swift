@@ -151,3 +151,16 @@ struct Arrival: Sendable {
   /// Whether the packet was received directly from its sender.
   var isDirect: Bool { view.timeToLive >= Limits.timeToLive && !isReassembled && !isAnswer }
 }
+
+extension PacketView {
+  /// Whether both packets are public, of one type and sender, and have the same uncompressed payload.
+  func hasPayload(of other: [UInt8]) -> Bool {
+    guard let other = try? PacketView(other), other.type == type, other.sender == sender, other.version == version
+    else {
+      return false
+    }
+    let plain = PacketFlags.signature
+    guard flags.subtracting(.syncAnswer) == plain, other.flags.subtracting(.syncAnswer) == plain else { return false }
+    return section == other.section
+  }
+}
