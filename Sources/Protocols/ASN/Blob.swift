@@ -97,9 +97,9 @@ public struct BlobHeader: Hashable, Sendable {
 ///
 /// A name is at most 255 octets of UTF-8 without control characters. It has components between slashes, none of which
 /// is empty, `.` or `..`; so it never begins with a slash. No slash forms one character with its neighbour, as one
-/// before U+0301 would: code that compares characters, as Swift does, and code that compares octets, as file systems
-/// do, find the same components. An empty name is that of a message. A name that ends with a slash is derived: the blob
-/// is linked below it under its sum.
+/// before U+0301 would. Code that compares characters, as Swift does, therefore finds the same components as code that
+/// compares octets, as file systems do. An empty name is that of a message. A name that ends with a slash is derived:
+/// the blob is linked below it under its sum.
 public struct BlobName: Hashable, Sendable, Comparable {
   public let text: String
 
