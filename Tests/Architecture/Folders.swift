@@ -93,9 +93,7 @@ struct FileUses {
 
 extension Rules {
   /// The rooms whose folders are not in order yet. A room leaves the list when it is converted; none is added.
-  static let unorderedRooms: Set = ["Protocols/Bitchat", "Services/Mesh/Mesh"]
-  /// The rooms that still have cycles of files across their folders; none is added.
-  static let tangledRooms: Set = ["Protocols/Bitchat"]
+  static let unorderedRooms: Set = ["Services/Mesh/Mesh"]
 
   /// The folders of a room form the order that the design lists: a file uses files of its own folder and of lower rows.
   static func foldersAreOrdered(
@@ -137,10 +135,8 @@ extension Rules {
   }
 
   /// No files of different folders use one another in a circle.
-  static func noCyclesAcrossFolders(
-    _ files: [SourceFile], except tangled: Set<String> = tangledRooms
-  ) -> [String] {
-    byRoom(files).filter { !tangled.contains($0.key) }.sorted { $0.key < $1.key }.flatMap { room, files in
+  static func noCyclesAcrossFolders(_ files: [SourceFile]) -> [String] {
+    byRoom(files).sorted { $0.key < $1.key }.flatMap { room, files in
       FileUses(files).cycles.compactMap { cycle in
         let folders = Set(cycle.compactMap { files[$0].place?.folder })
         guard folders.count > 1 else { return nil }

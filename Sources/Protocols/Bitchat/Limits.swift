@@ -1,3 +1,5 @@
+import Common
+
 /// Protocol constants, and limits of this implementation. Facts: bitchat.md sections 2, 4, 5, 7 and 9.
 public enum Limits {
   /// Maximum payload of a packet, inflated or not, in bytes, as in the iOS app: a file of 1 MiB and its fields.
@@ -45,6 +47,11 @@ public enum Limits {
   /// fragmented for that link alone; otherwise one link at the minimum MTU could stop the node from sending to others.
   public static let commonFrameBytes = 182
 
+  /// Time between fragments on a link to a phone. Facts: bitchat.md section 7.
+  static let fragmentPause = Duration.milliseconds(25)
+  /// Delay of a fragment that does not postpone the next one, because a busy machine wakes up late each time.
+  static let fragmentLateness = Duration.milliseconds(5)
+
   /// Maximum content of a file, in bytes.
   public static let fileBytes = 1 << 20
 
@@ -61,4 +68,20 @@ public enum Limits {
   public static let codeSeconds: Int64 = 300
   /// Maximum text of a verification code that is parsed, in bytes.
   public static let codeBytes = 4096
+}
+
+/// Limits of the node. Facts: bitchat.md sections 8, 9 and 16.
+extension Limits {
+  /// Maximum remembered packets, for the detection of copies.
+  public static let recentPackets = 10_000
+  /// Time for which a packet is remembered after its last arrival.
+  public static let recentTime = Duration.seconds(300)
+  /// Maximum difference between a packet's timestamp and this node's clock, in milliseconds. iOS uses the same limit.
+  public static let clockMilliseconds: UInt64 = 120 * 1000
+  /// Length of the first handshake message, in bytes.
+  static let firstHandshakeBytes = 32
+  /// Length of the second handshake message, in bytes. Dialect S has a packet type of its own for it.
+  static let handshakeAnswerBytes = 96
+  /// Maximum inflated length of a sealed packet of dialect S, in bytes: 64 KiB of text and 1 KiB for other fields.
+  static let sealedSeedBytes = 65 << 10
 }

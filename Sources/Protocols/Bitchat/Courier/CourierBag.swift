@@ -1,3 +1,5 @@
+import Common
+
 /// Stores the envelopes that this node carries for others. Facts: bitchat.md section 8.5.
 ///
 /// Depositors that are not favourites ("strangers") share half of the capacity. When it is full, the device with the
@@ -193,5 +195,16 @@ struct CourierBag: Sendable {
     let old = envelopes.values.filter { $0.envelope.expiry <= time }.map(\.id).sorted()
     for id in old { remove(id) }
     return old
+  }
+}
+
+extension CourierBag.Refusal {
+  /// Counter of envelopes that were rejected for this reason.
+  var counter: WritableKeyPath<NodeCounters, UInt64> {
+    switch self {
+    case .tooManyOfDepositor: \.courier.tooManyOfDepositor
+    case .tooManyOfStrangers: \.courier.tooManyOfStrangers
+    case .full: \.courier.noPlace
+    }
   }
 }

@@ -1,4 +1,5 @@
 import Bytes
+import Crypto
 
 /// The payload of a fragment: a slice of an encoded packet. Facts: bitchat.md section 7. Layout:
 ///
@@ -44,5 +45,84 @@ public struct Fragment: WireValue, Hashable, Sendable {
     writer.u16be(total)
     writer.u8(type.rawValue)
     writer.append(slice)
+  }
+
+  /// Fragment ID, and type of the fragmented packet.
+  typealias Head = (id: FragmentID, type: MessageType)
+
+  /// Returns ID and packet type of an encoded fragment; nil for any other packet.
+  static func head(of bytes: [UInt8]) -> Head? {
+    guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
+    let isPlain = !view.flags.contains(.compressed)
+    let section = isPlain ? Array(view.section.prefix(headerBytes)) : (try? Packet(view))?.payload ?? []
+    guard let fragment = try? Fragment(reading: Array(section.prefix(headerBytes))) else { return nil }
+    return (fragment.id, fragment.type)
+  }
+}
+
+/// Identifies the fragments of one packet, together with sender and type: eight random bytes. Facts: bitchat.md section
+/// 7.
+public struct FragmentID: WireValue, Hashable, Sendable {
+  public static let size = 8
+
+  public let rawValue: UInt64
+
+  public init(rawValue: UInt64) {
+    self.rawValue = rawValue
+  }
+
+  public init(randomFrom random: inout some RandomSource) {
+    rawValue = random.bytes(Self.size).reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  public init(reading reader: inout ByteReader) throws(WireError) {
+    rawValue = try reader.u64be()
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.u64be(rawValue) }
+}
+
+extension FragmentID: CustomStringConvertible {
+  /// 16 lower-case hexadecimal digits.
+  public var description: String { Hex.encode(bytes) }
+}
+
+extension FragmentID {
+  /// Fragment ID in an encoded packet; nil if the packet is not a fragment.
+  public init?(ofPacket bytes: [UInt8]) {
+    guard let head = Fragment.head(of: bytes) else { return nil }
+    self = head.id
+  }
+}
+
+/// Identifies the fragments of one packet. Fragments with a different total belong to a different packet.
+public struct FragmentSetID: Hashable, Sendable {
+  let sender: PeerID
+  let id: FragmentID
+  let type: MessageType
+  let total: UInt16
+}
+
+extension FragmentSetID: Comparable {
+  public static func < (left: Self, right: Self) -> Bool {
+    (left.sender, left.id.rawValue, left.type.rawValue, left.total)
+      < (right.sender, right.id.rawValue, right.type.rawValue, right.total)
+  }
+}
+
+/// Identifies a fragment in confirmations: ID plus index, in one number.
+struct FragmentMark: Hashable, Sendable {
+  let rawValue: UInt64
+
+  init(_ id: FragmentID, index: Int) { rawValue = id.rawValue &+ UInt64(index) }
+
+  /// Mark of a fragment with a TTL above 0 of a file or of a Noise message, which may be a file; nil for any other
+  /// packet.
+  init?(_ view: PacketView) {
+    guard view.type == .fragment, view.timeToLive > 0, !view.flags.contains(.compressed) else { return nil }
+    guard let head = try? Fragment(reading: Array(view.section.prefix(Fragment.headerBytes))),
+      head.type == .fileTransfer || head.type == .noiseEncrypted
+    else { return nil }
+    self.init(head.id, index: Int(head.index))
   }
 }

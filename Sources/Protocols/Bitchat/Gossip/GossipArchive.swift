@@ -7,8 +7,6 @@ import Common
 public struct GossipArchive: Sendable {
   /// A stored packet.
   public struct Item: Hashable, Sendable {
-    typealias FragmentHead = (id: FragmentID, type: MessageType)
-
     /// Packet as received.
     public let bytes: [UInt8]
     public let id: PacketID
@@ -29,13 +27,14 @@ public struct GossipArchive: Sendable {
 
     /// - Parameter fragment: ID and packet type of a fragment, if known; nil to read them from the bytes.
     init(
-      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64, fragment: FragmentHead? = nil,
+      bytes: [UInt8], id: PacketID, type: MessageType, sender: PeerID, timestamp: UInt64,
+      fragment: Fragment.Head? = nil,
       via: UInt32? = nil
     ) {
       self.via = via
       (self.bytes, self.id, self.type, self.sender, self.timestamp) = (bytes, id, type, sender, timestamp)
       filterHash = SyncFilter.hash(id)
-      let head = type == .fragment ? fragment ?? Self.fragmentHead(in: bytes) : nil
+      let head = type == .fragment ? fragment ?? Fragment.head(of: bytes) : nil
       (self.fragment, isFile) = (head?.id, type == .fileTransfer || head?.type == .fileTransfer)
       timeToLive = bytes.count > 2 ? bytes[2] : 0
     }
@@ -310,7 +309,7 @@ public struct GossipArchive: Sendable {
     if moments.count > sorted { moments.sort { $0.isOlder(than: $1) } }
     moments.reverse()
     let hashes = moments.map(\.filterHash)
-    if isBare { return try? SyncRequest(filter: SyncFilter(hashes: hashes, bytes: SeedTalks.filterBytes)) }
+    if isBare { return try? SyncRequest(filter: SyncFilter(hashes: hashes, bytes: SyncFilter.seedBytes)) }
     let filter = SyncFilter(hashes: hashes)
     // M is the number of IDs in the filter times 2^P.
     let included = Int(filter.m >> UInt32(filter.p))
@@ -351,14 +350,5 @@ extension GossipArchive.Item {
   /// Whether receivers still accept the packet: up to 15 min for files and their fragments, 6 h for others.
   func isFresh(at time: UInt64) -> Bool {
     isYounger(than: isFile ? GossipArchive.fileMilliseconds : GossipArchive.messageMilliseconds, at: time)
-  }
-
-  /// Returns ID and packet type of an encoded fragment; nil for any other packet.
-  static func fragmentHead(in bytes: [UInt8]) -> FragmentHead? {
-    guard let view = try? PacketView(bytes), view.type == .fragment else { return nil }
-    let isPlain = !view.flags.contains(.compressed)
-    let section = isPlain ? Array(view.section.prefix(Fragment.headerBytes)) : (try? Packet(view))?.payload ?? []
-    guard let fragment = try? Fragment(reading: Array(section.prefix(Fragment.headerBytes))) else { return nil }
-    return (fragment.id, fragment.type)
   }
 }

@@ -45,8 +45,8 @@ extension MeshEngine {
     let announcement = try? Announcement(
       nickname: configuration.nickname, noiseKey: identity.noiseKey.publicKey,
       signingKey: identity.signingKey.publicKey,
-      neighbours: configuration.isRelayOnly || near.isEmpty ? nil : Array(near),
-      capabilities: configuration.isRelayOnly || Capabilities.own.isEmpty ? nil : .own,
+      neighbours: configuration.role.isDescribed && !near.isEmpty ? Array(near) : nil,
+      capabilities: configuration.role.isDescribed && !Capabilities.own.isEmpty ? .own : nil,
       speaksSeed: configuration.speaksSeed, isEarshot: true, longestWrite: configuration.longestWrite,
       courierPlaces: courier.saidPlaces)
     guard let announcement else { return nil }
@@ -56,7 +56,7 @@ extension MeshEngine {
   // MARK: Announces of other peers
 
   /// Result of handling an announce.
-  enum Heard {
+  enum AnnounceOutcome {
     /// The signing key equals the pinned one, or is the first.
     case taken
     /// The signing key differs from the pinned one, which is not proven.
@@ -65,7 +65,7 @@ extension MeshEngine {
   }
 
   /// Handles an announce, which carries the key that verifies it.
-  mutating func hear(announce packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Heard {
+  mutating func handleAnnounce(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> AnnounceOutcome {
     guard let announcement = try? Announcement(reading: packet.payload), announcement.peerID == packet.sender else {
       counters.badAnnounces += 1
       return .refused
@@ -115,7 +115,7 @@ extension MeshEngine {
     if spokeSeed, !announcement.speaksSeed { talks.end(with: peer) }
     keepPin(of: peer, &turn)
     for other in news.forgotten {
-      archive.leave(other)
+      gossip.leave(other)
       turn.actions.append(.gone(other))
     }
     if news.novelty != .same { turn.actions.append(.peer(peer)) }
@@ -123,16 +123,16 @@ extension MeshEngine {
     if news.novelty == .newPeer {
       outbox.hurry(peer, at: turn.now)
       owed.hurry(peer, at: turn.now)
-      hurryFiles(to: peer, &turn)
+      files.hurry(to: peer, at: turn.now)
     }
     askForKeyOfVerified(peer, arrival, &turn)
-    if let known = table[peer] { deliverMail(to: known, arrival, &turn) }
+    if !courier.isEmpty, let known = table[peer] { perform(courier.handlePeer(known, arrival, view(turn)), &turn) }
     for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
   }
 
   /// Asks a peer for its signing key if a user has verified its fingerprint while it was out of reach.
   mutating func askForKeyOfVerified(_ peer: PeerID, _ arrival: Arrival, _ turn: inout Turn) {
-    guard verified.contains(peer), !table.isProven(peer), !proofs.isAwaited(peer), let known = table[peer] else {
+    guard verified.contains(peer), !table.isProven(peer), !challenges.isAwaited(peer), let known = table[peer] else {
       return
     }
     askForKey(of: peer, known.noiseKey, because: origin(of: arrival.link), &turn)
@@ -159,20 +159,19 @@ extension MeshEngine {
     (state.peer, state.formerPeer) = (peer, nil)
     state.boundAt = turn.now
     state.broughtAt = 0
-    state.confirmationInterval = 0
     let (before, isNew) = (links[link]?.peer, !isNeighbour(peer))
     links[link] = state
+    pings.endConfirmations(on: link)
     noteNeighbour(peer, on: link, isNew: isNew, turn)
     if let before, !isNeighbour(before) { ways.forgetWays(to: before) }
-    sync.end(link)
-    sync.begin(link, isSlow: isSeed(link), at: turn.now)
+    gossip.begin(link, isSlow: isSeed(link), at: turn.now)
     turn.actions.append(.bound(link, peer))
     // The first neighbour may make other peers reachable again.
     for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
     owed.hurry(peer, at: turn.now)
     probeSession(with: peer, &turn)
     meetCourier(peer, turn)
-    hurryFiles(&turn)
+    files.hurry(at: turn.now)
     cutSecondLink(to: peer, &turn)
   }
 
@@ -195,7 +194,7 @@ extension MeshEngine {
     if arrival.hops > 1 { table.noteFar(peer, hops: arrival.hops) }
     guard links[arrival.link]?.peer != peer, isNeighbour(peer) else { return }
     guard ways.note(peer, over: arrival.link, hops: arrival.hops, at: turn.now) else { return }
-    handAgain(to: peer, over: arrival.link, &turn)
+    if !courier.isEmpty { perform(courier.handAgain(to: peer, over: arrival.link, view(turn)), &turn) }
     // A phone that receives a first handshake message twice drops the handshake that it answered first.
     if table.isEarshot(peer) { carryOut(sessions.handle(.again(peer), at: turn.now), &turn) }
   }

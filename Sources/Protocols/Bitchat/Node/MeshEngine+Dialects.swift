@@ -86,7 +86,7 @@ extension MeshEngine {
     guard configuration.speaksSeed, let form = seedForm(of: line).flatMap(signed), let bytes = try? form.encoded()
     else { return }
     let item = GossipArchive.Item(bytes: bytes, of: form)
-    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
   // MARK: Private messages
@@ -141,7 +141,7 @@ extension MeshEngine {
   mutating func greetNeighbours(_ turn: inout Turn) {
     guard configuration.speaksSeed else { return }
     talks.expire(at: turn.now)
-    guard canSend, !configuration.isRelayOnly else { return }
+    guard canSend, configuration.role.converses else { return }
     for link in links.keys {
       guard let peer = links[link]?.peer, talks[link]?.peer != peer || talks[link]?.greetedAt == nil else { continue }
       let isProven = configuration.dialects[peer] == .seed || table[peer]?.speaksSeed == true
@@ -154,7 +154,7 @@ extension MeshEngine {
   /// Handles a neighbour's version hello.
   ///
   /// - Returns: false if the packet is not a hello.
-  mutating func hear(hello packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  mutating func handleHello(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let hello = try? VersionHello(payload: packet.payload) else { return false }
     let wanted = configuration.dialects[packet.sender] ?? configuration.dialect
     guard wanted == .seed, let peer = speaker(of: packet, arrival, turn) else {
@@ -175,7 +175,7 @@ extension MeshEngine {
   /// Handles a neighbour's answer to this node's hello.
   ///
   /// - Returns: false if the packet is a sync request instead.
-  mutating func hear(ack packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  mutating func handleVersionAck(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard !packet.payload.starts(with: [0x01, 0x00, 0x01]), let ack = try? VersionAck(payload: packet.payload) else {
       return false
     }

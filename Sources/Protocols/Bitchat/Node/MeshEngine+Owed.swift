@@ -42,7 +42,9 @@ extension MeshEngine {
       return
     }
     owed.oweReceipt(for: message, to: peer, at: turn.now)
-    if !table.has(peer) || !sessions.hasSession(with: peer) { entrust(.read(message), to: peer, &turn) }
+    if !table.has(peer) || !sessions.hasSession(with: peer) {
+      courier.entrust(.read(message), to: peer, at: turn.now, time: turn.time)
+    }
     if canSend { sendOwedNews(&turn) }
   }
 

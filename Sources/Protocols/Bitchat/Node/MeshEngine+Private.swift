@@ -22,7 +22,7 @@ extension MeshEngine {
     _ text: String, to peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
   ) throws(TellError) -> [Action] {
     isDueKnown = false
-    guard !configuration.isRelayOnly else { throw .relayOnly }
+    guard configuration.role.sends else { throw .relayOnly }
     guard let pieces = try? PrivateText.pieces(of: text) else { throw .tooLong }
     guard !pieces.contains(where: FavoriteNotice.mayBeTaken) else { throw .notice }
     let message = OutgoingMessage(
@@ -48,14 +48,10 @@ extension MeshEngine {
     } catch {
       throw .full(error)
     }
-    for peer in message.couriers {
-      for piece in message.pieces where !piece.isDelivered {
-        courier.books.give(piece.id, to: peer, until: message.createdAt &+ CourierEnvelope.lifetime)
-      }
-    }
+    courier.restore(message)
     var turn = Turn(now: now, time: time)
     if isNew { turn.actions.append(.keep(.outgoing(message))) }
-    courier.due = now
+    courier.hurry(at: now)
     if canSend {
       sendWhatIsDue(&turn)
       courierWhatIsDue(&turn)
@@ -89,9 +85,18 @@ extension MeshEngine {
     }
     for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
     // Unacknowledged messages may need a courier.
-    if !unanswered.isEmpty || !wanted.isEmpty { courier.due = turn.now }
+    if !unanswered.isEmpty || !wanted.isEmpty { courier.hurry(at: turn.now) }
     for peer in unanswered.sorted() { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
     for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
+  }
+
+  /// Records that couriers carry a message of this node.
+  mutating func noteDeposit(
+    of number: UInt32, with couriers: [PeerID], _ key: X25519.PublicKey, _ turn: inout Turn
+  ) {
+    guard let deposited = outbox.deposited(number, with: couriers, key: key) else { return }
+    turn.actions.append(.keep(.outgoing(deposited.message)))
+    if let state = deposited.state { turn.actions.append(.progress(number, state)) }
   }
 
   /// Sends a payload in the session with a peer. Sends nothing without a session.
@@ -141,8 +146,8 @@ extension MeshEngine {
     return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
   }
 
-  mutating func hear(noise packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
-    guard packet.recipient == identity.id, !configuration.isRelayOnly else { return }
+  mutating func handleNoise(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard packet.recipient == identity.id, configuration.role.converses else { return }
     guard !blocked.contains(packet.sender) else {
       counters.blocked += 1
       return
@@ -164,8 +169,8 @@ extension MeshEngine {
         // Each side sends its state once per session; this proves the signing key.
         seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
         announceInSeed(to: peer, &turn)
-        for receipt in courier.takeReceipts(for: peer) { seal(receipt.payload, for: peer, &turn) }
-        renewFiles(to: peer, &turn)
+        perform(courier.sendReceipts(to: peer), &turn)
+        files.renew(to: peer, at: turn.now)
         // Earlier messages may have been sealed with keys that the peer does not have.
         outbox.hurry(peer, at: turn.now)
         owed.hurry(peer, at: turn.now)
@@ -173,7 +178,7 @@ extension MeshEngine {
       case .opened(let peer, let plaintext):
         trustSession(with: peer, &turn)
         turn.actions += owed.opened(from: peer, at: turn.now).map { .receiptSettled($0, from: peer) }
-        hear(plaintext, from: peer, &turn)
+        handlePlaintext(plaintext, from: peer, &turn)
       case .ended(let peer): turn.actions.append(.session(peer))
       case .failed: break
       }
@@ -184,9 +189,9 @@ extension MeshEngine {
     }
   }
 
-  private mutating func hear(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
+  private mutating func handlePlaintext(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
     table.hear(peer, at: turn.now)
-    guard !hear(sealed: plaintext, from: peer, &turn) else { return }
+    guard !handleSeedPayload(plaintext, from: peer, &turn) else { return }
     let payload: NoisePayload
     do throws(NoisePayloadError) {
       payload = try NoisePayload(reading: plaintext)
@@ -195,17 +200,23 @@ extension MeshEngine {
       return
     }
     switch payload {
-    case .privateMessage(let message): hear(message, from: peer, &turn)
-    case .delivered(let id): note(id, from: peer, isRead: false, &turn)
-    case .read(let id): note(id, from: peer, isRead: true, &turn)
-    case .file(let file): hear(privateFile: file, from: peer, &turn)
-    case .peerState(let state): prove(state, of: peer, &turn)
-    case .verificationChallenge(let challenge): answer(challenge, to: peer, &turn)
-    case .verificationResponse(let response): hear(response, from: peer, &turn)
+    case .privateMessage(let message): handlePrivateMessage(message, from: peer, &turn)
+    case .delivered(let id): handleReceipt(id, from: peer, isRead: false, &turn)
+    case .read(let id): handleReceipt(id, from: peer, isRead: true, &turn)
+    case .file(let file):
+      let source = FileTransfers.Source(sender: peer, arrival: turn.completing)
+      perform(files.handleFile(file, isPublic: false, from: source, view(turn)), &turn)
+    case .peerState(let state): handlePeerState(state, of: peer, &turn)
+    case .verificationChallenge(let challenge):
+      perform(
+        challenges.answer(
+          challenge, from: peer, noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey), &turn)
+    case .verificationResponse(let response):
+      perform(challenges.handleResponse(response, from: peer, view(turn)), &turn)
     }
   }
 
-  mutating func hear(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
+  mutating func handlePrivateMessage(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
     let received = ReceivedMessage(sender: peer, id: message.id)
     guard !self.received.see(received, at: turn.now) else {
       turn.actions.append(.toldAgain(message.id, from: peer))
@@ -213,7 +224,7 @@ extension MeshEngine {
     }
     self.received.insert(received, at: turn.now)
     if let notice = FavoriteNotice(text: message.text) {
-      favour(by: peer, notice.isFavorite)
+      courier.favour(by: peer, notice.isFavorite, table)
       return turn.actions.append(.favourited(peer, notice, message.id))
     }
     turn.actions.append(.told(message, from: peer, at: turn.time))
@@ -223,7 +234,7 @@ extension MeshEngine {
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     guard !blocked.contains(peer) else { return }
     guard table.has(peer), sessions.hasSession(with: peer) else {
-      entrust(receipt, to: peer, &turn)
+      courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
       // A neighbour that wrote through a courier may believe that a session exists, and therefore begin none.
       if link(to: peer) != nil { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
       return
@@ -231,24 +242,21 @@ extension MeshEngine {
     seal(receipt, for: peer, &turn)
   }
 
-  mutating func note(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
-    if !isRead, noteFile(id, from: peer, &turn) { return }
+  mutating func handleReceipt(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
+    if !isRead, let intents = files.handleReceipt(id, from: peer) { return perform(intents, &turn) }
     if owed.acknowledge(id, from: peer) { turn.actions.append(.noticeSettled(peer)) }
     guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
-    if message.state != .sent { for piece in message.pieces { courier.forget(piece.id) } }
+    if message.state != .sent { courier.forget(message) }
     turn.actions.append(.progress(message.number, message.state))
     guard message.state == .delivered || message.state == .read else { return }
     turn.actions.append(.keep(.settled(message.number)))
     // A courier that has brought the receipt may have capacity for another message.
-    if !message.couriers.isEmpty { courier.due = turn.now }
+    if !message.couriers.isEmpty { courier.hurry(at: turn.now) }
   }
 
   /// Handles the signing key that a peer states inside Noise, which proves it.
-  private mutating func prove(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
-    // Entries without a session are not needed: the peer sends its state again in the next one.
-    if proven.count >= Self.sessionLimits.sessions { proven = proven.filter { sessions.hasSession(with: $0.key) } }
-    proven[peer] = state.capabilities
-    hurryFiles(to: peer, &turn)
+  private mutating func handlePeerState(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
+    files.note(state.capabilities, of: peer, limit: Self.sessionLimits.sessions, view(turn))
     guard table.pin(of: peer) != state.signingKey || !table.isProven(peer) else { return }
     settle(peer, state.signingKey, &turn)
   }

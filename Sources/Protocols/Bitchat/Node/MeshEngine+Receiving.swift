@@ -9,7 +9,11 @@ extension MeshEngine {
       let view = try PacketView(bytes)
       links.change(at: place) { $0.heardAt = turn.now }
       accept(view, on: link, isReassembled: false, &turn)
-      confirm(view, on: link, &turn)
+      if pings.isConfirming(on: link) {
+        let intents = pings.confirm(view, on: link, self.view(turn))
+        if !intents.isEmpty { turn.isIdle = false }
+        perform(intents, &turn)
+      }
     } catch {
       counters.count(error)
       if links[link]?.garbage.take(at: turn.now) == false { cut(link, .garbage, &turn) }
@@ -28,8 +32,8 @@ extension MeshEngine {
     // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not checked.
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
-    guard !seen.see(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }
-    guard !isAnswer || sync.awaitsAnswer(on: link, at: turn.now) else {
+    guard !seen.see(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
+    guard !isAnswer || gossip.awaitsAnswer(on: link, at: turn.now) else {
       counters.unaskedAnswers += 1
       return
     }
@@ -74,9 +78,9 @@ extension MeshEngine {
     }
     // A relay may have recompressed the packet; its bytes then differ, but its ID does not.
     let id = PacketID(packet)
-    guard !isVerified || !seen.see(id, at: turn.now), !archive.isLastAnnounce(id, of: view.sender) else {
+    guard !isVerified || !seen.see(id, at: turn.now), !gossip.archive.isLastAnnounce(id, of: view.sender) else {
       seen.insert(key, view.type, at: turn.now)
-      return hearCopy(of: arrival, key, id: id, &turn)
+      return handleCopy(of: arrival, key, id: id, &turn)
     }
     let isOfKnown = view.type == .announce && table.has(view.sender)
     let mayGoOn = act(on: packet, arrival, id, &turn)
@@ -85,7 +89,7 @@ extension MeshEngine {
     guard mayGoOn else { return }
     seen.insert(key, view.type, at: turn.now)
     // The archive knows the latest announce of each peer.
-    if isVerified, !archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
+    if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
     let isNewsTooOften =
       view.type == .announce && !isOvertaken && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
     let reach: UInt8
@@ -111,7 +115,7 @@ extension MeshEngine {
   }
 
   /// - Parameter id: ID of the packet, if known.
-  private mutating func hearCopy(
+  private mutating func handleCopy(
     of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
   ) {
     counters.duplicates += 1
@@ -132,39 +136,39 @@ extension MeshEngine {
   ) -> Bool {
     switch packet.type {
     case .announce:
-      switch hear(announce: packet, arrival, &turn) {
+      switch handleAnnounce(packet, arrival, &turn) {
       case .taken:
         keep(arrival, packet, id, &turn)
         return true
       case .contested: return true
       case .refused: return false
       }
-    case .message: return hear(message: packet, arrival, id, &turn)
-    case .leave: return hear(leave: packet, arrival, &turn)
+    case .message: return handlePublicMessage(packet, arrival, id, &turn)
+    case .leave: return handleLeave(packet, arrival, &turn)
     case .noiseHandshake, .noiseEncrypted:
-      hear(noise: packet, arrival, &turn)
+      handleNoise(packet, arrival, &turn)
       return true
-    case .fileTransfer: return hear(file: packet, arrival, id, &turn)
+    case .fileTransfer: return handleFile(packet, arrival, id, &turn)
     case .ping:
-      hear(ping: packet, arrival, &turn)
+      handlePing(packet, arrival, &turn)
       return true
     case .pong:
-      hear(pong: packet, arrival, &turn)
+      handlePong(packet, arrival, &turn)
       return true
-    case .fragment: return hear(fragment: packet, arrival, id, &turn)
+    case .fragment: return handleFragment(packet, arrival, id, &turn)
     case .courier where packet.recipient == identity.id && isEnvelope(packet):
-      return hear(envelope: packet, arrival, &turn)
+      return handleEnvelope(packet, arrival, &turn)
     case .requestSync:
-      if !hear(ack: packet, arrival, &turn) { hear(request: packet, arrival, &turn) }
+      if !handleVersionAck(packet, arrival, &turn) { handleSyncRequest(packet, arrival, &turn) }
       return false
-    default: return packet.type.isOfSeed ? hear(seed: packet, arrival, &turn) : true
+    default: return packet.type.isOfSeed ? handleSeedPacket(packet, arrival, &turn) : true
     }
   }
 
   // MARK: Chat
 
-  private mutating func hear(
-    message packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  private mutating func handlePublicMessage(
+    _ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return isOfRival(packet, arrival, turn) }
     guard let text = try? PublicText(payload: packet.payload) else {
@@ -178,9 +182,9 @@ extension MeshEngine {
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
     guard takeLine(of: peer.id, arrival, turn) else { return false }
     // Archived messages were reported before, maybe in an earlier run.
-    let isKnown = archive.hasMessage(id)
+    let isKnown = gossip.archive.hasMessage(id)
     keep(arrival, packet, id, &turn)
-    guard !configuration.isRelayOnly, !isKnown, !talks.hasHeard(id, at: turn.now) else { return true }
+    guard configuration.role.receives, !isKnown, !talks.hasHeard(id, at: turn.now) else { return true }
     turn.actions.append(
       .heard(
         PublicMessage(
@@ -203,7 +207,7 @@ extension MeshEngine {
   /// Mark of the device at the other end of a link.
   func mark(of link: LinkID) -> UInt32 { links[link]?.mark ?? DeviceOrigin(link).mark(for: identity.id) }
 
-  mutating func hear(leave packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  mutating func handleLeave(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = table[packet.sender],
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
     else { return false }
@@ -212,43 +216,43 @@ extension MeshEngine {
     let mayGoOn = table.passOn(peer.id, burst: Self.burst, at: turn.now)
     table.hear(peer.id, at: turn.now)
     table.leave(peer.id, at: packet.timestamp)
-    archive.leave(peer.id)
+    gossip.leave(peer.id)
     // The session of the peer ends too.
     _ = sessions.handle(.forget(peer.id), at: turn.now)
     vacateLinks(of: peer.id, turn)
-    putOffFiles(to: peer.id, &turn)
-    courier.due = turn.now
+    perform(files.putOff(to: peer.id, at: turn.now), &turn)
+    courier.hurry(at: turn.now)
     turn.actions.append(.gone(peer.id))
     return mayGoOn
   }
 
   mutating func keep(
-    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: GossipArchive.Item.FragmentHead? = nil,
+    _ arrival: Arrival, _ packet: Packet, _ id: PacketID, of fragment: Fragment.Head? = nil,
     _ turn: inout Turn
   ) {
     guard !blocked.contains(packet.sender) else { return }
     let item = GossipArchive.Item(
       bytes: arrival.view.bytes, id: id, type: packet.type, sender: packet.sender, timestamp: packet.timestamp,
       fragment: fragment, via: mark(of: arrival.link))
-    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
   }
 
   // MARK: Fragments
 
-  private mutating func hear(
-    fragment packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  private mutating func handleFragment(
+    _ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
     // Nested fragments are rejected, because they could cause unlimited work.
     guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
     else {
-      if !hear(hello: packet, arrival, &turn) { counters.badFragments += 1 }
+      if !handleHello(packet, arrival, &turn) { counters.badFragments += 1 }
       return false
     }
     if arrival.view.recipient == nil { keep(arrival, packet, id, of: (fragment.id, fragment.type), &turn) }
-    return hear(fragment, of: packet, arrival, &turn)
+    return handle(fragment, of: packet, arrival, &turn)
   }
 
-  mutating func hear(
+  mutating func handle(
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
     let isKnown = table.has(packet.sender)
@@ -318,7 +322,7 @@ extension MeshEngine {
   /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed
   /// without other effects.
   private mutating func isOfRival(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
-    guard let key = disputes.rival(of: packet.sender), table.has(packet.sender) else { return false }
+    guard let key = challenges.rival(of: packet.sender), table.has(packet.sender) else { return false }
     return checkSignature(arrival, packet, key, isKnownAnnounce: false, turn)
   }
 

@@ -13,7 +13,7 @@ extension MeshEngine {
   /// - Returns: false if the announce needs complete handling.
   mutating func refresh(_ arrival: Arrival, _ key: WireKey, goesOn: Bool, _ turn: inout Turn) -> Bool {
     let view = arrival.view
-    guard archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
+    guard gossip.archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
       let signature = view.signature
     else { return false }
     guard budget.takeSignature(on: arrival.link, isKnownAnnounce: true, at: turn.now) else {
@@ -54,23 +54,12 @@ extension MeshEngine {
     keepPin(of: view.sender, &turn)
     askForKeyOfVerified(view.sender, arrival, &turn)
     claim(arrival, of: view.sender, &turn)
-    if !courier.bag.isEmpty, let peer = table[view.sender] { deliverMail(to: peer, arrival, &turn) }
+    if !courier.isEmpty, let peer = table[view.sender] {
+      perform(courier.handlePeer(peer, arrival, self.view(turn)), &turn)
+    }
     let item = GossipArchive.Item(
       bytes: view.bytes, id: id, type: .announce, sender: view.sender, timestamp: view.timestamp)
-    _ = archive.keep(item)
+    _ = gossip.store(item)
     return again.isBurst
-  }
-}
-
-extension PacketView {
-  /// Whether both packets are public, of one type and sender, and have the same uncompressed payload.
-  func hasPayload(of other: [UInt8]) -> Bool {
-    guard let other = try? PacketView(other), other.type == type, other.sender == sender, other.version == version
-    else {
-      return false
-    }
-    let plain = PacketFlags.signature
-    guard flags.subtracting(.syncAnswer) == plain, other.flags.subtracting(.syncAnswer) == plain else { return false }
-    return section == other.section
   }
 }

@@ -94,9 +94,9 @@ extension MeshEngine {
 
   /// Whether a packet with this ID was not yet relayed with as high a TTL.
   private func mayRevive(_ id: PacketID, _ view: PacketView, _ timeToLive: UInt8) -> Bool {
-    guard archive.isLastAnnounce(id, of: view.sender) else { return seen.isWorthwhile(timeToLive, id) }
+    guard gossip.archive.isLastAnnounce(id, of: view.sender) else { return seen.isWorthwhile(timeToLive, id) }
     return SeenPackets.isWorthwhile(
-      timeToLive, archive.announce(of: view.sender).map { $0.timeToLive - min($0.timeToLive, 1) })
+      timeToLive, gossip.archive.announce(of: view.sender).map { $0.timeToLive - min($0.timeToLive, 1) })
   }
 
   /// Returns the hop after this node on the packet's route; the recipient if this node is the last hop.

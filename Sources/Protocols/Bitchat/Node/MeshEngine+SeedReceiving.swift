@@ -29,25 +29,25 @@ extension MeshEngine {
   /// Handles a packet whose type dialect S uses, or mid-2025 used.
   ///
   /// - Returns: whether the packet is valid and may be relayed.
-  mutating func hear(seed packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  mutating func handleSeedPacket(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     let isTaken: Bool
     switch meaning(of: packet) {
-    case .seedMessage: isTaken = hear(seedMessage: packet, arrival, &turn)
-    case .seedLeave: isTaken = hear(leave: packet, arrival, &turn)
+    case .seedMessage: isTaken = handleSeedMessage(packet, arrival, &turn)
+    case .seedLeave: isTaken = handleLeave(packet, arrival, &turn)
     case .seedDeliveryAck, .deliveryAck2025:
       let ack = try? SeedDeliveryAck(reading: packet.payload)
-      isTaken = hear(ack?.message, of: ack?.recipient, isRead: false, packet, arrival, &turn)
+      isTaken = handleSeedReceipt(ack?.message, of: ack?.recipient, isRead: false, packet, arrival, &turn)
     case .seedReadReceipt, .readReceipt2025:
       let receipt = try? SeedReadReceipt(reading: packet.payload)
-      isTaken = hear(receipt?.message, of: receipt?.reader, isRead: true, packet, arrival, &turn)
+      isTaken = handleSeedReceipt(receipt?.message, of: receipt?.reader, isRead: true, packet, arrival, &turn)
     case .seedFragment, .fragment2025:
       guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload) else {
         counters.badFragments += 1
         return false
       }
-      isTaken = hear(fragment, of: packet, arrival, &turn)
+      isTaken = handle(fragment, of: packet, arrival, &turn)
     case .seedCiphertext:
-      hear(noise: packet, arrival, &turn)
+      handleNoise(packet, arrival, &turn)
       isTaken = true
     case .drop where packet.type != SeedNumbers.seed.message:
       counters.refusedSeed += 1
@@ -58,7 +58,7 @@ extension MeshEngine {
     return isTaken
   }
 
-  private mutating func hear(seedMessage packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
+  private mutating func handleSeedMessage(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }
     // Private messages must be sealed.
     guard let message = try? SeedMessage(reading: packet.payload), !message.isPrivate,
@@ -75,10 +75,10 @@ extension MeshEngine {
     guard takeLine(of: peer.id, arrival, turn) else { return false }
     let line = PacketID(
       Packet(type: .message, timestamp: packet.timestamp, sender: packet.sender, payload: text.payload))
-    let isKnown = seen.see(line, at: turn.now) || archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
+    let isKnown = seen.see(line, at: turn.now) || gossip.archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
     talks.note(line, at: turn.now)
     keep(arrival, packet, PacketID(packet), &turn)
-    guard !configuration.isRelayOnly, !isKnown else { return true }
+    guard configuration.role.receives, !isKnown else { return true }
     turn.actions.append(
       .heard(
         PublicMessage(
@@ -88,7 +88,7 @@ extension MeshEngine {
   }
 
   /// Handles a receipt in clear. The peer has signed it, and only the two peers know the ID of the message.
-  private mutating func hear(
+  private mutating func handleSeedReceipt(
     _ message: MessageUUID?, of recipient: PeerID?, isRead: Bool, _ packet: Packet, _ arrival: Arrival,
     _ turn: inout Turn
   ) -> Bool {
@@ -103,7 +103,7 @@ extension MeshEngine {
       counters.blocked += 1
       return true
     }
-    note(id, from: peer.id, isRead: isRead, &turn)
+    handleReceipt(id, from: peer.id, isRead: isRead, &turn)
     return true
   }
 
@@ -113,7 +113,7 @@ extension MeshEngine {
   /// in the second byte.
   ///
   /// - Returns: false for other payloads.
-  mutating func hear(sealed plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) -> Bool {
+  mutating func handleSeedPayload(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) -> Bool {
     guard plaintext.count >= Limits.smallestPacket, MessageType(rawValue: plaintext[1]).isOfSeed,
       let view = try? PacketView(plaintext), view.sender == peer,
       view.recipient.map({ $0 == identity.id }) ?? true, view.inflatedCount <= Limits.sealedSeedBytes,
@@ -125,19 +125,19 @@ extension MeshEngine {
       guard let message = try? SeedMessage(reading: packet.payload),
         let told = try? PrivateMessage(ofSeed: message)
       else { break }
-      hear(told, from: peer, &turn)
+      handlePrivateMessage(told, from: peer, &turn)
       return true
     case .seedDeliveryAck, .deliveryAck2025:
       guard let ack = try? SeedDeliveryAck(reading: packet.payload),
         let id = try? MessageID(ack.message.description)
       else { break }
-      note(id, from: peer, isRead: false, &turn)
+      handleReceipt(id, from: peer, isRead: false, &turn)
       return true
     case .seedReadReceipt, .readReceipt2025:
       guard let receipt = try? SeedReadReceipt(reading: packet.payload),
         let id = try? MessageID(receipt.message.description)
       else { break }
-      note(id, from: peer, isRead: true, &turn)
+      handleReceipt(id, from: peer, isRead: true, &turn)
       return true
     default: break
     }

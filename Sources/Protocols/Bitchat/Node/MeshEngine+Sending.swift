@@ -2,9 +2,6 @@ import Common
 import Crypto
 
 extension MeshEngine {
-  /// Maximum length of one write or notification, in bytes.
-  private static let frameLimit = Limits.frameBytes
-
   /// Sends a public message.
   ///
   /// - Returns: the packet's ID and the actions; nil if sending is not allowed yet, or the text is empty or too long.
@@ -18,7 +15,7 @@ extension MeshEngine {
     let id = PacketID(signed)
     let item = GossipArchive.Item(
       bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)
-    if archive.keep(item) { turn.actions.append(.keep(.gossip(item))) }
+    if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
     keepSeedForm(of: signed, &turn)
     transmit(signed, as: .own, to: targets(), &turn)
     return (id, turn.actions)
@@ -43,46 +40,21 @@ extension MeshEngine {
       return
     }
     if packet.type == .announce, let bytes = try? signed.encoded() {
-      _ = archive.keep(
+      _ = gossip.store(
         GossipArchive.Item(bytes: bytes, of: signed))
     }
     // An announce is sent over every link, because it shows whose link it is.
     transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
   }
 
-  /// Selects one link to each device of each neighbour, and each link without a known peer, except `heardOn`. If
-  /// several devices have own links of one peer, all are used: any of them may be an attacker's that replays announces.
-  func targets(but heardOn: [LinkID] = []) -> [LinkID] {
-    var chosen: [LinkID] = []
-    chosen.reserveCapacity(links.count)
-    for (link, state) in links where !heardOn.contains(link) {
-      // A device that had the packet on one link does not need it on another.
-      if let peer = state.peer, isServed(peer, besides: link, state, heardOn) { continue }
-      chosen.append(link)
-    }
-    return chosen
-  }
-
-  /// Whether the device at the other end has another link that is preferred, or that is in `heardOn`.
-  private func isServed(_ peer: PeerID, besides link: LinkID, _ state: MeshLink, _ heardOn: [LinkID]) -> Bool {
-    for (other, another) in links where other != link && another.peer == peer && another.origin == state.origin {
-      if heardOn.contains(other) { return true }
-      if state.broughtAt == 0, another.broughtAt > 0 || other.number < link.number { return true }
-    }
-    return false
-  }
+  /// One link to each device of each neighbour, and each link without a known peer, except `heardOn`.
+  func targets(but heardOn: [LinkID] = []) -> [LinkID] { links.targets(but: heardOn) }
 
   /// Links over which packets for a neighbour are sent; empty if the peer is not a neighbour.
-  func links(to peer: PeerID) -> [LinkID] { targets().filter { links[$0]?.peer == peer } }
+  func links(to peer: PeerID) -> [LinkID] { links.links(to: peer) }
 
-  /// Own links of a neighbour; empty if the peer's own neighbour list denies them. A replayed announce can make another
-  /// device's link look like the peer's, because the TTL is not signed. Packets for the peer then go over all links.
-  func ownLinks(of peer: PeerID) -> [LinkID] {
-    let near = links(to: peer)
-    guard !near.isEmpty, let known = table[peer], known.names(identity.id) == false, let saidAt = known.neighboursAt
-    else { return near }
-    return ways.isDenied(by: peer, saidAt: saidAt) ? [] : near
-  }
+  /// Own links of a neighbour; empty if the peer's own neighbour list denies them.
+  func ownLinks(of peer: PeerID) -> [LinkID] { links.ownLinks(of: peer, own: identity.id, table, ways) }
 
   /// Whether a peer does not name this node as its neighbour. Its own link may then be an attacker's that replays
   /// announces, so packets for the peer go over all links.
@@ -147,14 +119,12 @@ extension MeshEngine {
     return targets.filter { !isNarrow($0) }
   }
 
-  func isNarrow(_ link: LinkID) -> Bool { frameLimit(of: link) < Limits.commonFrameBytes }
+  func isNarrow(_ link: LinkID) -> Bool { links.isNarrow(link) }
 
   /// Maximum length of a frame on a link, in bytes.
-  func frameLimit(of link: LinkID) -> Int {
-    min(Self.frameLimit, links.index(of: link).map { links.values[$0].frameLimit } ?? Self.frameLimit)
-  }
+  func frameLimit(of link: LinkID) -> Int { links.frameLimit(of: link) }
 
-  func narrowest(_ targets: [LinkID]) -> Int { targets.map { frameLimit(of: $0) }.min() ?? Self.frameLimit }
+  func narrowest(_ targets: [LinkID]) -> Int { links.narrowest(targets) }
 
   /// Sends an encoded packet: in one frame where it fits, otherwise in fragments. These are cut once for the narrowest
   /// common link, and separately for each narrower one, so that no link affects others.

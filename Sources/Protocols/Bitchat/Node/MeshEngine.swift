@@ -55,8 +55,8 @@ public struct MeshEngine: Sendable {
   var owed = OwedNews()
   /// Peers that may have lost their session.
   var doubtful: Set<PeerID> = []
-  var archive: GossipArchive
-  var sync = SyncSchedule()
+  /// Public packets for neighbours that missed them, and requests for missed ones.
+  var gossip: GossipSync
   var budget = WorkBudget()
   var handshakes = HandshakeFlow()
   var lines = LineQuota()
@@ -69,31 +69,20 @@ public struct MeshEngine: Sendable {
   var unknown = WaitingChat()
   /// Received private messages, for the detection of copies: an envelope may arrive a day later.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
-  var proofs = AwaitedProofs()
-  /// Peers asked for their signing key because a rival key was announced, or a user has verified the fingerprint.
-  var keyProofs = AwaitedProofs()
-  var disputes = Disputes()
+  /// Proofs of signing keys.
+  var challenges = Challenges()
   /// Packets with delayed sending: paced fragments, and announces for new links.
   var paced = PacedPackets()
   /// Conversations in dialect S.
   var talks = SeedTalks()
   /// Courier envelopes of others, and own messages at couriers.
-  var courier: CourierDesk
-  /// Files of this node that are under way.
-  var files = OutgoingFiles()
-  /// Received private files, for the detection of copies.
-  var receivedFiles = RecentPackets<ReceivedMessage>(limit: 1000, lifetime: .seconds(15 * 60))
-  /// Capabilities that peers have stated inside Noise, for all peers with a session and some others.
-  var proven: [PeerID: Capabilities] = [:]
-  /// Time of the last request for missing fragments, and number of requests.
-  var mendedAt: Instant?
-  var mendings = 0
+  var courier: Courier
+  /// Files of this node that are under way, and received ones.
+  var files = FileTransfers()
   var pings = Pings()
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
   public internal(set) var verified: Set<PeerID> = []
-  /// Peers that have this node as favourite. As couriers they accept more envelopes of it.
-  var favouredBy: Set<PeerID> = []
 
   var isStarted = false
   var isClockTrusted = false
@@ -102,8 +91,8 @@ public struct MeshEngine: Sendable {
   /// Time of the next announce to all links; nil while the node does not announce.
   var announceAt: Instant?
   var announcedAt: Instant?
-  /// Timestamp of the last packet of this node.
-  var lastTimestamp: UInt64 = 0
+  /// Timestamps of this node's packets.
+  var clock = PacketClock()
   /// Next check for peers that have timed out.
   var lookAt = Instant.zero
   /// Earliest time at which a link is cut for inactivity; nil without links. Received packets postpone it.
@@ -127,8 +116,8 @@ public struct MeshEngine: Sendable {
     sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
-    archive = GossipArchive(keepsMessages: !configuration.isRelayOnly)
-    courier = CourierDesk(limit: configuration.isRelayOnly ? 0 : configuration.carries)
+    gossip = GossipSync(role: configuration.role)
+    courier = Courier(limit: configuration.role.envelopeLimit(configuration.carries))
   }
 
   /// Session limits: messages may be as long as a private file.
@@ -158,18 +147,17 @@ public struct MeshEngine: Sendable {
     take(unknown.deadline)
     take(assembler.deadline)
     take(talks.deadline)
-    take(proofs.deadline)
-    take(keyProofs.deadline)
+    take(challenges.deadline)
     take(pings.deadline)
     if table.count > 0 { take(lookAt) }
     // Unsolicited packets wait until the clock is known to be right.
     if canSend {
-      take(sync.deadline)
+      take(gossip.deadline)
       take(outbox.deadline)
       take(owed.deadline)
-      take(courierDeadline)
+      take(courier.deadline)
       take(files.deadline { isFast($0) })
-      take(mendingDeadline)
+      take(repairDeadline)
     }
     return first
   }
@@ -222,8 +210,8 @@ public struct MeshEngine: Sendable {
     case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
     case .verified(let peer, let isVerified): verify(peer, isVerified, &turn)
     case .forget(let peer): forget(peer, &turn)
-    case .fileKept(let receipt, let peer): kept(file: receipt, from: peer, &turn)
-    case .cancelFile(let number): cancelFile(number, &turn)
+    case .fileKept(let receipt, let peer): perform(files.handleStored(receipt, from: peer, at: now), &turn)
+    case .cancelFile(let number): perform(files.cancel(number), &turn)
     case .quiet(let isQuiet): files.hold(isQuiet)
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
@@ -245,8 +233,48 @@ public struct MeshEngine: Sendable {
 
   /// Whether there may be work without a deadline.
   private var hasUntimedWork: Bool {
-    state == .waitingForClock && canSend || files.count > 0 || !proofs.isEmpty || !keyProofs.isEmpty
+    state == .waitingForClock && canSend || files.count > 0 || !challenges.isEmpty
       || configuration.speaksSeed
+  }
+
+  // MARK: Intents
+
+  /// Read-only state from which machines decide.
+  func view(_ turn: Turn) -> NodeView {
+    NodeView(
+      now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend, peers: table,
+      links: links, ways: ways, sessions: sessions, blocked: blocked)
+  }
+
+  /// Carries out what a machine has decided.
+  mutating func perform(_ intents: [Intent], _ turn: inout Turn) {
+    for intent in intents {
+      switch intent {
+      case .report(let action): turn.actions.append(action)
+      case .count(let counter, let number): counters[keyPath: counter] += number
+      case .seal(let payload, let peer): seal(payload, for: peer, &turn)
+      case .beginSession(let peer): carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
+      case .tryHandshake(let peer): carryOut(sessions.handle(.ask(peer), at: turn.now), &turn)
+      case .unanswered(let peer): carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn)
+      case .challenge(let peer): ask(peer, &turn)
+      case .settle(let peer, let signingKey): settle(peer, signingKey, &turn)
+      case .conclude(let peer, let outcome): perform(challenges.conclude(peer, outcome), &turn)
+      case .handlePrivateMessage(let message, let peer): handlePrivateMessage(message, from: peer, &turn)
+      case .handleReceipt(let id, let peer, let isRead): handleReceipt(id, from: peer, isRead: isRead, &turn)
+      case .sendEnvelope(let envelope, let peer, let links): send(envelope, to: peer, over: links, &turn)
+      case .deposited(let number, let couriers, let key): noteDeposit(of: number, with: couriers, key, &turn)
+      case .acknowledge(let receipt, let peer): acknowledge(receipt, to: peer, &turn)
+      case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
+      case .makeFilePacket(let number): makeFilePacket(number, &turn)
+      case .withdraw(let packets): withdraw(packets, &turn)
+      case .giveWay(let link): paced.giveWay(on: link, at: turn.now)
+      case .archive(let item): _ = gossip.store(item)
+      case .send(let packet, let kind, let targets): transmit(packet, as: kind, to: targets, &turn)
+      case .sendAnswer(let bytes, let type, let link): answer(bytes, type, on: link, &turn)
+      case .sendPing(let payload, let type, let kind, let peer, let link):
+        send(payload, as: type, in: kind, to: peer, over: link, &turn)
+      }
+    }
   }
 
   // MARK: Start and stop
@@ -264,10 +292,11 @@ public struct MeshEngine: Sendable {
       let leave = Packet(type: .leave, timestamp: timestamp(turn), sender: identity.id, payload: [])
       broadcast(leave, as: .own, &turn)
     }
-    endProofs(&turn)
-    turn.actions += pings.endAll().map { .pingLost($0) }
+    perform(challenges.endAll(), &turn)
+    perform(pings.endAll(), &turn)
     isStarted = false
-    (links, sync, pending, paced) = (LinkTable(), SyncSchedule(), RelayQueue(), PacedPackets())
+    (links, pending, paced) = (LinkTable(), RelayQueue(), PacedPackets())
+    gossip.endAll()
     (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
   }
@@ -301,8 +330,8 @@ public struct MeshEngine: Sendable {
       doubtSession(with: peer)
     }
     // Messages for the peer of the link may need a courier.
-    courier.due = turn.now
-    sync.end(link)
+    courier.hurry(at: turn.now)
+    gossip.end(link)
     budget.forget(link)
     paced.forget(link)
     files.forget(link)
@@ -314,12 +343,7 @@ public struct MeshEngine: Sendable {
   // MARK: Time
 
   /// Returns a unique timestamp for a packet of this node.
-  mutating func timestamp(_ turn: Turn) -> UInt64 {
-    lastTimestamp = max(turn.time, lastTimestamp &+ 1)
-    // If the clock was set back by more than 1 s, the timestamps follow it.
-    if lastTimestamp > turn.time &+ 1000 { lastTimestamp = turn.time }
-    return lastTimestamp
-  }
+  mutating func timestamp(_ turn: Turn) -> UInt64 { clock.timestamp(at: turn.time) }
 
   /// Whether phones accept packets of this node: they drop those whose clock deviates by more than two minutes.
   var canSend: Bool { isStarted && (isClockTrusted || witnesses.areEnough) }
@@ -329,7 +353,8 @@ public struct MeshEngine: Sendable {
     if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
     greetNeighbours(&turn)
-    for packet in paced.takeDue(at: turn.now, isShared: files.isWaiting) where links[packet.link] != nil {
+    for packet in paced.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
+    where links[packet.link] != nil {
       files.giveWay(on: packet.link, at: turn.now)
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
     }
@@ -340,10 +365,10 @@ public struct MeshEngine: Sendable {
       sendWhatIsDue(&turn)
       sendOwedNews(&turn)
       courierWhatIsDue(&turn)
-      mendWhatIsDue(&turn)
+      repairWhatIsDue(&turn)
     }
     sendFilesWhatIsDue(&turn)
-    turn.actions += pings.takeLost(at: turn.now).map { .pingLost($0) }
+    perform(pings.endLost(at: turn.now), &turn)
     askForProofs(&turn)
     counters.chatOfUnknown += unknown.expire(at: turn.now)
     assembler.expire(at: turn.now)
@@ -371,11 +396,11 @@ public struct MeshEngine: Sendable {
   private mutating func lookForSilentPeers(_ turn: inout Turn) {
     guard lookAt <= turn.now else { return }
     lookAt = turn.now.advanced(by: .seconds(30))
-    archive.age(at: turn.time)
+    gossip.age(at: turn.time)
     let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
     turn.actions += silent.map { .gone($0) }
     // Messages for these peers may need a courier.
-    if !silent.isEmpty { courier.due = turn.now }
+    if !silent.isEmpty { courier.hurry(at: turn.now) }
   }
 
   mutating func cut(_ link: LinkID, _ reason: CutReason, _ turn: inout Turn) {
@@ -410,7 +435,7 @@ public struct MeshEngine: Sendable {
   public func peer(_ id: PeerID) -> Peer? { table[id] }
 
   /// Public messages and files that neighbours can get from this node.
-  public var publicPackets: [PacketID] { archive.publicPackets }
+  public var publicPackets: [PacketID] { gossip.archive.publicPackets }
 
   /// Time of the last packet of a peer, also of one that has left; nil if unknown.
   public func heardAt(of id: PeerID) -> Instant? { table.heardAt(of: id) }
@@ -435,7 +460,7 @@ public struct MeshEngine: Sendable {
       return
     }
     blocked.insert(peer)
-    archive.forget(peer)
+    gossip.forget(peer)
     courier.forget(peer)
     unknown.forget(peer)
   }
@@ -444,11 +469,7 @@ public struct MeshEngine: Sendable {
     if isVerified { verified.insert(peer) } else { verified.remove(peer) }
     table.hold(peer, isVerified || favourites.contains(peer))
     keepPin(of: peer, &turn)
-    // The fingerprint covers the Noise key only.
-    guard isVerified, !table.isProven(peer), canSend, let known = table[peer], !proofs.isAwaited(peer), !proofs.isFull,
-      !configuration.isRelayOnly, !blocked.contains(peer)
-    else { return }
-    proofs.begin(peer, known.noiseKey, nil, at: turn.now)
+    guard isVerified, challenges.begin(verified: peer, view(turn)) else { return }
     askForProofs(&turn)
   }
 
@@ -456,7 +477,7 @@ public struct MeshEngine: Sendable {
   public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && table.isProven(peer) }
 
   /// Whether a peer was asked for a proof of its signing key, and has neither proven it nor failed.
-  public func awaitsProof(of peer: PeerID) -> Bool { proofs.isAwaited(peer) }
+  public func awaitsProof(of peer: PeerID) -> Bool { challenges.isAwaited(peer) }
 
   private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
     guard favourites.contains(peer) != isFavourite else { return }
@@ -470,23 +491,309 @@ public struct MeshEngine: Sendable {
   private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
     table.forget(peer, withPin: true)
     _ = sessions.handle(.forget(peer), at: turn.now)
-    proven[peer] = nil
+    files.forget(peer)
     ways.forget(peer)
-    disputes.forget(peer)
-    keyProofs.end(peer)
+    challenges.forget(peer)
     owed.forget(peer)
     doubtful.remove(peer)
-    archive.forget(peer)
+    gossip.forget(peer)
     courier.forget(peer)
+    courier.favour(by: peer, false, table)
     favourites.remove(peer)
-    favouredBy.remove(peer)
     verified.remove(peer)
     blocked.remove(peer)
     table.hold(peer, false)
     let forgotten = outbox.forget(peer)
     for number in forgotten.undelivered { turn.actions.append(.progress(number, .failed)) }
     for number in forgotten.all { turn.actions.append(.keep(.settled(number))) }
-    cancelFiles(to: peer, &turn)
+    perform(files.cancel(to: peer), &turn)
     turn.actions.append(.gone(peer))
+  }
+}
+
+/// Restores the state of an earlier run. Undelivered messages are restored by `restore(_:at:time:)`; favourites, blocks
+/// and verified peers by their events.
+extension MeshEngine {
+  /// Restores the pinned signing key of a peer.
+  ///
+  /// - Parameter isProven: whether the peer has proven it.
+  public mutating func restorePin(
+    of peer: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant
+  ) {
+    table.restorePin(peer, signingKey, isProven: isProven, at: now)
+  }
+
+  /// Restores the Noise key of a peer, for messages sealed while the peer is away.
+  public mutating func restoreNoiseKey(of peer: PeerID, _ key: X25519.PublicKey) {
+    if PeerID(noiseKey: key) == peer { table.restoreNoiseKey(peer, key) }
+  }
+
+  /// Restores a public packet for sync.
+  public mutating func restore(_ item: GossipArchive.Item) { _ = gossip.store(item) }
+
+  /// Restores the ID of a received private message, so that copies are not reported.
+  public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {
+    received.insert(ReceivedMessage(sender: peer, id: message), at: now)
+  }
+}
+
+extension MeshEngine {
+  /// Amounts of stored items that grow with the network and have a limit.
+  public struct Holdings: Hashable, Sendable {
+    public var peers = 0
+    public var pins = 0
+    public var announces = 0
+    public var messages = 0
+    /// Fragments stored for sync.
+    public var fragments = 0
+    /// Bytes of announces, messages and fragments stored for sync.
+    public var archiveBytes = 0
+    /// Packets remembered to detect copies.
+    public var recentPackets = 0
+    /// Packets that wait to be relayed, and their bytes.
+    public var pendingRelays = 0
+    public var pendingBytes = 0
+    /// Incomplete fragmented packets, and the memory that they use, in bytes.
+    public var assemblies = 0
+    public var assemblyBytes = 0
+    /// Chat of senders that have not announced themselves.
+    public var waitingChat = 0
+    /// Frames that wait for paced sending.
+    public var pacedFrames = 0
+
+    public init() {}
+  }
+
+  /// Counters of handshakes and sessions, by name.
+  public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
+
+  /// Current amounts of stored items.
+  public var holdings: Holdings {
+    var holdings = Holdings()
+    (holdings.peers, holdings.pins) = (table.count, table.pinCount)
+    (holdings.announces, holdings.messages) = (gossip.archive.announceCount, gossip.archive.messageCount)
+    (holdings.fragments, holdings.archiveBytes) = (gossip.archive.fragmentCount, gossip.archive.bytes)
+    holdings.recentPackets = seen.counts.keys + seen.counts.ids
+    (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
+    (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)
+    (holdings.waitingChat, holdings.pacedFrames) = (unknown.count, paced.count)
+    return holdings
+  }
+}
+
+// Descriptions contain neither content, nor peers, nor keys.
+
+extension MeshEngine: CustomStringConvertible, CustomReflectable {
+  public var description: String { "a mesh node, \(state.rawValue), with \(links.count) links" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Proofs of verification codes: a peer signs a challenge sent inside Noise. Facts: bitchat.md section 11.
+extension MeshEngine {
+  /// Asks a peer to prove that a code is its own, in a session that is established first if needed. `Action.proof`
+  /// follows within 24 s. Asking again restarts this time.
+  ///
+  /// - Parameters:
+  ///   - peer: owner of the Noise key in the code.
+  ///   - signingKey: signing key of the code, whose signature the caller has checked.
+  public mutating func challenge(
+    _ peer: PeerID, signingKey: Ed25519.PublicKey, at now: Instant, time: UInt64
+  ) throws(ChallengeError) -> [Action] {
+    isDueKnown = false
+    var turn = Turn(now: now, time: time)
+    try challenges.begin(peer, signingKey, view(turn))
+    askForProofs(&turn)
+    return turn.actions
+  }
+
+  /// Sends the challenges that are due, and ends those that can no longer be answered.
+  mutating func askForProofs(_ turn: inout Turn) {
+    guard !challenges.isEmpty else { return }
+    perform(challenges.askForKeys(view(turn), randomFrom: &random), &turn)
+    perform(challenges.askForCodes(view(turn)), &turn)
+  }
+
+  /// Sends an open challenge to a peer with a session.
+  mutating func ask(_ peer: PeerID, _ turn: inout Turn) {
+    guard canSend, let challenge = challenges.question(to: peer, at: turn.now, randomFrom: &random) else { return }
+    seal(.verificationChallenge(challenge), for: peer, &turn)
+  }
+
+  // MARK: Disputed keys
+
+  /// Handles an announce with a valid signature of another key than the pinned one, which is not proven.
+  mutating func contest(_ announcement: Announcement, _ arrival: Arrival, _ turn: inout Turn) {
+    let (peer, origin) = (announcement.peerID, origin(of: arrival.link))
+    challenges.note(
+      Disputes.Rival(signingKey: announcement.signingKey, announce: arrival, origin: origin, heardAt: turn.now),
+      of: peer)
+    // The peer's own link may be an attacker's, so that the peer is reachable only over this one.
+    noteWay(of: arrival, to: peer, &turn)
+    askForKey(of: peer, announcement.noiseKey, because: origin, &turn)
+  }
+
+  /// Asks a peer to state its signing key inside Noise, within the limits of `Disputes`.
+  mutating func askForKey(
+    of peer: PeerID, _ noiseKey: X25519.PublicKey, because origin: DeviceOrigin, _ turn: inout Turn
+  ) {
+    guard challenges.begin(keyOf: peer, noiseKey, because: origin, view(turn)) else { return }
+    perform(challenges.askForKeys(view(turn), randomFrom: &random), &turn)
+  }
+
+  /// Pins the signing key that a peer has proven inside Noise, instead of any other.
+  mutating func settle(_ peer: PeerID, _ signingKey: Ed25519.PublicKey, _ turn: inout Turn) {
+    let wasProven = table.isProven(peer)
+    let rival = challenges.settle(peer, signingKey)
+    let isReplaced = table.prove(peer, signingKey, at: turn.now)
+    if isReplaced {
+      // Announces and messages with the other key are an attacker's, and so are the links that count as the peer's own.
+      gossip.forget(peer)
+      vacateLinks(of: peer, turn)
+      turn.actions.append(.gone(peer))
+    }
+    if let arrival = rival?.announce, let packet = try? Packet(arrival.view),
+      case .taken = handleAnnounce(packet, arrival, &turn)
+    {
+      keep(arrival, packet, PacketID(packet), &turn)
+    }
+    keepPin(of: peer, &turn)
+    if !wasProven, !isReplaced, table.has(peer) { turn.actions.append(.peer(peer)) }
+    if challenges.takesAnyKey(of: peer) { perform(challenges.conclude(peer, .proven), &turn) }
+  }
+}
+
+/// Measures hops and round-trip time to a peer. Facts: bitchat.md section 3.
+extension MeshEngine {
+  /// Sends a ping to a peer. `Action.pong` or `Action.pingLost` follows within 10 s.
+  ///
+  /// - Parameter number: unique number of the ping, chosen by the caller.
+  public mutating func ping(
+    _ peer: PeerID, as number: UInt32, at now: Instant, time: UInt64
+  ) throws(PingError) -> [Action] {
+    isDueKnown = false
+    var turn = Turn(now: now, time: time)
+    perform(try pings.begin(number, to: peer, view(turn), randomFrom: &random), &turn)
+    return turn.actions
+  }
+
+  /// - Parameter link: nil for the links to the peer, or all links if it is not a neighbour.
+  mutating func send(
+    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
+    over link: LinkID? = nil, _ turn: inout Turn
+  ) {
+    let packet = Packet(
+      type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
+    var known = link.map { [$0] } ?? links(to: peer)
+    if link == nil { known += ways.others(to: peer, besides: known, at: turn.now).map(\.link) }
+    let isEverywhere = known.isEmpty || link == nil && isDoubtful(peer)
+    transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
+  }
+
+  mutating func handlePing(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard let payload = try? PingPayload(reading: packet.payload) else {
+      counters.unreadable += 1
+      return
+    }
+    guard !blocked.contains(packet.sender) else {
+      counters.blocked += 1
+      return
+    }
+    perform(pings.handlePing(payload, from: packet.sender, on: arrival.link, view(turn)), &turn)
+  }
+
+  mutating func handlePong(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard let payload = try? PingPayload(reading: packet.payload),
+      let hops = payload.hops(at: arrival.view.timeToLive)
+    else {
+      counters.unreadable += 1
+      return
+    }
+    // An attacker can ping a neighbour in this node's name and make it answer with the mark of a fragment that was not
+    // received. Only an unsolicited pong confirms a fragment.
+    let confirmation = FileConfirmation(mark: payload.nonce, isOfFragment: payload.interval != nil)
+    if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
+      return sendFilesWhatIsDue(&turn)
+    }
+    perform(pings.handlePong(payload, from: packet.sender, hops: hops, at: turn.now), &turn)
+  }
+}
+
+/// Sync requests, answers and gap repair: `GossipSync`.
+extension MeshEngine {
+  /// Sends the sync requests that are due.
+  mutating func syncWhatIsDue(_ turn: inout Turn) {
+    guard let due = gossip.deadline, due <= turn.now else { return }
+    let (inSeed, view) = (seedLinks, view(turn))
+    perform(
+      gossip.sendRequests(view, inSeed: inSeed, isQuiet: files.isQuiet, &clock, randomFrom: &random), &turn)
+  }
+
+  /// Answers a sync request of a direct neighbour. Requests travel one hop.
+  mutating func handleSyncRequest(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
+    guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
+      arrival.view.recipient.map({ $0 == identity.id }) ?? true,
+      let request = try? SyncRequest(reading: packet.payload),
+      checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn),
+      gossip.takeAnswer(on: arrival.link, at: turn.now)
+    else {
+      counters.refusedRequests += 1
+      return
+    }
+    counters.answeredRequests += 1
+    let isSeed = isSeed(arrival.link)
+    let asker = GossipSync.Asker(
+      peer: peer.id, link: arrival.link, isSeed: isSeed, takesLive: isSeed && hasLivePeersBehind)
+    let (underWay, hash) = (pending.keys, hash)
+    let answers = gossip.answer(request, of: asker, own: identity.id, isQuiet: files.isQuiet, at: turn.time) {
+      underWay.contains($0.wireKey(hash, withSignature: !$0.type.isVerifiedHere))
+    }
+    perform(answers, &turn)
+  }
+
+  /// Sends an answer. Fragments for a phone are paced like those of a file.
+  mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
+    guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
+      return transmit(bytes, as: .syncAnswer, to: [link], &turn)
+    }
+    let dropped = paced.add([bytes], on: link, as: .syncAnswer, in: .passedOn(from: nil), at: turn.now)
+    counters.relaysDropped += UInt64(dropped ?? 1)
+  }
+
+  // MARK: Gap repair
+
+  /// Time of the next request for missing fragments; nil if nothing is missing.
+  var repairDeadline: Instant? {
+    guard !files.isQuiet, configuration.role.storesMessages,
+      let stalled = assembler.nextStalled(GossipSync.repairPause)
+    else { return nil }
+    return gossip.repairDeadline(stalled: stalled, links, table)
+  }
+
+  /// Requests missing fragments from one neighbour at a time.
+  mutating func repairWhatIsDue(_ turn: inout Turn) {
+    guard let due = repairDeadline, due <= turn.now else { return }
+    let stalled = assembler.askForStalled(GossipSync.repairPause, at: turn.now, limit: Limits.requestedFragments)
+    guard !stalled.isEmpty, let neighbour = gossip.beginRepair(view(turn)) else { return }
+    let kept = gossip.archive.fragments(of: Set(stalled))
+    for id in stalled { takeKept(kept[id] ?? [], of: id, as: neighbour.link, &turn) }
+    let ids = stalled.filter { assembler.count(of: $0) > 0 }
+    guard !ids.isEmpty else { return }
+    let known = ids.flatMap { kept[$0] ?? [] }.map(\.id)
+    perform(gossip.requestFragments(ids, having: known, from: neighbour, view(turn), &clock), &turn)
+  }
+
+  /// Adds archived fragments of an abandoned set to a new set, as if the neighbour had sent them now. Neighbours do not
+  /// send archived fragments again.
+  private mutating func takeKept(
+    _ kept: [GossipArchive.Item], of id: FragmentID, as link: LinkID, _ turn: inout Turn
+  ) {
+    guard kept.count > assembler.count(of: id) else { return }
+    for item in kept {
+      guard let bytes = (try? PacketView(item.bytes))?.syncAnswer, let view = try? PacketView(bytes),
+        let packet = try? Packet(view), let fragment = try? Fragment(reading: packet.payload)
+      else { continue }
+      _ = handle(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
+      if assembler.count(of: id) == 0 { return }
+    }
   }
 }

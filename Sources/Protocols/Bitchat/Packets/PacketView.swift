@@ -1,4 +1,5 @@
 import Bytes
+import Common
 import Crypto
 
 /// Received packet whose fields are read in place, without copying or inflating. Relaying and deduplication need no
@@ -90,5 +91,76 @@ public struct PacketView: Sendable {
   @inline(__always)
   private func number(at offset: Int) -> UInt64 {
     bytes.withUnsafeBytes { UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) }
+  }
+}
+
+/// Key of a received packet: header without TTL, IDs, route and payload section.
+///
+/// Copies over other paths have the same key. A copy that a relay recompressed, or marked as sync answer, has a
+/// different key; `PacketID` recognises it. The key does not cover the signature, so store it only after the signature
+/// was verified.
+public struct WireKey: Hashable, Sendable {
+  let version: UInt8
+  let type: UInt8
+  let hash: KeyedHash.Value
+
+  public func hash(into hasher: inout Hasher) {
+    // The keyed hash cannot be targeted by attackers, so half of it is enough for a hash table.
+    hasher.combine(hash.low)
+  }
+}
+
+/// Key by which the iOS app detects copies: sender, timestamp, type, and four bytes of the payload's SHA-256. The text
+/// has the app's format. Facts: bitchat.md section 8.1.
+///
+/// An attacker can find collisions of four bytes and so suppress packets; `PacketID` does not have this weakness.
+public struct DedupKey: Hashable, Sendable {
+  public let sender: PeerID
+  public let timestamp: UInt64
+  public let type: MessageType
+  /// First four bytes of the payload's SHA-256, big endian.
+  public let digest: UInt32
+
+  public init(_ packet: Packet) {
+    sender = packet.sender
+    timestamp = packet.timestamp
+    type = packet.type
+    digest = UInt32(truncatingIfNeeded: packet.payload.withUnsafeBytes { SHA256.words($0) }.first >> 32)
+  }
+}
+
+extension DedupKey: CustomStringConvertible {
+  public var description: String {
+    let hash = Hex.encode(withUnsafeBytes(of: digest.bigEndian) { Array($0) })
+    return "\(sender)-\(timestamp)-\(type.rawValue)-\(hash)"
+  }
+}
+
+/// Received packet, with its link and the way in which it arrived.
+struct Arrival: Sendable {
+  let view: PacketView
+  let link: LinkID
+  /// Whether it was reassembled from fragments. It is then not relayed, and its TTL is the lowest of its fragments.
+  let isReassembled: Bool
+  /// Whether it answers a sync request of this node. It may then be old.
+  let isAnswer: Bool
+
+  /// Number of hops from the sender; 1 for a neighbour.
+  var hops: Int { Int(Limits.timeToLive) + 1 - Int(min(Limits.timeToLive, view.timeToLive)) }
+
+  /// Whether the packet was received directly from its sender.
+  var isDirect: Bool { view.timeToLive >= Limits.timeToLive && !isReassembled && !isAnswer }
+}
+
+extension PacketView {
+  /// Whether both packets are public, of one type and sender, and have the same uncompressed payload.
+  func hasPayload(of other: [UInt8]) -> Bool {
+    guard let other = try? PacketView(other), other.type == type, other.sender == sender, other.version == version
+    else {
+      return false
+    }
+    let plain = PacketFlags.signature
+    guard flags.subtracting(.syncAnswer) == plain, other.flags.subtracting(.syncAnswer) == plain else { return false }
+    return section == other.section
   }
 }

@@ -91,8 +91,20 @@ extension Packet {
   fileprivate var isDense: Bool {
     switch type {
     case .fragment: true
-    case .requestSync: (try? SyncRequest(reading: payload))?.fragments.isEmpty ?? false
+    case .requestSync: !hasFragmentIDs
     default: type.isPadded
     }
+  }
+
+  /// Whether the payload of a sync request has a record with fragment IDs, type 06. A record begins with a type byte and
+  /// a length of two bytes, big endian.
+  private var hasFragmentIDs: Bool {
+    var rest = payload[...]
+    while rest.count >= 3 {
+      let (type, length) = (rest[rest.startIndex], Int(rest[rest.startIndex + 1]) << 8 | Int(rest[rest.startIndex + 2]))
+      if type == 0x06, length > 0 { return true }
+      rest = rest.dropFirst(3 + length)
+    }
+    return false
   }
 }

@@ -208,3 +208,15 @@ extension WireKey: RecentKey {
 extension PacketID: RecentKey {
   var filterBits: UInt64 { low }
 }
+
+/// Sender and ID of a received private message.
+struct ReceivedMessage: RecentKey {
+  let sender: PeerID
+  let id: MessageID
+
+  var filterBits: UInt64 {
+    var hasher = Hasher()
+    hash(into: &hasher)
+    return UInt64(bitPattern: Int64(hasher.finalize()))
+  }
+}

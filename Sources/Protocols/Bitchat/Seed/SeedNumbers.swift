@@ -44,3 +44,83 @@ public struct SeedNumbers: Hashable, Sendable {
     return index == total - 1 ? fragmentEnd : fragmentContinue
   }
 }
+
+/// Forms of the protocol that this node can use with a peer. Facts: bitchat.md section 16.1.
+public enum MeshDialect: String, CaseIterable, Hashable, Sendable {
+  /// Dialect L, which the apps use.
+  case live
+  /// Dialect S: packet types and layouts of the seed's document.
+  case seed
+}
+
+extension MessageType {
+  /// Whether dialect S, or mid-2025, uses the type for something that the live dialect encodes differently or does not
+  /// have.
+  var isOfSeed: Bool { rawValue < 32 && (Self.seedNumbers | 1 << 0x04) >> UInt32(rawValue) & 1 == 1 }
+
+  /// Like `isOfSeed`, without 04, which is a courier envelope in the live dialect. The live dialect does not use the
+  /// other types.
+  var isOfSeedAlone: Bool { rawValue < 32 && Self.seedNumbers >> UInt32(rawValue) & 1 == 1 }
+
+  /// Whether dialect S, or mid-2025, uses the type for fragments.
+  var isSeedFragment: Bool { (0x0A...0x0C).contains(rawValue) }
+
+  /// Bit set of the types 05 to 07, 0A to 0C, and 12.
+  private static let seedNumbers: UInt32 = 0b0000_0000_0000_0100_0001_1100_1110_0000
+
+  /// Corresponding type of the live dialect, for relaying.
+  var inLive: MessageType {
+    switch self {
+    case SeedNumbers.seed.message: .message
+    case SeedNumbers.seed.leave: .leave
+    case SeedNumbers.seed.encrypted: .noiseEncrypted
+    default: isSeedFragment ? .fragment : self
+    }
+  }
+}
+
+extension PacketView {
+  /// Whether the payload, which must be uncompressed, begins with a valid fragment header.
+  var hasFragmentHeader: Bool {
+    let section = section
+    guard section.count >= Fragment.headerBytes else { return false }
+    let start = section.startIndex
+    let index = Int(bytes[start + 8]) << 8 | Int(bytes[start + 9])
+    let total = Int(bytes[start + 10]) << 8 | Int(bytes[start + 11])
+    return index < total && total <= Limits.fragments
+  }
+
+  /// Whether the packet belongs to dialect S, which is sent only to peers that speak it.
+  var isOfSeed: Bool {
+    if type == SeedNumbers.seed.message {
+      guard let packet = try? Packet(self) else { return false }
+      return PacketMeaning(type: type, payload: packet.payload) == .seedMessage
+    }
+    return type.isOfSeedAlone
+  }
+}
+
+/// Packets fragmented as in dialect S and in the apps of mid-2025: the header of `Fragment`, and a type that marks the
+/// first and the last fragment. Facts: bitchat.md section 7.
+public enum SeedFragments {
+  /// Returns the fragments of a packet; nil if the link is too narrow for fragments, or more than 1,024 would be
+  /// needed.
+  public static func packets(
+    of packet: PacketView, numbers: SeedNumbers, id: FragmentID, frameLimit: Int
+  ) -> [Packet]? {
+    FragmentPlan(packet, id: id, frameLimit: frameLimit).flatMap { packets(of: $0, numbers: numbers) }
+  }
+
+  /// Maximum fragments of a packet; receivers reject a larger total.
+  static let limit = 1024
+
+  static func packets(of plan: FragmentPlan, numbers: SeedNumbers) -> [Packet]? {
+    let total = plan.fragments.count
+    guard total <= limit else { return nil }
+    return plan.fragments.enumerated().map { index, fragment in
+      var fragment = fragment
+      fragment.type = numbers.fragmentType(index: index, total: total)
+      return fragment
+    }
+  }
+}

@@ -79,3 +79,59 @@ extension PayloadSection {
     }
   }
 }
+
+/// Verifies signatures. A node computes each result (`ComputedSignatures`). With many nodes in one process, a shared
+/// implementation can reuse results.
+public protocol SignatureChecking: Sendable {
+  /// Whether the owner of the key signed these bytes.
+  func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool
+
+  /// Reports a signature made by a node of this process, which is therefore valid.
+  func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey)
+}
+
+extension SignatureChecking {
+  public func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey) {}
+}
+
+/// Computes each result.
+public struct ComputedSignatures: SignatureChecking {
+  public init() {}
+
+  public func holds(_ signature: ArraySlice<UInt8>, of message: [UInt8], by key: Ed25519.PublicKey) -> Bool {
+    key.verify(signature, of: message)
+  }
+}
+
+/// Form of the payload for which a signature is valid. Facts: bitchat.md section 2.1.
+///
+/// A sender signs compressed bytes, and relays recompress with their own encoders. A verifier therefore tries the
+/// received form first, and then those of the usual encoders.
+public enum SignedForm: CaseIterable, Hashable, Sendable {
+  /// The received bytes.
+  case received
+  /// The payload deflated at zlib's level 6.
+  case level6
+  /// The payload deflated at zlib's level 5.
+  case level5
+  /// The uncompressed payload.
+  case plain
+}
+
+extension Packet {
+  /// Signs the packet with `key`, which must be the sender's own. Throws the errors of `encoded`.
+  ///
+  /// TTL and answer flag may change afterwards, all other fields must not.
+  ///
+  /// - Parameter checker: is notified of the signature.
+  public func signed(
+    with key: Ed25519.PrivateKey, telling checker: some SignatureChecking = ComputedSignatures()
+  ) throws(PacketError) -> Packet {
+    let preimage = try signingPreimage()
+    let signature = key.sign(preimage)
+    checker.learn(signature, of: preimage, by: key.publicKey)
+    var signed = self
+    signed.signature = signature
+    return signed
+  }
+}

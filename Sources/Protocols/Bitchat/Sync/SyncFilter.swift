@@ -9,6 +9,9 @@ import Crypto
 /// The values are sorted without duplicates. Each is encoded as its distance from the previous one, minus one: the
 /// quotient by 2^P in ones, a zero, and P bits, most significant first. The last byte is filled with zeros.
 public struct SyncFilter: Hashable, Sendable {
+  /// Maximum filter in a sync request of dialect S, in bytes. Facts: bitchat.md section 16.1.
+  static let seedBytes = 256
+
   /// 1 to 32: the false positive rate is 2^-P.
   public let p: Int
   /// At least 1; an empty set has 1.
@@ -113,5 +116,134 @@ public struct SyncFilter: Hashable, Sendable {
       writer.bits(UInt64(distance) & (1 << UInt64(p) - 1), p)
     }
     return writer.finish()
+  }
+}
+
+/// Reads bits from bytes, most significant bit first.
+struct BitReader {
+  private let bytes: [UInt8]
+  private var next = 0
+  /// Prefetched bits, left-aligned.
+  private var window: UInt64 = 0
+  private var held = 0
+
+  init(_ bytes: [UInt8]) {
+    self.bytes = bytes
+  }
+
+  /// Reads ones up to a zero, and returns their number; nil if the bits end before a zero.
+  mutating func ones() -> Int? {
+    var count = 0
+    while true {
+      fill()
+      guard held > 0 else { return nil }
+      let run = min(held, (~window).leadingZeroBitCount)
+      count += run
+      guard run < held else {
+        take(held)
+        continue
+      }
+      take(run + 1)
+      return count
+    }
+  }
+
+  /// Reads the next `count` bits, 1 to 32, as a number; nil if there are fewer.
+  mutating func bits(_ count: Int) -> UInt64? {
+    fill()
+    guard count <= held else { return nil }
+    let value = window >> UInt64(64 - count)
+    take(count)
+    return value
+  }
+
+  private mutating func take(_ count: Int) {
+    window = count < 64 ? window << UInt64(count) : 0
+    held -= count
+  }
+
+  private mutating func fill() {
+    while held <= 56, next < bytes.count {
+      window |= UInt64(bytes[next]) << UInt64(56 - held)
+      next += 1
+      held += 8
+    }
+  }
+}
+
+/// Writes bits into bytes, most significant bit first.
+struct BitWriter {
+  private var bytes: [UInt8] = []
+  /// Bits of the incomplete last byte, right-aligned.
+  private var pending: UInt64 = 0
+  private var count = 0
+
+  init(capacity: Int) {
+    bytes.reserveCapacity(capacity)
+  }
+
+  /// Writes `number` ones and a zero.
+  mutating func ones(_ number: Int) {
+    var left = number
+    while left >= 32 {
+      bits(0xFFFF_FFFF, 32)
+      left -= 32
+    }
+    bits((1 << UInt64(left) - 1) << 1, left + 1)
+  }
+
+  /// Writes the lowest `width` bits of the value, up to 33.
+  mutating func bits(_ value: UInt64, _ width: Int) {
+    pending = pending << UInt64(width) | value
+    count += width
+    while count >= 8 {
+      count -= 8
+      bytes.append(UInt8(truncatingIfNeeded: pending >> UInt64(count)))
+    }
+  }
+
+  /// Returns the bytes; the last one is filled with zeros.
+  mutating func finish() -> [UInt8] {
+    if count > 0 { bits(0, 8 - count) }
+    return bytes
+  }
+}
+
+/// Decoded values of a filter, for fast look-ups: answering a sync request compares all stored packets.
+///
+/// The values are sorted, and uniformly distributed unless an attacker chose them. An index of 512 parts leaves one or
+/// two values per part. Binary search within a part bounds the time for any distribution.
+struct FilterValues: Sendable {
+  private static let parts = 512
+
+  private let filter: SyncFilter
+  /// In ascending order.
+  private let values: [UInt32]
+  /// Start index of each part, and end index of the last one.
+  private let begins: [UInt16]
+  /// Number of low bits that are dropped from a value to get its part.
+  private let shift: UInt32
+
+  init(_ filter: SyncFilter) {
+    self.filter = filter
+    values = filter.values()
+    shift = UInt32(max(0, UInt32.bitWidth - filter.m.leadingZeroBitCount - Self.parts.trailingZeroBitCount))
+    var begins = [UInt16](repeating: 0, count: Self.parts + 1)
+    for value in values { begins[Int(value >> shift) + 1] += 1 }
+    for part in 0..<Self.parts { begins[part + 1] += begins[part] }
+    self.begins = begins
+  }
+
+  /// Whether the filter contains the ID with this hash, or a false positive.
+  func mayHave(_ hash: UInt64) -> Bool {
+    let value = filter.value(of: hash)
+    let part = Int(value >> shift)
+    var (low, high) = (Int(begins[part]), Int(begins[part + 1]))
+    let end = high
+    while low < high {
+      let middle = (low + high) / 2
+      if values[middle] < value { low = middle + 1 } else { high = middle }
+    }
+    return low < end && values[low] == value
   }
 }

@@ -15,7 +15,7 @@ struct CourierFillingTests {
 
     init() { hall.add(["ann"]) }
 
-    var carried: [CarriedEnvelope] { Array(hall.nodes[0].engine.courier.bag.envelopes.values) }
+    var carried: [CarriedEnvelope] { Array(hall.nodes[0].engine.courier.desk.bag.envelopes.values) }
 
     /// - Returns: the IDs of the envelopes that Ann carries.
     mutating func visit(_ stranger: Stranger, from device: UInt64, envelopes: Int = 2, stay: Duration = .zero) throws

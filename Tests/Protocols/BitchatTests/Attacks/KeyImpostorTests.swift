@@ -134,7 +134,7 @@ struct KeyImpostorTests {
     hall.pass(.seconds(2))
     let ann = hall.nodes[0].engine
     #expect(ann.peer(bob.id) == nil && ann.table.pin(of: bob.id) == Self.key(of: bob) && ann.table.isProven(bob.id))
-    #expect(ann.keyProofs.isEmpty && ann.counters.otherSigningKeys == 1)
+    #expect(ann.challenges.isEmpty && ann.counters.otherSigningKeys == 1)
   }
 
   @Test("VerifyCode accepts the victim's code and proves it, and refuses a code with the impostor's key")
@@ -192,7 +192,7 @@ struct KeyImpostorTests {
     for victim in 1...3 {
       #expect(ann.peer(hall.nodes[victim].id)?.signingKey == Self.key(of: hall.nodes[victim]))
     }
-    #expect(ann.disputes.count == 0)
+    #expect(ann.challenges.disputes.count == 0)
   }
 
   @Test("Forged announces of absent peers cause at most four handshakes a minute from one origin, and twelve in all")
@@ -215,7 +215,7 @@ struct KeyImpostorTests {
       hall.pass(.milliseconds(150))
     }
     #expect(hall.nodes[0].engine.sessions.counters.begun == 4)
-    #expect(hall.nodes[0].engine.disputes.count <= Disputes.limit)
+    #expect(hall.nodes[0].engine.challenges.disputes.count <= Disputes.limit)
     let doors = (0..<10).map { hall.connect(to: 0, from: DeviceOrigin(address: UInt64(100 + $0))) }
     for (number, other) in others.suffix(50).enumerated() {
       forge(other, on: doors[number % 10])

@@ -67,7 +67,7 @@ struct LineFloodTests {
     outcome.passedOn = ofFlood.count { $0.timeToLive > 0 }
     outcome.answered = ofFlood.count { $0.timeToLive == 0 }
     outcome.taken = hall.nodes[0].heard.count { ids.contains($0.sender) }
-    outcome.isOldKept = hall.nodes[0].engine.archive.hasMessage(before)
+    outcome.isOldKept = hall.nodes[0].engine.gossip.archive.hasMessage(before)
     return outcome
   }
 

@@ -93,7 +93,7 @@ struct CourierLimitTests {
     let (bob, link) = stage.neighbour(1)
     stage.give(try stage.envelope(copies: 200), from: bob, on: link)
     #expect(stage.counters.tooManyCopies == 1)
-    let copies = stage.stage.ann.engine.courier.bag.envelopes.values.map(\.envelope.copies)
+    let copies = stage.stage.ann.engine.courier.desk.bag.envelopes.values.map(\.envelope.copies)
     #expect(copies == [8])
   }
 
@@ -220,7 +220,7 @@ struct CourierLimitTests {
       hall.pass(.milliseconds(200))
     }
     #expect(!hall.nodes[0].engine.canSend)
-    #expect(hall.nodes[0].engine.courier.newcomers.count <= 1)
+    #expect(hall.nodes[0].engine.courier.desk.newcomers.count <= 1)
   }
 
   @Test("Envelopes above the rate limit of a link are not decrypted")
@@ -236,11 +236,11 @@ struct CourierLimitTests {
   @Test("At most 32 of 100 envelopes are handed over at once; the rest follow at the next announces")
   func batches() throws {
     var stage = Stage()
+    stage.stage.hall.nodes[0].engine.courier = Courier(limit: 1000)
     for number in 0..<100 {
       let envelope = try stage.envelope()
       let carried = CarriedEnvelope(
         envelope: envelope, depositor: PeerID(rawValue: UInt64(number)), isOfFavourite: false, storedAt: UInt64(number))
-      stage.stage.hall.nodes[0].engine.courier.bag.limit = 1000
       stage.stage.hall.nodes[0].engine.restore(carried)
     }
     let link = stage.stage.hall.connect(stranger: stage.cem, to: 0)

@@ -54,7 +54,7 @@ struct CourierPlacesTests {
     hall.leap(.seconds(25 * 3600))
     try hall.tell("letter 4", to: 2, as: 4, at: 0)
     CourierTests.meet(0, 3, in: &hall)
-    #expect(hall.nodes[3].engine.courier.bag.envelopes.count == 1)
+    #expect(hall.nodes[3].engine.courier.desk.bag.envelopes.count == 1)
   }
 
   @Test("The slots used at couriers are known after a restart")
@@ -77,9 +77,11 @@ struct CourierPlacesTests {
     for number in UInt64(1)...1100 { hall.nodes[0].engine.favour(by: PeerID(rawValue: number), true) }
     CourierTests.meet(0, 1, for: .seconds(5), in: &hall)
     hall.nodes[0].engine.favour(by: hall.nodes[1].id, true)
-    #expect(hall.nodes[0].engine.favouredBy.count == 1024 && hall.nodes[0].engine.favouredBy.contains(hall.nodes[1].id))
+    #expect(
+      hall.nodes[0].engine.courier.favouredBy.count == 1024
+        && hall.nodes[0].engine.courier.favouredBy.contains(hall.nodes[1].id))
     hall.nodes[0].engine.favour(by: hall.nodes[1].id, false)
-    #expect(!hall.nodes[0].engine.favouredBy.contains(hall.nodes[1].id))
+    #expect(!hall.nodes[0].engine.courier.favouredBy.contains(hall.nodes[1].id))
   }
 
   @Test("A peer that announces 0 courier slots gets no envelope")
@@ -104,7 +106,7 @@ struct CourierPlacesTests {
       #expect(hall.nodes[2].engine.carried == 4 && hall.nodes[3].engine.carried == 2)
       #expect(hall.nodes[3].engine.counters.courier.tooManyOfDepositor == 0)
       // Eve, too, has received copies of Ann's envelopes.
-      #expect(hall.nodes[2].engine.courier.bag.envelopes.values.map(\.envelope.copies).sorted() == [1, 1, 4, 4])
+      #expect(hall.nodes[2].engine.courier.desk.bag.envelopes.values.map(\.envelope.copies).sorted() == [1, 1, 4, 4])
     }
     // The copies also evict envelopes that Bob has deposited himself.
     try hall.tell("from bob", to: 4, as: 1, at: 2)
@@ -128,7 +130,7 @@ struct CourierPlacesTests {
     CourierTests.meet(0, 1, in: &hall)
     try hall.tell("my own letter", to: 4, as: 9, at: 0)
     CourierTests.meet(0, 1, in: &hall)
-    let carried = hall.nodes[1].engine.courier.bag.envelopes.values.filter { $0.depositor == hall.nodes[0].id }
+    let carried = hall.nodes[1].engine.courier.desk.bag.envelopes.values.filter { $0.depositor == hall.nodes[0].id }
     #expect(carried.count == 2 && hall.nodes[0].progress[9] == [.sent])
     CourierTests.meet(1, 4, in: &hall)
     #expect(hall.nodes[4].told.map(\.text) == ["my own letter"])

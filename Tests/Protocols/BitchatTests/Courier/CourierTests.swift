@@ -62,7 +62,7 @@ struct CourierTests {
     hall.leap(.seconds(25 * 3600))
     hall.pass(.seconds(60))
     for node in hall.nodes {
-      #expect(node.engine.courier.held == [0, 0, 0, 0, 0, 0], "\(node.name)")
+      #expect(node.engine.courier.desk.held == [0, 0, 0, 0, 0, 0], "\(node.name)")
       #expect(node.engine.outbox.waiting == 0)
     }
     // The records of all envelopes are deleted.
@@ -215,7 +215,9 @@ struct CourierTests {
     var hall = Self.apart(["ann", "b", "c", "d", "e", "far"])
     try hall.tell("spread it", to: 5, as: 1, at: 0)
     Self.meet(0, 1, in: &hall)
-    func copies(_ node: Int) -> [UInt8] { hall.nodes[node].engine.courier.bag.envelopes.values.map(\.envelope.copies) }
+    func copies(_ node: Int) -> [UInt8] {
+      hall.nodes[node].engine.courier.desk.bag.envelopes.values.map(\.envelope.copies)
+    }
     #expect(copies(1) == [4])
     Self.meet(1, 2, in: &hall)
     #expect(copies(1) == [2] && copies(2) == [2])
@@ -244,16 +246,21 @@ struct CourierTests {
     hall.connect(2, 3)
     hall.pass(.seconds(30))
     // Dan receives a copy from Bob, and is not a courier of it: Bob has no copies left to give away.
-    for id in hall.nodes[1].engine.courier.bag.envelopes.keys {
-      hall.nodes[1].engine.courier.bag.change(id) { $0.envelope.copies = 1 }
+    var bob = Courier(limit: CourierBag.usualLimit)
+    for var carried in hall.nodes[1].engine.courier.desk.bag.envelopes.values {
+      carried.envelope.copies = 1
+      let isRestored = bob.restore(carried)
+      #expect(isRestored)
     }
+    hall.nodes[1].engine.courier = bob
     hall.connect(1, 2)
     hall.pass(.seconds(60))
     #expect(hall.nodes[3].told.map(\.text) == ["far away"])
     let letter = try #require(
-      hall.nodes[1].engine.courier.bag.envelopes.values.first { $0.depositor == hall.nodes[0].id })
+      hall.nodes[1].engine.courier.desk.bag.envelopes.values.first { $0.depositor == hall.nodes[0].id })
     #expect(hall.nodes[1].engine.counters.courier.sentOverHops == 1 && letter.handed == 0)
-    #expect(hall.nodes[2].engine.courier.bag.envelopes[letter.id] == nil, "Dan passes it on, and does not carry it")
+    #expect(
+      hall.nodes[2].engine.courier.desk.bag.envelopes[letter.id] == nil, "Dan passes it on, and does not carry it")
     hall.pass(.seconds(300))
     #expect(hall.nodes[1].engine.counters.courier.sentOverHops == 2)
     #expect(hall.nodes[3].told.count == 1)
@@ -428,7 +435,7 @@ struct CourierTests {
     hall.leap(.seconds(25 * 3600))
     hall.pass(.seconds(60))
     for node in hall.nodes {
-      #expect(node.engine.courier.held == [0, 0, 0, 0, 0, 0] && node.carriedIDs.isEmpty, "\(node.name)")
+      #expect(node.engine.courier.desk.held == [0, 0, 0, 0, 0, 0] && node.carriedIDs.isEmpty, "\(node.name)")
     }
   }
 }

@@ -198,7 +198,7 @@ struct ChatTests {
     #expect(hall.nodes[1].heard.isEmpty && hall.nodes[1].told.isEmpty && hall.nodes[1].files.isEmpty)
     #expect(hall.nodes[2].heard.map(\.text) == ["hello"] && hall.nodes[2].files.count == 1)
     // This node does not store the fragments for later sync requests.
-    let kept = hall.nodes.map(\.engine.archive.fragmentCount)
+    let kept = hall.nodes.map(\.engine.gossip.archive.fragmentCount)
     #expect(kept[1] == 0 && kept[2] > 0)
   }
 
@@ -215,7 +215,7 @@ struct ChatTests {
     #expect(bob.engine.peer(ann)?.nickname == "ann")
     #expect(bob.cuts.isEmpty)
     #expect((hall.nodes[2].engine.peer(ann) == nil) == blocksRelay)
-    #expect(bob.engine.archive.messageCount == 0)
+    #expect(bob.engine.gossip.archive.messageCount == 0)
     hall.handle(.stop, at: 0)
     hall.pass(.seconds(1))
     #expect(bob.gone == [ann])

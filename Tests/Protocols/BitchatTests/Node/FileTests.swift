@@ -134,7 +134,7 @@ struct FileTests {
       #expect(hall.nodes[0].fileStates[number]?.last == .cancelled)
       #expect(hall.nodes[2].files.isEmpty)
       #expect(hall.nodes[0].engine.files.count == 0)
-      #expect(hall.nodes[0].engine.archive.fragmentCount == 0)
+      #expect(hall.nodes[0].engine.gossip.archive.fragmentCount == 0)
     }
   }
 
@@ -287,13 +287,13 @@ struct FileTests {
     other.pass(.seconds(2))
     try other.tell("hello", to: 1, at: 0)
     other.pass(.seconds(3))
-    other.nodes[0].engine.proven[other.nodes[1].id] = [.groups]
+    other.nodes[0].engine.plant([.groups], of: other.nodes[1].id, at: other.now, time: other.time)
     try other.sendFile([1, 2, 3], to: 1, as: 4, at: 0)
     other.pass(.seconds(60))
     #expect(other.nodes[0].fileStates[4] == [.failed(.noPrivateFiles)])
     #expect(other.nodes[1].files.isEmpty)
     // With a session in which the peer reports nothing about files.
-    other.nodes[0].engine.proven[other.nodes[1].id] = nil
+    other.nodes[0].engine.files.forget(other.nodes[1].id)
     other.passes = { bytes, from, _ in from == 0 || bytes[1] != MessageType.noiseEncrypted.rawValue }
     try other.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
     other.pass(.seconds(60))
@@ -311,7 +311,8 @@ struct FileTests {
     try hall.tell("hello", to: 1, at: 0)
     hall.pass(.seconds(3))
     let peer = hall.nodes[1].id
-    #expect(hall.nodes[0].engine.sessions.hasSession(with: peer) && hall.nodes[0].engine.proven[peer] == nil)
+    #expect(hall.nodes[0].engine.sessions.hasSession(with: peer))
+    #expect(hall.nodes[0].engine.files.capabilities[peer] == nil)
     hall.passes = { _, _, _ in true }
     try hall.sendFile([1, 2, 3], to: 1, as: 5, at: 0)
     hall.pass(.seconds(25))
@@ -346,7 +347,7 @@ struct FileTests {
     for number in 1...8 { try hall.sendFile(Self.content(10_000), as: UInt32(number), at: 0) }
     #expect(throws: MeshEngine.SendError.tooMany) { try hall.sendFile([1], as: 9, at: 0) }
     let ann = hall.nodes[0]
-    func sending() -> Int { ann.engine.files.files.count { $0.phase == .sending } }
+    func sending() -> Int { ann.engine.files.outgoing.files.count { $0.phase == .sending } }
     #expect(sending() == 2)
     hall.pass(.seconds(10)) { sending() != 2 && ann.engine.files.count > 1 }
     #expect(hall.nodes[0].fileStates.values.allSatisfy { $0.last == .sent || $0.last == .sending })
@@ -482,5 +483,12 @@ struct FileTests {
 extension [UInt8] {
   func windows(of count: Int) -> some Sequence<ArraySlice<UInt8>> {
     (0...(self.count - Swift.min(count, self.count))).lazy.map { self[$0..<Swift.min($0 + count, self.count)] }
+  }
+}
+
+extension MeshEngine {
+  /// Records capabilities that a peer has not stated.
+  mutating func plant(_ capabilities: Capabilities, of peer: PeerID, at now: Instant, time: UInt64) {
+    files.note(capabilities, of: peer, limit: .max, view(Turn(now: now, time: time)))
   }
 }

@@ -88,8 +88,8 @@ struct FloodTests {
     #expect(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "\(flood)")
     #expect(engine.paced.longest <= PacedPackets.limit, "\(flood)")
     #expect(engine.seen.counts.keys <= 20_000 && engine.seen.counts.ids <= 10_000, "\(flood)")
-    #expect(engine.archive.messageCount <= 1000 && engine.archive.fragmentCount <= 3000, "\(flood)")
-    #expect(engine.archive.announceCount <= 1024 && engine.archive.bytes <= 6 << 20, "\(flood)")
+    #expect(engine.gossip.archive.messageCount <= 1000 && engine.gossip.archive.fragmentCount <= 3000, "\(flood)")
+    #expect(engine.gossip.archive.announceCount <= 1024 && engine.gossip.archive.bytes <= 6 << 20, "\(flood)")
     #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")
     #expect(engine.witnesses.count <= 16, "\(flood)")
     #expect(engine.budget.count <= engine.links.count, "\(flood)")
@@ -191,7 +191,7 @@ struct FloodTests {
     }
     let engine = hall.nodes[0].engine
     #expect(engine.links.isEmpty && engine.budget.count == 0 && engine.unknown.count == 0)
-    #expect(engine.sync.deadline == nil)
+    #expect(engine.gossip.deadline == nil)
     #expect(engine.paced.count == 0)
   }
 
@@ -209,7 +209,7 @@ struct FloodTests {
     let engine = hall.nodes[0].engine
     #expect(engine.table.count == 1024)
     #expect(engine.peer(friend.id) != nil)
-    #expect(engine.archive.announceCount <= 1024)
+    #expect(engine.gossip.archive.announceCount <= 1024)
     #expect(hall.nodes[0].gone.count == 1201 - 1024)
   }
 }

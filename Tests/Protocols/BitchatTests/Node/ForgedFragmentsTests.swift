@@ -39,11 +39,11 @@ struct ForgedFragmentsTests {
       hall.inject(frame, on: link, to: 0)
     }
     hall.pass(.seconds(10))
-    #expect(hall.nodes[0].heard.isEmpty && hall.nodes[0].engine.archive.messageCount == 0)
+    #expect(hall.nodes[0].heard.isEmpty && hall.nodes[0].engine.gossip.archive.messageCount == 0)
     #expect(hall.nodes[0].engine.counters.badSignatures == 1)
     let key = hall.nodes[1].engine.identity.signingKey
     for frame in try fragments(hall, signedBy: key) { hall.inject(frame, on: link, to: 0) }
     hall.pass(.seconds(10))
-    #expect(hall.nodes[0].heard.count == 1 && hall.nodes[0].engine.archive.messageCount == 1)
+    #expect(hall.nodes[0].heard.count == 1 && hall.nodes[0].engine.gossip.archive.messageCount == 1)
   }
 }

@@ -104,7 +104,7 @@ struct LimitTests {
     ]
     for bytes in forged { stage.inject(bytes) }
     #expect(stage.ann.heard.isEmpty)
-    #expect(stage.ann.engine.archive.messageCount == 0)
+    #expect(stage.ann.engine.gossip.archive.messageCount == 0)
     stage.hall.pass(.milliseconds(500))
     #expect(stage.bob.heard.isEmpty)
     stage.inject(good)
@@ -127,11 +127,11 @@ struct LimitTests {
     for bytes in forged { stage.inject(bytes) }
     #expect(stage.ann.engine.peer(cem.id) != nil)
     #expect(stage.ann.gone.isEmpty)
-    let announces = stage.ann.engine.archive.announceCount
+    let announces = stage.ann.engine.gossip.archive.announceCount
     stage.inject(cem.packet(.leave, [], at: stage.time))
     #expect(stage.ann.engine.peer(cem.id) == nil)
     #expect(stage.ann.gone == [cem.id])
-    #expect(stage.ann.engine.archive.announceCount == announces - 1)
+    #expect(stage.ann.engine.gossip.archive.announceCount == announces - 1)
     // The pinned signing key does not change.
     #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
   }
@@ -382,7 +382,7 @@ struct LimitTests {
     stage.hall.pass(.milliseconds(500))
     #expect(stage.ann.heard.map(\.text) == ["hello", LimitStage.text(800)])
     #expect(Set(stage.bob.heard.map(\.text)) == ["hello", LimitStage.text(800)])
-    #expect(stage.ann.engine.archive.messageCount == 2)
+    #expect(stage.ann.engine.gossip.archive.messageCount == 2)
   }
 
   // MARK: Chat of unknown peers

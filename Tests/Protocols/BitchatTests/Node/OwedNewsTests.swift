@@ -16,7 +16,9 @@ struct OwedNewsTests {
     return (hall, link)
   }
 
-  private func isFavoured(_ hall: MeshHall) -> Bool { hall.nodes[1].engine.favouredBy.contains(hall.nodes[0].id) }
+  private func isFavoured(_ hall: MeshHall) -> Bool {
+    hall.nodes[1].engine.courier.favouredBy.contains(hall.nodes[0].id)
+  }
 
   @Test("A favourite notice set before a session exists is delivered and acknowledged")
   func beforeSession() {

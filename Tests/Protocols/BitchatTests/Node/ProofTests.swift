@@ -18,7 +18,7 @@ struct ProofTests {
   }
 
   private static func asked(_ hall: MeshHall, of peer: Int, at node: Int = 0) -> [VerificationChallenge] {
-    hall.nodes[node].engine.proofs.entries[hall.nodes[peer].id]?.asked ?? []
+    hall.nodes[node].engine.challenges.codes.entries[hall.nodes[peer].id]?.asked ?? []
   }
 
   private static func response(
@@ -40,7 +40,7 @@ struct ProofTests {
     hall.pass(.seconds(2))
     #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.counters.proofs == 1)
     #expect(hall.nodes[nodes - 1].engine.counters.answeredChallenges == 1)
-    #expect(hall.nodes[0].engine.proofs.deadline == nil)
+    #expect(hall.nodes[0].engine.challenges.codes.deadline == nil)
     hall.pass(.seconds(60))
     #expect(hall.nodes[0].proofs == [.proven])
   }
@@ -153,7 +153,7 @@ struct ProofTests {
     try hall.challenge(2, at: 0)
     hall.seal(Self.response(challenge, of: 1, in: hall), to: 0, at: 2)
     hall.pass(.seconds(3))
-    #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.proofs.peers == [bob])
+    #expect(hall.nodes[0].proofs == [.proven] && hall.nodes[0].engine.challenges.codes.peers == [bob])
     #expect(hall.nodes[0].engine.counters.unaskedProofs == 2)
     hall.pass(Self.limit)
     #expect(hall.nodes[0].proofs == [.proven, .noAnswer])
@@ -210,7 +210,7 @@ struct ProofTests {
       }
       hall.pass(.seconds(1))
       #expect(hall.nodes[0].proofs == [outcome], "\(String(describing: event))")
-      #expect(hall.nodes[0].engine.proofs.peers == [])
+      #expect(hall.nodes[0].engine.challenges.codes.peers == [])
       hall.pass(Self.limit)
       #expect(hall.nodes[0].proofs == [outcome])
     }

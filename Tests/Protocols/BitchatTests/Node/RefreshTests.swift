@@ -40,7 +40,7 @@ struct RefreshTests {
     hall.inject(news, on: links[0], to: 0)
     hall.pass(.milliseconds(500))
     #expect(announces(hall, of: cem.id, on: links[1]) == before + 2)
-    #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == news)
+    #expect(hall.nodes[0].engine.gossip.archive.announce(of: cem.id)?.bytes == news)
   }
 
   @Test("Three of a peer's ever new announces are relayed at once, then one every 3 s")
@@ -98,7 +98,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.counters.badSignatures == 1)
     hall.inject(right, on: links[1], to: 0)
     #expect(hall.nodes[0].engine.peer(cem.id)?.announcedAt == hall.time - 400)
-    #expect(hall.nodes[0].engine.archive.announce(of: cem.id)?.bytes == right)
+    #expect(hall.nodes[0].engine.gossip.archive.announce(of: cem.id)?.bytes == right)
   }
 
   @Test("Stopping a node skips all work that was due before")

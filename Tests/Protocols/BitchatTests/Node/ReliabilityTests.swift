@@ -246,7 +246,7 @@ struct ReliabilityTests {
     // 30 first messages are answered, and 10 handshakes are begun because of messages that no key opens.
     #expect(engine.sessions.halfOpen <= 40)
     #expect(engine.sessions.peers.isEmpty)
-    #expect(engine.archive.announceCount <= 1 && engine.archive.messageCount == 0)
+    #expect(engine.gossip.archive.announceCount <= 1 && engine.gossip.archive.messageCount == 0)
   }
 
   @Test("A neighbour has at most 100 packets relayed and 8 sync answers of 49 KiB")
@@ -429,9 +429,9 @@ struct ReliabilityTests {
     let said = hall.say("before", at: 0)
     #expect(said != nil)
     hall.pass(.seconds(1))
-    #expect(bob.engine.archive.messageCount == 1)
+    #expect(bob.engine.gossip.archive.messageCount == 1)
     hall.handle(.block(ann.id, true), at: 1)
-    #expect(bob.engine.archive.messageCount == 0)
+    #expect(bob.engine.gossip.archive.messageCount == 0)
     let (heard, told) = (bob.heard.count, bob.told.count)
     var noise = 0
     hall.passes = { bytes, from, _ in
@@ -446,7 +446,7 @@ struct ReliabilityTests {
     hall.pass(.seconds(30))
     #expect(bob.heard.count == heard && bob.told.count == told)
     #expect(bob.favourited.isEmpty)
-    #expect(bob.engine.archive.messageCount == 0)
+    #expect(bob.engine.gossip.archive.messageCount == 0)
     #expect(noise == 0)
     #expect(ann.progress[2]?.contains(.delivered) != true)
     // A peer that is unblocked receives the messages that wait for it.

@@ -43,6 +43,6 @@ struct StrippedSignatureTests {
     #expect(fragments.count > 3)
     for frame in fragments { hall.inject(frame, on: link, to: 0) }
     #expect(hall.nodes[0].heard.count == (lastByte == 1 ? 1 : 0))
-    #expect(hall.nodes[0].engine.archive.messageCount == (lastByte == 1 ? 1 : 0))
+    #expect(hall.nodes[0].engine.gossip.archive.messageCount == (lastByte == 1 ? 1 : 0))
   }
 }

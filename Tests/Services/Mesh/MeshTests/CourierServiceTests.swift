@@ -95,7 +95,7 @@ struct CourierServiceTests {
     _ = try ann.mesh.tell(cem.id.description, "a letter of some length, which nobody else shall read")
     bob.radio.position = AirPosition(x: 5)
     #expect(village.wait(.seconds(60)) { bob.mesh.carried == 1 })
-    let sealed = try #require(bob.mesh.engine?.courier.bag.envelopes.values.first?.envelope.ciphertext)
+    let sealed = try #require(bob.mesh.engine?.courier.desk.bag.envelopes.values.first?.envelope.ciphertext)
     village.time.advance(by: .seconds(5))
     for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array(sealed.prefix(24)))) }
     bob.radio.position = AirPosition(x: 1000)

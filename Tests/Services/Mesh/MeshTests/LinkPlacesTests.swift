@@ -180,7 +180,7 @@ struct CrowdedDoorstepTests {
     try door.mesh.favourite(favourite, true)
     door.village.time.advance(by: .seconds(280))
     let link = try #require(door.mesh.ports.values.first { $0.peer == door.passers[1].id }?.id)
-    let announce = try #require(door.mesh.engine?.archive.announce(of: favourite)?.bytes)
+    let announce = try #require(door.mesh.engine?.gossip.archive.announce(of: favourite)?.bytes)
     try door.mesh.written(announce, to: BitchatGATT.characteristic, on: link)
     #expect(door.mesh.ports[link]?.peer == favourite)
     door.village.time.advance(by: .seconds(20))

@@ -125,7 +125,7 @@ struct PromiseTests {
     let said = try ann.mesh.say("an hour earlier")
     let time = try #require(ann.mesh.log[said]?.time)
     #expect(Int64(time) == clock.milliseconds)
-    let newest = try #require(ann.mesh.engine?.lastTimestamp)
+    let newest = try #require(ann.mesh.engine?.clock.last)
     #expect(abs(Int64(newest) - clock.milliseconds) <= 1000, "packets have the new time")
   }
 

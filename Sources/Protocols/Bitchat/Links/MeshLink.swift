@@ -1,0 +1,59 @@
+import Common
+
+/// State of one mesh link.
+struct MeshLink: Sendable {
+  /// Maximum length of one write or notification, in bytes.
+  var frameLimit: Int
+  /// Whether this node initiated the link.
+  let isOurs: Bool
+  let origin: DeviceOrigin
+  /// Mark of the origin in stored records.
+  let mark: UInt32
+  /// Since when the link has had no known peer: its beginning, or a leave.
+  private(set) var vacantSince: Instant
+  var heardAt: Instant
+  /// Peer at the other end, from its announce to its leave.
+  var peer: PeerID?
+  /// Peer that has left and may return.
+  var formerPeer: PeerID?
+  /// When the link was bound to the peer.
+  var boundAt: Instant?
+  /// Timestamp of the newest announce of the peer that arrived over this link first; 0 if there is none.
+  var broughtAt: UInt64 = 0
+  /// Remaining allowance of malformed packets.
+  var garbage = TokenBucket(garbageLimit, each: garbageTime)
+
+  /// Malformed packets within `garbageTime` after which the link is cut.
+  static let garbageLimit = 100
+  static let garbageTime = Duration.seconds(10)
+  /// Minimum time between changes of the peer of a link.
+  static let rebindTime = Duration.seconds(60)
+  /// Time in which a peer must announce itself, also after a leave.
+  static let announceTime = Duration.seconds(15)
+  /// Idle timeout of a peer. A phone in the background announces itself every five minutes.
+  static let silentTime = Duration.seconds(330)
+  /// Idle timeout in the document of 2025.
+  static let strictSilentTime = Duration.seconds(60)
+
+  /// - Parameter node: this node, whose records have the mark.
+  init(frameLimit: Int, isOurs: Bool, origin: DeviceOrigin, node: PeerID, at now: Instant) {
+    self.frameLimit = frameLimit
+    self.isOurs = isOurs
+    self.origin = origin
+    mark = origin.mark(for: node)
+    vacantSince = now
+    heardAt = now
+  }
+
+  /// Unbinds the peer, which has sent a leave.
+  mutating func vacate(at now: Instant) {
+    (peer, formerPeer) = (nil, peer)
+    vacantSince = now
+  }
+
+  /// Returns when the link is cut if no packet arrives.
+  func end(isStrict: Bool) -> Instant {
+    guard peer != nil else { return vacantSince.advanced(by: Self.announceTime) }
+    return heardAt.advanced(by: isStrict ? Self.strictSilentTime : Self.silentTime)
+  }
+}
