@@ -94,7 +94,8 @@ final class Daemon: DaemonBody {
   func begin(in frame: DaemonFrame, then: @escaping @LoopActor () -> Void) {
     self.frame = frame
     statusWatch = radio.onStatus { [weak frame] _ in frame?.showStatus() }
-    // When the name appears on the bus, stored state is restored; an unresponsive disk delays the name only up to this limit.
+    // When the name appears on the bus, stored state is restored; an unresponsive disk delays the name only up to this
+    // limit.
     services.begin(within: Self.restoreLimit, then: then)
     if configuration[RadioSettings.self].backend == .bluez { radioBus.connect() }
   }

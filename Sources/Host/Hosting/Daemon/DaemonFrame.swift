@@ -10,8 +10,9 @@ import Loop
 /// notifications to systemd.
 @LoopActor
 public final class DaemonFrame {
-  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. A disk or a caller's file that
-  /// does not respond causes no restart, which would lose the state in memory. The store reports the disk, and files have a time limit.
+  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. A disk or a
+  /// caller's file that does not respond causes no restart, which would lose the state in memory. The store reports the
+  /// disk, and files have a time limit.
   private nonisolated static let canaryLimit = Duration.seconds(10)
   /// Time after readiness at which one-time work of the start is complete.
   private nonisolated static let startTime = Duration.seconds(1)

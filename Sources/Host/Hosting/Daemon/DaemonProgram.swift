@@ -54,8 +54,8 @@ public struct DaemonProgram: Sendable {
   /// Runs the program with its command line, and exits.
   public func main() -> Never {
     let code = run(Array(Swift.CommandLine.arguments.dropFirst()))
-    // The disk's thread may still be running, because the exit does not wait for a slow disk. `exit` would free libcrypto's tables while it
-    // uses them.
+    // The disk's thread may still be running, because the exit does not wait for a slow disk. `exit` would free
+    // libcrypto's tables while it uses them.
     fflush(nil)
     _exit(code.rawValue)
   }

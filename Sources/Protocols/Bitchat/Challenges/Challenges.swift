@@ -66,8 +66,8 @@ struct Challenges: Sendable {
     codes.begin(peer, known.noiseKey, signingKey, at: view.now)
   }
 
-  /// Begins to ask a peer for its signing key, because the user has verified its fingerprint. The fingerprint covers the
-  /// Noise key only.
+  /// Begins to ask a peer for its signing key, because the user has verified its fingerprint. The fingerprint covers
+  /// the Noise key only.
   ///
   /// - Returns: whether a question is due.
   mutating func begin(verified peer: PeerID, _ view: NodeView) -> Bool {

@@ -96,8 +96,8 @@ extension Packet {
     }
   }
 
-  /// Whether the payload of a sync request has a record with fragment IDs, type 06. A record begins with a type byte and
-  /// a length of two bytes, big endian.
+  /// Whether the payload of a sync request has a record with fragment IDs, type 06. A record begins with a type byte
+  /// and a length of two bytes, big endian.
   private var hasFragmentIDs: Bool {
     var rest = payload[...]
     while rest.count >= 3 {

@@ -3,8 +3,8 @@ import Bytes
 import Crypto
 import Store
 
-/// The keys of the service, all derived from one key of 32 octets. That key is the credential `earshot-social` of the unit,
-/// or the file `social.key` in the state directory, which is created if neither exists.
+/// The keys of the service, all derived from one key of 32 octets. That key is the credential `earshot-social` of the
+/// unit, or the file `social.key` in the state directory, which is created if neither exists.
 ///
 /// The nonce follows the rule of the original servers: the first 24 octets of the service's signature of its public
 /// encryption key. Facts: asn.md section 2

@@ -7,7 +7,8 @@ import Loop
 import Social
 import Store
 
-/// The sessions that programs on this machine have with servers, as clients, each an object `org.earshot.SocialSession1`.
+/// The sessions that programs on this machine have with servers, as clients, each an object
+/// `org.earshot.SocialSession1`.
 @LoopActor
 final class SessionControl {
   nonisolated static let interfaceName = "org.earshot.SocialSession1"

@@ -10,8 +10,8 @@ import Social
 import SocialStore
 import Store
 
-/// The operations of programs on this machine with the server. Each is a request to the store by the operator, who may do
-/// everything.
+/// The operations of programs on this machine with the server. Each is a request to the store by the operator, who may
+/// do everything.
 @LoopActor
 final class SocialControl {
   typealias Answer = @LoopActor (Result<[DBusValue], DBusError>) -> Void

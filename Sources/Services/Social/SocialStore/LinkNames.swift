@@ -11,8 +11,8 @@ enum LinkNames {
     return "\(folder)\(digits(link.epoch))_\(link.sum.hex.prefix(16))"
   }
 
-  /// The name in a store of a link that has `name` in a tree. A link under a sum gets the form of the document, whichever
-  /// form of the originals or of the document the tree has.
+  /// The name in a store of a link that has `name` in a tree. A link under a sum gets the form of the document,
+  /// whichever form of the originals or of the document the tree has.
   static func imported(_ name: String, _ header: BlobHeader) -> String {
     let hex = header.sum.hex
     let forms = [digits(header.epoch) + "_" + hex.prefix(16), String(hex.prefix(32)), String(hex.prefix(64)), hex]
