@@ -21,7 +21,7 @@ let package = Package(
     library("COpenSSL", pkgConfig: "libcrypto", apt: "libssl-dev"),
     library("CPackets", apt: "libc6-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
-    library("CSecp256k1", pkgConfig: nil, apt: "libsecp256k1-dev"),
+    library("CSecp256k1", apt: "libsecp256k1-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
     library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
@@ -134,7 +134,7 @@ let package = Package(
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
-    // Tools: what measures and simulates. No installed program depends on it.
+    // Tools: measurements and simulations. No installed program depends on them.
     room("Tools/Charts", ["Common"]),
     room("Tools/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
     tool("earshot-sim", ["CommandLine", "MeshField"]),
@@ -314,7 +314,7 @@ func support(_ path: String, _ dependencies: [String], seesSyncs: Bool = false) 
     linkerSettings: flags.isEmpty ? [] : [.unsafeFlags(flags)])
 }
 
-/// The go of `scripts/test` that runs a target of tests; the script reads it here.
+/// The part of a test run (`scripts/test` calls it a go) that runs a target of tests. The script reads it from this file.
 enum Go {
   /// Any number of tests at a time, in virtual time.
   case virtualTime
