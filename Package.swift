@@ -2,7 +2,8 @@
 import PackageDescription
 
 // A folder is a layer, a target is a room. Rooms of one layer stand together, lower layers first;
-// a room depends on lower layers and, within a layer, on the rooms named above it: on those that it imports, and no others.
+// a room depends on lower layers and, within a layer, on the rooms named above it: on those that it imports, and no
+// others.
 
 let package = Package(
   name: "Earshot",
@@ -314,7 +315,8 @@ func support(_ path: String, _ dependencies: [String], seesSyncs: Bool = false) 
     linkerSettings: flags.isEmpty ? [] : [.unsafeFlags(flags)])
 }
 
-/// The part of a test run (`scripts/test` calls it a go) that runs a target of tests. The script reads it from this file.
+/// The part of a test run (`scripts/test` calls it a go) that runs a target of tests. The script reads it from this
+/// file.
 enum Go {
   /// Any number of tests at a time, in virtual time.
   case virtualTime

@@ -7,7 +7,8 @@ public enum CodeReader {
   /// - Parameters:
   ///   - picture: a PGM file.
   ///   - program: the reader, found by `$PATH`.
-  /// - Throws: `Program.NotStarted` where the reader is not installed. A test that waits for a code passes the error on.
+  /// - Throws: `Program.NotStarted` where the reader is not installed. A test that waits for a code passes the error
+  ///   on.
   public static func read(_ picture: [UInt8], with program: String = "zbarimg") throws -> [String] {
     let file = FileManager.default.temporaryDirectory.appendingPathComponent("screen-\(UUID().uuidString).pgm")
     try Data(picture).write(to: file)

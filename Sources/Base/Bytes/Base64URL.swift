@@ -20,8 +20,8 @@ public enum Base64URL {
 
   /// Decodes `text`, with its exact padding or with none.
   ///
-  /// Each value has exactly one text. The function throws `badValue("base64url")` for a character outside the alphabet, for wrong padding,
-  /// and for a last digit whose unused bits are not zero.
+  /// Each value has exactly one text. The function throws `badValue("base64url")` for a character outside the alphabet,
+  /// for wrong padding, and for a last digit whose unused bits are not zero.
   public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
     var digits = Array(text.utf8)[...]
     if digits.last == padding {

@@ -1,4 +1,5 @@
-/// A cursor over bytes from an untrusted source. Every read checks the number of unread bytes; a failed read leaves the cursor in place.
+/// A cursor over bytes from an untrusted source. Every read checks the number of unread bytes; a failed read leaves the
+/// cursor in place.
 public struct ByteReader: Sendable {
   @usableFromInline var unread: ArraySlice<UInt8>
 
@@ -44,7 +45,8 @@ public struct ByteReader: Sendable {
 
   /// Reads `count` bytes as a slice of the input, without copying them.
   ///
-  /// Throws `truncated` if there are fewer, and `badValue` if `count`, which may come from a hostile field, is negative.
+  /// Throws `truncated` if there are fewer, and `badValue` if `count`, which may come from a hostile field, is
+  /// negative.
   public mutating func bytes(_ count: Int) throws(WireError) -> ArraySlice<UInt8> {
     guard count >= 0 else { throw .badValue("count") }
     guard count <= unread.count else { throw .truncated(needed: count, available: unread.count) }

@@ -11,8 +11,8 @@ public enum Hex {
     return String(decoding: digits, as: UTF8.self)
   }
 
-  /// Decodes hexadecimal digits of either case. Throws `badValue("hex")` for an odd number of digits, and for any other character,
-  /// including spaces.
+  /// Decodes hexadecimal digits of either case. Throws `badValue("hex")` for an odd number of digits, and for any other
+  /// character, including spaces.
   public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
     let digits = Array(text.utf8)
     guard digits.count.isMultiple(of: 2) else { throw .badValue("hex") }

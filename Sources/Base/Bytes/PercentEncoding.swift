@@ -13,7 +13,8 @@ public enum PercentEncoding {
     }
   }
 
-  /// Decodes `text`; nil if a "%" is not followed by two hexadecimal digits, or if the text is not UTF-8. A "+" is not changed.
+  /// Decodes `text`; nil if a "%" is not followed by two hexadecimal digits, or if the text is not UTF-8. A "+" is not
+  /// changed.
   public static func decode(_ text: ArraySlice<UInt8>) -> String? {
     var decoded: [UInt8] = []
     var unread = text

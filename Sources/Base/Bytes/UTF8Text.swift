@@ -1,12 +1,13 @@
 /// Checks of text that is not decoded yet.
 public enum UTF8Text {
-  /// Whether the bytes are UTF-8 (RFC 3629): no overlong form, no surrogate, nothing above U+10FFFF. The check copies nothing, unlike
-  /// `String(validating:as:)`.
+  /// Whether the bytes are UTF-8 (RFC 3629): no overlong form, no surrogate, nothing above U+10FFFF. The check copies
+  /// nothing, unlike `String(validating:as:)`.
   public static func isValid(_ bytes: [UInt8]) -> Bool {
     bytes.withUnsafeBytes { wholeCharacters(in: $0) == bytes.count }
   }
 
-  /// Number of bytes without a truncated character at the end; nil if the bytes before it are not UTF-8. The function copies nothing.
+  /// Number of bytes without a truncated character at the end; nil if the bytes before it are not UTF-8. The function
+  /// copies nothing.
   public static func wholeCharacters(in bytes: ArraySlice<UInt8>) -> Int? {
     bytes.withUnsafeBytes { wholeCharacters(in: $0) }
   }

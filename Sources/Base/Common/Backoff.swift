@@ -1,5 +1,5 @@
-/// The pause before the next attempt of a failing operation. It starts at 0.5 s and doubles up to 30 s, unless other limits are given. Urgent
-/// operations have a short maximum pause for the first attempts.
+/// The pause before the next attempt of a failing operation. It starts at 0.5 s and doubles up to 30 s, unless other
+/// limits are given. Urgent operations have a short maximum pause for the first attempts.
 public struct Backoff: Sendable {
   private let shortest: Duration
   private let longest: Duration

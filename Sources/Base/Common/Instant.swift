@@ -1,4 +1,5 @@
-/// A moment on a monotonic clock, in whole nanoseconds since the clock's origin. Instants of different clocks cannot be compared.
+/// A moment on a monotonic clock, in whole nanoseconds since the clock's origin. Instants of different clocks cannot be
+/// compared.
 ///
 /// Engines receive instants as arguments and never read a clock; in tests the instants are virtual.
 public struct Instant: InstantProtocol, Hashable, Sendable {

@@ -1,5 +1,5 @@
-/// A random number generator for simulations and tests: small, fast, and reproducible from its seed (Steele, Lea, Flood 2014). It must not
-/// generate secrets.
+/// A random number generator for simulations and tests: small, fast, and reproducible from its seed (Steele, Lea, Flood
+/// 2014). It must not generate secrets.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
   @usableFromInline var state: UInt64
 

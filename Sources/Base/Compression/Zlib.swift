@@ -47,7 +47,8 @@ enum Zlib {
     }
   }
 
-  /// Inflates one stream, which must end where the bytes end, to exactly `count` bytes. Allocates memory for `count` bytes at once.
+  /// Inflates one stream, which must end where the bytes end, to exactly `count` bytes. Allocates memory for `count`
+  /// bytes at once.
   static func inflate(
     _ bytes: some Collection<UInt8>, format: Format, exactly count: Int
   ) throws(CompressionError) -> [UInt8] {
@@ -75,8 +76,8 @@ enum Zlib {
     return try result.get()
   }
 
-  /// Runs `step` on the input until zlib reports the end of the stream. The output is written to the array that is returned; a full array
-  /// is replaced by one of twice the size.
+  /// Runs `step` on the input until zlib reports the end of the stream. The output is written to the array that is
+  /// returned; a full array is replaced by one of twice the size.
   private static func pump(
     _ stream: Stream, input: UnsafeBufferPointer<UInt8>, room: Int, limit: Int,
     step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32

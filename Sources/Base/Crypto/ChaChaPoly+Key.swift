@@ -6,7 +6,8 @@ extension ChaChaPoly {
     private let secret: SecretBytes
     private let offset: Int
 
-    /// The 32 bytes of the secret from `offset` on. Throws `badLength` if the secret has fewer, or if the offset is negative.
+    /// The 32 bytes of the secret from `offset` on. Throws `badLength` if the secret has fewer, or if the offset is
+    /// negative.
     public init(_ secret: SecretBytes, at offset: Int = 0) throws(CryptoError) {
       guard offset >= 0, secret.count - offset >= keySize else {
         throw .badLength("ChaCha20-Poly1305 key", expected: keySize, got: max(0, secret.count - max(0, offset)))
@@ -15,7 +16,8 @@ extension ChaChaPoly {
       self.offset = offset
     }
 
-    /// Returns `room` zero bytes for the caller's header, the ciphertext, as long as the plaintext, and the 16-byte tag.
+    /// Returns `room` zero bytes for the caller's header, the ciphertext, as long as the plaintext, and the 16-byte
+    /// tag.
     ///
     /// A number must never be used twice with one key.
     public func seal(_ plaintext: [UInt8], number: UInt64, aad: [UInt8] = [], behind room: Int = 0) -> [UInt8] {

@@ -4,8 +4,8 @@ public enum CryptoError: Error, Hashable, Sendable {
   case badLength(String, expected: Int, got: Int)
   /// The peer's public key is a low-order point: the shared secret would be all zeros.
   case weakKey
-  /// The bytes are not a key: a point that is not on the curve, a number out of range, or another encoding. The payload names the kind of
-  /// key.
+  /// The bytes are not a key: a point that is not on the curve, a number out of range, or another encoding. The payload
+  /// names the kind of key.
   case invalidKey(String)
   /// The message or its additional data is not what the owner of the key sealed.
   case authenticationFailed

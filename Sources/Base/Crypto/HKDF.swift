@@ -5,8 +5,8 @@ public enum HKDF {
   /// The longest output, in bytes: 255 hashes.
   public static let maximumCount = 255 * HMACSHA256.size
 
-  /// Derives `count` bytes from the secret, the salt and the purpose (`info`). An empty salt is replaced by 32 zeros (RFC 5869 section
-  /// 2.2).
+  /// Derives `count` bytes from the secret, the salt and the purpose (`info`). An empty salt is replaced by 32 zeros
+  /// (RFC 5869 section 2.2).
   ///
   /// Throws `badLength` if `count` is negative or more than 8160.
   public static func sha256(
@@ -41,8 +41,8 @@ public enum HKDF {
     return output.withUnsafeBytes { SecretBytes(copying: $0.prefix(count)) }
   }
 
-  /// Derives the next two keys of a chain: 64 bytes from `secret`, with the first 32 bytes of `chainingKey` as salt and an empty purpose.
-  /// The first 32 bytes are the next chaining key, the last 32 a cipher key.
+  /// Derives the next two keys of a chain: 64 bytes from `secret`, with the first 32 bytes of `chainingKey` as salt and
+  /// an empty purpose. The first 32 bytes are the next chaining key, the last 32 a cipher key.
   ///
   /// Throws `badLength` for a chaining key of less than 32 bytes.
   public static func nextKeys(secret: [UInt8], chainingKey: SecretBytes) throws(CryptoError) -> SecretBytes {

@@ -1,5 +1,5 @@
-/// The 32 bytes of a public key, stored inline. A node stores thousands of keys, and one array for each would take more than twice the
-/// memory.
+/// The 32 bytes of a public key, stored inline. A node stores thousands of keys, and one array for each would take more
+/// than twice the memory.
 struct KeyBytes: Hashable, Sendable {
   static let count = 32
 

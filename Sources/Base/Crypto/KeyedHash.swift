@@ -2,8 +2,8 @@ import CSodium
 
 /// The keyed hash SipHash-2-4 with 128 bits of output. It is many times faster than SHA-256.
 ///
-/// An attacker who does not know the key cannot find two inputs with the same hash. It identifies inputs in tables that untrusted peers
-/// fill. With a key that others know, the hash gives no such protection.
+/// An attacker who does not know the key cannot find two inputs with the same hash. It identifies inputs in tables that
+/// untrusted peers fill. With a key that others know, the hash gives no such protection.
 public struct KeyedHash: Sendable {
   /// Size of a key, in bytes.
   public static let keySize = Int(crypto_shorthash_siphashx24_KEYBYTES)

@@ -38,9 +38,11 @@ public enum NaClBox {
       shared.withUnsafeBytes(body)
     }
 
-    /// Returns `room` zero bytes for the caller's header, the tag and the ciphertext, 16 bytes longer than the plaintext.
+    /// Returns `room` zero bytes for the caller's header, the tag and the ciphertext, 16 bytes longer than the
+    /// plaintext.
     ///
-    /// Throws `badLength` for a nonce that is not 24 bytes long. A nonce must never be used twice with one key, in either direction.
+    /// Throws `badLength` for a nonce that is not 24 bytes long. A nonce must never be used twice with one key, in
+    /// either direction.
     public func seal(
       _ plaintext: some Collection<UInt8>, nonce: [UInt8], behind room: Int = 0
     ) throws(CryptoError) -> [UInt8] {
@@ -57,8 +59,8 @@ public enum NaClBox {
 
     /// The plaintext of the peer's sealed message.
     ///
-    /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to contain a tag;
-    /// `badLength` for a nonce that is not 24 bytes long.
+    /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
+    /// contain a tag; `badLength` for a nonce that is not 24 bytes long.
     public func open(_ sealed: some Collection<UInt8>, nonce: [UInt8]) throws(CryptoError) -> [UInt8] {
       try checkLength(nonce.count, is: nonceSize, of: "NaCl box nonce")
       guard sealed.count >= tagSize else { throw .authenticationFailed }

@@ -70,8 +70,8 @@ public enum X25519 {
       return shared
     }
 
-    /// Derives the next two keys from the shared secret and a chaining key, with `HKDF.nextKeys`. The shared secret is overwritten before
-    /// the function returns.
+    /// Derives the next two keys from the shared secret and a chaining key, with `HKDF.nextKeys`. The shared secret is
+    /// overwritten before the function returns.
     ///
     /// Throws `weakKey` if the peer's key is a low-order point, `badLength` for a chaining key of less than 32 bytes.
     public func nextKeys(with peer: PublicKey, chainingKey: SecretBytes) throws(CryptoError) -> SecretBytes {

@@ -1,7 +1,7 @@
 import CSodium
 
-/// Authenticated encryption with XChaCha20-Poly1305: 32-byte key, 24-byte nonce, 16-byte tag. The nonce is long enough to be drawn
-/// at random for each of any number of messages (draft-irtf-cfrg-xchacha-03).
+/// Authenticated encryption with XChaCha20-Poly1305: 32-byte key, 24-byte nonce, 16-byte tag. The nonce is long enough
+/// to be drawn at random for each of any number of messages (draft-irtf-cfrg-xchacha-03).
 public enum XChaChaPoly {
   public static let keySize = Int(crypto_aead_xchacha20poly1305_ietf_KEYBYTES)
   public static let nonceSize = Int(crypto_aead_xchacha20poly1305_ietf_NPUBBYTES)
@@ -26,8 +26,8 @@ public enum XChaChaPoly {
 
   /// Opens the output of `seal`.
   ///
-  /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to hold a tag;
-  /// `badLength` for a wrong key or nonce.
+  /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
+  /// hold a tag; `badLength` for a wrong key or nonce.
   public static func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
   ) throws(CryptoError) -> [UInt8] {

@@ -1,8 +1,8 @@
 import Bytes
 import Crypto
 
-/// One side of one handshake over 25519, ChaChaPoly and SHA256, by one of two patterns (Noise Protocol Framework, revision
-/// 34, sections 5.3, 7.4 and 7.5).
+/// One side of one handshake over 25519, ChaChaPoly and SHA256, by one of two patterns (Noise Protocol Framework,
+/// revision 34, sections 5.3, 7.4 and 7.5).
 ///
 ///     XX  -> e                     32 bytes, and the payload as it is
 ///         <- e, ee, s, es          80 bytes, and the sealed payload (16 more than its plaintext)
@@ -11,8 +11,8 @@ import Crypto
 ///     X   <- s                     known before
 ///         -> e, es, s, ss          80 bytes, and the sealed payload
 ///
-/// With empty payloads the messages of XX have 32, 96 and 64 bytes. A message that cannot be read changes nothing: the correct message can
-/// still be read afterwards.
+/// With empty payloads the messages of XX have 32, 96 and 64 bytes. A message that cannot be read changes nothing: the
+/// correct message can still be read afterwards.
 public struct Handshake: Sendable {
   /// The role of a side in a pattern.
   public enum Part: Hashable, Sendable {
@@ -66,8 +66,8 @@ public struct Handshake: Sendable {
   /// unique to this handshake (section 11.2).
   public var hash: [UInt8] { state.hash }
 
-  /// Creates the next message. Throws `outOfTurn` if this side has no message to send now, `badLength` if the message would be longer than
-  /// 65,535 bytes, `weakKey` if a key of the peer is a low-order point.
+  /// Creates the next message. Throws `outOfTurn` if this side has no message to send now, `badLength` if the message
+  /// would be longer than 65,535 bytes, `weakKey` if a key of the peer is a low-order point.
   public mutating func write(
     _ payload: [UInt8] = [], randomFrom random: inout some RandomSource
   ) throws(NoiseError) -> [UInt8] {

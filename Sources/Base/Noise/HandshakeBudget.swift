@@ -2,9 +2,10 @@ import Common
 
 /// The handshakes of the last minute, which decide whether another one is permitted.
 ///
-/// Each account has its own limits, so that handshakes on one account refuse none on another. Handshakes that others cause are limited for
-/// each source and, within a source, for each name. A sender of first messages uses up only the share of its own link. Each source also has
-/// a reserve in addition to the pool that all sources share. The budget stores permitted handshakes only, which bounds its size.
+/// Each account has its own limits, so that handshakes on one account refuse none on another. Handshakes that others
+/// cause are limited for each source and, within a source, for each name. A sender of first messages uses up only the
+/// share of its own link. Each source also has a reserve in addition to the pool that all sources share. The budget
+/// stores permitted handshakes only, which bounds its size.
 struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   /// The cause of a handshake, which has limits of its own.
   enum Account: Hashable, Sendable {
@@ -65,8 +66,8 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
     return note(partner, pool, at: now)
   }
 
-  /// Whether a source has reserve left. At most `reserves` sources have one at a time, so that sources that disconnect and reconnect add
-  /// none.
+  /// Whether a source has reserve left. At most `reserves` sources have one at a time, so that sources that disconnect
+  /// and reconnect add none.
   private func hasReserve(_ account: Account, _ reserve: Int, _ reserves: Int) -> Bool {
     guard let used = ofReserve[account] else { return reserve > 0 && ofReserve.count < reserves }
     return used < reserve

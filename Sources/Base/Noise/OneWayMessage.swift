@@ -1,7 +1,7 @@
 import Crypto
 
-/// A message to a peer that is not connected: one message by pattern X, which the receiver opens later (Noise Protocol Framework, revision
-/// 34, section 7.4).
+/// A message to a peer that is not connected: one message by pattern X, which the receiver opens later (Noise Protocol
+/// Framework, revision 34, section 7.4).
 ///
 ///     ephemeral key          32
 ///     sender's static key    48, sealed
@@ -13,8 +13,8 @@ public enum OneWayMessage {
   /// Number of bytes that a message is longer than its text.
   public static let overhead = 96
 
-  /// Seals `text` for the owner of `peer`. Throws `weakKey` if `peer` is a low-order point, `badLength` if the message would be longer than
-  /// 65,535 bytes.
+  /// Seals `text` for the owner of `peer`. Throws `weakKey` if `peer` is a low-order point, `badLength` if the message
+  /// would be longer than 65,535 bytes.
   public static func seal(
     _ text: [UInt8], to peer: X25519.PublicKey, from key: X25519.PrivateKey, prologue: [UInt8],
     randomFrom random: inout some RandomSource

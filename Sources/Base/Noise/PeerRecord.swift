@@ -8,8 +8,8 @@ struct PeerRecord: Sendable {
   /// The keys that `live` replaced. They only open, until the first message under `live` shows that the peer has its
   /// keys.
   private(set) var former: TransportSession?
-  /// Handshakes that are under way, the newest last. A first message does not authenticate its sender, so the genuine handshake may be one
-  /// that a newer one has followed.
+  /// Handshakes that are under way, the newest last. A first message does not authenticate its sender, so the genuine
+  /// handshake may be one that a newer one has followed.
   private(set) var handshakes: [HalfOpen] = []
   /// Number of consecutive messages that no key opened.
   var undecryptable = 0
@@ -41,9 +41,9 @@ struct PeerRecord: Sendable {
     case none
   }
 
-  /// Searches capacity for a handshake. If there are too many, the source that has begun the most loses its oldest handshake. A handshake
-  /// from the newcomer's own source is protected for `firmTime`: otherwise an attacker behind the same relay could end the peer's handshake
-  /// with a few first messages.
+  /// Searches capacity for a handshake. If there are too many, the source that has begun the most loses its oldest
+  /// handshake. A handshake from the newcomer's own source is protected for `firmTime`: otherwise an attacker behind
+  /// the same relay could end the peer's handshake with a few first messages.
   func room(for source: MessageSource, _ limits: SessionLimits, at now: Instant) -> Room {
     let begun = begun
     let own = begun[source, default: 0]
@@ -90,13 +90,15 @@ struct PeerRecord: Sendable {
     return ended
   }
 
-  /// Marks the session as wanted. A handshake of this side is then repeated; otherwise this side begins one after the newest.
+  /// Marks the session as wanted. A handshake of this side is then repeated; otherwise this side begins one after the
+  /// newest.
   mutating func want() {
     guard let place = handshakes.firstIndex(where: \.isInitiator) ?? handshakes.indices.last else { return }
     handshakes[place].isWanted = true
   }
 
-  /// When this side begins a handshake although the peer may have begun one; nil if it has begun one, or if none is wanted.
+  /// When this side begins a handshake although the peer may have begun one; nil if it has begun one, or if none is
+  /// wanted.
   func courtesyEnd(_ limits: SessionLimits) -> Instant? {
     guard live == nil, initiator == nil else { return nil }
     return handshakes.filter(\.isWanted).map { $0.begunAt.advanced(by: limits.courtesy) }.min()
@@ -107,7 +109,8 @@ struct PeerRecord: Sendable {
     for place in handshakes.indices { handshakes[place].isWanted = false }
   }
 
-  /// Returns the first message of this side's handshake, and counts a copy; nil without such a handshake, or if no copy is left.
+  /// Returns the first message of this side's handshake, and counts a copy; nil without such a handshake, or if no copy
+  /// is left.
   mutating func takeCopy(_ limits: SessionLimits) -> [UInt8]? {
     guard let place = handshakes.firstIndex(where: \.isInitiator) else { return nil }
     return handshakes[place].takeCopy(limits)
@@ -119,7 +122,8 @@ struct PeerRecord: Sendable {
   /// The early messages from a source.
   func early(from source: MessageSource) -> [[UInt8]] { handshakes.flatMap { $0.early(from: source) } }
 
-  /// Stores a message that no key opens with the newest handshake that its source has begun, or else with the newest of any source.
+  /// Stores a message that no key opens with the newest handshake that its source has begun, or else with the newest of
+  /// any source.
   mutating func keepEarly(_ message: [UInt8], from source: MessageSource) {
     guard
       let place = handshakes.lastIndex(where: { $0.source == source })
@@ -198,8 +202,8 @@ struct PeerRecord: Sendable {
     }
   }
 
-  /// When this side renews the session; nil if it does not. After an unsuccessful attempt, an unused session is not renewed again: the peer
-  /// may be gone.
+  /// When this side renews the session; nil if it does not. After an unsuccessful attempt, an unused session is not
+  /// renewed again: the peer may be gone.
   func rekeyAt(_ limits: SessionLimits, isSmaller: Bool) -> Instant? {
     guard let live, initiator == nil else { return nil }
     if let rekeyedAt, rekeyedAt > live.establishedAt, rekeyedAt >= live.usedAt { return nil }
@@ -241,8 +245,8 @@ struct LiveSession: Sendable {
     (establishedAt, usedAt) = (now, now)
   }
 
-  /// Whether a first message from the peer may be as old as this session's handshake. Both sides then began at once, and this side has just
-  /// received the answer to its own.
+  /// Whether a first message from the peer may be as old as this session's handshake. Both sides then began at once,
+  /// and this side has just received the answer to its own.
   func isFresh(_ limits: SessionLimits, at now: Instant) -> Bool {
     isOurs && !isProven && establishedAt.duration(to: now) < limits.initiatorTimeout
   }

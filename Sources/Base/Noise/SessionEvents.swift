@@ -6,10 +6,11 @@ extension Sessions {
   public enum Event: Sendable {
     /// The caller has data for a peer without a session, and wants a session.
     case begin(Peer)
-    /// The peer may be reachable over a link that its first message was not sent over. An unanswered first message is sent again, at most
-    /// three times in an attempt. A peer that has received it drops the copy.
+    /// The peer may be reachable over a link that its first message was not sent over. An unanswered first message is
+    /// sent again, at most three times in an attempt. A peer that has received it drops the copy.
     case again(Peer)
-    /// The caller wants one handshake with the peer, without further attempts. If one is under way, its first message is sent again.
+    /// The caller wants one handshake with the peer, without further attempts. If one is under way, its first message
+    /// is sent again.
     case ask(Peer)
     /// A handshake message arrived with the peer's name as its sender. The name is not authenticated.
     ///
@@ -17,8 +18,8 @@ extension Sessions {
     case handshake(Peer, [UInt8], from: MessageSource = .unknown)
     /// A sealed message arrived.
     case message(Peer, [UInt8], from: MessageSource = .unknown)
-    /// A message for the peer had no answer although one was due: the peer may have other keys. The engine begins a handshake, at most once
-    /// a minute, and continues to use the session meanwhile.
+    /// A message for the peer had no answer although one was due: the peer may have other keys. The engine begins a
+    /// handshake, at most once a minute, and continues to use the session meanwhile.
     case unanswered(Peer)
     /// The deadline has come.
     case timer
@@ -136,8 +137,8 @@ extension Sessions {
 
     mutating func count(_ drop: Drop) { drops[drop, default: 0] += 1 }
 
-    /// The counters of handshakes and drops, by name: `DroppedReplayed` and so on. `sealed` and `opened` are not included: they concern
-    /// only the two sides.
+    /// The counters of handshakes and drops, by name: `DroppedReplayed` and so on. `sealed` and `opened` are not
+    /// included: they concern only the two sides.
     public var tallies: [Tally] {
       [
         Tally("Begun", begun), Tally("Answered", answered), Tally("Established", established),
@@ -181,14 +182,14 @@ public struct SessionLimits: Hashable, Sendable {
   /// may pass far fewer.
   public var perPeerOfSource = 240
   public var perSource = 960
-  /// Maximum handshakes in a span that all sources cause together, the additional reserve of each source, and maximum sources with a
-  /// reserve.
+  /// Maximum handshakes in a span that all sources cause together, the additional reserve of each source, and maximum
+  /// sources with a reserve.
   public var ofOthers = 2000
   public var reserve = 60
   public var reserves = 64
-  /// Maximum handshakes in a span because messages cannot be opened, under the names of peers with sessions or without: for one source, and
-  /// in all. Each source has one more in addition. A handshake because of the third consecutive message without a session does not count
-  /// here.
+  /// Maximum handshakes in a span because messages cannot be opened, under the names of peers with sessions or without:
+  /// for one source, and in all. Each source has one more in addition. A handshake because of the third consecutive
+  /// message without a session does not count here.
   public var recoveriesOfSource = 10
   public var recoveries = 20
   /// Minimum time between two replacements of a session that the peer begins: a peer may restart several times a
@@ -198,19 +199,20 @@ public struct SessionLimits: Hashable, Sendable {
   public var pause = Duration.seconds(60)
   /// Maximum invalid messages from one source that are processed for a handshake. Each costs at most one key agreement.
   public var badMessages = 32
-  /// Maximum sessions. Beyond it, among the peers with the lowest worth, the source with the most sessions loses its least
-  /// recently used one.
+  /// Maximum sessions. Beyond it, among the peers with the lowest worth, the source with the most sessions loses its
+  /// least recently used one.
   public var sessions = 256
   /// Maximum peers with a record of invalid messages but without a session or handshake.
   public var strangers = 64
   /// Maximum plaintext, in bytes.
   public var messageBytes = 65_535
-  /// Maximum early messages of one source that are stored for a peer, and bytes of early messages for all peers: of one source, and in all.
+  /// Maximum early messages of one source that are stored for a peer, and bytes of early messages for all peers: of one
+  /// source, and in all.
   public var earlyMessages = 4
   public var earlyBytesOfSource = 64 << 10
   public var earlyBytes = 256 << 10
-  /// Number of consecutive messages that no key opens before the engine begins a new handshake although there is a session. Without a
-  /// session one message suffices: the peer has a session that this side has lost.
+  /// Number of consecutive messages that no key opens before the engine begins a new handshake although there is a
+  /// session. Without a session one message suffices: the peer has a session that this side has lost.
   public var undecryptable = 3
   /// The age of a session, and the number of its messages in both directions, at which it is renewed.
   public var rekeyAge = Duration.seconds(3600)

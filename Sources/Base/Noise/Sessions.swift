@@ -3,13 +3,14 @@ import Crypto
 
 /// The sessions with all peers: handshakes by pattern XX, sealed messages, and recovery from errors of either.
 ///
-/// The caller defines a peer's identity, and `belongs` decides whether a static key belongs to it. If two peers begin a handshake with each
-/// other, the smaller identity stays the initiator.
+/// The caller defines a peer's identity, and `belongs` decides whether a static key belongs to it. If two peers begin a
+/// handshake with each other, the smaller identity stays the initiator.
 ///
-/// Handshake messages are recognised by their length: the first has 32 bytes, the second 96, the third 64. A first message does not
-/// authenticate its sender, so it never changes a session: the session continues until the third message authenticates the peer. Then the
-/// new session seals, and the old keys only open, until a message under the new keys shows that the peer has them. A first message does not
-/// end other handshakes under way: each waits for its own next message until its timeout.
+/// Handshake messages are recognised by their length: the first has 32 bytes, the second 96, the third 64. A first
+/// message does not authenticate its sender, so it never changes a session: the session continues until the third
+/// message authenticates the peer. Then the new session seals, and the old keys only open, until a message under the
+/// new keys shows that the peer has them. A first message does not end other handshakes under way: each waits for its
+/// own next message until its timeout.
 ///
 /// The caller stores messages that wait for a session: it requests one with `begin`, and receives `established`.
 public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
@@ -57,8 +58,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Seals `plaintext` for the peer.
   ///
-  /// Throws `noSession` if `begin` is needed first, `badLength` if the plaintext is longer than the limit, and `exhausted` if the nonces
-  /// are used up; the session has then ended.
+  /// Throws `noSession` if `begin` is needed first, `badLength` if the plaintext is longer than the limit, and
+  /// `exhausted` if the nonces are used up; the session has then ended.
   public mutating func seal(_ plaintext: [UInt8], for peer: Peer, at now: Instant) throws(NoiseError) -> [UInt8] {
     guard plaintext.count <= limits.messageBytes else { throw .badLength }
     guard records[peer]?.live != nil else { throw .noSession }
@@ -77,7 +78,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Handles an event.
   ///
-  /// - Parameter worth: returns the value of a peer to the caller, for the choice of a session to evict: `SessionLimits.sessions`.
+  /// - Parameter worth: returns the value of a peer to the caller, for the choice of a session to evict:
+  ///   `SessionLimits.sessions`.
   public mutating func handle(_ event: Event, at now: Instant, worth: (Peer) -> Int = { _ in 0 }) -> [Action] {
     defer { deadline = firstDue }
     switch event {
@@ -272,14 +274,15 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return actions
   }
 
-  /// Evicts a handshake for one with another peer: the oldest of the source that has begun handshakes with the most peers. A handshake of the
-  /// newcomer's own source is evicted only after `firmTimeOfMany`.
+  /// Evicts a handshake for one with another peer: the oldest of the source that has begun handshakes with the most
+  /// peers. A handshake of the newcomer's own source is evicted only after `firmTimeOfMany`.
   ///
   /// - Parameter source: the source of the new handshake; nil if this side begins it.
   /// - Returns: whether there is space.
   private mutating func makeHalfOpenRoom(for source: MessageSource?, at now: Instant) -> Bool {
     guard halfOpen >= limits.halfOpen else { return true }
-    // Handshakes that this side has begun or wants, and those with peers under whose names several sources began, are not evicted.
+    // Handshakes that this side has begun or wants, and those with peers under whose names several sources began, are
+    // not evicted.
     var oldest: [MessageSource: (peer: Peer, begunAt: Instant)] = [:]
     var counts: [MessageSource: Int] = [:]
     for (peer, record) in records where record.initiator == nil && !record.handshakes.contains(where: \.isWanted) {
@@ -304,8 +307,9 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return true
   }
 
-  /// Ends a session if there are too many: among the peers of the lowest worth, the least recently used session of the source with the
-  /// most. Anybody can complete a handshake with a new key, so worth and source take precedence over the time of use.
+  /// Ends a session if there are too many: among the peers of the lowest worth, the least recently used session of the
+  /// source with the most. Anybody can complete a handshake with a new key, so worth and source take precedence over
+  /// the time of use.
   private mutating func makeRoom(except peer: Peer, _ worth: (Peer) -> Int) -> [Action] {
     let sessions = records.filter { $0.value.live != nil }
     guard sessions.count > limits.sessions else { return [] }
@@ -373,7 +377,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   private mutating func recover(_ peer: Peer, because source: MessageSource?, at now: Instant) -> [Action] {
     guard let record = records[peer], record.initiator == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
-    // Without a session, the third message counts towards the limits of first messages. Other messages have lower limits.
+    // Without a session, the third message counts towards the limits of first messages. Other messages have lower
+    // limits.
     let isCertain = record.live == nil && record.undecryptable >= limits.undecryptable
     let account: HandshakeBudget<Peer>.Account = source.map { isCertain ? .others($0) : .recovery($0) } ?? .ours
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)
@@ -485,8 +490,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   }
 }
 
-/// Erases the type of a generator. The compiler (6.3.1) crashes on an existential that is passed as `some RandomSource` to a function with
-/// typed errors.
+/// Erases the type of a generator. The compiler (6.3.1) crashes on an existential that is passed as `some RandomSource`
+/// to a function with typed errors.
 private struct AnyRandom: RandomSource, Sendable {
   var source: any RandomSource & Sendable
 

@@ -6,9 +6,9 @@ import Crypto
 ///     ciphertext    as long as the plaintext
 ///     tag           16
 ///
-/// The cipher's nonce is four zero bytes and the nonce as eight bytes, least significant first; there is no additional data.
-/// A sender counts from 0 and stops before 2^32 - 1. A receiver accepts messages in any order, each once, if they are at most 1,023 behind
-/// the newest (`ReplayWindow`).
+/// The cipher's nonce is four zero bytes and the nonce as eight bytes, least significant first; there is no additional
+/// data. A sender counts from 0 and stops before 2^32 - 1. A receiver accepts messages in any order, each once, if they
+/// are at most 1,023 behind the newest (`ReplayWindow`).
 ///
 /// A message may be longer than the 65,535 bytes of Noise (revision 34, section 3): the caller sets limits.
 public struct TransportSession: Sendable {
@@ -53,8 +53,8 @@ public struct TransportSession: Sendable {
 
   /// Opens a message from the peer.
   ///
-  /// Throws `badLength` if it is too short, and `authenticationFailed` if the peer did not seal it. For an authentic message it may throw
-  /// `replayed`, `tooOld` or `nonceJump`. In each case nothing has changed.
+  /// Throws `badLength` if it is too short, and `authenticationFailed` if the peer did not seal it. For an authentic
+  /// message it may throw `replayed`, `tooOld` or `nonceJump`. In each case nothing has changed.
   public mutating func open(_ message: [UInt8]) throws(NoiseError) -> [UInt8] {
     guard message.count >= Self.overhead else { throw .badLength }
     let nonce = message.prefix(Self.nonceSize).reduce(0) { $0 << 8 | UInt32($1) }

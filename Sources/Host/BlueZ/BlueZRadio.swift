@@ -77,18 +77,19 @@ public final class BlueZRadio: RadioDriver {
 
   /// Starts to watch bluetoothd; the bus need not be connected yet.
   ///
-  /// The driver inserts itself before `bus.objects.authorize`, so that only bluetoothd can call the driver's objects. A program that
-  /// replaces `authorize` later must call `refusal(of:)` first.
+  /// The driver inserts itself before `bus.objects.authorize`, so that only bluetoothd can call the driver's objects. A
+  /// program that replaces `authorize` later must call `refusal(of:)` first.
   ///
   /// - Parameters:
   ///   - adapter: a name (`hci0`) or an address; nil for the first adapter that is on and can be a peripheral.
-  ///   - knownVersion: bluetoothd's version; nil if unknown. The driver then treats bluetoothd as older than 5.76, without reporting the
-  ///     limits of old versions.
+  ///   - knownVersion: bluetoothd's version; nil if unknown. The driver then treats bluetoothd as older than 5.76,
+  ///     without reporting the limits of old versions.
   ///   - configuration: reads bluetoothd's configuration, each time that bluetoothd starts or stops.
-  ///   - doors: the kernel channels. With the management socket the kernel sends exact advertisements; without it bluetoothd sends them as
-  ///     exactly as it can.
+  ///   - doors: the kernel channels. With the management socket the kernel sends exact advertisements; without it
+  ///     bluetoothd sends them as exactly as it can.
   ///   - preferences: for new links while an application requests fast links.
-  ///   - isDegradable: whether public messages are sent and received over D-Bus, which alters them, if there is no management socket.
+  ///   - isDegradable: whether public messages are sent and received over D-Bus, which alters them, if there is no
+  ///     management socket.
   ///   - startsDaemon: whether to ask the bus to start bluetoothd if it does not run.
   ///   - repair: whether the kernel supports values over raw HCI.
   ///   - pace: when an unresponsive bluetoothd is pinged; nil: never.
@@ -419,8 +420,8 @@ public final class BlueZRadio: RadioDriver {
   // Advertisers as bluetoothd and this driver combine them, or single packets from the kernel. The kernel reports
   // packets as Adv Monitor Device Found without a discovery, and as Device Found during a discovery.
 
-  /// The reason why single packets are not reported; nil if they are. The management socket reports each packet, bluetoothd only
-  /// changes.
+  /// The reason why single packets are not reported; nil if they are. The management socket reports each packet,
+  /// bluetoothd only changes.
   public var deafness: String? {
     doors.management.way != nil || isDegradable ? nil : shortfallWords.deafness
   }
@@ -444,8 +445,8 @@ public final class BlueZRadio: RadioDriver {
   /// Applies preferences that a reload changed.
   public func prefer(_ links: LinkPreferences) { speed.prefer(links) }
 
-  /// Restores the adapter's former settings, removes the advertisement monitor, waits for applications that are being removed, and calls
-  /// `then` once. The call follows at the latest after `limit`, or after 3 s if that is longer.
+  /// Restores the adapter's former settings, removes the advertisement monitor, waits for applications that are being
+  /// removed, and calls `then` once. The call follows at the latest after `limit`, or after 3 s if that is longer.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     let end = scheduler.now.advanced(by: limit)
     scanner.rest(within: limit) { [weak self] in

@@ -2,8 +2,9 @@ import Glibc
 
 /// Times of day and dates in the time zone of this machine.
 ///
-/// `localtime_r` alone uses the time zone at the start of the process. Each function here reads the zone again (`tzset`), so that a program
-/// that runs for days follows a change of `/etc/localtime`. All other code uses these functions.
+/// `localtime_r` alone uses the time zone at the start of the process. Each function here reads the zone again
+/// (`tzset`), so that a program that runs for days follows a change of `/etc/localtime`. All other code uses these
+/// functions.
 public enum LocalTime {
   /// The date and time of day; nil if `tm` cannot represent the year.
   ///

@@ -1,7 +1,7 @@
 /// Reads JSON (RFC 8259) from untrusted bytes: one value, surrounded only by white space.
 ///
-/// It is stricter than the standard: an object with two members of the same name is refused, and so is an unpaired surrogate.
-/// Numbers keep their digits.
+/// It is stricter than the standard: an object with two members of the same name is refused, and so is an unpaired
+/// surrogate. Numbers keep their digits.
 public struct JSONReader {
   public enum Problem: Error, Hashable, Sendable {
     /// The bytes are not UTF-8.

@@ -1,7 +1,7 @@
 /// Writes JSON (RFC 8259) as text.
 ///
-/// Control and format characters, including bidi controls, and noncharacters are escaped, beyond the requirements of JSON. The text may be
-/// shown on a terminal or sent in a D-Bus string, and strings in it may come from a peer.
+/// Control and format characters, including bidi controls, and noncharacters are escaped, beyond the requirements of
+/// JSON. The text may be shown on a terminal or sent in a D-Bus string, and strings in it may come from a peer.
 public struct JSONWriter: Sendable {
   public enum Style: Sendable {
     /// One line without spaces.

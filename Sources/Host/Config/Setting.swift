@@ -20,8 +20,8 @@ public struct Setting<Section: SettingsSection>: Sendable {
   ///   - kind: the syntax of the value.
   ///   - change: when a changed value takes effect.
   ///   - documentation: complete sentences for the person who edits the file.
-  ///   - erasesLeast: for a setting that controls the erasure of stored data: the value that erases the least. A starting service uses it
-  ///     while the file does not provide a valid value.
+  ///   - erasesLeast: for a setting that controls the erasure of stored data: the value that erases the least. A
+  ///     starting service uses it while the file does not provide a valid value.
   public init<Value>(
     _ key: String, _ path: any WritableKeyPath<Section, Value> & Sendable, _ kind: ValueKind<Value>,
     _ change: SettingChange.Moment, _ documentation: String, erasesLeast: Value? = nil

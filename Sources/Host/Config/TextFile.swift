@@ -26,7 +26,8 @@ enum TextFile {
     }
   }
 
-  /// The content of a file of at most ``limit`` bytes. `/dev/null` is an empty file, so that a link to it masks a drop-in.
+  /// The content of a file of at most ``limit`` bytes. `/dev/null` is an empty file, so that a link to it masks a
+  /// drop-in.
   static func read(_ path: String) throws(Failure) -> [UInt8] {
     // Without O_NONBLOCK, opening a pipe in the directory would block the service.
     let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)

@@ -2,10 +2,11 @@ import CSQLite
 
 /// An open SQLite database: one file that survives a loss of power, with its write-ahead log beside it (`NAME-wal`).
 ///
-/// When `transaction` returns, its changes survive a loss of power. Every call may block on the disk: call it away from the loop. This
-/// process has exclusive access while the file is open, and deleted content is overwritten with zeros.
+/// When `transaction` returns, its changes survive a loss of power. Every call may block on the disk: call it away from
+/// the loop. This process has exclusive access while the file is open, and deleted content is overwritten with zeros.
 ///
-/// `@unchecked Sendable`: one thread at a time uses the handle; its owner ensures that with a lock or a separate thread.
+/// `@unchecked Sendable`: one thread at a time uses the handle; its owner ensures that with a lock or a separate
+/// thread.
 public final class SQLiteFile: @unchecked Sendable {
   public struct Options: Hashable, Sendable {
     /// Maximum bytes of a value. It limits memory for the values of a damaged file.
@@ -30,8 +31,8 @@ public final class SQLiteFile: @unchecked Sendable {
   ///
   /// SQLite creates its log with the mode of the database: create the file with mode 0600 first.
   ///
-  /// - Throws: `missing`, `locked` if another process has it open, `notADatabase`, `damaged`, or an error of the disk; `failed` if SQLite
-  ///   did not accept a setting that durability needs.
+  /// - Throws: `missing`, `locked` if another process has it open, `notADatabase`, `damaged`, or an error of the disk;
+  ///   `failed` if SQLite did not accept a setting that durability needs.
   public init(path: String, options: Options = Options()) throws(SQLiteError) {
     self.path = path
     // EXRESCODE: a failure of this call itself also has an extended code.

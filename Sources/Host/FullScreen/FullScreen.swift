@@ -4,10 +4,11 @@ import Glibc
 import Loop
 import Terminal
 
-/// Full-screen use of a terminal: drawing and keyboard input. ncurses supports one screen per process, which this object owns.
+/// Full-screen use of a terminal: drawing and keyboard input. ncurses supports one screen per process, which this
+/// object owns.
 ///
-/// Until `close` the terminal shows only frames, and keys send no signals (Ctrl-C is a key). `exit` closes it as well, and a crash or
-/// SIGABRT restores the terminal. SIGTSTP suspends.
+/// Until `close` the terminal shows only frames, and keys send no signals (Ctrl-C is a key). `exit` closes it as well,
+/// and a crash or SIGABRT restores the terminal. SIGTSTP suspends.
 @LoopActor
 public final class FullScreen {
   public enum Event: Sendable, Equatable {

@@ -4,12 +4,12 @@ import Journal
 import Loop
 import Radio
 
-/// One service of the daemon: its name, settings, journal messages, bus objects, and its life from start to stop. A conforming type needs
-/// only an entry in the list of services.
+/// One service of the daemon: its name, settings, journal messages, bus objects, and its life from start to stop. A
+/// conforming type needs only an entry in the list of services.
 ///
-/// The host creates a service, exports its objects, calls `begin`, and `apply` at each reload. At the end it calls `stop`, then `rest`. All
-/// calls are on the loop. (The model is swift-service-lifecycle: services begin in the order of the list, stop in reverse order, and have
-/// limited time for it.)
+/// The host creates a service, exports its objects, calls `begin`, and `apply` at each reload. At the end it calls
+/// `stop`, then `rest`. All calls are on the loop. (The model is swift-service-lifecycle: services begin in the order
+/// of the list, stop in reverse order, and have limited time for it.)
 @LoopActor
 public protocol Service: AnyObject, Sendable {
   /// The service's name, one capitalised word: `Manager1.Services` lists it.
@@ -20,7 +20,8 @@ public protocol Service: AnyObject, Sendable {
   nonisolated static var linkShare: LinkShare { get }
   /// The minimum and maximum links of the service with these settings; by default `linkShare`.
   nonisolated static func linkShare(in configuration: Configuration) -> LinkShare
-  /// Whether, with these settings, the service accepts a radio that alters public messages, rather than none; by default false.
+  /// Whether, with these settings, the service accepts a radio that alters public messages, rather than none; by
+  /// default false.
   nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool
   /// Problems of these settings on this machine, and contradictions between settings: one sentence for each; by default
   /// none. `earshotd --check-config` reports them. The function reads the file system and must not block.
@@ -28,7 +29,8 @@ public protocol Service: AnyObject, Sendable {
   /// The service's journal messages, each with its text for the catalog. Services of one protocol may share some.
   nonisolated static var messages: [MessageID] { get }
 
-  /// Describes the service's bus objects, for interface files and documentation. Services of one protocol may share interfaces.
+  /// Describes the service's bus objects, for interface files and documentation. Services of one protocol may share
+  /// interfaces.
   ///
   /// - Parameters:
   ///   - radio: any radio; it is not used.
@@ -47,8 +49,8 @@ public protocol Service: AnyObject, Sendable {
   /// Restores stored state and starts the configured activities. The service's objects are already exported.
   func begin()
 
-  /// Calls `then` once, when stored state is restored, at the latest after `limit`. The service has begun; state on an unresponsive disk is
-  /// restored later.
+  /// Calls `then` once, when stored state is restored, at the latest after `limit`. The service has begun; state on an
+  /// unresponsive disk is restored later.
   func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void)
 
   /// Applies settings that a reload changed. Settings that need a restart have their old values.

@@ -60,8 +60,8 @@ public final class ServiceGroup {
 
   /// Stops all services, and lets them complete their disk operations.
   ///
-  /// - Parameter then: called once, when all have completed. A service that needs more than `limit` and `grace` is named in the journal and
-  ///   not waited for.
+  /// - Parameter then: called once, when all have completed. A service that needs more than `limit` and `grace` is
+  ///   named in the journal and not waited for.
   public func stop(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     for member in members.reversed() { member.service.stop() }
     let wait = ServiceWait(members.map(\.name), "Services not stopped in time, no longer waited for", then)

@@ -2,8 +2,8 @@ import Common
 import Glibc
 import MemoryFiles
 
-/// A non-blocking socket to the journal: while the journal does not read, lines are dropped and counted. When it reads again, an additional
-/// line reports the number of dropped lines.
+/// A non-blocking socket to the journal: while the journal does not read, lines are dropped and counted. When it reads
+/// again, an additional line reports the number of dropped lines.
 ///
 /// (`sd_journal_sendv` blocks while the journal does not read.)
 public final class JournalSocket: Sendable {
@@ -114,8 +114,8 @@ private struct UnixAddress {
     }
   }
 
-  /// A control message with one descriptor (cmsg(3)): 8 bytes of length, 4 each of level (SOL_SOCKET), type (SCM_RIGHTS) and descriptor,
-  /// padded to a whole word.
+  /// A control message with one descriptor (cmsg(3)): 8 bytes of length, 4 each of level (SOL_SOCKET), type
+  /// (SCM_RIGHTS) and descriptor, padded to a whole word.
   private static func rights(_ descriptor: Int32) -> [UInt8] {
     var bytes: [UInt8] = []
     withUnsafeBytes(of: UInt64(20)) { bytes += $0 }

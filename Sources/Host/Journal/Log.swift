@@ -7,7 +7,8 @@ import Synchronization
 /// Log.shared.notice("The radio \(name) is back", id: .radioReady, .adapter(name))
 /// ```
 public struct Log: Sendable {
-  /// The log of this process. Until ``configure(destination:level:)`` is called, warnings and errors go to standard error.
+  /// The log of this process. Until ``configure(destination:level:)`` is called, warnings and errors go to standard
+  /// error.
   public static let shared = Log(destination: .terminal(colour: false), level: .warning)
 
   private let core: Core
@@ -23,7 +24,8 @@ public struct Log: Sendable {
     shared.level = level
   }
 
-  /// Reports the number of lines of ``shared`` that were dropped because the journal did not read, if there are any and it reads again.
+  /// Reports the number of lines of ``shared`` that were dropped because the journal did not read, if there are any and
+  /// it reads again.
   public static func reportLost() {
     if case .journal(_, let socket) = shared.core.destination.withLock({ $0 }) { socket.reportLost() }
   }

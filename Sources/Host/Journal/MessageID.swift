@@ -8,8 +8,8 @@ public struct MessageID: Hashable, Sendable {
   public let hex: String
   /// The event, one line of the catalog.
   public let subject: String
-  /// The meaning of the event and what to do: the catalog's text, with its line breaks. `@EARSHOT_ADAPTER@` is replaced by the value of
-  /// that field.
+  /// The meaning of the event and what to do: the catalog's text, with its line breaks. `@EARSHOT_ADAPTER@` is replaced
+  /// by the value of that field.
   public let explanation: String
 
   public init(_ name: StaticString, _ hex: StaticString, _ subject: StaticString, _ explanation: StaticString) {

@@ -22,8 +22,8 @@ public enum LocalStreamError: Error, Hashable, Sendable {
   case other(String)
 }
 
-/// Connects to programs on this machine that answer one request per connection. It is a port: tests use a simulated program in virtual
-/// time.
+/// Connects to programs on this machine that answer one request per connection. It is a port: tests use a simulated
+/// program in virtual time.
 @LoopActor
 public protocol LocalConnector: Sendable {
   /// Connects to the Unix stream socket at `path`, sends `request`, and shuts down the sending direction. It never

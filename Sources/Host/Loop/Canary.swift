@@ -1,6 +1,7 @@
 import Common
 
-/// Detects a blocked worker: it repeatedly sends an empty piece of work through the worker, and checks whether it completes.
+/// Detects a blocked worker: it repeatedly sends an empty piece of work through the worker, and checks whether it
+/// completes.
 @LoopActor
 public final class Canary {
   private let worker: any Offloading

@@ -1,7 +1,7 @@
 import CLinux
 
-/// Capabilities of a thread. A new thread inherits them, and existing threads are not changed: a program gives up capabilities before it
-/// starts its first thread.
+/// Capabilities of a thread. A new thread inherits them, and existing threads are not changed: a program gives up
+/// capabilities before it starts its first thread.
 public struct Capabilities: OptionSet, Hashable, Sendable {
   public let rawValue: UInt64
 

@@ -33,7 +33,8 @@ extension EventLoop: Scheduler {
       })
   }
 
-  /// Runs a computation on a thread that executes one at a time. It must not block: operations that may block need a separate worker.
+  /// Runs a computation on a thread that executes one at a time. It must not block: operations that may block need a
+  /// separate worker.
   @LoopActor
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
@@ -81,8 +82,8 @@ extension EventLoop: Scheduler {
   }
 }
 
-// Callbacks of sd-event. A closure in one of the functions above would be isolated to the actor, and the runtime would perform its slow
-// check before `assumeIsolated` does.
+// Callbacks of sd-event. A closure in one of the functions above would be isolated to the actor, and the runtime would
+// perform its slow check before `assumeIsolated` does.
 
 private func timeHasCome(_: OpaquePointer?, _: UInt64, _ box: UnsafeMutableRawPointer?) -> Int32 { Source.call(box) }
 

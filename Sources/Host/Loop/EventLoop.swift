@@ -137,8 +137,9 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   fileprivate func takeWakeup() {
-    // The descriptor is drained before the flag is cleared. In the reverse order, a wakeup between the two would be drained but still count
-    // as sent, and no other would follow. An entry between the two without a wakeup runs in this iteration.
+    // The descriptor is drained before the flag is cleared. In the reverse order, a wakeup between the two would be
+    // drained but still count as sent, and no other would follow. An entry between the two without a wakeup runs in
+    // this iteration.
     var count: UInt64 = 0
     _ = read(wakeDescriptor, &count, 8)
     inbox.withLock { $0.wakeSent = false }

@@ -11,16 +11,16 @@ public enum ProcessMemory {
     earshot_hide_memory() == 0
   }
 
-  /// Whether freed memory is overwritten, in the whole process: arrays, texts, and allocations of C libraries. False only if a sanitizer or
-  /// a preloaded library replaces the allocator.
+  /// Whether freed memory is overwritten, in the whole process: arrays, texts, and allocations of C libraries. False
+  /// only if a sanitizer or a preloaded library replaces the allocator.
   public static var wipesWhatIsFreed: Bool { earshot_free_wipes() != 0 }
 
-  /// Makes the allocator return freed memory to the kernel: blocks of at least 128 KiB immediately, smaller ones when that much is free at
-  /// the end of the heap. Otherwise the process would keep its peak memory.
+  /// Makes the allocator return freed memory to the kernel: blocks of at least 128 KiB immediately, smaller ones when
+  /// that much is free at the end of the heap. Otherwise the process would keep its peak memory.
   public static func giveBackFreed() { earshot_give_back_blocks() }
 
-  /// Releases pages of code that only the start of the process needed. Pages that are still needed are mapped again from the page cache
-  /// when they are executed.
+  /// Releases pages of code that only the start of the process needed. Pages that are still needed are mapped again
+  /// from the page cache when they are executed.
   ///
   /// - Returns: bytes of mapped code; 0 if the kernel does not report them.
   @discardableResult

@@ -1,5 +1,5 @@
-/// A handle of a timer, a watched descriptor, an advertisement, a bus object or similar. `cancel()`, or releasing the last reference,
-/// removes it; further calls have no effect.
+/// A handle of a timer, a watched descriptor, an advertisement, a bus object or similar. `cancel()`, or releasing the
+/// last reference, removes it; further calls have no effect.
 public final class Registration: Sendable {
   private let takeDown: OneShot
 

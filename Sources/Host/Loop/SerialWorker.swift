@@ -2,13 +2,13 @@ import CLinux
 import Common
 import Glibc
 
-/// A thread for work that may block, for example on a disk: only other work for the same worker waits for it. It executes the work in the
-/// order of submission.
+/// A thread for work that may block, for example on a disk: only other work for the same worker waits for it. It
+/// executes the work in the order of submission.
 ///
-/// The thread starts with the first piece of work and ends with its owner: work that was already submitted is still executed, and the loop
-/// does not wait for it. It is not a thread of libdispatch, which runs Swift's tasks: libdispatch logs a line for each thread whose
-/// priority a sandbox forbids to set. After each piece of work the stack is overwritten, because it may contain parts of keys and of
-/// decrypted data.
+/// The thread starts with the first piece of work and ends with its owner: work that was already submitted is still
+/// executed, and the loop does not wait for it. It is not a thread of libdispatch, which runs Swift's tasks:
+/// libdispatch logs a line for each thread whose priority a sandbox forbids to set. After each piece of work the stack
+/// is overwritten, because it may contain parts of keys and of decrypted data.
 @LoopActor
 public final class SerialWorker: Offloading {
   private let queue: WorkQueue

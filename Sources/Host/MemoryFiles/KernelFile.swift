@@ -2,8 +2,8 @@ internal import CMemFD
 
 /// Files of procfs, sysfs and similar, whose content the kernel generates on reading (statfs(2)).
 ///
-/// The content of such a file may depend on the reader. A program that passes one to a service could read data without permission through
-/// the service, such as addresses of the service's memory.
+/// The content of such a file may depend on the reader. A program that passes one to a service could read data without
+/// permission through the service, such as addresses of the service's memory.
 public enum KernelFile {
   /// File systems with the kernel's own state: `f_type` of statfs(2), from `linux/magic.h`.
   private static let kernelTypes: Set<UInt32> = [
@@ -31,14 +31,14 @@ public enum KernelFile {
     0x5049_4446,  // pidfs
   ]
 
-  /// File systems that may report no blocks although their files contain data: tmpfs (and memory files), ramfs, hugetlbfs, FUSE, NFS, CIFS,
-  /// SMB 2 and 9p.
+  /// File systems that may report no blocks although their files contain data: tmpfs (and memory files), ramfs,
+  /// hugetlbfs, FUSE, NFS, CIFS, SMB 2 and 9p.
   private static let typesWithoutBlocks: Set<UInt32> = [
     0x0102_1994, 0x8584_58F6, 0x9584_58F6, 0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997,
   ]
 
-  /// Whether a file belongs to such a file system. An unknown file system that reports no blocks counts as one, and so does a descriptor on
-  /// which `fstatfs` fails.
+  /// Whether a file belongs to such a file system. An unknown file system that reports no blocks counts as one, and so
+  /// does a descriptor on which `fstatfs` fails.
   public static func isOne(_ descriptor: Int32) -> Bool {
     var information = statfs()
     guard fstatfs(descriptor, &information) == 0 else { return true }

@@ -1,8 +1,8 @@
 internal import CMemFD
 import Glibc
 
-/// Memory files that are passed as descriptors (memfd_create(2), fcntl(2) "File Sealing"), for data that is too large or too private for a
-/// message.
+/// Memory files that are passed as descriptors (memfd_create(2), fcntl(2) "File Sealing"), for data that is too large
+/// or too private for a message.
 public enum MemoryFile {
   /// An error of a system call, as `errno`.
   public struct Failure: Error, Hashable, Sendable {
@@ -14,7 +14,8 @@ public enum MemoryFile {
   private static let setLease: Int32 = 1024
   private static let addSeals: Int32 = 1033
   private static let getSeals: Int32 = 1034
-  /// F_SEAL_SEAL: no seal can be added. A memory file that cannot be sealed has it set, and so does a file on an ordinary tmpfs.
+  /// F_SEAL_SEAL: no seal can be added. A memory file that cannot be sealed has it set, and so does a file on an
+  /// ordinary tmpfs.
   private static let sealOfSeals: Int32 = 0x0001
   /// The seals against further seals, shrinking, growing and writing.
   private static let allSeals: Int32 = sealOfSeals | 0x0002 | 0x0004 | 0x0008
@@ -40,8 +41,8 @@ public enum MemoryFile {
     return copy
   }
 
-  /// Whether the file is open elsewhere, in another program or a second time in this one. The kernel grants a write lease (fcntl(2)
-  /// "Leases") only if the file is not open elsewhere; the lease is released immediately.
+  /// Whether the file is open elsewhere, in another program or a second time in this one. The kernel grants a write
+  /// lease (fcntl(2) "Leases") only if the file is not open elsewhere; the lease is released immediately.
   public static func isOpenElsewhere(_ descriptor: Int32) -> Bool {
     guard fcntl(descriptor, setLease, CInt(F_WRLCK)) == 0 else { return errno == EAGAIN }
     _ = fcntl(descriptor, setLease, CInt(F_UNLCK))

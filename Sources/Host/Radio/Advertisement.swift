@@ -3,8 +3,8 @@ public struct Advertisement: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
     /// Peers can connect. A scanner receives the scan response, if it is not empty.
     case connectable(scanResponse: AdvertisingData)
-    /// Peers cannot connect, and scanners receive no response. It is sent from a separate random address, which does not change while the
-    /// set is active, even if the data is replaced.
+    /// Peers cannot connect, and scanners receive no response. It is sent from a separate random address, which does
+    /// not change while the set is active, even if the data is replaced.
     case nonConnectable(AdvertisingSetID)
   }
 

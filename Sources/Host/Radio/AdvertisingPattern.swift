@@ -24,8 +24,8 @@ public struct AdvertisingPattern: Hashable, Sendable {
     count >= 1 && Int(offset) + count <= AdvertisingData.limit
   }
 
-  /// Whether an AD structure in `data` contains the bytes. A truncated structure, and everything after it, does not match. Nothing is
-  /// allocated.
+  /// Whether an AD structure in `data` contains the bytes. A truncated structure, and everything after it, does not
+  /// match. Nothing is allocated.
   public func matches(_ data: ArraySlice<UInt8>) -> Bool {
     var start = data.startIndex
     while start < data.endIndex {

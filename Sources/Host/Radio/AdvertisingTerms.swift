@@ -4,7 +4,8 @@ public struct AdvertisingTerms: Hashable, Sendable {
   public var priority: AdvertisingPriority
   /// Minimum uninterrupted time of an active advertisement, unless its owner removes it; at most 4 s.
   public var leastTime: Duration
-  /// Data of a set is refused if it is not broadcast within this time. An advertisement waits as long as it is requested.
+  /// Data of a set is refused if it is not broadcast within this time. An advertisement waits as long as it is
+  /// requested.
   public var longestWait: Duration
 
   public init(

@@ -3,7 +3,8 @@ import Common
 /// The services of a GATT server, as values.
 public struct GATTApplication: Hashable, Sendable {
   public var services: [GATTService]
-  /// Whether the persons at connected peers wait for transfers: a radio may then request fast links, at the cost of power.
+  /// Whether the persons at connected peers wait for transfers: a radio may then request fast links, at the cost of
+  /// power.
   public var wantsFastLinks: Bool
 
   public init(services: [GATTService], wantsFastLinks: Bool = false) {
@@ -27,8 +28,8 @@ public struct GATTApplication: Hashable, Sendable {
 public struct GATTService: Hashable, Sendable {
   public var uuid: BluetoothUUID
   public var characteristics: [GATTCharacteristic]
-  /// The offset of the service in the block of handles that a radio assigns to this program's services, from 0; nil for no fixed position.
-  /// Services must not overlap (docs/bluez.md, "Handles").
+  /// The offset of the service in the block of handles that a radio assigns to this program's services, from 0; nil for
+  /// no fixed position. Services must not overlap (docs/bluez.md, "Handles").
   public var handleOffset: UInt16?
 
   public init(uuid: BluetoothUUID, characteristics: [GATTCharacteristic], handleOffset: UInt16? = nil) {

@@ -11,9 +11,9 @@ public protocol GATTServer: AnyObject {
   @discardableResult
   func notify(_ value: [UInt8], of characteristic: CharacteristicID, to recipients: Recipients) -> Delivery
 
-  /// Announces that a client writes its first values one at a time, each after the answer to the last, and many values later. Its writes to
-  /// characteristics that accept all writes may then use a faster path. Values that the client writes while that path is being set up are
-  /// lost.
+  /// Announces that a client writes its first values one at a time, each after the answer to the last, and many values
+  /// later. Its writes to characteristics that accept all writes may then use a faster path. Values that the client
+  /// writes while that path is being set up are lost.
   func expectStream(from link: LinkID)
 
   /// The service no longer uses the link. The link is ended if no other service uses it; `linkClosed` follows in any
@@ -53,8 +53,8 @@ public struct Delivery: Hashable, Sendable {
   public var full: [LinkID]
   /// Links that have ended, or whose clients are not subscribed and cannot be reached.
   public var unreachable: [LinkID]
-  /// Unintended links that also receive the value if they are subscribed. This happens on a radio that cannot distinguish clients, for
-  /// characteristics whose reach permits it.
+  /// Unintended links that also receive the value if they are subscribed. This happens on a radio that cannot
+  /// distinguish clients, for characteristics whose reach permits it.
   public var overheard: [LinkID]
 
   public init(

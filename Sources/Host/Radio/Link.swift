@@ -3,8 +3,9 @@ import Loop
 
 /// A link on which this machine is the GATT client.
 ///
-/// Calls return immediately; their results arrive as a `LinkEvent`. Writes are executed in the order of the calls. Two machines may have
-/// one physical link for both roles, made by either of them: the peer is then also our client, on a link with the same `id`.
+/// Calls return immediately; their results arrive as a `LinkEvent`. Writes are executed in the order of the calls. Two
+/// machines may have one physical link for both roles, made by either of them: the peer is then also our client, on a
+/// link with the same `id`.
 @LoopActor
 public protocol Link: AnyObject {
   var id: LinkID { get }
@@ -18,8 +19,8 @@ public protocol Link: AnyObject {
   /// Subscribes to values of `characteristic`; the result is `subscribed`. A peer without a CCCD is not an error.
   func subscribe(to characteristic: CharacteristicID)
 
-  /// Writes `value`; the result is `written`. With `.request` it follows the peer's answer. With `.command` and `.stream` it follows as
-  /// soon as the radio has capacity for another value, without confirming the arrival.
+  /// Writes `value`; the result is `written`. With `.request` it follows the peer's answer. With `.command` and
+  /// `.stream` it follows as soon as the radio has capacity for another value, without confirming the arrival.
   func write(_ value: [UInt8], to characteristic: CharacteristicID, as kind: WriteKind)
 
   /// Streams `value` if the radio accepts it within this call, without an event: for many consecutive values, each
@@ -41,8 +42,8 @@ public enum WriteKind: Hashable, Sendable {
   case request
   /// Write Command.
   case command
-  /// Write Command on the fastest path; Write Request if commands may be lost on this link. On one link, a characteristic that is written
-  /// with `.stream` must not be written otherwise.
+  /// Write Command on the fastest path; Write Request if commands may be lost on this link. On one link, a
+  /// characteristic that is written with `.stream` must not be written otherwise.
   case stream
 }
 

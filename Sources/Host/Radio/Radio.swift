@@ -45,39 +45,41 @@ public protocol Radio: AnyObject {
     for services: [BluetoothUUID], _ handler: @escaping @LoopActor (ScanEvent) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Calls `handler` with every packet that matches one of `patterns`, including repetitions; packets are not combined. The radio scans
-  /// passively, unless another service scans actively.
+  /// Calls `handler` with every packet that matches one of `patterns`, including repetitions; packets are not combined.
+  /// The radio scans passively, unless another service scans actively.
   ///
   /// - Parameter patterns: an empty list means every packet, with active scanning.
-  /// - Throws: `RadioError.notReady`, with instructions, if the radio cannot report packets; `RadioError.notSupported` for more than 16
-  ///   patterns of all services together.
+  /// - Throws: `RadioError.notReady`, with instructions, if the radio cannot report packets; `RadioError.notSupported`
+  ///   for more than 16 patterns of all services together.
   func listen(
     for patterns: [AdvertisingPattern], _ handler: @escaping @LoopActor (AdvertisingPacket) -> Void
   ) throws(RadioError) -> Registration
 
-  /// Connects to an advertiser that was reported, as soon as this attempt may begin. All results are events; the last one is
-  /// `disconnected`.
+  /// Connects to an advertiser that was reported, as soon as this attempt may begin. All results are events; the last
+  /// one is `disconnected`.
   ///
   /// - Throws: `RadioError.notReady` without an adapter.
   func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
 
-  /// Sets the limit of data that waits in the system on a link of this service; initially it is small. If several services use the link,
-  /// the last call applies.
+  /// Sets the limit of data that waits in the system on a link of this service; initially it is small. If several
+  /// services use the link, the last call applies.
   func allow(_ backlog: Backlog, on link: LinkID)
 
   /// Calls `handler` when the radio needs to release one of this service's links, with the links to choose from. The
   /// link that the handler returns is ended; with nil the radio chooses.
   func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?)
 
-  /// Inhibits scanning and connecting of lower-priority services for the lifetime of the registration, while this service serves a peer.
+  /// Inhibits scanning and connecting of lower-priority services for the lifetime of the registration, while this
+  /// service serves a peer.
   func askForQuiet() -> Registration
 
   /// Whether a service of higher priority inhibits scanning and connecting.
   var isQuietWanted: Bool { get }
 
-  /// Whether a service of higher priority advertises for a person. A radio may be unable to advertise while it connects.
+  /// Whether a service of higher priority advertises for a person. A radio may be unable to advertise while it
+  /// connects.
   var isPersonAwaited: Bool { get }
 
   /// Calls `handler` on each change of `isQuietWanted`.

@@ -1,11 +1,11 @@
 import Common
 import Loop
 
-/// The implementation of the shared radio: BlueZ, or the simulated radio. A driver executes requests and reports all events; the layer
-/// above decides which service may do what.
+/// The implementation of the shared radio: BlueZ, or the simulated radio. A driver executes requests and reports all
+/// events; the layer above decides which service may do what.
 ///
-/// Requests never call the delegate from within. They persist across losses and returns of the adapter: advertisements, applications and
-/// scans are restored. Links are not: each ends with `linkDown`.
+/// Requests never call the delegate from within. They persist across losses and returns of the adapter: advertisements,
+/// applications and scans are restored. Links are not: each ends with `linkDown`.
 @LoopActor
 public protocol RadioDriver: AnyObject {
   var status: RadioStatus { get }
@@ -68,9 +68,11 @@ public protocol RadioDriver: AnyObject {
   /// Ends a link, in either role; `linkDown` follows. No effect on a link that has ended.
   func cut(_ link: LinkID)
 
-  /// Restores settings that the driver changed for other programs, too. The program is about to exit, and no longer serves.
+  /// Restores settings that the driver changed for other programs, too. The program is about to exit, and no longer
+  /// serves.
   ///
-  /// - Parameter then: called once, when that is done; at the latest after `limit`, or after the time limit of links that are being ended.
+  /// - Parameter then: called once, when that is done; at the latest after `limit`, or after the time limit of links
+  ///   that are being ended.
   func rest(within limit: Duration, then: @escaping @LoopActor () -> Void)
 }
 

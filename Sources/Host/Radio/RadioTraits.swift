@@ -1,14 +1,15 @@
 /// Limitations of a radio that services can take into account.
 public struct RadioTraits: Hashable, Sendable {
-  /// Whether a value for one client reaches only that client, limited only by that client's MTU. Otherwise all subscribers receive it, each
-  /// cut to its own MTU.
+  /// Whether a value for one client reaches only that client, limited only by that client's MTU. Otherwise all
+  /// subscribers receive it, each cut to its own MTU.
   public var keepsClientsApart = true
   /// Maximum bytes of a write without response that arrives completely.
   public var longestWrite = ATT.valueLimit
-  /// Whether all advertisements of this service have had their own slots for half a minute: if a controller has few slots, services share
-  /// them in turns.
+  /// Whether all advertisements of this service have had their own slots for half a minute: if a controller has few
+  /// slots, services share them in turns.
   public var advertisesAll = true
-  /// Limitation of single-packet reports that are altered, with what to do, in a sentence for a person; nil if there is none.
+  /// Limitation of single-packet reports that are altered, with what to do, in a sentence for a person; nil if there is
+  /// none.
   public var packetShortfall: String?
   /// The reason why requested single packets are not reported now, with what to do; nil if they are.
   public var deafness: String?

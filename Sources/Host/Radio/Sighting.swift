@@ -35,6 +35,7 @@ public enum ScanEvent: Hashable, Sendable {
   /// An advertiser was received: on its first packet, when its data changes, and at most once a second while it
   /// continues.
   case sighted(Sighting)
-  /// An advertiser was not received for half a minute, was displaced by others, or was removed by the driver; or the radio is gone.
+  /// An advertiser was not received for half a minute, was displaced by others, or was removed by the driver; or the
+  /// radio is gone.
   case lost(BluetoothAddress)
 }

@@ -3,9 +3,10 @@ import Radio
 
 /// Assigns advertisements to the controller's slots. A value type: events and time are inputs, actions are outputs.
 ///
-/// A waiting request takes a free slot, or the slot of a resting set. Otherwise it immediately displaces a request of lower priority, or
-/// one of its own priority whose turn is over, but never during an uninterrupted time. To prevent starvation, each priority down to
-/// broadcast sometimes has a turn instead of a higher one: `docs/sharing.md` describes the rules.
+/// A waiting request takes a free slot, or the slot of a resting set. Otherwise it immediately displaces a request of
+/// lower priority, or one of its own priority whose turn is over, but never during an uninterrupted time. To prevent
+/// starvation, each priority down to broadcast sometimes has a turn instead of a higher one: `docs/sharing.md`
+/// describes the rules.
 struct AdvertisingPlan: Sendable {
   struct ID: Hashable, Sendable {
     let number: Int
@@ -153,8 +154,8 @@ struct AdvertisingPlan: Sendable {
     entries[index].waitedSince = nil
   }
 
-  /// Empties a slot. An advertisement then waits, and so does a set whose data waited or was not yet reported as active. A set that was
-  /// sending its data, or rested, is removed.
+  /// Empties a slot. An advertisement then waits, and so does a set whose data waited or was not yet reported as
+  /// active. A set that was sending its data, or rested, is removed.
   private mutating func vacate(_ slot: Int, at now: Instant) {
     guard let index = entries.firstIndex(where: { $0.slot == slot }) else { return }
     endTurn(index, at: now)
@@ -210,7 +211,8 @@ struct AdvertisingPlan: Sendable {
     return actions
   }
 
-  /// Records since when each priority as a whole has waited. The refusal of one of its requests does not restart the time.
+  /// Records since when each priority as a whole has waited. The refusal of one of its requests does not restart the
+  /// time.
   private mutating func noteWaits(at now: Instant) {
     let waiting = Set(candidates.map { entries[$0].priority })
     let shown = Set(entries.filter { $0.isShown }.map(\.priority))
@@ -261,7 +263,8 @@ struct AdvertisingPlan: Sendable {
     return (resting.first { !$0.isWaiting } ?? resting.first { $0.priority < entry.priority })?.slot
   }
 
-  /// The slot that a request may take because of priority: that of the lowest priority, then of the longest active time.
+  /// The slot that a request may take because of priority: that of the lowest priority, then of the longest active
+  /// time.
   private func slot(below entry: Entry, at now: Instant) -> Int? {
     entries.filter { other in
       guard let slotIsKept = other.priority < entry.priority ? other.uninterruptedUntil : other.turnUntil else {
@@ -273,8 +276,8 @@ struct AdvertisingPlan: Sendable {
 
   // MARK: Turns instead of a higher priority
 
-  /// An overdue request, and the slot that it may take from a higher priority. Only one such turn is active at a time; of several overdue
-  /// priorities, the one whose last turn was longest ago is first.
+  /// An overdue request, and the slot that it may take from a higher priority. Only one such turn is active at a time;
+  /// of several overdue priorities, the one whose last turn was longest ago is first.
   private func turn(_ candidates: [Int], at now: Instant) -> (entry: Int, slot: Int)? {
     guard !entries.contains(where: \.isTurn), lastTurnEnd.map({ $0.advanced(by: Self.pause) <= now }) ?? true
     else { return nil }

@@ -8,7 +8,8 @@ public struct LinkLimits: Hashable, Sendable {
   public var sparedTime = Duration.seconds(60)
   /// Time after which an unsuccessful request to end a link is repeated. bluetoothd takes two seconds.
   public var cutTime = Duration.seconds(10)
-  /// Maximum links without users. Beyond it the oldest is ended immediately if it is older than `arrivalTime`, otherwise the new one.
+  /// Maximum links without users. Beyond it the oldest is ended immediately if it is older than `arrivalTime`,
+  /// otherwise the new one.
   public var unusedLinks = 4
   /// Time in which a new unused link counts as one that a service expects.
   public var arrivalTime = Duration.seconds(4)

@@ -304,8 +304,8 @@ struct LinkPlan: Sendable {
 
   // MARK: Budget
 
-  // The budget of links. The minimum links of every active service are kept free: services above their minimum release links, and links
-  // without users are ended.
+  // The budget of links. The minimum links of every active service are kept free: services above their minimum release
+  // links, and links without users are ended.
 
   /// Releases links until there is no shortage.
   private mutating func balance(at now: Instant) -> [Action] {

@@ -61,8 +61,8 @@ extension SharedRadio {
     }
   }
 
-  /// Ends a connection whose link continues for others. The driver's handle is released: otherwise it would keep the link's state and one
-  /// of the driver's connections until the link ends.
+  /// Ends a connection whose link continues for others. The driver's handle is released: otherwise it would keep the
+  /// link's state and one of the driver's connections until the link ends.
   func letGo(_ id: LinkPlan.ConnectionID) {
     guard let connection = connections.removeValue(forKey: id) else { return }
     connection.end("Disconnected.", scheduler)
@@ -75,8 +75,8 @@ extension SharedRadio {
 final class SharedLink {
   let id: LinkPlan.ConnectionID
   private(set) var handler: (@LoopActor (LinkEvent) -> Void)?
-  /// The driver's handle, from the start of the attempt. It is stored until the link ends, or continues only for others: a driver may end a
-  /// link whose handle is released.
+  /// The driver's handle, from the start of the attempt. It is stored until the link ends, or continues only for
+  /// others: a driver may end a link whose handle is released.
   private(set) var link: (any Link)?
   /// The driver's link number, also after the handle was released; 0 until the attempt begins.
   private(set) var linkID = LinkID(0)

@@ -1,7 +1,8 @@
 import Loop
 import Radio
 
-/// Radio inhibit: while a service serves a peer, services of lower priority neither scan nor connect, and few new advertisements begin.
+/// Radio inhibit: while a service serves a peer, services of lower priority neither scan nor connect, and few new
+/// advertisements begin.
 extension SharedRadio {
   func askForQuiet(for tenant: LinkPlan.TenantID) -> Registration {
     let id = nextNumber()

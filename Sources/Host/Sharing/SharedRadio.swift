@@ -100,7 +100,8 @@ public final class SharedRadio {
 
   /// Restores settings that the radio changed for other programs, too. The services have stopped.
   ///
-  /// - Parameter then: called once, when that is done; at the latest after `limit`, or after the time limit of links that are being ended.
+  /// - Parameter then: called once, when that is done; at the latest after `limit`, or after the time limit of links
+  ///   that are being ended.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     driver.rest(within: limit, then: then)
   }

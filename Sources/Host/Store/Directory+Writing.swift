@@ -23,7 +23,8 @@ extension Directory {
     try sync()
   }
 
-  /// Overwrites the file's content with zeros, synchronises it to the disk, and removes the file. The directory is not synchronised.
+  /// Overwrites the file's content with zeros, synchronises it to the disk, and removes the file. The directory is not
+  /// synchronised.
   ///
   /// A file that cannot be overwritten, for example on a full disk, is still removed, and the error is thrown.
   func erase(_ name: String) throws(StoreError) {

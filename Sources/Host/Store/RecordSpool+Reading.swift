@@ -2,14 +2,15 @@ import Bytes
 import Common
 
 extension RecordSpool {
-  /// Reads and decrypts the records, the earliest first. An unreadable file does not prevent others from being read: it is listed among the
-  /// problems and, if it is permanently damaged, renamed.
+  /// Reads and decrypts the records, the earliest first. An unreadable file does not prevent others from being read: it
+  /// is listed among the problems and, if it is permanently damaged, renamed.
   ///
   /// - Parameters:
   ///   - known: records to skip.
-  ///   - room: maximum number of records to read, and maximum bytes of their files; all records after the first one beyond a limit are not
-  ///     read.
-  ///   - decode: parses a record. An error means that the file is damaged; `badValue("version")` means that another release wrote it.
+  ///   - room: maximum number of records to read, and maximum bytes of their files; all records after the first one
+  ///     beyond a limit are not read.
+  ///   - decode: parses a record. An error means that the file is damaged; `badValue("version")` means that another
+  ///     release wrote it.
   /// - Throws: the error of the disk if the names cannot be listed.
   public func list<Value: Sendable>(
     except known: Set<SpoolID> = [], room: (count: Int, bytes: Int) = (.max, .max),
@@ -70,8 +71,8 @@ extension RecordSpool {
     return Dictionary(names.map { ($0.id, $0) }, uniquingKeysWith: { $0.text > $1.text ? $0 : $1 })
   }
 
-  /// Erases duplicates. A loss of power after a disk failure may leave two files of one record with different marks. The complete file with
-  /// the greatest mark stays, because only an existing record is marked.
+  /// Erases duplicates. A loss of power after a disk failure may leave two files of one record with different marks.
+  /// The complete file with the greatest mark stays, because only an existing record is marked.
   ///
   /// - Returns: whether there were duplicates.
   private func eraseDoubles(among names: [String]) -> Bool {

@@ -2,11 +2,11 @@ import Bytes
 import Common
 import Crypto
 
-/// Records that survive a restart and a loss of power, in one encrypted file each. Only their owner knows the format of a record and the
-/// meaning of its mark.
+/// Records that survive a restart and a loss of power, in one encrypted file each. Only their owner knows the format of
+/// a record and the meaning of its mark.
 ///
-/// The files are in the directory `spool` of the state directory; `SpoolFileName` describes their names. Every call may block on the disk,
-/// and calls from several threads are serialised: call it away from the loop.
+/// The files are in the directory `spool` of the state directory; `SpoolFileName` describes their names. Every call may
+/// block on the disk, and calls from several threads are serialised: call it away from the loop.
 public final class RecordSpool: Sendable {
   public struct Limits: Hashable, Sendable {
     /// Maximum records, not counting unreadable ones.
@@ -110,7 +110,8 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Changes the mark of a record. When this returns, the mark survives a loss of power. No effect if the record does not exist.
+  /// Changes the mark of a record. When this returns, the mark survives a loss of power. No effect if the record does
+  /// not exist.
   public func mark(_ id: SpoolID, as mark: UInt8) throws(StoreError) {
     try state.withLock { (state) throws(StoreError) in
       guard case .record? = state.held[id]?.name else { return }
@@ -174,7 +175,8 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// Replaces a record's content. Its file is rewritten atomically with regard to a loss of power. No effect if the record does not exist.
+  /// Replaces a record's content. Its file is rewritten atomically with regard to a loss of power. No effect if the
+  /// record does not exist.
   ///
   /// - Parameter change: returns the new content for the present one. An error of it means that the file is damaged.
   /// - Throws: `spoolFull` if the new content does not fit, or an error of the disk.
@@ -254,7 +256,8 @@ public final class RecordSpool: Sendable {
     try state.withLock { (_) throws(StoreError) in try noteFile.read() }
   }
 
-  /// Stores the owner's note, of at most 1 MiB, and replaces the former one. When this returns, it survives a loss of power.
+  /// Stores the owner's note, of at most 1 MiB, and replaces the former one. When this returns, it survives a loss of
+  /// power.
   public func write(note: [UInt8]) throws(StoreError) {
     try state.withLock { (_) throws(StoreError) in try noteFile.write(note) }
   }

@@ -1,8 +1,8 @@
 import Bytes
 import Crypto
 
-/// The file of one record: a `SpoolHeader`, then the record's content, sealed with ChaCha20-Poly1305 under a key that is
-/// derived for this file. The header is the seal's additional data.
+/// The file of one record: a `SpoolHeader`, then the record's content, sealed with ChaCha20-Poly1305 under a key that
+/// is derived for this file. The header is the seal's additional data.
 enum SpoolFile {
   enum Failure: Error, Hashable {
     /// The file's content is invalid; the payload describes the error.

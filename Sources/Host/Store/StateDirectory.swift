@@ -10,8 +10,8 @@ public final class StateDirectory: Sendable {
   ///
   /// - Parameters:
   ///   - path: nil means the first directory of `$STATE_DIRECTORY`, which systemd created.
-  ///   - folder: a subdirectory to open and lock instead, which is created if necessary. Each part of the service may have its own
-  ///     subdirectory, so that their locks do not conflict.
+  ///   - folder: a subdirectory to open and lock instead, which is created if necessary. Each part of the service may
+  ///     have its own subdirectory, so that their locks do not conflict.
   ///   - environment: returns the value of an environment variable.
   /// - Throws: `missing` if neither is given, `wrongMode`, `wrongOwner`, `inUse`, or an error of the disk.
   public init(
@@ -47,9 +47,11 @@ public final class StateDirectory: Sendable {
     try directory.status(of: name)?.requirePrivate(to: user, directory.path(of: name))
   }
 
-  /// Overwrites and removes the existing files among `names`. When this returns, they remain removed after a loss of power.
+  /// Overwrites and removes the existing files among `names`. When this returns, they remain removed after a loss of
+  /// power.
   ///
-  /// A file that cannot be overwritten is removed, and the other files are still erased; the first error is thrown at the end.
+  /// A file that cannot be overwritten is removed, and the other files are still erased; the first error is thrown at
+  /// the end.
   public func erase(_ names: [String]) throws(StoreError) {
     var failure: StoreError?
     for name in names {

@@ -78,10 +78,12 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     return try StoreKey(name, secret, .stateDirectory, isMissing: credentials != nil)
   }
 
-  /// Destroys the key's files: each is overwritten and removed. When this returns, they remain removed after a loss of power. Data that is
-  /// sealed with the key is then unreadable, except with a copy of the key. systemd's credentials are not changed.
+  /// Destroys the key's files: each is overwritten and removed. When this returns, they remain removed after a loss of
+  /// power. Data that is sealed with the key is then unreadable, except with a copy of the key. systemd's credentials
+  /// are not changed.
   ///
-  /// A file that cannot be overwritten is removed, and the other files are still destroyed; the first error is thrown at the end.
+  /// A file that cannot be overwritten is removed, and the other files are still destroyed; the first error is thrown
+  /// at the end.
   public static func destroy(_ name: Name, in state: StateDirectory) throws(StoreError) {
     try state.erase(name.files)
   }

@@ -9,8 +9,8 @@ public enum DisplayText {
     text.reduce(0) { $0 + width(of: $1) }
   }
 
-  /// Number of columns of a character: 2 for wide East Asian characters and emoji, 0 for joiners and combining marks, otherwise 1. If the
-  /// code points of a character have separate columns, their sum.
+  /// Number of columns of a character: 2 for wide East Asian characters and emoji, 0 for joiners and combining marks,
+  /// otherwise 1. If the code points of a character have separate columns, their sum.
   public static func width(of character: Character) -> Int {
     let scalars = character.unicodeScalars
     guard let first = scalars.first else { return 0 }
@@ -67,9 +67,9 @@ public enum DisplayText {
 
   /// The text in a form that all terminals show with equal width, for screens with fixed columns.
   ///
-  /// Terminals differ in showing composed emoji: as one glyph, or as one glyph for each part. Here only the first part is shown, in text
-  /// form if an emoji form is merely requested. A mark without a base letter, and a code point of unknown width, becomes U+FFFD. At most
-  /// three marks per letter are shown.
+  /// Terminals differ in showing composed emoji: as one glyph, or as one glyph for each part. Here only the first part
+  /// is shown, in text form if an emoji form is merely requested. A mark without a base letter, and a code point of
+  /// unknown width, becomes U+FFFD. At most three marks per letter are shown.
   public static func settled(_ text: String) -> String {
     var result = ""
     for character in text { result += settled(character) }

@@ -10,8 +10,8 @@ public struct QRCode: Sendable, Equatable {
 
   /// Encodes a text in the smallest version that can contain it: at most 2953 bytes, or more for digits and capitals.
   ///
-  /// The error correction level is L, or M if that does not enlarge the code. A screen causes no damage to correct, and a camera reads
-  /// fewer and larger modules from a greater distance.
+  /// The error correction level is L, or M if that does not enlarge the code. A screen causes no damage to correct, and
+  /// a camera reads fewer and larger modules from a greater distance.
   public init(_ text: String) throws(QRCodeError) {
     guard !text.isEmpty else { throw QRCodeError(.empty) }
     // The library requires a C string.

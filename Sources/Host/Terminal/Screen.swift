@@ -47,7 +47,8 @@ public struct Screen: Sendable, Equatable {
 
   public init() {}
 
-  /// The screen as text: at most one row less than the terminal, so that the cursor has its own row. The footer is omitted.
+  /// The screen as text: at most one row less than the terminal, so that the cursor has its own row. The footer is
+  /// omitted.
   ///
   /// If the code does not fit, a sentence with the required size replaces the code and its instruction.
   public func lines(on terminal: TerminalInfo) -> [String] {

@@ -3,7 +3,8 @@ import DBus
 
 /// The reason why a command failed, with what to do.
 public struct Failure: Error {
-  /// Prefix of the bus's errors if systemd does not start a service for it: NoSuchUnit if it is not enabled, UnitMasked.
+  /// Prefix of the bus's errors if systemd does not start a service for it: NoSuchUnit if it is not enabled,
+  /// UnitMasked.
   private static let systemdErrors = "org.freedesktop.systemd1."
 
   public let code: ExitCode

@@ -77,8 +77,8 @@ public final class Interruption {
 
   // MARK: Signals of the process
 
-  /// Whether the program ignores the signal, as one started by `nohup` does. Swift does not compare C functions, so their
-  /// addresses are compared.
+  /// Whether the program ignores the signal, as one started by `nohup` does. Swift does not compare C functions, so
+  /// their addresses are compared.
   private static func isIgnored(_ signal: Int32) -> Bool {
     var action = sigaction()
     return sigaction(signal, nil, &action) == 0

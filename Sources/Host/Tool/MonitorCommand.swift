@@ -4,7 +4,8 @@ import Common
 import DBus
 import Loop
 
-/// `earshot monitor`: every event of the service as a line with its local time. With `--json`, each line is the whole signal.
+/// `earshot monitor`: every event of the service as a line with its local time. With `--json`, each line is the whole
+/// signal.
 @LoopActor
 final class MonitorCommand {
   private let client: Client

@@ -4,8 +4,8 @@ import Terminal
 
 /// Standard output and standard error, unbuffered.
 ///
-/// If standard output cannot be written, the program exits immediately with a separate exit status, so that missing output is not taken for
-/// success.
+/// If standard output cannot be written, the program exits immediately with a separate exit status, so that missing
+/// output is not taken for success.
 public enum Output {
   /// The terminal's present properties: a window may change its size.
   public static var terminal: TerminalInfo { TerminalInfo.current() }

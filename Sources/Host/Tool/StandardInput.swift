@@ -4,7 +4,8 @@ import Glibc
 
 /// The text that a command sends, from its arguments or from standard input.
 public enum StandardInput {
-  /// The words joined by blanks; for a single `-` the standard input, without trailing line ends. White space is otherwise preserved.
+  /// The words joined by blanks; for a single `-` the standard input, without trailing line ends. White space is
+  /// otherwise preserved.
   ///
   /// - Throws: `usage` if the text contains only white space.
   public static func text(or words: [String]) throws(Failure) -> String {

@@ -20,8 +20,9 @@ final class Daemon {
   private nonisolated static let restLimit = Duration.seconds(2)
   /// Maximum delay of the bus name while stored state is restored.
   private nonisolated static let restoreLimit = Duration.seconds(5)
-  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. A disk or a caller's file that
-  /// does not respond causes no restart, which would lose the state in memory: the store reports the disk, and files have a time limit.
+  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. A disk or a
+  /// caller's file that does not respond causes no restart, which would lose the state in memory: the store reports the
+  /// disk, and files have a time limit.
   private nonisolated static let canaryLimit = Duration.seconds(10)
   /// Time after readiness at which one-time work of the start is complete.
   private nonisolated static let startTime = Duration.seconds(1)
@@ -126,7 +127,8 @@ final class Daemon {
       return canary.isBack()
     }
     if let watchdog { registrations.append(watchdog) }
-    // When the name appears on the bus, stored state is restored; an unresponsive disk delays the name only up to this limit.
+    // When the name appears on the bus, stored state is restored; an unresponsive disk delays the name only up to this
+    // limit.
     services.begin(within: Self.restoreLimit) { [weak self] in
       guard let self, self.onEnd != nil else { return }
       bus.connect(name: name)

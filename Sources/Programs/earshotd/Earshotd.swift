@@ -15,8 +15,8 @@ struct Earshotd {
 
   static func main() {
     let code = run(Array(Swift.CommandLine.arguments.dropFirst()))
-    // The disk's thread may still be running, because the exit does not wait for a slow disk. `exit` would free libcrypto's tables while it
-    // uses them.
+    // The disk's thread may still be running, because the exit does not wait for a slow disk. `exit` would free
+    // libcrypto's tables while it uses them.
     fflush(nil)
     _exit(code.rawValue)
   }

@@ -164,7 +164,8 @@ public enum BeaconResponse: Hashable, Sendable {
   case announcement([UInt8])
   /// The peer announces nothing at this moment.
   case nothing
-  /// The peer has too many requests, and asks to repeat this one after 1 to 3,600 s. `NearbyPeers` waits for 300 s at most.
+  /// The peer has too many requests, and asks to repeat this one after 1 to 3,600 s. `NearbyPeers` waits for 300 s at
+  /// most.
   case busy(seconds: Int)
   case refused(Refusal)
 

@@ -84,7 +84,8 @@ struct InvitationKeys: Sendable {
 
 /// Limits how often wallets that take no session slot replace the code: a person needs a second or two to scan it.
 ///
-/// Every Identify replaces the code while the allowance lasts. A wallet that takes a slot returns what its Identify took.
+/// Every Identify replaces the code while the allowance lasts. A wallet that takes a slot returns what its Identify
+/// took.
 struct CodeAllowance: Sendable {
   /// Maximum number of codes that are replaced in a row.
   static let limit = 4

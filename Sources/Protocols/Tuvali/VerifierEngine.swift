@@ -10,8 +10,8 @@ import Crypto
 /// session ends whose wallet has been silent longest since its Identify. While there is no capacity for a credential,
 /// no wallet is invited.
 ///
-/// An Identify does not say which code the phone has read. The engine derives session keys for every code that the phone may
-/// have read (`InvitationKeys`), and the frame shows which of them is right.
+/// An Identify does not say which code the phone has read. The engine derives session keys for every code that the
+/// phone may have read (`InvitationKeys`), and the frame shows which of them is right.
 public struct VerifierEngine: Sendable {
   /// Configuration of later sessions; a session in progress uses the one that it began with.
   public var configuration: Configuration

@@ -1,6 +1,7 @@
 import Common
 
-/// A drawing in SVG 1.1: a list of elements, with numbers of at most two decimals and escaped texts. Equal calls give equal bytes.
+/// A drawing in SVG 1.1: a list of elements, with numbers of at most two decimals and escaped texts. Equal calls give
+/// equal bytes.
 struct SVG {
   private var elements: [String] = []
   let width: Double

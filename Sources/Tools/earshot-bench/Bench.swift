@@ -2,8 +2,8 @@ import Glibc
 import Journal
 import Loop
 
-/// Measures, prints, and writes `bench.json`. It is meant for a release build and has no pass criteria. Words on the command line select
-/// parts: engine, noise, mesh, feed, visitors, check, service, field.
+/// Measures, prints, and writes `bench.json`. It is meant for a release build and has no pass criteria. Words on the
+/// command line select parts: engine, noise, mesh, feed, visitors, check, service, field.
 @main
 struct Bench {
   static func main() {

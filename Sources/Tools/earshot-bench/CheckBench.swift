@@ -11,9 +11,9 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// Measures the check of credentials through a socket and with one process for each, like the units but without their sandbox. The results
-/// are verdicts per second for each format, and the time from the end of a transfer to the verdict. The part is skipped if Python lacks the
-/// checker's dependencies.
+/// Measures the check of credentials through a socket and with one process for each, like the units but without their
+/// sandbox. The results are verdicts per second for each format, and the time from the end of a transfer to the
+/// verdict. The part is skipped if Python lacks the checker's dependencies.
 @LoopActor
 final class CheckBench {
   private static let formats = [

@@ -4,8 +4,8 @@ import Crypto
 import Loop
 import Tuvali
 
-/// The verifier's engine on one core: the cost of a chunk and of a credential, compared with C. The two alternate, and the best result of
-/// each counts.
+/// The verifier's engine on one core: the cost of a chunk and of a credential, compared with C. The two alternate, and
+/// the best result of each counts.
 @LoopActor
 enum EngineBench {
   private static let turns = 5

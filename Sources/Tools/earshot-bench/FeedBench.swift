@@ -55,8 +55,8 @@ enum FeedBench {
     return heard > 0 ? Double(rounds * senders * 40) / seconds : 0
   }
 
-  /// Sends equal reports in the kernel's format through a socket, the radio's port and the service; 200 senders at their rate in virtual
-  /// time.
+  /// Sends equal reports in the kernel's format through a socket, the radio's port and the service; 200 senders at
+  /// their rate in virtual time.
   private static func service() -> Double {
     let time = VirtualTime()
     let radio = SharedRadio(driver: AirSpace(scheduler: time, seed: 1).addNode(), scheduler: time)

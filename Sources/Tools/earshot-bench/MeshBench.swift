@@ -2,7 +2,8 @@ import Bitchat
 import Bytes
 import Crypto
 
-/// Packets of the mesh on one core: processor time, the best of several runs. Operations of a library are compared with direct calls of it.
+/// Packets of the mesh on one core: processor time, the best of several runs. Operations of a library are compared with
+/// direct calls of it.
 enum MeshBench {
   private static let turns = 5
   private static let packets = 20_000

@@ -2,8 +2,8 @@ import Bitchat
 import Common
 import Crypto
 
-/// A public file of 1 MiB between two engines of the mesh, over a link in virtual time: processor time of each end, the best of several
-/// runs.
+/// A public file of 1 MiB between two engines of the mesh, over a link in virtual time: processor time of each end, the
+/// best of several runs.
 enum MeshFileBench {
   private static let turns = 5
   private static let link = LinkID(1)

@@ -3,7 +3,8 @@ import Loop
 
 /// A mesh node without messages: its cost in addition to the verifier alone.
 extension ServiceBench {
-  /// Services on a grid of eleven by eleven. The measured one in the middle has eight neighbours, and receives announces of all.
+  /// Services on a grid of eleven by eleven. The measured one in the middle has eight neighbours, and receives
+  /// announces of all.
   private static var columns: Int { 11 }
   private static var nodes: Int { columns * columns }
   private static var middle: Int { nodes / 2 }

@@ -8,8 +8,8 @@ import Tuvali
 import Verifier
 import Wallet
 
-/// Number of wallets that a kiosk serves while there is always a queue. It runs in virtual time, on the simulated radio at a phone's rate:
-/// the result depends on the rules of the service, not on the processor's speed.
+/// Number of wallets that a kiosk serves while there is always a queue. It runs in virtual time, on the simulated radio
+/// at a phone's rate: the result depends on the rules of the service, not on the processor's speed.
 @LoopActor
 final class VisitorsBench {
   /// About 8 kB per second, with chunks of 505 bytes.

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Noise
 
-/// An attacker sends messages in the name of one side to the other, from a source of its own or from the peer's source. Side 1 has the larger
-/// identity, so it answers a first message of side 0 even if it has begun a handshake.
+/// An attacker sends messages in the name of one side to the other, from a source of its own or from the peer's source.
+/// Side 1 has the larger identity, so it answers a first message of side 0 even if it has begun a handshake.
 @Suite("Forged messages in a peer's name do not keep the peer from a session")
 struct SourceTests {
   private static let other = MessageSource(9)

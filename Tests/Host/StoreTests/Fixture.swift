@@ -17,7 +17,8 @@ struct Fixture {
 
   /// Calls `body` with 1, 2 and so on, each time with a new fixture, until it returns true.
   ///
-  /// - Parameter body: loses power at the call of the disk with this number, and returns whether that call was never made.
+  /// - Parameter body: loses power at the call of the disk with this number, and returns whether that call was never
+  ///   made.
   /// - Returns: the last number.
   static func losingPower(_ body: (Fixture, Int) throws -> Bool) throws -> Int {
     var number = 1

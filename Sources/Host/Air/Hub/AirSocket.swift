@@ -9,7 +9,8 @@ protocol AirSocketOwner: AnyObject {
   /// Handles the body of a frame. An error ends the connection.
   func receive(_ reader: inout ByteReader) throws(WireError)
 
-  /// The connection has ended without a call of `close`. It is never called from within `send`. The reason is a clause about the other end.
+  /// The connection has ended without a call of `close`. It is never called from within `send`. The reason is a clause
+  /// about the other end.
   func ended(_ reason: String)
 
   /// Bytes were sent after the socket had been blocked.

@@ -2,8 +2,8 @@ import Bytes
 import Common
 import Radio
 
-/// A frame from a node to the hub. The node chooses the numbers of its applications and connections; each number is unique while in use.
-/// `LinkID`s are the hub's.
+/// A frame from a node to the hub. The node chooses the numbers of its applications and connections; each number is
+/// unique while in use. `LinkID`s are the hub's.
 enum NodeFrame: Hashable, Sendable {
   /// The first frame: the address that the node requests, or nil for any.
   case hello(version: UInt8, address: BluetoothAddress?)

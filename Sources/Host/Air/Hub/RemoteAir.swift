@@ -6,8 +6,8 @@ import Radio
 
 /// The radio driver for a node of a hub's simulated radio, over the hub's socket.
 ///
-/// While the hub is not reachable the driver retries. After a reconnection it restores advertisements, applications and the scan. Links end
-/// with the connection to the hub.
+/// While the hub is not reachable the driver retries. After a reconnection it restores advertisements, applications and
+/// the scan. Links end with the connection to the hub.
 @LoopActor
 public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// Maximum pause between two attempts to reach the hub.
@@ -548,8 +548,8 @@ final class RemoteConnection {
   }
 }
 
-/// The handle of a connection through the hub. `disconnect` ends the link. Releasing the handle cancels an attempt, but does not affect an
-/// existing link.
+/// The handle of a connection through the hub. `disconnect` ends the link. Releasing the handle cancels an attempt, but
+/// does not affect an existing link.
 @LoopActor
 final class RemoteLink: Link {
   let id: LinkID

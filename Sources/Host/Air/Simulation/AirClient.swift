@@ -107,8 +107,8 @@ final class AirClient {
   }
 }
 
-/// The handle of a link on which a node is the GATT client. `disconnect` ends the link for all its users. Releasing the handle cancels an
-/// attempt, but does not affect an existing link.
+/// The handle of a link on which a node is the GATT client. `disconnect` ends the link for all its users. Releasing the
+/// handle cancels an attempt, but does not affect an existing link.
 @LoopActor
 final class AirLink: Link {
   let id: LinkID

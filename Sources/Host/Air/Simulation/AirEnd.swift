@@ -320,7 +320,8 @@ final class AirEnd {
     }
   }
 
-  /// Removes the peer's subscriptions to an application that this node withdraws, and refuses the peer's pending write to it.
+  /// Removes the peer's subscriptions to an application that this node withdraws, and refuses the peer's pending write
+  /// to it.
   func applicationEnded(_ application: ApplicationID) {
     subscriptions = subscriptions.filter { $0.value != application }
     if let client = peer, let request = client.request, request.application == application {

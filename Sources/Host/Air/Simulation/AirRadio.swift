@@ -205,8 +205,8 @@ public final class AirRadio: RadioDriver {
 
   // MARK: Links
 
-  /// Waits for the peer to advertise in range, for `AirConditions.connectTimeout`. At most one attempt per address is allowed: a second one
-  /// ends immediately.
+  /// Waits for the peer to advertise in range, for `AirConditions.connectTimeout`. At most one attempt per address is
+  /// allowed: a second one ends immediately.
   public func connect(
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link {

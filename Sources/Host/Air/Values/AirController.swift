@@ -17,7 +17,8 @@ public struct AirController: Hashable, Sendable {
   /// Whether a value reaches all subscribers of its characteristic, as with BlueZ before 5.76. Characteristics with
   /// reach `.exact` are still notified individually over raw HCI, if available.
   public var reachesEverySubscriber: Bool
-  /// Maximum bytes of a write without response that reaches the application. Longer ones are lost, as with BlueZ before 5.69.
+  /// Maximum bytes of a write without response that reaches the application. Longer ones are lost, as with BlueZ before
+  /// 5.69.
   public var longestWrite = ATT.valueLimit
   /// Whether the driver can send a value to a client that did not subscribe.
   public var hasRawHCI: Bool

@@ -106,8 +106,8 @@ final class ManagedAdvertising: AdvertisingWay {
 
   // MARK: Settings
 
-  /// Stores the settings. While the whole adapter is connectable, the kernel sends non-connectable advertisements from the adapter's
-  /// address. They are recreated when the adapter is no longer connectable.
+  /// Stores the settings. While the whole adapter is connectable, the kernel sends non-connectable advertisements from
+  /// the adapter's address. They are recreated when the adapter is no longer connectable.
   private func take(_ settings: ControllerSettings) {
     let wasConnectable = self.settings.contains(.connectable)
     self.settings = settings

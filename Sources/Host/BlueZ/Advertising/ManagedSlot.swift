@@ -169,8 +169,9 @@ final class ManagedSlot {
 
   /// Replaces the data of a live instance; an instance that no longer exists is recreated.
   ///
-  /// The kernel passes the advertising data to the controller first, and then the scan response. A scanner between the two would combine
-  /// the new data with the old response. The response is therefore replaced first, by a separate command.
+  /// The kernel passes the advertising data to the controller first, and then the scan response. A scanner between the
+  /// two would combine the new data with the old response. The response is therefore replaced first, by a separate
+  /// command.
   private func exchange(_ payload: Payload, _ live: Live) {
     let isWhole = payload.data == live.data || payload.scanResponse == live.scanResponse
     let data = AddExtendedAdvertisingData(
@@ -262,7 +263,8 @@ final class ManagedSlot {
     case .refused(.busy) where attempts.isFresh: attempts.failed()
     // bluetoothd will report the change of the adapter; the attempt is then repeated.
     case .refused(.invalidIndex), .refused(.notPowered): attempts.failed()
-    // The controller has fewer advertising sets than the kernel has instances: the kernel uses one for a discoverable adapter.
+    // The controller has fewer advertising sets than the kernel has instances: the kernel uses one for a discoverable
+    // adapter.
     case .refused(.noResources): attempts.failed(RegistrationWords.noRoom)
     case .closed:
       attempts.failed("The management socket is closed, so the advertisement is not sent: systemctl restart earshotd.")

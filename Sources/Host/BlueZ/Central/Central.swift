@@ -72,7 +72,8 @@ final class Central: LinkMaker {
     settleAll()
   }
 
-  /// Removes waiting peers whose links ended with the adapter, which has returned. Peers that bluetoothd no longer knows are dropped.
+  /// Removes waiting peers whose links ended with the adapter, which has returned. Peers that bluetoothd no longer
+  /// knows are dropped.
   private func settleAll() {
     guard let place else { return }
     owed = owed.filter { known($0) != nil && $0.isWithin(place.adapter) }
@@ -214,8 +215,8 @@ final class Central: LinkMaker {
     owed.insert(connection.device)
   }
 
-  /// Whether to remove a peer of which bluetoothd has an outdated database; counts as a removal. bluetoothd 5.66 reads the database from
-  /// its cache again if it has no name of the peer. A repeated removal would then only end the link.
+  /// Whether to remove a peer of which bluetoothd has an outdated database; counts as a removal. bluetoothd 5.66 reads
+  /// the database from its cache again if it has no name of the peer. A repeated removal would then only end the link.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
     return takeAways[device, default: TokenBucket(1, each: Self.takeAwayTime)].take(at: scheduler.now)
@@ -263,8 +264,8 @@ enum CentralWords {
     "bluetoothd no longer has the services of \(address): the peer has changed them, or bluetoothd has lost them."
   }
 
-  /// Whether a handle that bluetoothd remembers no longer matches the peer's database: a characteristic that bluetoothd considers writable
-  /// is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
+  /// Whether a handle that bluetoothd remembers no longer matches the peer's database: a characteristic that bluetoothd
+  /// considers writable is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
   static func isOfOldHandle(_ error: DBusError) -> Bool {
     if error.name == BlueZName.Failure.notPermitted { return error.message.lowercased().holds("write not permitted") }
     return error.name == BlueZName.Failure.failed && ATTError.code(in: error.message.lowercased()) == 0x01

@@ -4,8 +4,8 @@ import Journal
 import Loop
 import Radio
 
-/// One use of a link as its GATT client, from the connection attempt to the end. bluetoothd connects, discovers the peer's services, and
-/// exports them as objects.
+/// One use of a link as its GATT client, from the connection attempt to the end. bluetoothd connects, discovers the
+/// peer's services, and exports them as objects.
 @LoopActor
 final class CentralConnection {
   enum State: Equatable {
@@ -40,7 +40,8 @@ final class CentralConnection {
   /// Whether the peer is paired or trusted, so that bluetoothd must keep it.
   private(set) var isBound: Bool
 
-  /// Whether bluetoothd has reported the peer as connected: 5.82 sometimes answers the call, or sends other signals, before.
+  /// Whether bluetoothd has reported the peer as connected: 5.82 sometimes answers the call, or sends other signals,
+  /// before.
   private var isConnectionTold: Bool
   private let scheduler: any Scheduler
   private weak var central: Central?
@@ -55,8 +56,8 @@ final class CentralConnection {
   private static let attemptLimit = 3
   /// Number of first values of a stream that are sent as requests.
   private static let firstRequests = 2
-  /// Pause after a failed attempt: bluetoothd 5.66 removes a peer right after it has reported the failure, and an earlier attempt would
-  /// refer to the removed peer.
+  /// Pause after a failed attempt: bluetoothd 5.66 removes a peer right after it has reported the failure, and an
+  /// earlier attempt would refer to the removed peer.
   private static let retryTime = Duration.milliseconds(500)
   /// Time limit of a connection attempt, longer than those of bluetoothd and the kernel.
   private static let connectTime = Duration.seconds(30)
@@ -185,8 +186,8 @@ final class CentralConnection {
     }
   }
 
-  /// bluetoothd has removed a characteristic. If the link continues, the peer has changed its services, or bluetoothd was restarted and has
-  /// read them again. This connection's database is then outdated.
+  /// bluetoothd has removed a characteristic. If the link continues, the peer has changed its services, or bluetoothd
+  /// was restarted and has read them again. This connection's database is then outdated.
   func removed(characteristic path: ObjectPath) {
     guard state == .open, subscriptions[path] != nil || streams[path] != nil, timer == nil else { return }
     timer = scheduler.schedule(after: Self.endingTime) { [weak self] in
@@ -221,8 +222,9 @@ final class CentralConnection {
     giveUp(reason)
   }
 
-  /// Removes the peer from bluetoothd, which uses an outdated database and would use it for each later link. The removal ends the link, in
-  /// either role. If an earlier removal did not help, a link that the peer uses stays up, without this connection.
+  /// Removes the peer from bluetoothd, which uses an outdated database and would use it for each later link. The
+  /// removal ends the link, in either role. If an earlier removal did not help, a link that the peer uses stays up,
+  /// without this connection.
   ///
   /// - Returns: false if the peer is paired or trusted.
   func takeAway() -> Bool {
@@ -248,8 +250,8 @@ final class CentralConnection {
     close(reason, isLinkEnding: false)
   }
 
-  /// Ends the subscriptions, also after the end of the link. bluetoothd stores a subscription for 30 s. A peer that returns in that time
-  /// would notify values instead of writing them.
+  /// Ends the subscriptions, also after the end of the link. bluetoothd stores a subscription for 30 s. A peer that
+  /// returns in that time would notify values instead of writing them.
   private func endSubscriptions() {
     for path in subscriptions.keys.sorted(by: { $0.string < $1.string })
     where central?.isSubscribed(path, beside: self) != true {
@@ -481,7 +483,8 @@ final class CentralConnection {
     bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
   }
 
-  /// Sends a value through the characteristic's socket, if there is one, no earlier operation is pending, and the socket has capacity.
+  /// Sends a value through the characteristic's socket, if there is one, no earlier operation is pending, and the
+  /// socket has capacity.
   func streamNow(_ value: [UInt8], to id: CharacteristicID) -> Bool {
     guard state == .open, window.isEmpty, !value.isEmpty, value.count <= ATT.valueLimit(mtu: mtu),
       let path = database?.paths[id], case .socket(let socket)? = streams[path]
@@ -572,8 +575,8 @@ struct Bearers: Hashable, Sendable {
 
 /// The method for values that are streamed to a characteristic.
 private enum StreamWay {
-  /// By D-Bus calls, as requests, for the remaining `left` first values of a link. At the second value a bluetoothd from 5.76 on requests a
-  /// socket from its service, and corrupts other writes of the same client meanwhile.
+  /// By D-Bus calls, as requests, for the remaining `left` first values of a link. At the second value a bluetoothd
+  /// from 5.76 on requests a socket from its service, and corrupts other writes of the same client meanwhile.
   case firstRequests(left: Int)
   /// By a socket of this characteristic that bluetoothd reads: several times faster than calls.
   case socket(PacketSocket)

@@ -3,11 +3,11 @@ import DBus
 import Journal
 import Loop
 
-/// Asks the bus to start bluetoothd if it does not run: first 5 s after it stopped, because a service manager may restart it, then with
-/// doubled pauses of up to 5 min.
+/// Asks the bus to start bluetoothd if it does not run: first 5 s after it stopped, because a service manager may
+/// restart it, then with doubled pauses of up to 5 min.
 ///
-/// On Debian 12 no service restarts a bluetoothd that crashed, and a kernel fault can kill it (facts: bluez-debian13.md section 1). The bus
-/// cannot start a bluetoothd that is disabled or masked; it does start one that was only stopped.
+/// On Debian 12 no service restarts a bluetoothd that crashed, and a kernel fault can kill it (facts: bluez-debian13.md
+/// section 1). The bus cannot start a bluetoothd that is disabled or masked; it does start one that was only stopped.
 @LoopActor
 final class DaemonStarter {
   typealias Ask = @LoopActor (_ refused: @escaping @LoopActor (DBusError) -> Void) -> Void

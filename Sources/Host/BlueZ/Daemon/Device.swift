@@ -56,7 +56,8 @@ struct Device: Hashable, Sendable {
     isTrusted = read("Trusted", \.asBool) ?? isTrusted
     let hasResolved = read("ServicesResolved", \.asBool)
     isResolved = hasResolved ?? isResolved
-    // bluetoothd does not signal that some links are up (docs/bluez.md, "Links"). It discovers services only while the peer is connected.
+    // bluetoothd does not signal that some links are up (docs/bluez.md, "Links"). It discovers services only while the
+    // peer is connected.
     isConnected = read("Connected", \.asBool) ?? (hasResolved == true || isConnected)
     localName = read("Name") { $0.asString.flatMap { $0.utf8.count <= Self.nameLimit ? $0 : nil } } ?? localName
     if let texts = read("UUIDs", \.asStrings) {

@@ -4,7 +4,8 @@ import Loop
 
 /// Preferences for new links while an application requests fast links.
 public struct LinkPreferences: Hashable, Sendable {
-  /// Connection intervals to request from peers, from 7.5 ms to 4 s, in steps of 1.25 ms; nil leaves them to the kernel.
+  /// Connection intervals to request from peers, from 7.5 ms to 4 s, in steps of 1.25 ms; nil leaves them to the
+  /// kernel.
   public var intervals: ClosedRange<Duration>?
   /// Whether to select LE 2M if the controller supports it.
   public var selects2M: Bool
@@ -127,10 +128,12 @@ final class LinkSpeed {
   }
 }
 
-/// The connection intervals that the kernel requests from peers, and uses for its own links (Default System Configuration).
+/// The connection intervals that the kernel requests from peers, and uses for its own links (Default System
+/// Configuration).
 ///
-/// As the peripheral the kernel requests another interval from a peer once, when the link has come up, if the peer's interval is out of
-/// range. The request keeps the link's latency and supervision timeout; the defaults of these apply to links that this machine makes.
+/// As the peripheral the kernel requests another interval from a peer once, when the link has come up, if the peer's
+/// interval is out of range. The request keeps the link's latency and supervision timeout; the defaults of these apply
+/// to links that this machine makes.
 /// Facts: bluez.md section 13.
 enum LinkIntervals: LentSetting {
   typealias Value = DefaultSystemConfiguration
@@ -148,8 +151,8 @@ enum LinkIntervals: LentSetting {
     UInt16(clamping: interval.components.seconds * 800 + interval.components.attoseconds / 1_250_000_000_000_000)
   }
 
-  /// Applies the requested intervals to `value`. The supervision timeout is increased if it is too short for the longest interval; the
-  /// latency is not changed.
+  /// Applies the requested intervals to `value`. The supervision timeout is increased if it is too short for the
+  /// longest interval; the latency is not changed.
   static func wished(_ wish: Wish, from value: Value) -> Value? {
     guard value[.minimumInterval] != nil, value[.maximumInterval] != nil else { return nil }
     var value = value

@@ -1,14 +1,14 @@
 import Common
 
-/// The temporary change of a controller setting that all programs share: one setting of one controller. A value type: events and time are
-/// inputs, actions are outputs.
+/// The temporary change of a controller setting that all programs share: one setting of one controller. A value type:
+/// events and time are inputs, actions are outputs.
 ///
-/// The present value is read first. It is written if it differs from the request, and read again when the controller returns. It is
-/// restored when the request ends or another controller is in use. Before that, it is read again, and changes of other programs are
-/// preserved. One command is under way at a time.
+/// The present value is read first. It is written if it differs from the request, and read again when the controller
+/// returns. It is restored when the request ends or another controller is in use. Before that, it is read again, and
+/// changes of other programs are preserved. One command is under way at a time.
 ///
-/// After a transient refusal the command is repeated, up to `limit` attempts. The next series begins when the controller returns or the
-/// request changes.
+/// After a transient refusal the command is repeated, up to `limit` attempts. The next series begins when the
+/// controller returns or the request changes.
 struct Loan<Setting: LentSetting>: Sendable {
   typealias Value = Setting.Value
 

@@ -76,8 +76,8 @@ protocol LinkServer: AnyObject {
   func cutsMayBeOver()
 }
 
-/// The links of the adapter in use, in either role: one entry and one number for each physical link. It detects links that come up and end
-/// from bluetoothd's signals, from the kernel's events, and from the peers' actions.
+/// The links of the adapter in use, in either role: one entry and one number for each physical link. It detects links
+/// that come up and end from bluetoothd's signals, from the kernel's events, and from the peers' actions.
 @LoopActor
 final class PeerLinks {
   weak var maker: (any LinkMaker)?
@@ -136,8 +136,8 @@ final class PeerLinks {
   /// The address that the kernel uses for the peer; bluetoothd may have learned another one since the link came up.
   func address(of link: PeerLink) -> BluetoothAddress { daemon.devices[link.device]?.address ?? link.address }
 
-  /// The link with the peer that has this address, or had it when it connected. A peer that pairs reveals its identity address, and
-  /// operations that began under the first address continue under it.
+  /// The link with the peer that has this address, or had it when it connected. A peer that pairs reveals its identity
+  /// address, and operations that began under the first address continue under it.
   func link(at address: BluetoothAddress) -> PeerLink? {
     entries.values.first { $0.address == address || self.address(of: $0) == address }
   }
@@ -278,8 +278,9 @@ final class PeerLinks {
     server?.cutsMayBeOver()
   }
 
-  /// Schedules a check of a link that bluetoothd has not confirmed, or whose end only the kernel has reported. bluetoothd usually reports
-  /// the peer as connected a moment later. Otherwise the peer's last action may belong to a link that has ended.
+  /// Schedules a check of a link that bluetoothd has not confirmed, or whose end only the kernel has reported.
+  /// bluetoothd usually reports the peer as connected a moment later. Otherwise the peer's last action may belong to a
+  /// link that has ended.
   private func doubt(_ link: PeerLink) {
     link.check = scheduler.schedule(after: Self.doubtTime) { [weak self, weak link] in
       guard let self, let link else { return }
@@ -303,8 +304,9 @@ final class PeerLinks {
     }
   }
 
-  /// Handles link events of the kernel. bluetoothd signals only the present value of a property. If it is busy, the end of a link and the
-  /// start of the next one with the same peer cause no signal. Without the kernel's events, the two links would be taken for one.
+  /// Handles link events of the kernel. bluetoothd signals only the present value of a property. If it is busy, the end
+  /// of a link and the start of the next one with the same peer cause no signal. Without the kernel's events, the two
+  /// links would be taken for one.
   func handle(_ event: ManagementEvent) {
     directions.heard(event)
     switch event {
@@ -320,8 +322,8 @@ final class PeerLinks {
     }
   }
 
-  /// Replaces a link that has ended by the next link with the same peer. bluetoothd signalled no end, so it reports the age of the first
-  /// link.
+  /// Replaces a link that has ended by the next link with the same peer. bluetoothd signalled no end, so it reports the
+  /// age of the first link.
   private func replace(_ link: PeerLink) {
     Log.shared.debug("The peer has disconnected and connected again without a signal from bluetoothd", .link(link.id))
     close(link.device)
@@ -361,8 +363,8 @@ final class PeerLinks {
     return origin == .peer && doOthersServe ? .unknown : origin
   }
 
-  /// Whether the adapter has services of other programs: neither ours nor in the Bluetooth SIG's first range, which contains bluetoothd's
-  /// own.
+  /// Whether the adapter has services of other programs: neither ours nor in the Bluetooth SIG's first range, which
+  /// contains bluetoothd's own.
   private var doOthersServe: Bool {
     guard let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return false }
     let own = server?.services ?? []
@@ -391,8 +393,8 @@ extension HCILink {
 }
 
 extension Backlog {
-  /// Bytes of values that may wait in a socket for bluetoothd, including the kernel's overhead: about six of the longest values, or eight
-  /// times as many. A smaller limit wakes the two programs more often.
+  /// Bytes of values that may wait in a socket for bluetoothd, including the kernel's overhead: about six of the
+  /// longest values, or eight times as many. A smaller limit wakes the two programs more often.
   var bytes: Int {
     switch self {
     case .short: 8 << 10

@@ -24,7 +24,8 @@ final class KeptRegistration {
 
   /// - Parameters:
   ///   - willRegister: called before each attempt.
-  ///   - asksForLess: called when bluetoothd refuses; returns whether the object now requests less, and is registered again immediately.
+  ///   - asksForLess: called when bluetoothd refuses; returns whether the object now requests less, and is registered
+  ///     again immediately.
   ///   - onRegistered: called when `isRegistered` changed; not by `close`.
   ///   - onChange: called when `problem` changed.
   init(
@@ -152,8 +153,8 @@ extension KeptRegistration.Kind {
     self == .discovery ? [] : [.objectPath(path)]
   }
 
-  /// Pauses between attempts. The kernel continues the discovery of a killed bluetoothd until its 10.24 s are over, and refuses a new
-  /// discovery meanwhile. A peer whose link ended with that bluetoothd waits to be found again.
+  /// Pauses between attempts. The kernel continues the discovery of a killed bluetoothd until its 10.24 s are over, and
+  /// refuses a new discovery meanwhile. A peer whose link ended with that bluetoothd waits to be found again.
   var pauses: Backoff {
     self == .discovery ? Backoff(upTo: .seconds(2), forAttempts: 8) : Backoff()
   }

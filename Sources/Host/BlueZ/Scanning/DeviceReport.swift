@@ -43,8 +43,8 @@ struct DeviceReport: Hashable, Sendable {
     if let value = properties["ManufacturerData"] { manufacturerData = Self.manufacturerData(value, &malformed) }
   }
 
-  /// The changed name and manufacturer data, each as the AD structure that may have contained it. bluetoothd may have altered a name: it
-  /// removes bytes that are not UTF-8.
+  /// The changed name and manufacturer data, each as the AD structure that may have contained it. bluetoothd may have
+  /// altered a name: it removes bytes that are not UTF-8.
   static func structures(_ properties: [String: DBusValue]) -> [[UInt8]] {
     var malformed: UInt64 = 0
     var structures: [AdvertisingStructure] = []

@@ -3,9 +3,9 @@ import Journal
 import Loop
 import Radio
 
-/// The kernel's advertisement monitor, one for all patterns of the scan. While it exists, the kernel scans passively, without the
-/// controller's duplicate filter. It is added again after a start of bluetoothd, after the adapter was off, and when another program has
-/// removed it.
+/// The kernel's advertisement monitor, one for all patterns of the scan. While it exists, the kernel scans passively,
+/// without the controller's duplicate filter. It is added again after a start of bluetoothd, after the adapter was off,
+/// and when another program has removed it.
 ///
 /// The kernel keeps a monitor after the program that added it has exited. Facts: bluez.md section 13.
 @LoopActor
@@ -86,7 +86,8 @@ final class PatternMonitor {
     proceed()
   }
 
-  /// Sends the next command, one at a time. A monitor that is no longer needed is removed when the kernel has returned its handle.
+  /// Sends the next command, one at a time. A monitor that is no longer needed is removed when the kernel has returned
+  /// its handle.
   private func proceed() {
     guard !isAsking else { return }
     if let live {

@@ -66,7 +66,8 @@ final class Scanner {
   /// The reason why it does not scan, and what to do; nil if it does, or if no scan is requested.
   var problem: String? { discovery?.problem ?? monitor?.problem }
 
-  /// The reason why the kernel does not report single packets, and what to do; nil if it does, or if none are requested.
+  /// The reason why the kernel does not report single packets, and what to do; nil if it does, or if none are
+  /// requested.
   var deafness: String? { monitor?.problem }
 
   /// Whether a service wants scan results.

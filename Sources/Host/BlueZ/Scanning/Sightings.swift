@@ -4,8 +4,8 @@ import Radio
 
 /// Recent scan results, each combined from several reports of an advertiser.
 ///
-/// bluetoothd's `ServiceData` contains only the last report. Advertising data and scan response can arrive in two reports, so the data of
-/// one must be stored together with the other. Facts: bluez-debian13.md section 2.
+/// bluetoothd's `ServiceData` contains only the last report. Advertising data and scan response can arrive in two
+/// reports, so the data of one must be stored together with the other. Facts: bluez-debian13.md section 2.
 struct Sightings: Sendable {
   private struct Entry: Sendable {
     var sighting: Sighting

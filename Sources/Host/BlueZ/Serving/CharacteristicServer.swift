@@ -3,8 +3,8 @@ import DBus
 import Loop
 import Radio
 
-/// Serves the clients of one characteristic: it finds the link of each client, passes values between bluetoothd and the delegate, and
-/// stores the value that clients read.
+/// Serves the clients of one characteristic: it finds the link of each client, passes values between bluetoothd and the
+/// delegate, and stores the value that clients read.
 @LoopActor
 final class CharacteristicServer: CharacteristicHandler {
   /// The object on the bus.
@@ -168,8 +168,8 @@ final class ServingContext {
   /// Reports capacity at the end of this loop iteration.
   func soonHasRoom(_ link: LinkID) { EventLoop.shared.soon { [weak self] in self?.hasRoom(link) } }
 
-  /// Whether no other client than `link` can be subscribed to a characteristic: none wrote a subscription, and none is paired, because
-  /// bluetoothd stores the subscriptions of paired clients.
+  /// Whether no other client than `link` can be subscribed to a characteristic: none wrote a subscription, and none is
+  /// paired, because bluetoothd stores the subscriptions of paired clients.
   func isOnlySubscriber(_ link: PeerLink, of characteristic: ServedCharacteristic) -> Bool {
     if links.onlyClient == link.device { return true }
     return links.all.allSatisfy { other in

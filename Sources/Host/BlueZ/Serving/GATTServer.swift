@@ -5,16 +5,16 @@ import Journal
 import Loop
 import Radio
 
-/// The GATT server: the applications of this program at bluetoothd, their clients' subscriptions and sockets, and the paths of values in
-/// both directions.
+/// The GATT server: the applications of this program at bluetoothd, their clients' subscriptions and sockets, and the
+/// paths of values in both directions.
 ///
-/// The version of bluetoothd determines the notification path once, for all characteristics: see `SocketNotifier` (from 5.76 on) and
-/// `SignalNotifier`. Values are sent to bluetoothd only: no other program on the bus receives them.
+/// The version of bluetoothd determines the notification path once, for all characteristics: see `SocketNotifier` (from
+/// 5.76 on) and `SignalNotifier`. Values are sent to bluetoothd only: no other program on the bus receives them.
 ///
-/// An application is removed in two steps: first the links of its users are ended, then it is unregistered. A client that is connected when
-/// its service is removed receives Service Changed. Its BlueZ may then cache the remaining services as the complete database, with the
-/// former Database Hash (docs/bluez.md, "Handles"). A second reason is a crash: bluetoothd 5.82 ended with SIGSEGV when an application was
-/// removed while clients were writing.
+/// An application is removed in two steps: first the links of its users are ended, then it is unregistered. A client
+/// that is connected when its service is removed receives Service Changed. Its BlueZ may then cache the remaining
+/// services as the complete database, with the former Database Hash (docs/bluez.md, "Handles"). A second reason is a
+/// crash: bluetoothd 5.82 ended with SIGSEGV when an application was removed while clients were writing.
 @LoopActor
 final class GATTServer: LinkServer {
   /// Whether bluetoothd requests a separate socket for each client that subscribes (from 5.76 on).
@@ -111,8 +111,8 @@ final class GATTServer: LinkServer {
   /// The first fault that prevents peers from discovering an application.
   var problem: String? { inOrder.lazy.compactMap(\.served.registration.problem).first }
 
-  /// The reason why clients without a subscription receive no values, and what to do; nil if they do, or if no application sends
-  /// such values.
+  /// The reason why clients without a subscription receive no values, and what to do; nil if they do, or if no
+  /// application sends such values.
   var shortfall: String? {
     guard let reason = context.raw.problem, applications.values.contains(where: \.reachesAll) else { return nil }
     return "Clients that never subscribe receive no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"

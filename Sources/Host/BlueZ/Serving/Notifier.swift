@@ -3,8 +3,8 @@ import DBus
 import Loop
 import Radio
 
-/// The path of values from one characteristic to its clients, and the state of their subscriptions. There are two: `SocketNotifier` for
-/// bluetoothd from 5.76 on, and `SignalNotifier` for older versions.
+/// The path of values from one characteristic to its clients, and the state of their subscriptions. There are two:
+/// `SocketNotifier` for bluetoothd from 5.76 on, and `SignalNotifier` for older versions.
 @LoopActor
 protocol Notifier: AnyObject {
   init(_ characteristic: ServedCharacteristic, _ context: ServingContext)

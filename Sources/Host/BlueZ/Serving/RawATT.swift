@@ -4,8 +4,9 @@ import Journal
 import Loop
 import Radio
 
-/// ATT over raw HCI, beside bluetoothd: it sends notifications to clients that bluetoothd would not notify, and knows the last write of
-/// each client to each Client Characteristic Configuration (CCCD). Facts: bluez.md sections 10 and 14.
+/// ATT over raw HCI, beside bluetoothd: it sends notifications to clients that bluetoothd would not notify, and knows
+/// the last write of each client to each Client Characteristic Configuration (CCCD). Facts: bluez.md sections 10 and
+/// 14.
 @LoopActor
 final class RawATT {
   /// The error of raw HCI, if it is not transient.
@@ -65,8 +66,8 @@ final class RawATT {
 
   // MARK: Sending
 
-  /// Whether a value may be sent to a client to which bluetoothd sends, too, and fits into one packet of the controller. The kernel may
-  /// insert a packet of its own between two.
+  /// Whether a value may be sent to a client to which bluetoothd sends, too, and fits into one packet of the
+  /// controller. The kernel may insert a packet of its own between two.
   func isShort(_ value: [UInt8], for link: PeerLink) -> Bool {
     guard isSafeBesideKernel, failure == nil, let raw = door.way, let index = links.place?.index else { return false }
     return value.count <= min(raw.packetLimit(of: index), link.valueLimit)

@@ -4,8 +4,8 @@ import Journal
 import Loop
 import Radio
 
-/// A GATT application on the bus: its object manager, its services and characteristics as D-Bus objects, its registration, and the handles
-/// that the registration requests.
+/// A GATT application on the bus: its object manager, its services and characteristics as D-Bus objects, its
+/// registration, and the handles that the registration requests.
 @LoopActor
 final class ServedApplication {
   /// The path of the object manager; services and characteristics are below it.
@@ -89,8 +89,9 @@ final class ServedApplication {
   /// Sets the handles that the next registration requests.
   func request(_ block: HandleBlock) { self.block = block }
 
-  /// Handles a refusal by bluetoothd. Another program's service may use one of the handles, so the next registration requests none. If that
-  /// is refused, too, the cause is another one, and the registration after it requests handles again.
+  /// Handles a refusal by bluetoothd. Another program's service may use one of the handles, so the next registration
+  /// requests none. If that is refused, too, the cause is another one, and the registration after it requests handles
+  /// again.
   ///
   /// - Returns: whether the next registration requests no handles.
   func doesWithoutHandles(after error: DBusError) -> Bool {
@@ -117,9 +118,10 @@ final class ServedApplication {
 
 /// The handles that bluetoothd is asked to assign to this program's services: one of several blocks, used in rotation.
 ///
-/// By itself bluetoothd assigns no handle twice, and from the 1,024th handle on its Database Hash no longer changes. Peers that compare the
-/// hash then use their cached database forever. A different block changes the hash, so that peers discover the services again. The blocks
-/// end 240 handles before the limit, which leaves these for other programs.
+/// By itself bluetoothd assigns no handle twice, and from the 1,024th handle on its Database Hash no longer changes.
+/// Peers that compare the hash then use their cached database forever. A different block changes the hash, so that
+/// peers discover the services again. The blocks end 240 handles before the limit, which leaves these for other
+/// programs.
 struct HandleBlock: Hashable, Sendable {
   /// Number of handles in a block, for all services of this program.
   static let size: UInt16 = 80

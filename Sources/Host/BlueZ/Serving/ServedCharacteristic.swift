@@ -29,15 +29,16 @@ protocol CharacteristicHandler: AnyObject {
   func acquireWrite(_ options: ServedCharacteristic.CallOptions) throws(DBusError) -> FileDescriptor?
 }
 
-/// One of our characteristics on the bus, as `GattCharacteristic1`: the methods that bluetoothd calls when clients write, read and
-/// subscribe. It checks each call, and passes it to its handler.
+/// One of our characteristics on the bus, as `GattCharacteristic1`: the methods that bluetoothd calls when clients
+/// write, read and subscribe. It checks each call, and passes it to its handler.
 ///
-/// bluetoothd from 5.76 on is offered `AcquireNotify`. It opens one socket for each client that subscribes, and closes it when the client
-/// unsubscribes. By a fault, it also closes sockets when another client leaves. bluetoothd before 5.76 would use one socket for all clients. It is offered
-/// `StartNotify`, which reports the first subscriber without naming it.
+/// bluetoothd from 5.76 on is offered `AcquireNotify`. It opens one socket for each client that subscribes, and closes
+/// it when the client unsubscribes. By a fault, it also closes sockets when another client leaves. bluetoothd before
+/// 5.76 would use one socket for all clients. It is offered `StartNotify`, which reports the first subscriber without
+/// naming it.
 ///
-/// From 5.76 on `AcquireWrite` is offered if the service accepts all writes, and while all clients are known and stream (`WriteOffer`). A
-/// write through its socket cannot be refused.
+/// From 5.76 on `AcquireWrite` is offered if the service accepts all writes, and while all clients are known and stream
+/// (`WriteOffer`). A write through its socket cannot be refused.
 @LoopActor
 final class ServedCharacteristic {
   let application: ApplicationID

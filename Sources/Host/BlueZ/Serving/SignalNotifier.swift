@@ -5,15 +5,17 @@ import Journal
 import Loop
 import Radio
 
-/// The notification path of bluetoothd before 5.76: it sends each signalled value to all subscribers, and does not name them.
+/// The notification path of bluetoothd before 5.76: it sends each signalled value to all subscribers, and does not name
+/// them.
 ///
 /// | reach of the characteristic | path of a value |
 /// | --- | --- |
 /// | subscribers | one signal to bluetoothd; raw HCI for one of several clients, if the value fits into one packet of the controller and the kernel supports it |
 /// | exact | raw HCI; the signal if the client subscribed and is the only connected client |
 ///
-/// Without raw HCI an exact value is also sent by the signal, if a client has subscribed. The subscriptions of clients are read from their
-/// writes to the CCCDs, where raw HCI sees them; otherwise bluetoothd's reports count. Facts: bluez.md section 14.
+/// Without raw HCI an exact value is also sent by the signal, if a client has subscribed. The subscriptions of clients
+/// are read from their writes to the CCCDs, where raw HCI sees them; otherwise bluetoothd's reports count. Facts:
+/// bluez.md section 14.
 @LoopActor
 final class SignalNotifier: Notifier {
   private let characteristic: ServedCharacteristic

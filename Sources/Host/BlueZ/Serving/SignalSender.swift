@@ -3,8 +3,8 @@ import DBus
 import Loop
 import Radio
 
-/// Sends values as signals of the property `Value` to bluetoothd, which sends each to all subscribers. At most `SignalWindow.limit` signals
-/// wait for bluetoothd.
+/// Sends values as signals of the property `Value` to bluetoothd, which sends each to all subscribers. At most
+/// `SignalWindow.limit` signals wait for bluetoothd.
 @LoopActor
 final class SignalSender {
   /// Called when a link whose value was refused for lack of capacity may be sent values again.

@@ -13,9 +13,10 @@ import Radio
 /// | not subscribed, characteristic with exact reach | raw HCI |
 /// | orphaned subscription | raw HCI if possible, or else a signal to bluetoothd, which sends the value to all subscribers |
 ///
-/// Orphaned subscriptions: when a subscribed client leaves, bluetoothd (observed in 5.82) frees the socket of the client that subscribed
-/// first (bluez/bluez #1452, #2456). That client's subscription stays, and bluetoothd never requests a socket again. A signal still reaches the
-/// client, because it is sent to all subscribers, as before 5.76. Facts: bluez.md section 12.
+/// Orphaned subscriptions: when a subscribed client leaves, bluetoothd (observed in 5.82) frees the socket of the
+/// client that subscribed first (bluez/bluez #1452, #2456). That client's subscription stays, and bluetoothd never
+/// requests a socket again. A signal still reaches the client, because it is sent to all subscribers, as before 5.76.
+/// Facts: bluez.md section 12.
 @LoopActor
 final class SocketNotifier: Notifier {
   private let characteristic: ServedCharacteristic
@@ -119,8 +120,8 @@ final class SocketNotifier: Notifier {
 
   func acquire(for link: PeerLink) throws(DBusError) -> FileDescriptor {
     let id = link.id
-    // The client has unsubscribed and subscribed again before bluetoothd received the answer to its first call. bluetoothd uses the first
-    // socket that it receives, and would not read another one.
+    // The client has unsubscribed and subscribed again before bluetoothd received the answer to its first call.
+    // bluetoothd uses the first socket that it receives, and would not read another one.
     if let socket = sockets[id], !socket.isOtherEndGone {
       throw DBusError(name: BlueZName.Failure.failed, message: "The client already has a socket.")
     }
@@ -144,7 +145,8 @@ final class SocketNotifier: Notifier {
     return end
   }
 
-  /// Handles a socket that bluetoothd has closed, because the client unsubscribed or left, or because another client left.
+  /// Handles a socket that bluetoothd has closed, because the client unsubscribed or left, or because another client
+  /// left.
   private func hungUp(_ id: LinkID) {
     if let socket = sockets.removeValue(forKey: id) {
       if let link = links[id] { sendUnread(by: socket, to: link) }
@@ -171,16 +173,16 @@ final class SocketNotifier: Notifier {
     lastLeft.map { $0.advanced(by: Self.leavingTime * 2) >= context.scheduler.now } ?? false
   }
 
-  /// Handles a socket that was closed. If bluetoothd has not read the last value from it, the value is sent by raw HCI. A value for this
-  /// client alone must arrive whether the client is subscribed or not.
+  /// Handles a socket that was closed. If bluetoothd has not read the last value from it, the value is sent by raw HCI.
+  /// A value for this client alone must arrive whether the client is subscribed or not.
   private func sendUnread(by socket: PacketSocket, to link: PeerLink) {
     guard let value = lastSent.removeValue(forKey: link.id), socket.hasLostPackets else { return }
     context.counters.repeatedNotifications += 1
     _ = raw.send(value, of: characteristic, to: link)
   }
 
-  /// If the client unsubscribed before this program answered `AcquireNotify`, bluetoothd leaves the socket open and drops
-  /// the values that it reads from it.
+  /// If the client unsubscribed before this program answered `AcquireNotify`, bluetoothd leaves the socket open and
+  /// drops the values that it reads from it.
   func hasWrittenNothing(_ link: PeerLink) {
     let id = link.id
     ending[id] = context.scheduler.schedule(after: Self.closingTime) { [weak self] in

@@ -4,7 +4,8 @@ import Journal
 import Loop
 import Radio
 
-/// The sockets through which clients write one characteristic, with bluetoothd from 5.76 on, and the offer of them (`WriteOffer`).
+/// The sockets through which clients write one characteristic, with bluetoothd from 5.76 on, and the offer of them
+/// (`WriteOffer`).
 @LoopActor
 final class WriteSockets {
   private let characteristic: ServedCharacteristic
@@ -12,12 +13,13 @@ final class WriteSockets {
   private var sockets: [LinkID: PacketSocket] = [:]
   private lazy var offer = WriteOffer(scheduler: context.scheduler) { [weak self] in self?.tell($0) }
 
-  /// Bytes of writes that may wait for this program: bluetoothd drops writes beyond it. The kernel may limit it further.
+  /// Bytes of writes that may wait for this program: bluetoothd drops writes beyond it. The kernel may limit it
+  /// further.
   private static let buffer = 1 << 20
   /// Maximum writes of one client that are handled in one loop iteration.
   private static let batchLimit = 16
-  /// Delay that collects closely spaced writes. It equals the shortest connection interval of Bluetooth, in which a controller delivers
-  /// several.
+  /// Delay that collects closely spaced writes. It equals the shortest connection interval of Bluetooth, in which a
+  /// controller delivers several.
   private static let gatheringTime = Duration.microseconds(7500)
 
   init(_ characteristic: ServedCharacteristic, _ context: ServingContext) {
@@ -126,14 +128,15 @@ final class WriteSockets {
 
 /// Decides whether bluetoothd is offered sockets for its clients' writes (`AcquireWrite`) to one characteristic.
 ///
-/// While bluetoothd waits for a client's socket, it also puts the first writes of other clients into that socket, as if the first client
-/// had sent them (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all clients). The service would confuse clients that connect
-/// at the same time, for example after a restart of this program. A client's first write must therefore arrive by `WriteValue`, which
-/// names the client: sockets are not offered while a connected client has not written, for at most 30 s.
+/// While bluetoothd waits for a client's socket, it also puts the first writes of other clients into that socket, as if
+/// the first client had sent them (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all clients). The
+/// service would confuse clients that connect at the same time, for example after a restart of this program. A client's
+/// first write must therefore arrive by `WriteValue`, which names the client: sockets are not offered while a connected
+/// client has not written, for at most 30 s.
 ///
-/// During the wait bluetoothd also corrupts further writes of the client itself. Sockets are therefore not offered either while a client
-/// is connected that has no socket and is not expected to stream. A streaming client writes its first values one at a time; any other
-/// client, such as a phone, may begin with a burst.
+/// During the wait bluetoothd also corrupts further writes of the client itself. Sockets are therefore not offered
+/// either while a client is connected that has no socket and is not expected to stream. A streaming client writes its
+/// first values one at a time; any other client, such as a phone, may begin with a burst.
 @LoopActor
 final class WriteOffer {
   /// Time after which a peer without writes does not count as a client: discovery can take a slow peer ten seconds.
@@ -162,7 +165,8 @@ final class WriteOffer {
     decide()
   }
 
-  /// A peer is connected that has no link here until it is active: it connected before this program started, or is paired.
+  /// A peer is connected that has no link here until it is active: it connected before this program started, or is
+  /// paired.
   func expectUnlinkedPeers() {
     unlinkedPeers = scheduler.schedule(after: Self.patience) { [weak self] in
       self?.unlinkedPeers = nil

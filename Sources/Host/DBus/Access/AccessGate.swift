@@ -51,8 +51,8 @@ final class AccessGate {
     bus.credentials(of: sender) { [weak self] in self?.learned(sender, try? $0.get()) }
   }
 
-  /// The audience of a call that is permitted before its caller is known; nil if the caller must be known. Any path answers a ping, which
-  /// reveals nothing about objects.
+  /// The audience of a call that is permitted before its caller is known; nil if the caller must be known. Any path
+  /// answers a ping, which reveals nothing about objects.
   private func audience(whoeverMakes message: Message) -> Audience? {
     if rule.isOpen(message) { return .group }
     return message.interface == StandardName.peer ? .everybody : nil
@@ -85,8 +85,8 @@ final class AccessGate {
   }
 }
 
-/// Decides which programs may call, and which may only read. The service checks again what the bus's policy has decided, because the policy
-/// may be missing or wrong. The policy also cannot distinguish properties.
+/// Decides which programs may call, and which may only read. The service checks again what the bus's policy has
+/// decided, because the policy may be missing or wrong. The policy also cannot distinguish properties.
 public struct AccessRule: Sendable {
   /// Whether a call is passed to its method without a check of the caller: the method performs its own check.
   public let isOpen: @Sendable (Message) -> Bool

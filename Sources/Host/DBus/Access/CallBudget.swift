@@ -1,7 +1,7 @@
 import Common
 
-/// A rate limit for each program: points are refilled over time, and each call costs some. A program that calls continuously cannot occupy
-/// the loop.
+/// A rate limit for each program: points are refilled over time, and each call costs some. A program that calls
+/// continuously cannot occupy the loop.
 struct CallBudget: Sendable {
   /// The capacity of a program's budget, in seconds of refill.
   static let burst = 5

@@ -39,7 +39,8 @@ public final class BusConnection: ObjectBus {
   private static let refusedNameInterval = Duration.seconds(1)
   private static let helloTimeout = Duration.seconds(25)
 
-  /// - Parameter purpose: the purpose of a program's second connection, in the journal after "the connection to the bus": ` for the radio`.
+  /// - Parameter purpose: the purpose of a program's second connection, in the journal after "the connection to the
+  ///   bus": ` for the radio`.
   public init(
     address: BusAddress, scheduler: any Scheduler = EventLoop.shared, limits: BusLimits = BusLimits(),
     purpose: String = ""
@@ -288,10 +289,11 @@ public final class BusConnection: ObjectBus {
     signals.subscribe(match, handler)
   }
 
-  /// Calls `handler` with the owner of `name` (a unique name, nil without an owner): once when it is known, then each time it changes.
-  /// Without a bus no name has an owner.
+  /// Calls `handler` with the owner of `name` (a unique name, nil without an owner): once when it is known, then each
+  /// time it changes. Without a bus no name has an owner.
   ///
-  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no owner.
+  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no
+  ///   owner.
   public func watchName(
     _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (_ owner: String?) -> Void
   ) -> Registration {
@@ -398,9 +400,9 @@ final class AnswerRoute: AnswerSender {
     if message.kind == .methodReturn { connection.objects.charge(message.destination, forBytes: size) }
   }
 
-  /// The bus handles the messages of a connection in order. If it reports, after the answer, that the caller is still connected, then it
-  /// has written the answer to the caller's socket or has refused it. A refusal arrives as an error before that report: the caller accepts
-  /// no descriptors, or does not read its messages.
+  /// The bus handles the messages of a connection in order. If it reports, after the answer, that the caller is still
+  /// connected, then it has written the answer to the caller's socket or has refused it. A refusal arrives as an error
+  /// before that report: the caller accepts no descriptors, or does not read its messages.
   func deliver(_ message: Message, taken: @escaping @LoopActor () -> Void) throws(DBusError) {
     let (serial, size) = try transport.sendPrivate(message)
     let pending = connection.pending

@@ -1,6 +1,7 @@
 import Loop
 
-/// The credentials of unique names. The bus never reuses a unique name, so its answer is valid until the name disappears.
+/// The credentials of unique names. The bus never reuses a unique name, so its answer is valid until the name
+/// disappears.
 @LoopActor
 final class CredentialsCache {
   typealias Completion = @LoopActor (Result<Credentials, DBusError>) -> Void

@@ -55,7 +55,8 @@ final class NameTracker {
 
   /// Tracks a name; calls the handler with its owner once it is known, and after each change.
   ///
-  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no owner.
+  /// - Parameter hearsEachBus: whether the first result on each new bus is reported, even if the name again has no
+  ///   owner.
   func watch(
     _ name: String, hearsEachBus: Bool = false, _ handler: @escaping @LoopActor (String?) -> Void
   ) -> Registration {
@@ -105,7 +106,8 @@ final class NameTracker {
     }
   }
 
-  /// Requests the owner of a name. The bus sends messages in order, so the answer is never older than an earlier signal.
+  /// Requests the owner of a name. The bus sends messages in order, so the answer is never older than an earlier
+  /// signal.
   private func ask(_ name: String) {
     guard connection.uniqueName != nil else { return }
     connection.callBus("GetNameOwner", [.string(name)]) { [weak self] result in

@@ -64,8 +64,8 @@ final class PendingCalls {
     call.then(result)
   }
 
-  /// Whether the message is a valid answer to a call. A program that guesses a serial must not answer for another: if the destination is a
-  /// unique name, that connection must be the sender. The bus itself answers for missing programs.
+  /// Whether the message is a valid answer to a call. A program that guesses a serial must not answer for another: if
+  /// the destination is a unique name, that connection must be the sender. The bus itself answers for missing programs.
   private static func mayAnswer(_ message: Message, _ destination: String?) -> Bool {
     guard let destination, let sender = message.sender, sender != Bus.name else { return true }
     return destination.hasPrefix(":") ? sender == destination : destination != Bus.name

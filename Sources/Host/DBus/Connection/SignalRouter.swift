@@ -81,8 +81,8 @@ public struct SignalMatch: Hashable, Sendable {
   /// A unique or a well-known name; a well-known one matches signals of its owner.
   public var sender: String?
   public var path: ObjectPath?
-  /// Matches this path and all below it. The part is not sent to the bus: dbus-daemon 1.14 treats rules that differ only in it as equal, so
-  /// that removing one removes another.
+  /// Matches this path and all below it. The part is not sent to the bus: dbus-daemon 1.14 treats rules that differ
+  /// only in it as equal, so that removing one removes another.
   public var pathNamespace: ObjectPath?
   public var interface: String?
   public var member: String?

@@ -87,8 +87,8 @@ final class Transport {
     return (serial, raw.size)
   }
 
-  /// Queues a message with private content. Its texts are overwritten in memory when the bus has received all of it, or when the connection
-  /// ends.
+  /// Queues a message with private content. Its texts are overwritten in memory when the bus has received all of it, or
+  /// when the connection ends.
   ///
   /// - Returns: like `send`.
   func sendPrivate(_ message: Message) throws(DBusError) -> (serial: UInt32, size: Int) {

@@ -2,9 +2,10 @@ import Common
 import Journal
 import Loop
 
-/// Reads files that callers pass, on separate threads: a file may be on a slow disk, or in a file system of the caller that never answers.
-/// `BusLimits` limits the files that are read and that wait, in total and for each user, and the time for each. A file beyond a limit
-/// results in a named error and is counted. The thread of a file that does not answer is blocked until it does.
+/// Reads files that callers pass, on separate threads: a file may be on a slow disk, or in a file system of the caller
+/// that never answers. `BusLimits` limits the files that are read and that wait, in total and for each user, and the
+/// time for each. A file beyond a limit results in a named error and is counted. The thread of a file that does not
+/// answer is blocked until it does.
 @LoopActor
 final class FileReader {
   typealias Completion = @LoopActor (Result<[UInt8], DBusError>) -> Void

@@ -38,9 +38,9 @@ public final class PacketSocket {
   /// Called once when every copy of the other end is closed. Its earlier packets can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
-  /// Pause of `onReadable` after several packets were received, because waking for each packet costs more than waking for several. After
-  /// the pause it is called even without new packets. There is no pause after a single packet, or after a `receive` that returned its
-  /// maximum count. Nil: never a pause.
+  /// Pause of `onReadable` after several packets were received, because waking for each packet costs more than waking
+  /// for several. After the pause it is called even without new packets. There is no pause after a single packet, or
+  /// after a `receive` that returned its maximum count. Nil: never a pause.
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor
@@ -71,10 +71,11 @@ public final class PacketSocket {
   /// Creates a pair.
   ///
   /// - Parameters:
-  ///   - buffer: maximum bytes in the kernel that the other end has not read, including some hundred bytes of overhead for each packet. Nil
-  ///     for the system's default (about 200 KiB). The kernel's minimum is 4608.
+  ///   - buffer: maximum bytes in the kernel that the other end has not read, including some hundred bytes of overhead
+  ///     for each packet. Nil for the system's default (about 200 KiB). The kernel's minimum is 4608.
   ///   - otherBuffer: the same limit for packets from the other end. The kernel limits it to `net.core.wmem_max`.
-  /// - Returns: this end, and the other one, which the caller passes on and then releases: an end is closed with its last copy.
+  /// - Returns: this end, and the other one, which the caller passes on and then releases: an end is closed with its
+  ///   last copy.
   public static func pair(buffer: Int? = nil, otherBuffer: Int? = nil) throws(DBusError)
     -> (socket: PacketSocket, other: FileDescriptor)
   {
@@ -164,8 +165,8 @@ public final class PacketSocket {
     return arrivals
   }
 
-  /// The function is `nonisolated` because Swift checks the executor on each entry of an actor's closure, and this one is entered for every
-  /// batch.
+  /// The function is `nonisolated` because Swift checks the executor on each entry of an actor's closure, and this one
+  /// is entered for every batch.
   private nonisolated static func packets(from descriptor: Int32, limit: Int, upTo count: Int) -> [Arrival] {
     let space = max(limit, 1)
     return withUnsafeTemporaryAllocation(byteCount: count * space, alignment: 1) { bytes in

@@ -51,8 +51,8 @@ final class Answer {
     return true
   }
 
-  /// Sends `values`, and calls `taken` when the bus has delivered all of them to the caller's connection. `taken` is never called if no
-  /// answer is expected, or if the caller's or this connection ends before that.
+  /// Sends `values`, and calls `taken` when the bus has delivered all of them to the caller's connection. `taken` is
+  /// never called if no answer is expected, or if the caller's or this connection ends before that.
   ///
   /// - Throws: the reason why the values cannot be sent; the call is then not answered.
   func handOver(_ values: [DBusValue], taken: @escaping @LoopActor () -> Void) throws(DBusError) {

@@ -6,8 +6,8 @@ final class RawMessage {
   let pointer: OpaquePointer
   /// For a message to send: the size of its body in bytes.
   let size: Int
-  /// Whether the message's texts are overwritten when this reference is released, which must be the last one in use. libdbus recycles
-  /// messages of up to 10 KiB without clearing them.
+  /// Whether the message's texts are overwritten when this reference is released, which must be the last one in use.
+  /// libdbus recycles messages of up to 10 KiB without clearing them.
   var isPrivate = false
 
   /// - Parameter owning: a reference that this object releases.

@@ -4,7 +4,8 @@ import Loop
 public struct Interface: Sendable {
   public let name: String
   public let documentation: String
-  /// The programs that see the interface of an object. An object with only interfaces for the group does not exist for other programs.
+  /// The programs that see the interface of an object. An object with only interfaces for the group does not exist for
+  /// other programs.
   public let audience: Audience
   public let methods: [Method]
   public let properties: [Property]

@@ -1,8 +1,8 @@
 import Journal
 import Loop
 
-/// A program's call of an object of this process. It is answered once, immediately or later; if it is released without an answer, the
-/// caller receives an error.
+/// A program's call of an object of this process. It is answered once, immediately or later; if it is released without
+/// an answer, the caller receives an error.
 @LoopActor
 public final class MethodCall {
   public let path: ObjectPath
@@ -84,8 +84,9 @@ public final class MethodCall {
   ///
   /// - Parameters:
   ///   - limit: maximum bytes of the file.
-  ///   - then: called once, later: with the bytes, or with an error. The errors are `InvalidArgs` for anything but a regular file or a
-  ///     sealed memory file, `LimitExceeded` for a file over the limit, `Busy` while too many are being read, and `Timeout`.
+  ///   - then: called once, later: with the bytes, or with an error. The errors are `InvalidArgs` for anything but a
+  ///     regular file or a sealed memory file, `LimitExceeded` for a file over the limit, `Busy` while too many are
+  ///     being read, and `Timeout`.
   public func read(
     _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
   ) {

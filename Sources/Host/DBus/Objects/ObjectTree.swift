@@ -150,7 +150,8 @@ public final class ObjectTree {
     if let gate { gate.receive(message, answer) } else { enter(message, answer, .group) }
   }
 
-  /// Whether the caller's budget covers the call. Calls that are open to bluetoothd cost nothing, because a phone causes them.
+  /// Whether the caller's budget covers the call. Calls that are open to bluetoothd cost nothing, because a phone
+  /// causes them.
   private func affords(_ message: Message) -> Bool {
     guard let access, let bus, !access.isOpen(message) else { return true }
     return budget?.take(

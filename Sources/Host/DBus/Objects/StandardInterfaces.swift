@@ -3,8 +3,8 @@ import Loop
 
 /// The standard interfaces of every object, declared like other interfaces.
 ///
-/// An answer with values is sent after the signals about all earlier changes. A caller that watches an object and reads a value therefore
-/// receives every later change of it.
+/// An answer with values is sent after the signals about all earlier changes. A caller that watches an object and reads
+/// a value therefore receives every later change of it.
 @LoopActor
 final class StandardInterfaces {
   let peer: Interface

@@ -1,7 +1,7 @@
 /// The limits of a connection.
 public struct BusLimits: Sendable {
-  /// Maximum body of a sent message, in bytes. The system bus disconnects a program that sends more than 32 MiB, including the header.
-  /// Larger data is passed in a memory file.
+  /// Maximum body of a sent message, in bytes. The system bus disconnects a program that sends more than 32 MiB,
+  /// including the header. Larger data is passed in a memory file.
   public var sentMessage = (32 << 20) - (64 << 10)
   /// Maximum bytes of a received message, and of all received messages that are not handled yet.
   public var received = 80 << 20
@@ -29,8 +29,9 @@ public struct BusLimits: Sendable {
   public var waitingFilesOfUser = 8
   /// Time limit for a caller's file, including the wait.
   public var fileTime = Duration.seconds(10)
-  /// The refill rate of a program's call budget, in points, if there is an access rule. A call costs 1 point, or 16 if it lists all
-  /// objects; each 4 KiB of an answer costs one more. The budget holds five seconds of refill. bluetoothd's calls are not counted.
+  /// The refill rate of a program's call budget, in points, if there is an access rule. A call costs 1 point, or 16 if
+  /// it lists all objects; each 4 KiB of an answer costs one more. The budget holds five seconds of refill.
+  /// bluetoothd's calls are not counted.
   public var callsPerSecond = 2000
   /// Maximum messages that are handled in one loop iteration, and the maximum time for them.
   public var messagesPerTurn = 64

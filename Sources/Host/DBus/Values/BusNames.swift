@@ -1,6 +1,7 @@
 internal import CDBus
 
-/// Validation of D-Bus names. libdbus aborts the process if it receives an invalid name, so every name is validated first.
+/// Validation of D-Bus names. libdbus aborts the process if it receives an invalid name, so every name is validated
+/// first.
 enum Validity {
   /// Whether a text contains no NUL, so that C reads all of it. `BusText` checks the other rules for D-Bus strings.
   static func isText(_ text: String) -> Bool { !text.utf8.contains(0) }

@@ -50,8 +50,8 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// Whether the file is also open elsewhere, in this or another program. It is valid for a memory file from `sealed` that is not open for
-  /// writing anywhere.
+  /// Whether the file is also open elsewhere, in this or another program. It is valid for a memory file from `sealed`
+  /// that is not open for writing anywhere.
   public var isOpenElsewhere: Bool { number.withLock { MemoryFile.isOpenElsewhere($0) } }
 
   /// All bytes of a memory file, without changing its read position.
@@ -113,8 +113,9 @@ public final class FileDescriptor: Sendable, Hashable {
   /// - Parameters:
   ///   - limit: maximum bytes; more result in `LimitExceeded`.
   ///   - isGivenUp: called after each part; true ends the call with `Timeout`.
-  /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file. A pipe, a socket or a device may never end; an
-  ///   unsealed memory file may change meanwhile; a file of procfs, sysfs or similar shows this process's own state.
+  /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file. A pipe, a socket or a device may
+  ///   never end; an unsealed memory file may change meanwhile; a file of procfs, sysfs or similar shows this process's
+  ///   own state.
   func readFile(limit: Int, isGivenUp: () -> Bool = { false }) throws(DBusError) -> [UInt8] {
     let descriptor = raw
     var status = stat()

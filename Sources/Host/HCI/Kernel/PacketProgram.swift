@@ -53,8 +53,8 @@ extension HCISocket {
   }
 }
 
-/// The packets that the kernel passes to a raw socket (`struct hci_ufilter`): events by code, the answers to the commands
-/// of one opcode, and data.
+/// The packets that the kernel passes to a raw socket (`struct hci_ufilter`): events by code, the answers to the
+/// commands of one opcode, and data.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |

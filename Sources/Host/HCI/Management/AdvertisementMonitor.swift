@@ -1,9 +1,9 @@
 import Bytes
 import Radio
 
-/// Add Advertisement Patterns Monitor: while the monitor exists, the kernel scans passively, without the controller's duplicate filter, and
-/// reports each advertisement that matches a pattern. If the controller cannot match patterns, the kernel reports every advertisement. The
-/// monitor persists after the socket is closed.
+/// Add Advertisement Patterns Monitor: while the monitor exists, the kernel scans passively, without the controller's
+/// duplicate filter, and reports each advertisement that matches a pattern. If the controller cannot match patterns,
+/// the kernel reports every advertisement. The monitor persists after the socket is closed.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |

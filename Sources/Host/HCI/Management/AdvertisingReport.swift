@@ -112,8 +112,8 @@ public struct MonitoredReport: Hashable, Sendable {
     report.write(to: &writer)
   }
 
-  /// The AD structures of a management packet that reports an advertiser, with either event, and the index of the controller. Nil for other
-  /// packets, and for one with a wrong length. Nothing is allocated.
+  /// The AD structures of a management packet that reports an advertiser, with either event, and the index of the
+  /// controller. Nil for other packets, and for one with a wrong length. Nothing is allocated.
   static func data(in packet: ArraySlice<UInt8>) -> (data: ArraySlice<UInt8>, index: UInt16)? {
     let start = packet.startIndex
     guard packet.count >= ManagementPacket.headerLength, packet[start + 1] == 0 else { return nil }

@@ -1,9 +1,10 @@
 import Radio
 
-/// Which end made each LE link of one controller, from Device Connected on the management socket and from HCIGETCONNLIST.
+/// Which end made each LE link of one controller, from Device Connected on the management socket and from
+/// HCIGETCONNLIST.
 ///
-/// Callers use it to decide whether to end a link. If neither source provides the direction, it is unknown, and the link should not be
-/// ended.
+/// Callers use it to decide whether to end a link. If neither source provides the direction, it is unknown, and the
+/// link should not be ended.
 public struct ConnectionDirections: Sendable {
   public enum Direction: Hashable, Sendable {
     /// The peer connected to us.
@@ -46,7 +47,8 @@ public struct ConnectionDirections: Sendable {
   public mutating func found(_ links: [HCILink]) {
     directions = [:]
     for link in links where link.isLE && link.isConnected {
-      // The central makes an LE link. If the kernel reports otherwise, or reports two links with one address, the direction is unknown.
+      // The central makes an LE link. If the kernel reports otherwise, or reports two links with one address, the
+      // direction is unknown.
       let isKnown = link.isOutgoing == link.isCentral && directions[link.address] == nil
       set(link.address, !isKnown ? .unknown : link.isOutgoing ? .outgoing : .incoming)
     }

@@ -1,6 +1,7 @@
 import Bytes
 
-/// The kernel's defaults for a controller, in the format of Read and Set Default System Configuration: a list of numbered parameters.
+/// The kernel's defaults for a controller, in the format of Read and Set Default System Configuration: a list of
+/// numbered parameters.
 ///
 /// | offset | size | field, for each parameter |
 /// | --- | --- | --- |

@@ -11,8 +11,8 @@ public protocol ManagementCommand: Hashable, Sendable {
   static func reply(reading reader: inout ByteReader) throws(WireError) -> Reply
 }
 
-/// Stop Discovery: ends the controller's discovery, even if another program started it. bluetoothd restarts it for programs that still
-/// discover.
+/// Stop Discovery: ends the controller's discovery, even if another program started it. bluetoothd restarts it for
+/// programs that still discover.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode: UInt16 = 0x0024
   /// Address types, as in the event Discovering (`ManagementEvent.Discovering.types`); the kernel refuses other values.
@@ -44,7 +44,8 @@ public struct ReadAdvertisingFeatures: ManagementCommand {
   }
 }
 
-/// Add Advertising: starts an advertisement at the kernel's own interval of 1280 ms. It replaces the instance with the same number.
+/// Add Advertising: starts an advertisement at the kernel's own interval of 1280 ms. It replaces the instance with the
+/// same number.
 ///
 /// | offset | size | field |
 /// | --- | --- | --- |

@@ -105,8 +105,8 @@ public final class ManagementSocket {
 
   /// Sends `command` after earlier commands. `then` is called once, never from within this call.
   ///
-  /// - Parameter isNext: whether the command precedes all waiting ones, as the second part of an advertisement does after the reply to the
-  ///   first.
+  /// - Parameter isNext: whether the command precedes all waiting ones, as the second part of an advertisement does
+  ///   after the reply to the first.
   public func call<Command: ManagementCommand>(
     _ command: Command, on index: UInt16, isNext: Bool = false,
     then: @escaping @LoopActor (Result<Command.Reply, Failure>) -> Void
@@ -161,8 +161,8 @@ public final class ManagementSocket {
 
   // MARK: Receiving
 
-  /// Delivers events that have already arrived, without waiting for the next loop iteration. Consequences of an event that arrive on
-  /// another path, such as a signal of bluetoothd, must not be handled before the event.
+  /// Delivers events that have already arrived, without waiting for the next loop iteration. Consequences of an event
+  /// that arrive on another path, such as a signal of bluetoothd, must not be handled before the event.
   public func takeWaiting() {
     for _ in 0..<Self.waitingTurns { guard takeTurn() else { return } }
   }

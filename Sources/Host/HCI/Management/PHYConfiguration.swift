@@ -56,8 +56,9 @@ public struct GetPHYConfiguration: ManagementCommand {
   }
 }
 
-/// Set PHY Configuration: the PHYs for new links; existing links are not changed (LE Set Default PHY, Core 5.4 Vol 4 Part E 7.8.48). The
-/// kernel refuses unsupported PHYs, the omission of a PHY that is not configurable, and every change while the controller is off.
+/// Set PHY Configuration: the PHYs for new links; existing links are not changed (LE Set Default PHY, Core 5.4 Vol 4
+/// Part E 7.8.48). The kernel refuses unsupported PHYs, the omission of a PHY that is not configurable, and every
+/// change while the controller is off.
 public struct SetPHYConfiguration: ManagementCommand {
   public static let opcode: UInt16 = 0x0045
   public var selected: PHYs

@@ -1,7 +1,7 @@
 import Config
 
-/// Checks whether the memory that the settings permit is available to the service. Otherwise the kernel may kill the service under high
-/// load.
+/// Checks whether the memory that the settings permit is available to the service. Otherwise the kernel may kill the
+/// service under high load.
 public enum MemoryBudget {
   /// Memory of the service itself, in bytes.
   static let own = 32 << 20

@@ -17,7 +17,8 @@ struct CourierDesk: Sendable {
   static let broughtLimit = 1000
   /// Time in which a peer that seems to be in range must answer before couriers are used.
   static let patience = Duration.seconds(30)
-  /// Maximum links that an envelope is sent over within `directPause` because its recipient's announces arrive over them.
+  /// Maximum links that an envelope is sent over within `directPause` because its recipient's announces arrive over
+  /// them.
   static let ways = 16
   /// Minimum time between sendings to a recipient, over a direct link and over several hops.
   static let directPause = Duration.seconds(60)

@@ -29,7 +29,8 @@ public struct DeviceOrigin: Hashable, Comparable, Sendable {
 
   var source: MessageSource { MessageSource(number) }
 
-  /// The mark of the origin in stored records: four bytes of a hash, so that no address is stored. It is the same after a restart.
+  /// The mark of the origin in stored records: four bytes of a hash, so that no address is stored. It is the same after
+  /// a restart.
   ///
   /// - Parameter node: the node that stores the mark. Nodes have different marks for one origin.
   func mark(for node: PeerID) -> UInt32 {

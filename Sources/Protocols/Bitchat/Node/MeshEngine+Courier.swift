@@ -179,7 +179,8 @@ extension MeshEngine {
     }
   }
 
-  /// Sends envelopes over a new link to their recipient if they were sent over other links within `CourierDesk.directPause`.
+  /// Sends envelopes over a new link to their recipient if they were sent over other links within
+  /// `CourierDesk.directPause`.
   mutating func handAgain(to peer: PeerID, over link: LinkID, _ turn: inout Turn) {
     guard canSend, !courier.bag.isEmpty, !blocked.contains(peer), let known = table[peer] else { return }
     var batch = Batch()

@@ -7,7 +7,8 @@ extension MeshEngine {
   private static let fewestFragmentsOfFile: UInt16 = 8
   /// Number of fragments that must have arrived before progress is reported.
   private static let fewestReported = 3
-  /// Time since the first fragment before progress is reported. The progress of a file that arrives faster is not reported.
+  /// Time since the first fragment before progress is reported. The progress of a file that arrives faster is not
+  /// reported.
   private static let reportedAfter = Duration.seconds(1)
 
   /// Whether fragments may be those of a file for this node.

@@ -25,7 +25,8 @@ extension MeshEngine {
     }
     let isAnswer = view.timeToLive == 0 && !view.isRequest
     let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
-    // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not checked.
+    // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not
+    // checked.
     let isVerified = view.type.isVerifiedHere && isRead(view)
     let key = view.wireKey(hash, withSignature: !isVerified)
     guard !seen.see(key, view.type, at: turn.now) else { return hearCopy(of: arrival, key, &turn) }

@@ -2,8 +2,8 @@ import Common
 
 /// Neighbours whose announces agree with this node's clock.
 ///
-/// Two are enough if they have different IDs and links of different origins: one radio can announce any number of identities, and repeat the
-/// announces of others.
+/// Two are enough if they have different IDs and links of different origins: one radio can announce any number of
+/// identities, and repeat the announces of others.
 struct ClockWitnesses: Sendable {
   /// Number of neighbours that have to agree.
   private static let enough = 2

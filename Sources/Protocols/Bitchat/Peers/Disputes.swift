@@ -21,7 +21,8 @@ struct Disputes: Sendable {
 
   /// Maximum peers whose rivals are stored.
   static let limit = 64
-  /// Pause between two questions to one peer because of announces from one origin; each pause is twice as long as the one before.
+  /// Pause between two questions to one peer because of announces from one origin; each pause is twice as long as the
+  /// one before.
   static let firstPause = Duration.seconds(10)
   static let longestPause = Duration.seconds(600)
   /// Maximum questions in any minute because of announces from one origin, and in all.

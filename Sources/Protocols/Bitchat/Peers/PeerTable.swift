@@ -195,7 +195,8 @@ struct PeerTable: Sendable {
 
   /// Pins the signing key that a peer has proven inside Noise, instead of any other.
   ///
-  /// - Returns: whether the peer was in the table with another key. It is removed then, because its announces are an attacker's.
+  /// - Returns: whether the peer was in the table with another key. It is removed then, because its announces are an
+  ///   attacker's.
   mutating func prove(_ id: PeerID, _ signingKey: Ed25519.PublicKey, at now: Instant) -> Bool {
     if self.signingKey(of: id) == signingKey {
       peers.update(id) { ($0.isKeyProven, $0.isPinKept) = (true, $0.isPinKept && $0.isKeyProven) }

@@ -8,7 +8,8 @@ import Testing
 /// identities.
 @Suite("Attack: many identities that fill a courier's store")
 struct CourierFillingTests {
-  /// Ann is a courier. Identities arrive one after the other, from one device or several, and deposit two envelopes each.
+  /// Ann is a courier. Identities arrive one after the other, from one device or several, and deposit two envelopes
+  /// each.
   private struct Stage {
     var hall = MeshHall()
     private var number: UInt64 = 0

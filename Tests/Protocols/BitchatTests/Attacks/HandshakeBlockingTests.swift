@@ -4,7 +4,8 @@ import Testing
 
 @testable import Bitchat
 
-/// First messages of handshakes are not authenticated: an attacker sends many, in a victim's name or under random names.
+/// First messages of handshakes are not authenticated: an attacker sends many, in a victim's name or under random
+/// names.
 @Suite("Attack: first messages that keep two peers from a session")
 struct HandshakeBlockingTests {
   /// How the attacker sends.
@@ -30,7 +31,8 @@ struct HandshakeBlockingTests {
     Attack(description: "20 for each message of a handshake", reaction: 20),
   ]
 
-  /// The delay of a private message. With one hop Eve has a link with each victim, with two hops a link with the relay alone.
+  /// The delay of a private message. With one hop Eve has a link with each victim, with two hops a link with the relay
+  /// alone.
   ///
   /// - Parameter start: seconds of the attack before the message.
   private func delay(

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Bitchat
 
-/// The peer ID and the fingerprint cover the Noise key alone, which is public. An attacker announces it with a signing key of its own.
+/// The peer ID and the fingerprint cover the Noise key alone, which is public. An attacker announces it with a signing
+/// key of its own.
 @Suite("Attack: an impostor announces a victim's Noise key with another signing key")
 struct KeyImpostorTests {
   private static let eve = Stranger(66)
@@ -23,7 +24,8 @@ struct KeyImpostorTests {
 
   private static func key(of node: MeshHall.Node) -> Ed25519.PublicKey { node.engine.identity.signingKey.publicKey }
 
-  /// Ann, who may have received Eve's forged announce of Bob; Bob, who is out of range; and, for two hops, Cem between the two.
+  /// Ann, who may have received Eve's forged announce of Bob; Bob, who is out of range; and, for two hops, Cem between
+  /// the two.
   private static func stage(isAttacked: Bool, hops: Int = 1) -> (hall: MeshHall, door: LinkID) {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])

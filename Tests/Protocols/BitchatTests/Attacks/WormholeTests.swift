@@ -4,7 +4,8 @@ import Testing
 
 @testable import Bitchat
 
-/// An attacker repeats a victim's announces on a link of its own, unchanged and faster than any relay, and drops packets for the victim.
+/// An attacker repeats a victim's announces on a link of its own, unchanged and faster than any relay, and drops
+/// packets for the victim.
 @Suite("Attack: a wormhole whose link counts as the victim's own, and drops packets for the victim")
 struct WormholeTests {
   enum Attack: CaseIterable {
@@ -87,7 +88,8 @@ struct WormholeTests {
     return isThere(hall) ? begin.duration(to: hall.now) : nil
   }
 
-  /// Delays to Cem: of the first private message, which needs a session, of its receipt, and of the second private message.
+  /// Delays to Cem: of the first private message, which needs a session, of its receipt, and of the second private
+  /// message.
   ///
   /// - Parameter isFirst: whether Eve repeats Cem's announces before Cem has a link with anybody.
   private func delays(_ attack: Attack?, from sender: Int, isFirst: Bool = false) throws -> [Duration?] {

@@ -21,8 +21,8 @@ extension MeshService {
     }
   }
 
-  /// Makes room for one more peer. At the limit, the peer of the lowest rank is evicted that was not seen for the longest
-  /// time, unless its rank is higher than the new one's.
+  /// Makes room for one more peer. At the limit, the peer of the lowest rank is evicted that was not seen for the
+  /// longest time, unless its rank is higher than the new one's.
   ///
   /// - Returns: whether there is room.
   func makePlace(for new: PeerMarks) -> Bool {

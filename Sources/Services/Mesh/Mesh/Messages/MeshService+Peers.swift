@@ -121,7 +121,8 @@ extension MeshService {
     changed()
   }
 
-  /// Ends the troubles that were not noted again in time. The object of a peer that is otherwise unknown goes with its trouble.
+  /// Ends the troubles that were not noted again in time. The object of a peer that is otherwise unknown goes with its
+  /// trouble.
   func dropTroubles() {
     let peers = troubles.takeExpired(at: scheduler.now)
     troubleTimer.set(troubles.deadline)
