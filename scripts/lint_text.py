@@ -14,8 +14,8 @@ A docstring is a run of lines that begin with `///`. Three rules apply to each o
 - words: it has none of the house words in WORDS;
 - length: none of its sentences has more than 30 words.
 
-Code spans, indented blocks and tables are not text, and may be of any width. Rooms whose text still breaks the rules are in
-scripts/docstring-limits.txt, each with its counts.
+Code spans, indented blocks and tables are not text, and may be of any width. Rooms whose text still breaks the rules
+are in scripts/docstring-limits.txt, each with its counts.
 """
 
 import argparse

@@ -164,7 +164,7 @@ def test_file_that_the_page_names_must_exist(tmp_path: Path) -> None:
 
 def test_comment_of_121_columns_is_reported_and_a_wide_table_or_code_block_is_not() -> None:
     wide = "/// " + "a" * 117
-    assert lint_text.wide_comments(f"{wide[:-1]}\n{wide}\n  // {'a' * 120}\nlet a = \"{'a' * 120}\"") == [2, 3]
+    assert lint_text.wide_comments(f'{wide[:-1]}\n{wide}\n  // {"a" * 120}\nlet a = "{"a" * 120}"') == [2, 3]
     assert lint_text.wide_comments(f"/// | {'a' * 120} |\n///     {'a' * 120}\n///") == []
 
 
