@@ -2,7 +2,8 @@
 import PackageDescription
 
 // A folder is a layer, a target is a room. Rooms of one layer stand together, lower layers first;
-// a room depends on lower layers and, within a layer, on the rooms named above it: on those that it imports, and no others.
+// a room depends on lower layers and, within a layer, on the rooms named above it: on those that it imports, and no
+// others.
 
 let package = Package(
   name: "Earshot",
@@ -25,7 +26,7 @@ let package = Package(
     library("COpenSSLTLS", pkgConfig: "libssl", apt: "libssl-dev"),
     library("CPackets", apt: "libc6-dev"),
     library("CQREncode", pkgConfig: "libqrencode", apt: "libqrencode-dev"),
-    library("CSecp256k1", pkgConfig: nil, apt: "libsecp256k1-dev"),
+    library("CSecp256k1", apt: "libsecp256k1-dev"),
     library("CSodium", pkgConfig: "libsodium", apt: "libsodium-dev"),
     library("CSQLite", pkgConfig: "sqlite3", apt: "libsqlite3-dev"),
     library("CSystemdEvent", pkgConfig: "libsystemd", apt: "libsystemd-dev"),
@@ -161,7 +162,7 @@ let package = Package(
     program("earshot-presenced", ["Presence"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
-    // Tools: what measures and simulates. No installed program depends on it.
+    // Tools: measurements and simulations. No installed program depends on them.
     room("Tools/Charts", ["Common"]),
     room("Tools/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
     tool("earshot-sim", ["CommandLine", "MeshField"]),
@@ -368,7 +369,8 @@ func support(_ path: String, _ dependencies: [String], seesSyncs: Bool = false) 
     linkerSettings: flags.isEmpty ? [] : [.unsafeFlags(flags)])
 }
 
-/// The go of `scripts/test` that runs a target of tests; the script reads it here.
+/// The part of a test run (`scripts/test` calls it a go) that runs a target of tests. The script reads it from this
+/// file.
 enum Go {
   /// Any number of tests at a time, in virtual time.
   case virtualTime

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Receives credentials of the kiosk: fetches and stores each one, and accepts or rejects it by the verdict of earshot-check.
+"""Fetches and stores each credential that the kiosk receives, and accepts or rejects it by the verdict of earshot-check.
 
     receive.py FOLDER           needs Debian's python3-gi, the group earshot, and Check=yes in earshot.conf
 """

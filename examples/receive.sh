@@ -1,5 +1,5 @@
 #!/bin/sh
-# Receives credentials of the kiosk: fetches and stores each one, and accepts or rejects it by the verdict of earshot-check.
+# Fetches and stores each credential that the kiosk receives, and accepts or rejects it by the verdict of earshot-check.
 #
 #   receive.sh FOLDER           needs jq, the group earshot, and Check=yes in earshot.conf
 set -eu

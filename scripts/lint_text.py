@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks the text of docstrings in Sources, the subjects of commits, and paths in docs/design.md.
+"""Checks docstrings, the width of comments, the subjects of commits, and paths in docs/design.md.
 
     scripts/lint_text.py docstrings            counts violations in each room, and fails above the listed count
     scripts/lint_text.py docstrings --show X   prints each violation in the paths that contain X
     scripts/lint_text.py docstrings --update   writes the present counts to scripts/docstring-limits.txt
     scripts/lint_text.py commits               fails if a subject since the last tag, at most 50 back, is malformed
     scripts/lint_text.py paths                 fails if a Swift file that docs/design.md names does not exist
+    scripts/lint_text.py width                 fails if a comment in a Swift file is wider than 120 columns
 
 A docstring is a run of lines that begin with `///`. Three rules apply to each of its paragraphs:
 
@@ -13,8 +14,8 @@ A docstring is a run of lines that begin with `///`. Three rules apply to each o
 - words: it has none of the house words in WORDS;
 - length: none of its sentences has more than 30 words.
 
-Code spans, indented blocks and tables are not text. Rooms whose text still breaks the rules are in
-scripts/docstring-limits.txt, each with its counts.
+Code spans, indented blocks and tables are not text, and may be of any width. Rooms whose text still breaks the rules
+are in scripts/docstring-limits.txt, each with its counts.
 """
 
 import argparse
@@ -31,6 +32,7 @@ LIMITS = TOP / "scripts" / "docstring-limits.txt"
 RULES = ("opening", "words", "length")
 
 SENTENCE_WORDS = 30
+COMMENT_COLUMNS = 120
 SUBJECT_COLUMNS = 72
 COMMITS = 50
 
@@ -258,6 +260,28 @@ def check_paths() -> int:
     return 1 if missing else 0
 
 
+def wide_comments(source: str) -> list[int]:
+    """Returns the lines of a Swift file that are comments of more than 120 columns, which swift-format does not see."""
+    found = []
+    for number, line in enumerate(source.split("\n"), start=1):
+        match = re.match(r"\s*///? ?(.*)", line)
+        if match and len(line) > COMMENT_COLUMNS and not match[1].startswith(("|", "    ")):
+            found.append(number)
+    return found
+
+
+def check_width() -> int:
+    """Prints each comment that is too wide, and returns the exit status."""
+    files = [TOP / "Package.swift", *(TOP / "Sources").rglob("*.swift"), *(TOP / "Tests").rglob("*.swift")]
+    status = 0
+    for file in sorted(files):
+        for line in wide_comments(file.read_text(encoding="utf-8")):
+            place = f"{file.relative_to(TOP)}:{line}"
+            print(f"{place}: the comment is wider than {COMMENT_COLUMNS} columns", file=sys.stderr)
+            status = 1
+    return status
+
+
 def check_docstrings(*, show: str | None, update: bool) -> int:
     """Compares the docstrings of Sources with the limits, and returns the exit status."""
     paths = sorted((TOP / "Sources").rglob("*.swift"))
@@ -284,16 +308,19 @@ def check_docstrings(*, show: str | None, update: bool) -> int:
 
 def main() -> int:
     """Runs the check that the command line names."""
-    parser = argparse.ArgumentParser(description="Checks docstrings, commit subjects, and paths in docs/design.md.")
+    parser = argparse.ArgumentParser(description="Checks docstrings, comments, commit subjects and paths.")
     commands = parser.add_subparsers(dest="command", required=True)
     docstrings = commands.add_parser("docstrings", help="compares the docstrings of Sources with the limits")
     docstrings.add_argument("--show", metavar="PATH", help="prints each violation in paths that contain PATH")
     docstrings.add_argument("--update", action="store_true", help=f"writes {LIMITS.relative_to(TOP)}")
     commands.add_parser("commits", help="checks the subjects of recent commits")
     commands.add_parser("paths", help="checks the paths in docs/design.md")
+    commands.add_parser("width", help="checks the width of comments in Swift files")
     options = parser.parse_args()
     if options.command == "paths":
         return check_paths()
+    if options.command == "width":
+        return check_width()
     if options.command == "commits":
         return check_commits()
     return check_docstrings(show=options.show, update=options.update)

@@ -101,7 +101,7 @@ extension Rules {
   ) -> [String] {
     let rooms = byRoom(files)
     let unknown = Set(order.rows.keys).union(unordered).subtracting(rooms.keys).sorted()
-    return unknown.map { "\($0) is listed, and is no room with folders" }
+    return unknown.map { "\($0) is listed, and is not a room with folders" }
       + rooms.sorted { $0.key < $1.key }.flatMap { room, files -> [String] in
         switch (order.rows[room], unordered.contains(room)) {
         case (let rows?, false): return violations(in: files, of: room, rows)

@@ -93,7 +93,8 @@ struct FoldersTests {
     #expect(
       Rules.foldersAreOrdered([file("Host/Bus/A", ""), file("Host/Bus/Objects/B", "")], FolderOrder(page), except: [])
         == [
-          "Host/Lost is listed, and is no room with folders", "Host/Bus: the folder Gone is listed and does not exist",
+          "Host/Lost is listed, and is not a room with folders",
+          "Host/Bus: the folder Gone is listed and does not exist",
           "Host/Bus: the folder Names is listed and does not exist",
           "Host/Bus: the folder Values is listed and does not exist",
         ])
@@ -107,7 +108,7 @@ struct FoldersTests {
       ])
     #expect(
       Rules.foldersAreOrdered(sound, order, except: ["Host/Gone"]) == [
-        "Host/Gone is listed, and is no room with folders"
+        "Host/Gone is listed, and is not a room with folders"
       ])
     let wrong = file("Host/Bus/Values/Path", "struct Path { let tree: Tree? }")
     #expect(Rules.foldersAreOrdered(sound + [wrong], FolderOrder(""), except: ["Host/Bus"]) == [])

@@ -8,7 +8,7 @@ enum Layer: String, CaseIterable {
   case host = "Host"
   case services = "Services"
   case programs = "Programs"
-  /// What measures and simulates; it is not installed.
+  /// Programs that measure and simulate, and their rooms; they are not installed.
   case tools = "Tools"
 
   /// Engines do not import the host, nor the host engines; only the two layers that wrap C import C. Nothing that is
@@ -86,7 +86,7 @@ struct Manifest {
     /// Its folder below `Tests`.
     let path: String
     let dependencies: [String]
-    /// Whether it runs one test at a time, in a go that waits for the clock.
+    /// Whether its tests run one at a time, because they wait for the clock (`go: .realTime` or `.bluez`).
     var waits = false
   }
 

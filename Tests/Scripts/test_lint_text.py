@@ -160,3 +160,23 @@ def test_file_that_the_page_names_must_exist(tmp_path: Path) -> None:
     (tmp_path / "Host" / "A.swift").touch()
     page = "1. `Host/A.swift`, `Host/B.swift`: `B.swift` reads `Package.swift` and `Host/A.swift:7`."
     assert lint_text.missing_files(page, tmp_path) == ["Host/B.swift"]
+
+
+def test_comment_of_121_columns_is_reported_and_a_wide_table_or_code_block_is_not() -> None:
+    wide = "/// " + "a" * 117
+    assert lint_text.wide_comments(f'{wide[:-1]}\n{wide}\n  // {"a" * 120}\nlet a = "{"a" * 120}"') == [2, 3]
+    assert lint_text.wide_comments(f"/// | {'a' * 120} |\n///     {'a' * 120}\n///") == []
+
+
+def test_comments_of_sources_and_tests_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lint_text, "TOP", tmp_path)
+    for folder in ("Sources/Host", "Tests/Host"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "A.swift").write_text("/// A link.\n", encoding="utf-8")
+    (tmp_path / "Package.swift").write_text("let package = 1\n", encoding="utf-8")
+    assert lint_text.check_width() == 0
+    for name in ("Package.swift", "Sources/Host/A.swift", "Tests/Host/A.swift"):
+        before = (tmp_path / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(f"// {'a' * 118}\n", encoding="utf-8")
+        assert lint_text.check_width() == 1
+        (tmp_path / name).write_text(before, encoding="utf-8")

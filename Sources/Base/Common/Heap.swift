@@ -37,7 +37,7 @@ public struct Heap<Element: Comparable> {
   /// Removes the elements for which `isKept` returns false; it is called once for each element.
   @inlinable
   public mutating func keep(where isKept: (Element) -> Bool) {
-    elements = elements.filter(isKept)
+    elements.removeAll { !isKept($0) }
     for index in stride(from: elements.count / 2, through: 0, by: -1) { siftDown(index) }
   }
 

@@ -27,7 +27,8 @@ public struct TokenBucket: Sendable {
 
   /// Takes `count` tokens, or all that are available.
   public mutating func drain(_ count: Double, at now: Instant) {
-    tokens = max(0, available(at: now) - count)
+    tokens = available(at: now)
+    tokens -= min(count, max(0, tokens))
     filledAt = now
   }
 

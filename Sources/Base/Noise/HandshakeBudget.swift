@@ -11,9 +11,9 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
   enum Account: Hashable, Sendable {
     /// This side needs the handshake.
     case ours
-    /// Messages from this source, under the name of a peer with a session, could not be opened.
+    /// Messages from this source could not be opened.
     case recovery(MessageSource)
-    /// A first message from this source.
+    /// A first message from this source, or the third one without a session that could not be opened.
     case others(MessageSource)
   }
 

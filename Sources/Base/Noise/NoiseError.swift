@@ -29,7 +29,7 @@ extension NoiseError: CustomStringConvertible {
     case .badLength: "the message has a wrong length"
     case .weakKey: "the peer's public key is a low-order point"
     case .authenticationFailed: "authentication of the message failed"
-    case .outOfTurn: "the handshake expects a message from the other side"
+    case .outOfTurn: "the handshake does not permit this step now"
     case .replayed: "the message was already received"
     case .tooOld: "the message is older than the replay window"
     case .nonceJump: "the message's nonce is too far ahead of the last one"

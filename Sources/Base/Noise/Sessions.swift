@@ -78,8 +78,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
 
   /// Handles an event.
   ///
-  /// - Parameter worth: returns the value of a peer to the caller, for the choice of a session to evict. Among the
-  ///   peers of the lowest worth, the least recently used session ends.
+  /// - Parameter worth: returns the value of a peer to the caller, for the choice of a session to evict:
+  ///   `SessionLimits.sessions`.
   public mutating func handle(_ event: Event, at now: Instant, worth: (Peer) -> Int = { _ in 0 }) -> [Action] {
     defer { deadline = firstDue }
     switch event {
@@ -377,8 +377,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
   private mutating func recover(_ peer: Peer, because source: MessageSource?, at now: Instant) -> [Action] {
     guard let record = records[peer], record.initiator == nil else { return [] }
     if let recoveredAt = record.recoveredAt, recoveredAt.duration(to: now) < limits.pause { return [] }
-    // Without a session the third message counts like a first message of a handshake. Earlier ones have fewer
-    // handshakes.
+    // Without a session, the third message counts towards the limits of first messages. Other messages have lower
+    // limits.
     let isCertain = record.live == nil && record.undecryptable >= limits.undecryptable
     let account: HandshakeBudget<Peer>.Account = source.map { isCertain ? .others($0) : .recovery($0) } ?? .ours
     let actions = attempt(1, with: peer, on: account, isWanted: false, at: now)

@@ -420,8 +420,8 @@ public final class BlueZRadio: RadioDriver {
   // Advertisers as bluetoothd and this driver combine them, or single packets from the kernel. The kernel reports
   // packets as Adv Monitor Device Found without a discovery, and as Device Found during a discovery.
 
-  /// Why single packets are not reported; nil if they are. The management socket reports each packet, bluetoothd only
-  /// changes.
+  /// The reason why single packets are not reported; nil if they are. The management socket reports each packet,
+  /// bluetoothd only changes.
   public var deafness: String? {
     doors.management.way != nil || isDegradable ? nil : shortfallWords.deafness
   }

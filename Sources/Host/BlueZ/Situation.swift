@@ -31,14 +31,14 @@ enum Situation: Equatable {
 
   var reason: String {
     switch self {
-    case .noBus: "The system bus cannot be reached; it is tried again."
+    case .noBus: "The system bus cannot be reached; the service tries again."
     case .closed: "The connection to the bus is closed."
     case .noDaemon: "bluetoothd is not running: systemctl start bluetooth."
     case .asking: "bluetoothd has not answered yet."
     case .silent: "bluetoothd is running and does not answer: systemctl restart bluetooth."
     case .noAdapter: "There is no Bluetooth adapter."
     case .adapterMissing(let wanted, let others):
-      "There is no adapter \(wanted), only \(others.joined(separator: ", ")): plug it in, or name another one."
+      "The configured adapter \(wanted) does not exist, only \(others.joined(separator: ", ")): plug it in, or configure another."
     case .switchedOff(let adapter): "The adapter \(adapter.name) is switched off: \(adapter.switchOn)."
     case .blocked(let adapter, .soft):
       "The adapter \(adapter.name) is blocked by rfkill: rfkill unblock bluetooth."
@@ -130,9 +130,9 @@ final class SituationJournal {
   private func enter(_ cause: Situation, over since: Instant) {
     (timer, outage) = (nil, nil)
     let tenths = since.duration(to: scheduler.now).wholeNanoseconds / 100_000_000
-    let end = entered?.isWhole == true ? "is ready again" : "is back, and works in part as before"
+    let end = entered?.isWhole == true ? "is ready again" : "is available again, with the same limitations as before"
     log.notice(
-      "The radio was away for \(tenths / 10).\(tenths % 10) s (\(cause.past)) and \(end)", id: .radioReady,
+      "The radio was unavailable for \(tenths / 10).\(tenths % 10) s (\(cause.past)) and \(end)", id: .radioReady,
       .adapter(entered?.adapter ?? ""))
   }
 }
@@ -157,7 +157,7 @@ extension Situation {
     case .noAdapter, .adapterMissing: "the adapter was gone"
     case .switchedOff: "the adapter was switched off"
     case .blocked: "the adapter was blocked"
-    case .unfit, .degraded, .ready: "it worked in part"
+    case .unfit, .degraded, .ready: "the adapter could neither advertise nor serve"
     }
   }
 }

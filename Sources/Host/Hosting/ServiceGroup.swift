@@ -42,7 +42,7 @@ public final class ServiceGroup {
   /// - Parameter then: called once, when all have restored their stored state, at the latest after `limit` and `grace`.
   public func begin(within limit: Duration = .zero, then: @escaping @LoopActor () -> Void = {}) {
     for member in members { member.service.begin() }
-    let wait = ServiceWait(members.map(\.name), "Not restored within the time limit; not waiting for", then)
+    let wait = ServiceWait(members.map(\.name), "Services not restored in time, no longer waited for", then)
     for (index, member) in members.enumerated() {
       member.service.whenRestored(within: limit) { wait.isOver(index) }
     }
@@ -64,7 +64,7 @@ public final class ServiceGroup {
   ///   named in the journal and not waited for.
   public func stop(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     for member in members.reversed() { member.service.stop() }
-    let wait = ServiceWait(members.map(\.name), "Not stopped within the time limit; not waiting for", then)
+    let wait = ServiceWait(members.map(\.name), "Services not stopped in time, no longer waited for", then)
     for (index, member) in members.enumerated() {
       member.service.rest(within: limit) { wait.isOver(index) }
     }

@@ -30,6 +30,19 @@ public enum Recipients: Hashable, Sendable {
   case links([LinkID])
   /// All clients that subscribed to the characteristic.
   case subscribers
+
+  /// The recipients' links, without duplicates.
+  ///
+  /// - Parameter subscribers: returns the links of all clients that subscribed to the characteristic.
+  public func distinctLinks(subscribers: () -> [LinkID]) -> [LinkID] {
+    switch self {
+    case .link(let link): return [link]
+    case .links(let links):
+      var seen: Set<LinkID> = []
+      return links.filter { seen.insert($0).inserted }
+    case .subscribers: return subscribers()
+    }
+  }
 }
 
 /// The result of sending a value, by links. Each intended link is in exactly one of the first three lists.

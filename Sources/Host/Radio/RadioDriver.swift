@@ -40,7 +40,7 @@ public protocol RadioDriver: AnyObject {
   /// Scans with this filter; nil stops scanning.
   func listen(_ listening: Listening?)
 
-  /// Why the driver cannot report single packets, and what to do, in sentences for a person; nil if it can.
+  /// The reason why the driver cannot report single packets, and what to do, in sentences for a person; nil if it can.
   var deafness: String? { get }
 
   /// Connects immediately; `linkUp` precedes the event `connected`, also for an existing link. A link that serves and

@@ -5,7 +5,7 @@ public enum RadioError: CodedError, Equatable {
   case advertisementTooLong(bytes: Int, limit: Int)
   /// The radio does not support the operation.
   case notSupported(String)
-  /// There is no adapter or no Bluetooth service, or the adapter is off; the sentence states which.
+  /// The adapter or the Bluetooth service is missing, or the adapter is off; the sentence states which.
   case notReady(String)
   /// The peer went out of range, disconnected, or did not answer.
   case peerLost(String)

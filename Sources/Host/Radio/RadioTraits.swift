@@ -11,7 +11,7 @@ public struct RadioTraits: Hashable, Sendable {
   /// Limitation of single-packet reports that are altered, with what to do, in a sentence for a person; nil if there is
   /// none.
   public var packetShortfall: String?
-  /// Why requested single packets are not reported now, with what to do; nil if they are.
+  /// The reason why requested single packets are not reported now, with what to do; nil if they are.
   public var deafness: String?
   /// Information that this machine reveals to everybody in range, with what to do, in sentences for a person.
   public var disclosures: [String] = []

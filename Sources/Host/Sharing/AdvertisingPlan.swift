@@ -177,9 +177,7 @@ struct AdvertisingPlan: Sendable {
 
   private func index(of id: ID) -> Int? { entries.firstIndex { $0.id == id } }
 
-  // MARK: Deciding
-
-  // The choice of the next request and its slot.
+  // MARK: Choosing the next request and its slot
 
   /// When `Event.timer` is due: the time at which another request may begin or is refused; nil if there is none.
   func deadline(after now: Instant) -> Instant? {

@@ -52,8 +52,8 @@ public enum IdentityRefusal: Error, Hashable, Sendable {
 
 /// Makes announcements, and knows the TLS identities of the last 50.
 ///
-/// Each announcement has a new ephemeral key, and an expiration that no other one has that has not expired: a code
-/// depends on the two long-term keys and the expiration only, so that an expiration used twice would link two
+/// Each announcement has a new ephemeral key, and an expiration that differs from those of all unexpired announcements.
+/// A code depends on the two long-term keys and the expiration only, so an expiration used twice would link two
 /// announcements for an observer. The recipients stand in a new random order. Facts: thali.md sections 1 and 3.
 public struct Announcer: Sendable {
   private struct Owner: Sendable {
@@ -130,8 +130,8 @@ public struct Announcer: Sendable {
     }
   }
 
-  /// Returns an expiration that no announcement has that has not expired. Facts: thali.md section 1, "Contradictions in
-  /// the beacon spec".
+  /// Returns an expiration that no unexpired announcement has. Facts: thali.md section 1, "Contradictions in the beacon
+  /// spec".
   private mutating func newExpiration(
     _ life: Duration, _ dialect: Dialect, at now: WallTime, randomFrom random: inout some RandomSource
   ) throws(PresenceError) -> WallTime {

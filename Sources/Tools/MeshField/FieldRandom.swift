@@ -1,16 +1,17 @@
+import Common
 import Crypto
 
-/// Deterministic random numbers of a simulation (SplitMix64; Steele, Lea, Flood 2014).
+/// Deterministic random numbers of a simulation.
 struct FieldRandom: RandomSource, RandomNumberGenerator, Sendable {
-  private var state: UInt64
+  private var generator: SplitMix64
 
-  init(seed: UInt64) { state = seed }
+  init(seed: UInt64) { generator = SplitMix64(seed: seed) }
 
   /// Makes a separate generator for a use and a node.
   init(seed: UInt64, _ use: Use, _ number: Int = 0) {
-    var mixed = FieldRandom(seed: seed &+ use.rawValue &* 0xA076_1D64_78BD_642F)
-    state = mixed.next() &+ UInt64(number) &* 0xE703_7ED1_A0B4_28DB
-    state = next()
+    generator = SplitMix64(seed: seed &+ use.rawValue &* 0xA076_1D64_78BD_642F)
+    generator = SplitMix64(seed: generator.next() &+ UInt64(number) &* 0xE703_7ED1_A0B4_28DB)
+    generator = SplitMix64(seed: generator.next())
   }
 
   enum Use: UInt64 {
@@ -18,13 +19,7 @@ struct FieldRandom: RandomSource, RandomNumberGenerator, Sendable {
     case engines, air, places, roles, walks, churn, talk, links, flood
   }
 
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
+  mutating func next() -> UInt64 { generator.next() }
 
   mutating func fill(_ bytes: inout [UInt8]) {
     var index = 0

@@ -59,7 +59,7 @@ struct AdvertisingTests {
     advertisement.data.structures = [.flags(0x02), .localName("a")]
     let registration = try await rig.advertise(advertisement)
     #expect(rig.fake.advertisements.first?.values["LocalName"] == nil)
-    try await rig.reach(.degraded, "has no room for it")
+    try await rig.reach(.degraded, "missing or full")
     advertisement.kind = .connectable(scanResponse: AdvertisingData())
     rig.driver.advertise(advertisement, in: 0)
     try await rig.fake.until { rig.fake.advertisements.first?.values["LocalName"] == .string("a") }
@@ -180,7 +180,7 @@ struct AdvertisingTests {
       ])
     registrations.append(try rig.radio.advertise(.sample))
     let status = try await rig.reach(.degraded, "Maximum advertisements reached")
-    #expect(status.reason.contains("no room for another advertisement"))
+    #expect(status.reason.contains("no capacity for another advertisement"))
     registrations[1].cancel()
     try await rig.fake.until { rig.fake.advertisements.count == 2 }
     rig.time.advance(by: .milliseconds(500))

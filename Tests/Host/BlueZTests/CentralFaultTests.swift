@@ -144,8 +144,8 @@ struct CentralFaultTests {
 
   private static let refusals = [
     Refusal(name: "org.bluez.Error.NotReady", message: "Resource Not Ready", words: "switched off"),
-    Refusal(name: "org.bluez.Error.InProgress", message: "In Progress", words: "Another program is connecting"),
-    Refusal(name: "org.bluez.Error.Failed", message: "Host is down", words: "cannot be connected to (Host is down)"),
+    Refusal(name: "org.bluez.Error.InProgress", message: "In Progress", words: "Another program is already connecting"),
+    Refusal(name: "org.bluez.Error.Failed", message: "Host is down", words: "failed (Host is down)"),
     Refusal(name: "org.freedesktop.DBus.Error.UnknownObject", message: "", words: "has forgotten"),
     Refusal(name: "org.freedesktop.DBus.Error.AccessDenied", message: "no", words: "policy"),
   ]
@@ -219,7 +219,7 @@ struct CentralFaultTests {
       }
     }
     use(visitor)
-    #expect(try await visitor.end().contains("serves something else now"))
+    #expect(try await visitor.end().contains("the peer has changed them"))
     try await rig.fake.until { rig.fake.devices.isEmpty }
     try await rig.settle()
     #expect(rig.radio.links.isEmpty)
@@ -246,7 +246,7 @@ struct CentralFaultTests {
       if usesUs { await rig.fake.write([1], to: Service.put, from: device, mtu: nil) }
       peer.isOutdated = true
       visitor.link?.write([1], to: Visitor.id(Visitor.put), as: .request)
-      #expect(try await visitor.end().contains("serves something else now"))
+      #expect(try await visitor.end().contains("the peer has changed them"))
       try await rig.settle()
     }
     try await fail()
@@ -339,7 +339,7 @@ struct CentralFaultTests {
     try await rig.settle()
     #expect(visitor.events.all.isEmpty)
     rig.time.advance(by: .milliseconds(1))
-    #expect(try await visitor.end().contains("was not connected to within 30 s"))
+    #expect(try await visitor.end().contains("was not established within 30 s"))
     try await rig.fake.until { rig.fake.devices.isEmpty }
     #expect(rig.fake.calls.all.suffix(2).map { $0.split(separator: " ").first } == ["Disconnect", "RemoveDevice"])
   }
@@ -372,7 +372,7 @@ struct CentralFaultTests {
     visitor.link?.discover()
     #expect(try await visitor.events.next() == .connected)
     rig.time.advance(by: .seconds(60))
-    #expect(try await visitor.end().contains("did not say what it serves within 60 s"))
+    #expect(try await visitor.end().contains("were not discovered within 60 s"))
     #expect(visitor.events.all.count == 2)
   }
 
@@ -400,7 +400,7 @@ struct CentralFaultTests {
     let visitor = Visitor()
     try visitor.connect(with: rig.radio, to: peer)
     visitor.link?.discover()
-    #expect(try await visitor.end().contains("does not say what 00:AA:03:00:00:01 serves"))
+    #expect(try await visitor.end().contains("did not return the services of 00:AA:03:00:00:01"))
   }
 
   @Test(
@@ -418,7 +418,7 @@ struct CentralFaultTests {
     } else {
       visitor.link?.subscribe(to: Visitor.id(Visitor.hear))
     }
-    #expect(try await visitor.end().contains("no longer has what 00:AA:03:00:00:01 served"))
+    #expect(try await visitor.end().contains("no longer has the services of 00:AA:03:00:00:01"))
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 

@@ -465,7 +465,7 @@ struct CentralLinkTests {
     }
     let thirteenth = try await rig.sighted(.sample("00:AA:03:00:01:FF"))
     let error = caught(RadioError.self) { try Visitor().connect(with: rig.radio, to: thirteenth) }
-    #expect(error == .notReady("There are 12 links already."))
+    #expect(error == .notReady("The maximum of 12 connections is reached."))
     visitors.first?.link?.disconnect()
     _ = try await visitors.first?.end()
     visitors.append(try await rig.visit(thirteenth))

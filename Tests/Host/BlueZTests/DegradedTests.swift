@@ -103,7 +103,7 @@ struct DegradedTests {
     let heard = rig.radio.packets.all
     #expect(heard.map(\.data) == [[4, 9, 0x7E, 0x30, 0x61], [5, 0xFF, 0x4C, 0, 2, 0x15]])
     #expect(heard.first?.kind == .unknown && heard.first?.rssi == -50)
-    let reason = try await rig.reach(.degraded, "only what bluetoothd tells of is heard").reason
+    let reason = try await rig.reach(.degraded, "reports only changes of advertisements").reason
     #expect(rig.driver.status.traits.packetShortfall == reason)
     rig.radio.listen(for: nil)
     try await rig.reach(.ready)

@@ -21,7 +21,7 @@ struct DisclosureTests {
   @Test("A permanent address is reported if bluetoothd's privacy is off")
   func address() throws {
     let sentence = try #require(sentences(nil, privacy: "off").first)
-    #expect(sentence.contains("one address for ever") && sentence.contains("Privacy=device in [General]"))
+    #expect(sentence.contains("a fixed address") && sentence.contains("Privacy=device in [General]"))
     #expect(Disclosure.sentences(adapter(nil), DaemonConfiguration()) == [sentence])
     #expect(sentences(nil, privacy: "device").isEmpty)
   }

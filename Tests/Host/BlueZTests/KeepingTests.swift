@@ -217,7 +217,7 @@ struct KeepingTests {
       rig.fake.power("hci0", true)
       try await rig.reach(.ready)
       #expect(rig.entries.all.count == 1 + round)
-      let words = "The radio was away for \(round + 1).2 s (bluetoothd was restarted) and is ready again"
+      let words = "The radio was unavailable for \(round + 1).2 s (bluetoothd was restarted) and is ready again"
       #expect(rig.entries.all.last?.text == words && rig.entries.all.last?.id?.name == "RadioReady")
       rig.time.advance(by: .seconds(60))
     }
@@ -257,7 +257,7 @@ struct KeepingTests {
     rig.time.advance(by: .seconds(60))
     try await rig.settle()
     #expect(rig.entries.all.count == 3)
-    #expect(rig.entries.all.last?.text.hasSuffix("is back, and works in part as before") == true)
+    #expect(rig.entries.all.last?.text.hasSuffix("is available again, with the same limitations as before") == true)
     server.close()
   }
 

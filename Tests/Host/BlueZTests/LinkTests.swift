@@ -51,7 +51,7 @@ struct LinkTests {
     let server = try await rig.serve(service)
     rig.fake.addDevice()
     let link = try await service.link()
-    await #expect(throws: DBusError(name: "org.bluez.Error.NotPermitted", message: "There is nothing to read.")) {
+    await #expect(throws: DBusError(name: "org.bluez.Error.NotPermitted", message: "No value can be read.")) {
       try await rig.fake.read(Service.read)
     }
     server.notify([1, 2, 3], of: Service.id(0xFE04), to: link)

@@ -358,7 +358,7 @@ struct ManagementTests {
     let first = try rig.radio.advertise(.sample)
     try await rig.kernel.until { !rig.kernel.onAir().isEmpty }
     let second = try rig.radio.advertise(.sample)
-    try await rig.reach(.degraded, "no room for another advertisement")
+    try await rig.reach(.degraded, "no capacity for another advertisement")
     #expect(rig.kernel.onAir().keys.sorted() == [3])
     rig.fake.setActiveInstances(1)
     try await rig.settle()
@@ -376,7 +376,7 @@ struct ManagementTests {
     defer { rig.close() }
     rig.kernel.refusals = [.noResources]
     let registration = try rig.radio.advertise(.sample)
-    try await rig.reach(.degraded, "no room for another advertisement")
+    try await rig.reach(.degraded, "no capacity for another advertisement")
     rig.time.advance(by: .milliseconds(500))
     try await rig.reach(.ready)
     #expect(rig.kernel.onAir().count == 1)

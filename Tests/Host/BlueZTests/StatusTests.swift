@@ -65,7 +65,7 @@ struct StatusTests {
   func namedAdapter() async throws {
     let rig = try await Rig(adapter: "hci1")
     defer { rig.close() }
-    try await rig.reach(.waiting, "There is no adapter hci1, only hci0")
+    try await rig.reach(.waiting, "The configured adapter hci1 does not exist, only hci0")
     rig.fake.addAdapter("hci1")
     #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
   }

@@ -440,7 +440,7 @@ struct PacketSocketTests {
   func noSocket() throws {
     let file = try FileDescriptor.sealed([], name: "file")
     let error = caught(DBusError.self) { try PacketSocket(owning: file) }
-    #expect(error?.message.contains("not a socket") == true)
+    #expect(error?.message.contains("not a packet socket") == true)
   }
 
   @Test("An end returned by a method exchanges packets and hangs up with its last copy")

@@ -41,21 +41,6 @@ struct RandomPacketTests {
     }
   }
 
-  /// Steele, Lea and Flood's generator (2014): deterministic numbers from a seed.
-  struct SeededNumbers: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var mixed = state
-      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-      return mixed ^ (mixed >> 31)
-    }
-  }
-
   /// Peers whose links open and close on few handles, a controller, and a kernel.
   struct World {
     private struct Link {
@@ -74,7 +59,7 @@ struct RandomPacketTests {
 
     let conditions: Conditions
     private(set) var faults: [String] = []
-    private var random: SeededNumbers
+    private var random: SplitMix64
     private var packets = PacketScheduler()
     private var now = Instant.zero
     private var links: [BluetoothAddress: Link] = [:]
@@ -92,7 +77,7 @@ struct RandomPacketTests {
 
     init(_ conditions: Conditions, seed: UInt64) {
       self.conditions = conditions
-      random = SeededNumbers(seed)
+      random = SplitMix64(seed: seed)
       handle(.buffers(LEBuffers(length: 27, count: conditions.buffers)))
     }
 

@@ -20,10 +20,10 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   private let log: Log
   private let loop = EventLoop.shared
 
-  var socket: AirSocket?
+  private var socket: AirSocket?
   private var backoff: Backoff
   private var retry: Registration?
-  var abilities = AirAbilities(AirController())
+  private var abilities = AirAbilities(AirController())
   /// The node's status as the hub reports it; waiting without the hub.
   private var nodeStatus: RadioStatus
   private var slots: [Int: EncodedAdvertisement] = [:]
@@ -34,15 +34,15 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   private var slotErrors: [Int: RadioError] = [:]
   private var listening: Listening?
   /// Applications in the order in which they were served.
-  var applications: [RemoteApplication] = []
+  private var applications: [RemoteApplication] = []
   /// The links that are up, by this process's numbers.
-  var peers: [LinkID: RemotePeer] = [:]
+  private var peers: [LinkID: RemotePeer] = [:]
   /// This process's numbers of the links, by the hub's numbers.
   var links: [LinkID: LinkID] = [:]
   private var connections: [UInt32: RemoteConnection] = [:]
   private var lastConnection: UInt32 = 0
 
-  struct RemoteApplication {
+  private struct RemoteApplication {
     let number: ApplicationID
     let application: GATTApplication
     let characteristics: [CharacteristicID: GATTCharacteristic]
@@ -52,7 +52,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   /// Link numbers are unique in a process, also across reconnections to the hub.
   private static var lastLink: UInt64 = 0
 
-  static func newLinkID() -> LinkID {
+  private static func newLinkID() -> LinkID {
     lastLink += 1
     return LinkID(lastLink)
   }
@@ -150,7 +150,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     nodeStatus = RadioStatus(.waiting, reason: reason)
     updateStatus()
     loop.soon { [weak self] in
-      for connection in connections { connection.end("The simulated radio was closed.") }
+      for connection in connections { connection.end("The connection to the simulated radio ended.") }
       for link in links { self?.delegate?.linkDown(link) }
       for number in served { self?.delegate?.applicationChanged(number, isServed: false) }
     }
@@ -278,7 +278,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     send(.listen(listening))
   }
 
-  func heard(_ sighting: Sighting) {
+  private func heard(_ sighting: Sighting) {
     guard let services = listening?.services else { return }
     guard services.isEmpty || sighting.serviceUUIDs.contains(where: services.contains) else { return }
     delegate?.heard(sighting)
@@ -298,7 +298,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     if isIn { serve(served) }
   }
 
-  func serve(_ served: RemoteApplication) {
+  private func serve(_ served: RemoteApplication) {
     send(.serve(application: UInt32(truncatingIfNeeded: served.number.number), served.application))
   }
 
@@ -311,7 +311,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
   public func isServed(_ number: ApplicationID) -> Bool { application(number)?.isServed ?? false }
 
-  func application(_ number: ApplicationID) -> RemoteApplication? { applications.first { $0.number == number } }
+  private func application(_ number: ApplicationID) -> RemoteApplication? { applications.first { $0.number == number } }
 
   // MARK: Links
 
@@ -329,7 +329,9 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   public func notify(
     _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
   ) -> Delivery {
-    let meant = links(of: recipients, characteristic, application)
+    let meant = recipients.distinctLinks {
+      peers.filter { $0.value.hasSubscribed(to: characteristic, in: application) }.keys.sorted { $0.number < $1.number }
+    }
     guard let served = self.application(application), served.isServed,
       let declared = served.characteristics[characteristic], declared.canNotify
     else { return Delivery(unreachable: meant) }
@@ -364,21 +366,6 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
   private var isCongested: Bool { (socket?.unsent ?? 0) > Self.congestion }
 
-  /// The links that a value is sent to, without duplicates.
-  private func links(
-    of recipients: Recipients, _ characteristic: CharacteristicID, _ application: ApplicationID
-  ) -> [LinkID] {
-    switch recipients {
-    case .link(let link): return [link]
-    case .links(let links):
-      var seen: Set<LinkID> = []
-      return links.filter { seen.insert($0).inserted }
-    case .subscribers:
-      return peers.filter { $0.value.hasSubscribed(to: characteristic, in: application) }.keys
-        .sorted { $0.number < $1.number }
-    }
-  }
-
   /// Reports links that were full and have capacity now.
   private func makeRoom() {
     guard !isCongested else { return }
@@ -392,7 +379,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   // MARK: Events
 
   /// Passes an event of the node on to the delegate.
-  func happened(_ frame: HubFrame) {
+  private func happened(_ frame: HubFrame) {
     switch frame {
     case .sighting(let address, let rssi, let data, let scanResponse):
       heard(Sighting(address: address, data: data, scanResponse: scanResponse, rssi: rssi.map { Int($0) }))

@@ -116,8 +116,6 @@ final class AirEnd {
 
   // MARK: Packets
 
-  // The transmission of values between the two ends of a link.
-
   /// Sends a value, subject to the filter and to random loss. `then` is called at the arrival time, even if the value
   /// is lost.
   private func transmit(
@@ -159,9 +157,7 @@ final class AirEnd {
     }
   }
 
-  // MARK: Client
-
-  // The GATT client role of a node on a link.
+  // MARK: GATT client
 
   func submit(_ operation: Operation, for client: AirClient) {
     guard isOpen else { return }
@@ -272,9 +268,7 @@ final class AirEnd {
     }
   }
 
-  // MARK: Server
-
-  // The GATT server role of a node on a link.
+  // MARK: GATT server
 
   /// Sets the negotiated MTU. Each end calls this at its own time.
   private func agreed(on mtu: Int) {
@@ -326,7 +320,8 @@ final class AirEnd {
     }
   }
 
-  /// Removes the state of an application that is no longer served.
+  /// Removes the peer's subscriptions to an application that this node withdraws, and refuses the peer's pending write
+  /// to it.
   func applicationEnded(_ application: ApplicationID) {
     subscriptions = subscriptions.filter { $0.value != application }
     if let client = peer, let request = client.request, request.application == application {

@@ -306,13 +306,13 @@ public final class AirRadio: RadioDriver {
     }
   }
 
-  func advertisingSlotsChanged() {
+  private func advertisingSlotsChanged() {
     for slot in slots.keys.sorted() where slot >= advertisingSlots { advertise(encoded: nil, in: slot) }
     air.agenda.next { [weak self] in self?.delegate?.advertisingSlotsChanged() }
   }
 
   /// Starts to broadcast the content of a slot unless it is already broadcast.
-  func show(_ slot: Int) {
+  private func show(_ slot: Int) {
     guard power, let content = slots[slot]?.content, slots[slot]?.onAir == nil else { return }
     let id = air.putOnAir(self, content)
     slots[slot]?.onAir = id
@@ -439,7 +439,7 @@ public final class AirRadio: RadioDriver {
     _ value: [UInt8], of characteristic: CharacteristicID, in number: ApplicationID, to recipients: Recipients,
     then gone: @escaping @LoopActor (LinkID) -> Void
   ) -> Delivery {
-    let meant = links(of: recipients, characteristic, number)
+    let meant = recipients.distinctLinks { ends.filter { $0.subscriptions[characteristic] == number }.map(\.id) }
     guard let application = application(number), application.isServed,
       let declared = application.characteristics[characteristic], declared.canNotify
     else { return Delivery(unreachable: meant) }
@@ -467,19 +467,6 @@ public final class AirRadio: RadioDriver {
       }
     }
     return delivery
-  }
-
-  /// The links that a value is sent to, without duplicates.
-  private func links(
-    of recipients: Recipients, _ characteristic: CharacteristicID, _ application: ApplicationID
-  ) -> [LinkID] {
-    switch recipients {
-    case .link(let link): return [link]
-    case .links(let links):
-      var seen: Set<LinkID> = []
-      return links.filter { seen.insert($0).inserted }
-    case .subscribers: return ends.filter { $0.subscriptions[characteristic] == application }.map(\.id)
-    }
   }
 }
 

@@ -10,14 +10,14 @@ protocol AdvertisingWay: AnyObject {
   var slots: Int { get }
   /// Number of active advertisements of other programs.
   var foreign: Int { get }
-  /// Why an advertisement is not active, and what to do; nil if all are active, or about to be.
+  /// The reason why an advertisement is not active, and what to do; nil if all are active, or about to be.
   var problem: String? { get }
-  /// Which part of an active advertisement is missing, and what to do; nil if all are complete.
+  /// The missing part of an active advertisement, and what to do; nil if all are complete.
   var shortfall: String? { get }
 
   /// Sets the advertisement of a slot; nil empties the slot.
   func show(_ advertisement: Advertisement?, in slot: Int)
-  /// Moves all advertisements to the adapter at `place`; nil stops them, because there is no adapter.
+  /// Moves all advertisements to the adapter at `place`; nil (no adapter) stops them.
   func aim(at place: Place?)
   /// Restarts all connectable advertisements: the controller does not report which it ended.
   func renew()
@@ -31,7 +31,7 @@ protocol AdvertisingWay: AnyObject {
 struct ShortfallWords: Hashable, Sendable {
   /// bluetoothd's version; nil if unknown.
   let version: BlueZVersion?
-  /// Why there is no management socket; nil if no configuration requests it.
+  /// The reason why the management socket cannot be opened; nil if it is open, or not configured.
   let management: String?
   /// Whether public messages may be sent as bluetoothd alters them.
   let isDegradable: Bool
@@ -40,8 +40,7 @@ struct ShortfallWords: Hashable, Sendable {
   func shortfall(of advertisement: Advertisement) -> String? {
     guard advertisement.isConnectable else {
       return
-        "Messages to all go out connectable, from the adapter's own address, with their text in scan responses\(reason)."
-        + " \(remedy)."
+        "bluetoothd sends public messages as connectable, with text in scan responses\(reason). \(remedy)."
     }
     if let version, version < BlueZLimit.scanResponses,
       advertisement.scanResponse.structures.contains(where: { !$0.isName })
@@ -52,26 +51,26 @@ struct ShortfallWords: Hashable, Sendable {
     let both = advertisement.data.structures + advertisement.scanResponse.structures
     if let odd = both.first(where: { !$0.canBeRegistered }) {
       return
-        "bluetoothd has no way to advertise a structure of type 0x\(String(odd.type, radix: 16))\(reason). \(remedy)."
+        "bluetoothd cannot advertise a structure of type 0x\(String(odd.type, radix: 16))\(reason). \(remedy)."
     }
     if both.contains(where: \.isName), RegisteredSlot.name(of: advertisement) == nil {
-      return "bluetoothd puts a name into a scan response only, which is missing or has no room for it\(reason)."
+      return "bluetoothd puts a name only into the scan response, which is missing or full\(reason)."
         + " \(remedy)."
     }
     return nil
   }
 
-  /// Why public messages are not sent.
+  /// The reason why public messages are not sent.
   var withheld: String {
-    "bluetoothd cannot send messages to all as they are\(reason). \(remedy), or Degraded=yes in [Broadcast]."
+    "No public message is sent: bluetoothd alters it\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
-  /// Which single packets are missing without the management socket.
-  var packets: String { "Of single packets only what bluetoothd tells of is heard\(reason). \(remedy)." }
+  /// The reason why some single packets are not received without the management socket.
+  var packets: String { "bluetoothd reports only changes of advertisements, not each packet\(reason). \(remedy)." }
 
-  /// Why single packets are not received.
+  /// The reason why single packets are not received.
   var deafness: String {
-    "bluetoothd does not tell of single packets\(reason). \(remedy), or Degraded=yes in [Broadcast]."
+    "bluetoothd does not report single packets\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }
 
   private var reason: String { management.map { " (\($0))" } ?? "" }

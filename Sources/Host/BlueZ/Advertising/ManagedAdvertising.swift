@@ -57,8 +57,8 @@ final class ManagedAdvertising: AdvertisingWay {
     let who =
       settings.contains(.discoverable)
       ? "\(adapter.name) is discoverable: \(adapter.hide), while earshotd is stopped."
-      : "a program has made \(adapter.name) connectable as a whole: \(adapter.closeToAll), while earshotd is stopped."
-    return "Messages to all go out as connectable and from the adapter's own address, for \(who)"
+      : "a program has made \(adapter.name) connectable: \(adapter.closeToAll), while earshotd is stopped."
+    return "Public messages are sent as connectable and from the adapter's own address, because \(who)"
   }
 
   func owns(_ path: ObjectPath) -> Bool { false }

@@ -187,7 +187,7 @@ final class ManagedSlot {
         if isWhole { succeeded(payload) } else { exchange(payload, now) }
       case .failure(.closed): failed(.closed)
       case .failure(let failure):
-        Log.shared.debug("The data of an advertisement was not exchanged: \(failure.description)")
+        Log.shared.debug("Replacing the data of an advertisement failed: \(failure.description)")
         ended()
         attempts.failedOnce()
       }
@@ -249,7 +249,7 @@ final class ManagedSlot {
       switch result {
       case .success(let reply): then(self, reply)
       case .failure(let failure):
-        Log.shared.debug("Management command \(Command.opcode) was answered with \(failure.description)")
+        Log.shared.debug("Management command \(Command.opcode) failed: \(failure.description)")
         failed(failure)
       }
     }
@@ -267,8 +267,8 @@ final class ManagedSlot {
     // adapter.
     case .refused(.noResources): attempts.failed(RegistrationWords.noRoom)
     case .closed:
-      attempts.failed("The management socket is closed, and with it the advertisement: systemctl restart earshotd.")
-    default: attempts.failed("The kernel refuses to advertise on \(adapter) (\(failure)). It is tried again.")
+      attempts.failed("The management socket is closed, so the advertisement is not sent: systemctl restart earshotd.")
+    default: attempts.failed("The kernel refuses to advertise on \(adapter) (\(failure)). The service tries again.")
     }
   }
 

@@ -18,17 +18,17 @@ extension DBusError {
     self =
       switch error {
       case .writeNotPermitted:
-        DBusError(name: BlueZName.Failure.notPermitted, message: "This cannot be written.")
+        DBusError(name: BlueZName.Failure.notPermitted, message: "The characteristic cannot be written.")
       case .invalidOffset:
-        DBusError(name: BlueZName.Failure.invalidOffset, message: "Nothing can be written there.")
+        DBusError(name: BlueZName.Failure.invalidOffset, message: "A write at this offset is not possible.")
       case .invalidLength:
         DBusError(name: BlueZName.Failure.invalidValueLength, message: "The value has the wrong length.")
       case .busy, .noCapacity:
         DBusError(name: BlueZName.Failure.failed, message: "0x" + String(error.rawValue, radix: 16))
       case .unlikely:
-        DBusError(name: "org.bluez.Error.Unlikely", message: "The service does not take it.")
+        DBusError(name: "org.bluez.Error.Unlikely", message: "The service does not accept the write.")
       case .insufficientResources:
-        DBusError(name: "org.bluez.Error.InsufficientResources", message: "There is no room for it.")
+        DBusError(name: "org.bluez.Error.InsufficientResources", message: "The service has no capacity for the write.")
       }
   }
 }

@@ -24,6 +24,6 @@ public struct KernelDoors {
 
   /// An instruction that gives the program a capability. The journal cuts sentences after 200 characters.
   static func remedy(_ capability: String) -> String {
-    "Give AmbientCapabilities=\(capability) in the unit, or setcap cap_net_admin,cap_net_raw+ep"
+    "Set AmbientCapabilities=\(capability) in the unit, or setcap cap_net_admin,cap_net_raw+ep"
   }
 }

@@ -121,18 +121,18 @@ final class Central: LinkMaker {
     let path = Device.path(of: address, at: place.adapter)
     let held = connections[path] ?? []
     guard connections.values.joined().count < Self.limit else {
-      throw .notReady("There are \(Self.limit) links already.")
+      throw .notReady("The maximum of \(Self.limit) connections is reached.")
     }
-    guard let device = known(path) ?? Device(path) else { throw .notReady("\(address) is not an address.") }
+    guard let device = known(path) ?? Device(path) else { throw .notReady("\(address) is not a Bluetooth address.") }
     let connection = CentralConnection(
       links[path]?.id ?? PeerLinks.newID(), to: device, at: place, on: bus, scheduler: scheduler, counters: counters,
       central: self, bearers: bearers, handler: handler)
     if held.contains(where: { $0.state == .connecting }) {
-      connection.refuse("There is an attempt to connect to \(address) already.")
+      connection.refuse("An attempt to connect to \(address) is already under way.")
     } else if held.contains(where: \.isEnding) {
-      connection.refuse("The link to \(address) is just being cut.")
+      connection.refuse("The link to \(address) is being closed.")
     } else if known(path) == nil {
-      connection.refuse("bluetoothd does not know \(address): it was not sighted, or is forgotten.")
+      connection.refuse("bluetoothd does not know \(address): it has not received the peer, or has forgotten it.")
     } else {
       connections[path] = held + [connection]
       connection.start()
@@ -233,7 +233,7 @@ final class Central: LinkMaker {
     bus.call(place.owner, place.adapter, BlueZName.adapter, "RemoveDevice", [.objectPath(device)]) {
       [weak self] result in
       guard case .failure(let error) = result else { return }
-      Log.shared.debug("RemoveDevice was answered with \(error)")
+      Log.shared.debug("bluetoothd answered RemoveDevice with \(error)")
       // bluetoothd does not remove peers of an adapter that is off: the peer is removed when the adapter returns.
       if error.name == BlueZName.Failure.notReady { self?.owed.insert(device) }
     }
@@ -243,23 +243,25 @@ final class Central: LinkMaker {
 /// Error texts of failed connections: bluetoothd's own messages, and their meanings.
 enum CentralWords {
   static func connecting(to address: BluetoothAddress, within time: Duration, _ error: DBusError) -> String {
-    if error.is(.timeout) { return "\(address) was not connected to within \(time.components.seconds) s." }
+    if error.is(.timeout) {
+      return "The connection to \(address) was not established within \(time.components.seconds) s."
+    }
     if error.isOfGoneObject || error.name == BlueZName.Failure.doesNotExist {
-      return "bluetoothd has forgotten \(address): it was not heard for some time."
+      return "bluetoothd has forgotten \(address), which did not advertise for some time."
     }
     if error.is(.accessDenied) {
-      return "The bus does not let this program connect: is its D-Bus policy installed? (\(error.message))"
+      return "The bus does not permit this program to connect: is its D-Bus policy installed? (\(error.message))"
     }
     switch error.name {
-    case BlueZName.Failure.inProgress: return "Another program is connecting to \(address) just now."
+    case BlueZName.Failure.inProgress: return "Another program is already connecting to \(address)."
     case BlueZName.Failure.notReady:
-      return "The Bluetooth adapter is switched off or blocked: earshot status says what to do."
-    default: return "\(address) cannot be connected to (\(error.message))."
+      return "The Bluetooth adapter is switched off or blocked: earshot status shows what to do."
+    default: return "Connecting to \(address) failed (\(error.message))."
     }
   }
 
   static func changed(_ address: BluetoothAddress) -> String {
-    "bluetoothd no longer has what \(address) served: the peer serves something else now, or bluetoothd lost track of it."
+    "bluetoothd no longer has the services of \(address): the peer has changed them, or bluetoothd has lost them."
   }
 
   /// Whether a handle that bluetoothd remembers no longer matches the peer's database: a characteristic that bluetoothd

@@ -124,7 +124,7 @@ final class CentralConnection {
       case .success: opened()
       case .failure(let error) where error.name == BlueZName.Failure.alreadyConnected: opened()
       case .failure(let error) where attempts < Self.attemptLimit && CentralWords.isPassing(error):
-        Log.shared.debug("Connecting failed, and is tried again: \(error)", .link(id))
+        Log.shared.debug("Connecting failed; another attempt follows: \(error)", .link(id))
         retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connect() }
       case .failure where isConnectionTold: opened()
       // The attempt belongs to another program, which also ends it.
@@ -145,7 +145,7 @@ final class CentralConnection {
     guard timer == nil else { return }
     timer = scheduler.schedule(after: Self.crossingTime) { [weak self] in
       guard let self, state == .connecting else { return }
-      Log.shared.debug("The peer has made the link in the meantime", .link(id))
+      Log.shared.debug("The peer made the link during our attempt", .link(id))
       timer = nil
       opened()
     }
@@ -153,12 +153,12 @@ final class CentralConnection {
 
   private func opened() {
     (timer, retry) = (nil, nil)
-    guard central?.opened(self) == true else { return fail("There are too many links for one to \(address).") }
+    guard central?.opened(self) == true else { return fail("The link to \(address) exceeds the limit of links.") }
     state = .open
     if !isResolved {
       timer = scheduler.schedule(after: Self.resolveTime) { [weak self] in
         guard let self else { return }
-        fail("\(address) did not say what it serves within \(Self.resolveTime.components.seconds) s.")
+        fail("The services of \(address) were not discovered within \(Self.resolveTime.components.seconds) s.")
       }
     }
     tell(.connected)
@@ -218,7 +218,7 @@ final class CentralConnection {
   /// Ends the connection for a reason of this program.
   private func fail(_ reason: String) {
     guard state == .connecting || state == .open else { return }
-    Log.shared.debug("The link is given up: \(reason)", .link(id))
+    Log.shared.debug("The connection is abandoned: \(reason)", .link(id))
     giveUp(reason)
   }
 
@@ -265,7 +265,7 @@ final class CentralConnection {
     end(reason)
     timer = scheduler.schedule(after: Self.disconnectTime) { [weak self] in self?.close(reason) }
     bus.call(place.owner, device, BlueZName.device, "Disconnect") { [weak self] result in
-      if case .failure(let error) = result { Log.shared.debug("Disconnect was answered with \(error)") }
+      if case .failure(let error) = result { Log.shared.debug("bluetoothd answered Disconnect with \(error)") }
       self?.close(reason)
     }
     central?.forget(self)
@@ -381,7 +381,7 @@ final class CentralConnection {
         then(self)
         self.drain()
       case .failure(let error):
-        self.fail("bluetoothd does not say what \(self.address) serves: \(error.message)")
+        self.fail("bluetoothd did not return the services of \(self.address): \(error.message)")
       }
     }
   }
@@ -417,13 +417,14 @@ final class CentralConnection {
   /// service detects missing values.
   private func subscribe(_ id: CharacteristicID, _ number: UInt64) {
     guard let path = database?.paths[id] else {
-      Log.shared.debug("The peer has no \(id.characteristic.description) to subscribe to", .link(self.id))
+      Log.shared.debug("The peer has no characteristic \(id.characteristic.description)", .link(self.id))
       return finishSoon(number, .subscribed(id))
     }
     subscriptions[path] = id
     call(path, BlueZName.gattCharacteristic, "StartNotify") { (self, result) in
       if case .failure(let error) = result {
-        Log.shared.debug("StartNotify of \(id.characteristic.description) was answered with \(error)", .link(self.id))
+        let characteristic = id.characteristic.description
+        Log.shared.debug("bluetoothd answered StartNotify of \(characteristic) with \(error)", .link(self.id))
         if self.endsWhereOutdated(error) { return }
       }
       self.finish(number, .subscribed(id))
@@ -464,7 +465,7 @@ final class CentralConnection {
       case .failure(let error) where error.is(.timeout) || error.is(.noReply):
         self.fail("\(self.address) did not answer a write within \(Self.answerTime.components.seconds) s.")
       case .failure(let error):
-        Log.shared.debug("WriteValue was answered with \(error)", .link(self.id))
+        Log.shared.debug("bluetoothd answered WriteValue with \(error)", .link(self.id))
         if self.endsWhereOutdated(error) { return }
         self.finish(number, .written(id, error: ATTError(answeredWith: error)))
       }
@@ -501,7 +502,7 @@ final class CentralConnection {
       write(value, id, at: path, "request", number)
     case .firstRequests: acquire(value, id, at: path, number)
     case nil where hasChannels:
-      Log.shared.debug("Both ends open several channels: what must arrive is written with response", .link(self.id))
+      Log.shared.debug("Both ends support several channels: streamed values are written with response", .link(self.id))
       streams[path] = .requests
       write(value, id, at: path, "request", number)
     case nil:
@@ -518,7 +519,7 @@ final class CentralConnection {
         self.streams[path] = .socket(socket)
       } else {
         if case .failure(let error) = result {
-          Log.shared.debug("AcquireWrite was answered with \(error)", .link(self.id))
+          Log.shared.debug("bluetoothd answered AcquireWrite with \(error)", .link(self.id))
         }
         self.streams[path] = .commands
       }

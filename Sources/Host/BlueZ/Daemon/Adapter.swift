@@ -108,7 +108,7 @@ struct Place: Hashable, Sendable {
 
 /// The choice of the adapter to use.
 enum AdapterChoice: Equatable {
-  /// There is no adapter.
+  /// bluetoothd has no adapter.
   case none
   /// The configured adapter does not exist.
   case missing

@@ -82,35 +82,35 @@ struct BlueZLimit: Hashable, Sendable {
     BlueZLimit(
       until: longWrites,
       consequence:
-        "Writes of 511 and 512 bytes to this machine are lost, among them longer private messages of iPhones; this machine"
-        + " itself writes 509 at most. Debian 13 has none of this."),
+        "bluetoothd loses writes of 511 and 512 bytes to this machine, among them long private messages of iPhones. This"
+        + " machine itself writes at most 509 bytes. Debian 13 does not have this fault."),
     BlueZLimit(
       until: BlueZVersion(5, 74),
       consequence: "bluetoothd crashes when an adapter that was made discoverable is switched off while bluetoothd"
-        + " advertises. This service makes no adapter discoverable.",
+        + " advertises. This service does not make adapters discoverable.",
       isLiftedByManagement: true),
     BlueZLimit(
       until: separateClients,
       consequence:
-        "bluetoothd has one way for all clients: it sends each value to all that subscribed, cut to the MTU of each. A value for"
-        + " one of them goes by raw HCI, where its service needs that, or is written to it."),
+        "bluetoothd sends each value to all subscribed clients, cut to the MTU of each. A service that must reach one client"
+        + " alone sends the value by raw HCI, or writes it to the client."),
     BlueZLimit(
       until: scanResponses,
-      consequence: "bluetoothd puts nothing but a name into the scan response.",
+      consequence: "bluetoothd puts only a name into the scan response.",
       isLiftedByManagement: true),
   ]
 
   /// Reported for every version with this configuration.
   static let severalChannels =
-    "bluetoothd opens several channels (EATT) with a peer that has them, as another BlueZ does and phones do not: writes and"
-    + " notifications overtake each other, and some are lost. Writes that must arrive wait for answers then. [GATT] Channels=1"
-    + " in /etc/bluetooth/main.conf ends that."
+    "bluetoothd opens several channels (EATT) with a peer that supports them, such as another BlueZ, but not phones. Writes and"
+    + " notifications then overtake each other, and some are lost. Writes that must arrive wait for answers. To use one"
+    + " channel, set Channels=1 in [GATT] of /etc/bluetooth/main.conf."
 
   /// The limit of every version that runs without `--noplugin=battery`.
   static let readsBattery =
-    "bluetoothd reads the battery level of every phone that connects. A phone that protects it, as iPhones do, asks its"
-    + " user to pair each time, and transfers fail over that. Restart bluetoothd: systemctl restart bluetooth. If this"
-    + " sentence stays, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
+    "bluetoothd reads the battery level of every phone that connects. A phone that protects it, such as an iPhone, asks"
+    + " its user to pair each time, and transfers fail. Restart bluetoothd: systemctl restart bluetooth. If this sentence"
+    + " remains, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
 
   /// A short description of the transfer of values to and from clients.
   static func way(_ keepsClientsApart: Bool) -> String {

@@ -146,7 +146,7 @@ final class BluetoothDaemon {
   }
 
   private func unanswered(_ error: DBusError) {
-    Log.shared.debug("bluetoothd does not say what it has: \(error)")
+    Log.shared.debug("bluetoothd did not return its objects: \(error)")
     enter(.silent)
     retry = scheduler.schedule(after: backoff.next()) { [weak self] in self?.ask() }
   }

@@ -55,11 +55,11 @@ final class DaemonStarter {
     begin()
     count += 1
     // The first request usually succeeds, and `SituationJournal` then reports the outage.
-    if count == 2 { Log.shared.notice("bluetoothd is not running; the bus is asked again to start it") }
+    if count == 2 { Log.shared.notice("bluetoothd is not running; the service asks the bus again to start it") }
     ask { [weak self] error in
       guard let self, !isTold else { return }
       isTold = true
-      Log.shared.warning("bluetoothd cannot be started; it is tried again: \(error)", .error(error))
+      Log.shared.warning("The bus cannot start bluetoothd; the service asks again later: \(error)", .error(error))
     }
   }
 }

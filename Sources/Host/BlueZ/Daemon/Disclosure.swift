@@ -10,8 +10,8 @@ enum Disclosure {
     var sentences: [String] = []
     if !configuration.hidesAddress {
       sentences.append(
-        "The adapter has one address for ever, by which everybody near knows this machine again: Privacy=device in [General] of"
-          + " /etc/bluetooth/main.conf.")
+        "The adapter has a fixed address, by which everybody in range can recognise this machine. To change that, set"
+          + " Privacy=device in [General] of /etc/bluetooth/main.conf.")
     }
     if let alias = adapter.alias, host.contains(alias) {
       sentences.append(

@@ -60,7 +60,7 @@ where Read.Reply == Setting.Value {
   }
 
   private func failed(_ failure: ManagementSocket.Failure, _ opcode: UInt16) {
-    Log.shared.debug("Management command \(opcode) was answered with \(failure.description)")
+    Log.shared.debug("Management command \(opcode) failed: \(failure.description)")
     handle(.failed(Self.refusal(failure)))
   }
 

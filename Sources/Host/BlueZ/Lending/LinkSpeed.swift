@@ -98,17 +98,17 @@ final class LinkSpeed {
     guard isWanted, preferences != .kernel else { return [] }
     if case .shut(let why) = door {
       return [
-        "Links stay at the kernel's speed (\(why)). \(KernelDoors.remedy("CAP_NET_ADMIN")), or LinkInterval=kernel and"
+        "New links have the kernel's default speed (\(why)). \(KernelDoors.remedy("CAP_NET_ADMIN")), or LinkInterval=kernel and"
           + " Link2M=no."
       ]
     }
     return [
       intervals?.problem.map {
-        "Links stay at the kernel's connection interval, for the kernel refuses another one (\($0)): take a newer kernel, or"
-          + " LinkInterval=kernel."
+        "New links have the kernel's connection interval, because the kernel refuses another one (\($0)). Use a newer kernel,"
+          + " or set LinkInterval=kernel."
       },
       phys?.problem.map {
-        "LE 2M is not selected, for the kernel refuses it (\($0)): take a newer kernel, or Link2M=no."
+        "LE 2M is not selected, because the kernel refuses it (\($0)). Use a newer kernel, or set Link2M=no."
       },
     ].compactMap { $0 }
   }

@@ -75,7 +75,7 @@ struct Loan<Setting: LentSetting>: Sendable {
   private var failures = 0
   private var backoff = Backoff()
 
-  /// Why the setting is not in effect; nil if it is, or is about to be.
+  /// The reason why the setting is not in effect; nil if it is, or is about to be.
   var problem: String? { if case .refused(let words) = state { words } else { nil } }
 
   /// Whether no command is under way and nothing must be restored.

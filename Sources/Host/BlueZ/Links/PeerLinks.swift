@@ -252,7 +252,7 @@ final class PeerLinks {
   func open(_ device: Device) -> PeerLink? {
     guard entries[device.path] == nil, entries.count < Self.limit else {
       counters.refusedLinks += 1
-      Log.shared.debug("A link is not reported: there are \(Self.limit) links already")
+      Log.shared.debug("A link is not reported: the maximum of \(Self.limit) links is reached")
       return nil
     }
     let link = PeerLink(
@@ -325,7 +325,7 @@ final class PeerLinks {
   /// Replaces a link that has ended by the next link with the same peer. bluetoothd signalled no end, so it reports the
   /// age of the first link.
   private func replace(_ link: PeerLink) {
-    Log.shared.debug("The peer has gone and come again in the meantime", .link(link.id))
+    Log.shared.debug("The peer has disconnected and connected again without a signal from bluetoothd", .link(link.id))
     close(link.device)
     guard let device = daemon.connectedAgain(link.device, since: link.followedAt ?? scheduler.now) else { return }
     let isOurs = isConnecting(device.path)
@@ -341,7 +341,7 @@ final class PeerLinks {
     entry.isBeingCut = true
     bus.call(owner, entry.device, BlueZName.device, "Disconnect") { [weak self] result in
       guard case .failure(let error) = result else { return }
-      Log.shared.debug("Disconnect was answered with \(error)", .link(link))
+      Log.shared.debug("bluetoothd answered Disconnect with \(error)", .link(link))
       entry.isBeingCut = false
       let isGone = error.isOfGoneObject || error.name == BlueZName.Failure.notConnected
       guard let self else { return }

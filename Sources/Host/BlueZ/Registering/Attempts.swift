@@ -1,12 +1,12 @@
 import Common
 import Loop
 
-/// Repeats an operation until it succeeds, for as long as there is an adapter: after a pause if it failed, and again if
-/// it was undone. The owner performs the operation.
+/// Repeats an operation until it succeeds, while an adapter is available: after a pause if it failed, and again if it
+/// was undone. The owner performs the operation.
 @LoopActor
 final class Attempts {
   private enum State {
-    /// There is no adapter.
+    /// No attempt is made, because no adapter is available.
     case idle
     case underWay
     case done
@@ -15,7 +15,7 @@ final class Attempts {
     case closed
   }
 
-  /// Why the operation is not done, and what to do; nil if it is done or under way.
+  /// The reason why the operation is not done, and what to do; nil if it is done or under way.
   private(set) var problem: String?
   private(set) var place: Place?
   /// Makes an attempt. Without an adapter it may undo an earlier attempt.

@@ -47,7 +47,7 @@ final class KeptRegistration {
   var isRegistered: Bool { attempts.isDone }
   var isUnderWay: Bool { attempts.isUnderWay }
 
-  /// Why it is not registered, and what to do; nil if it is registered or under way.
+  /// The reason why it is not registered, and what to do; nil if it is registered or under way.
   var problem: String? { attempts.problem }
 
   // MARK: Requests
@@ -70,7 +70,7 @@ final class KeptRegistration {
   func close(then: @escaping @LoopActor () -> Void = {}) {
     guard attempts.close(), let former else { return then() }
     call(former, kind.unregister, kind.unregisterArguments(path)) { [kind] result in
-      if case .failure(let error) = result { Log.shared.debug("\(kind.unregister) was answered with \(error)") }
+      if case .failure(let error) = result { Log.shared.debug("bluetoothd answered \(kind.unregister) with \(error)") }
       then()
     }
   }
@@ -99,7 +99,7 @@ final class KeptRegistration {
 
   private func answered(_ result: Result<[DBusValue], DBusError>) {
     guard case .failure(let error) = result else { return attempts.succeeded() }
-    Log.shared.debug("\(kind.register) was answered with \(error)")
+    Log.shared.debug("bluetoothd answered \(kind.register) with \(error)")
     // The registration is ours, from an attempt whose answer was lost.
     if error.name == kind.isThereAlready, attempts.isFresh { return attempts.failedOnce() }
     // After other errors bluetoothd does not have the registration.
@@ -173,7 +173,7 @@ struct RegistrationWords {
 
   /// The adapter has no free advertising instance.
   nonisolated static let noRoom =
-    "The adapter has no room for another advertisement: end another program's, or switch a service off."
+    "The adapter has no capacity for another advertisement: end one of another program, or switch a service off."
 
   init(_ kind: KeptRegistration.Kind, _ adapter: String) {
     self.kind = kind
@@ -182,11 +182,11 @@ struct RegistrationWords {
 
   func sentence(for error: DBusError) -> String {
     if error.is(.timeout) {
-      return "bluetoothd gave no answer to \(kind.register) within \(KeptRegistration.timeLimit.components.seconds) s."
-        + " If this goes on: systemctl restart bluetooth."
+      return "bluetoothd did not answer \(kind.register) within \(KeptRegistration.timeLimit.components.seconds) s."
+        + " If this persists: systemctl restart bluetooth."
     }
     if error.is(.accessDenied) {
-      return "The bus does not let this program \(act): is its D-Bus policy installed? (\(error.message))"
+      return "The bus does not permit this program to \(act): is its D-Bus policy installed? (\(error.message))"
     }
     return "bluetoothd refuses to \(act) on \(adapter) (\(error.name.lastPart): \(error.message)). \(advice(error))"
   }
@@ -204,8 +204,8 @@ struct RegistrationWords {
     case (.advertisement, BlueZName.Failure.notPermitted):
       Self.noRoom
     case (.application, kind.isThereAlready), (.advertisement, kind.isThereAlready):
-      "It is taken away and registered again."
-    default: "It is tried again; journalctl -u bluetooth may say more."
+      "The service removes the registration and repeats it."
+    default: "The service tries again; journalctl -u bluetooth may have the cause."
     }
   }
 }

@@ -42,7 +42,7 @@ final class PatternMonitor {
     }
   }
 
-  /// Why the kernel does not scan for patterns, and what to do; nil if it does, or if there are none.
+  /// The reason why the kernel does not scan for patterns, and what to do; nil if it does, or if there are none.
   var problem: String? { attempts.problem }
 
   // MARK: Requests
@@ -120,7 +120,8 @@ final class PatternMonitor {
   private func notRemoved(from index: UInt16) {
     if attempts.place != nil {
       return attempts.failed(
-        attempts.isFresh ? nil : "The kernel keeps an advertisement monitor on hci\(index). It is tried again.")
+        attempts.isFresh
+          ? nil : "The kernel did not remove an advertisement monitor of hci\(index). The service tries again.")
     }
     guard resting != nil else { return }
     removal = scheduler.schedule(after: .milliseconds(100)) { [weak self] in self?.proceed() }
@@ -147,13 +148,13 @@ final class PatternMonitor {
     case .failure(.refused(.invalidIndex)), .failure(.refused(.notPowered)): attempts.failed()
     case .failure(.refused(.busy)) where attempts.isFresh: attempts.failed()
     case .failure(.closed):
-      attempts.failed("The management socket is closed, and nothing is heard: systemctl restart earshotd.")
+      attempts.failed("The management socket is closed, so no packets are received: systemctl restart earshotd.")
     case .failure(.refused(.noResources)):
       attempts.failed("The kernel has too many advertisement monitors on \(adapter): systemctl restart bluetooth.")
     case .failure(.refused(.unknownCommand)), .failure(.refused(.notSupported)):
-      attempts.failed("The kernel cannot listen for single packets on \(adapter): take one from 5.10 on.")
+      attempts.failed("The kernel does not support advertisement monitors on \(adapter): use Linux 5.10 or newer.")
     case .failure(let failure):
-      attempts.failed("The kernel refuses to listen on \(adapter) (\(failure)). It is tried again.")
+      attempts.failed("The kernel refuses to scan for packets on \(adapter) (\(failure)). The service tries again.")
     }
   }
 

@@ -63,10 +63,11 @@ final class Scanner {
     monitor = socket.map { PatternMonitor($0, scheduler: scheduler, onChange: onChange) }
   }
 
-  /// Why it does not scan, and what to do; nil if it does, or if no scan is requested.
+  /// The reason why it does not scan, and what to do; nil if it does, or if no scan is requested.
   var problem: String? { discovery?.problem ?? monitor?.problem }
 
-  /// Why the kernel does not report single packets, and what to do; nil if it does, or if none are requested.
+  /// The reason why the kernel does not report single packets, and what to do; nil if it does, or if none are
+  /// requested.
   var deafness: String? { monitor?.problem }
 
   /// Whether a service wants scan results.
@@ -137,7 +138,7 @@ final class Scanner {
       timeout: KeptRegistration.timeLimit
     ) { result in
       guard case .failure(let error) = result else { return }
-      Log.shared.debug("SetDiscoveryFilter was answered with \(error)")
+      Log.shared.debug("bluetoothd answered SetDiscoveryFilter with \(error)")
     }
   }
 
@@ -211,7 +212,7 @@ final class Scanner {
     guard let socket, let index = place?.index, let types = discoveredTypes else { return }
     socket.call(StopDiscovery(types: types), on: index) { result in
       if case .failure(let failure) = result {
-        Log.shared.debug("Stop Discovery was answered with \(failure.description)")
+        Log.shared.debug("Management command Stop Discovery failed: \(failure.description)")
       }
     }
   }

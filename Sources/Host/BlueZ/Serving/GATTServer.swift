@@ -111,11 +111,11 @@ final class GATTServer: LinkServer {
   /// The first fault that prevents peers from discovering an application.
   var problem: String? { inOrder.lazy.compactMap(\.served.registration.problem).first }
 
-  /// Why clients without a subscription receive no values, and what to do; nil if they do, or if no application sends
-  /// such values.
+  /// The reason why clients without a subscription receive no values, and what to do; nil if they do, or if no
+  /// application sends such values.
   var shortfall: String? {
     guard let reason = context.raw.problem, applications.values.contains(where: \.reachesAll) else { return nil }
-    return "Clients that never subscribe get no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"
+    return "Clients that never subscribe receive no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"
       + " or NotifyUnsubscribed=no."
   }
 
@@ -281,7 +281,7 @@ final class GATTServer: LinkServer {
     }
     if !delivery.unreachable.isEmpty {
       context.counters.droppedNotifications += UInt64(delivery.unreachable.count)
-      Log.shared.debug("A value is dropped for \(delivery.unreachable.count) links: not subscribed, or gone")
+      Log.shared.debug("A value is dropped for \(delivery.unreachable.count) links that are gone or not subscribed")
     }
     return delivery
   }

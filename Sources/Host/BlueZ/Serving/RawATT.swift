@@ -33,7 +33,7 @@ final class RawATT {
 
   var isAvailable: Bool { door.way != nil }
 
-  /// Why no values are sent by raw HCI; nil if they are, or if the configuration does not request raw HCI.
+  /// The reason why no values are sent by raw HCI; nil if they are, or if the configuration does not request raw HCI.
   var problem: String? {
     switch door {
     case .off: nil

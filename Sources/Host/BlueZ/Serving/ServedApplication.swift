@@ -103,7 +103,7 @@ final class ServedApplication {
   func registered(_ isRegistered: Bool) {
     if isRegistered, doesWithout {
       Log.shared.notice(
-        "Another program has GATT handles of ours; phones that remember them may need: systemctl restart bluetooth")
+        "Another program uses our GATT handles. If phones that stored them fail: systemctl restart bluetooth")
     }
     if !isRegistered { doesWithout = false }
   }

@@ -57,7 +57,7 @@ final class ServedCharacteristic {
   private static let cannotNotify = DBusError(
     name: BlueZName.Failure.notSupported, message: "This characteristic does not notify.")
   private static let noLink = DBusError(
-    name: BlueZName.Failure.failed, message: "There is no link with this client.")
+    name: BlueZName.Failure.failed, message: "This client has no link.")
 
   init(
     _ declaration: GATTCharacteristic, in service: BluetoothUUID, of application: ApplicationID, at path: ObjectPath,
@@ -185,7 +185,7 @@ final class ServedCharacteristic {
 
   private func read(_ options: CallOptions) throws(DBusError) -> [UInt8] {
     guard declaration.properties.contains(.read), let value = handler?.read(options) else {
-      throw DBusError(name: BlueZName.Failure.notPermitted, message: "There is nothing to read.")
+      throw DBusError(name: BlueZName.Failure.notPermitted, message: "No value can be read.")
     }
     guard let offset = options.offset, offset <= value.count else {
       throw DBusError(name: BlueZName.Failure.invalidOffset, message: "The value has \(value.count) bytes.")

@@ -74,7 +74,7 @@ final class SignalNotifier: Notifier {
     guard let link = links[id] else { return .unreachable }
     let last = raw.configuration(of: characteristic, by: link)
     if isSignalled(to: link, last) { return signalExactly(value, to: link, last) }
-    // Raw HCI that failed permanently is tried again if there is no better path.
+    // After a permanent failure raw HCI is tried again only if a signal would not reach the client.
     guard raw.isAvailable, raw.failure == nil || !isNotifying || last?.configuration == .nothing
     else { return signalExactly(value, to: link, last) }
     let fate = raw.send(value, of: characteristic, to: link)
@@ -158,7 +158,7 @@ final class SignalNotifier: Notifier {
   }
 
   func acquire(for link: PeerLink) throws(DBusError) -> FileDescriptor {
-    throw DBusError(name: BlueZName.Failure.notSupported, message: "Values go by PropertiesChanged only.")
+    throw DBusError(name: BlueZName.Failure.notSupported, message: "Values are sent only by PropertiesChanged.")
   }
 
   func hasWrittenNothing(_ link: PeerLink) {}

@@ -89,7 +89,7 @@ struct SignalWindow: Hashable, Sendable {
 
   /// Number of signals that are not confirmed as handled.
   private(set) var unhandled = 0
-  /// Number of signals that the pending call confirms; nil if there is no pending call.
+  /// Number of signals that the pending call confirms; nil while no call is pending.
   private var asked: Int?
   /// Links whose values were refused for lack of capacity, in order.
   private var waiting: [LinkID] = []

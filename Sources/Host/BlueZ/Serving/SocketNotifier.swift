@@ -113,7 +113,7 @@ final class SocketNotifier: Notifier {
   // MARK: Subscribing
 
   func start() throws(DBusError) {
-    throw DBusError(name: BlueZName.Failure.notSupported, message: "Values go by AcquireNotify only.")
+    throw DBusError(name: BlueZName.Failure.notSupported, message: "Values are sent only by AcquireNotify.")
   }
 
   func stop() {}
@@ -123,7 +123,7 @@ final class SocketNotifier: Notifier {
     // The client has unsubscribed and subscribed again before bluetoothd received the answer to its first call.
     // bluetoothd uses the first socket that it receives, and would not read another one.
     if let socket = sockets[id], !socket.isOtherEndGone {
-      throw DBusError(name: BlueZName.Failure.failed, message: "The client has a socket.")
+      throw DBusError(name: BlueZName.Failure.failed, message: "The client already has a socket.")
     }
     let (socket, end) = try PacketSocket.pair(buffer: link.backlog.bytes)
     let isKnown = subscribers.contains(id)
@@ -162,7 +162,7 @@ final class SocketNotifier: Notifier {
     guard links[id] != nil else { return }
     if hasSomebodyLeft {
       orphans.insert(id)
-      Log.shared.debug("bluetoothd has closed a client's socket as another client left", .link(id))
+      Log.shared.debug("bluetoothd has closed a client's socket because another client left", .link(id))
     } else {
       context.report(.unsubscribed(characteristic.id), of: characteristic, by: id)
     }
@@ -195,7 +195,7 @@ final class SocketNotifier: Notifier {
   private func closeForgotten(_ id: LinkID) {
     guard let socket = sockets.removeValue(forKey: id) else { return }
     socket.close()
-    Log.shared.debug("bluetoothd has a socket for a client that has unsubscribed", .link(id))
+    Log.shared.debug("A socket that bluetoothd left open after the client unsubscribed is closed", .link(id))
     context.report(.unsubscribed(characteristic.id), of: characteristic, by: id)
     context.hasRoom(id)
   }

@@ -42,7 +42,7 @@ final class WriteSockets {
   /// Reports a changed offer. bluetoothd checks whether the property exists, and ignores its value.
   private func tell(_ isMade: Bool) {
     guard let owner = context.links.place?.owner else { return }
-    Log.shared.debug(isMade ? "Sockets for writes are offered" : "No more sockets for writes are offered for now")
+    Log.shared.debug(isMade ? "Sockets for writes are offered" : "The offer of sockets for writes is withdrawn")
     let changed: [String: DBusValue] = isMade ? ["WriteAcquired": .bool(false)] : [:]
     context.bus.emit(
       characteristic.path, BlueZName.properties, "PropertiesChanged",
@@ -128,14 +128,15 @@ final class WriteSockets {
 
 /// Decides whether bluetoothd is offered sockets for its clients' writes (`AcquireWrite`) to one characteristic.
 ///
-/// While bluetoothd waits for a client's socket, the first writes of other clients go into that socket, too, as if from
-/// the first client (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all). Clients that connect at the
-/// same time, for example after a restart of this program, would be confused. A client's first write therefore arrives
-/// by `WriteValue`, which names it. While a connected client has not written, there is no offer, for at most 30 s.
+/// While bluetoothd waits for a client's socket, it also puts the first writes of other clients into that socket, as if
+/// the first client had sent them (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all clients). The
+/// service would confuse clients that connect at the same time, for example after a restart of this program. A client's
+/// first write must therefore arrive by `WriteValue`, which names the client: sockets are not offered while a connected
+/// client has not written, for at most 30 s.
 ///
-/// Further writes of the client itself during the wait are corrupted, too. There is no offer either while a client
-/// without a socket is connected that the service does not expect to stream. A streaming client writes its first values
-/// one at a time; any other client, such as a phone, may begin with a burst.
+/// During the wait bluetoothd also corrupts further writes of the client itself. Sockets are therefore not offered
+/// either while a client is connected that has no socket and is not expected to stream. A streaming client writes its
+/// first values one at a time; any other client, such as a phone, may begin with a burst.
 @LoopActor
 final class WriteOffer {
   /// Time after which a peer without writes does not count as a client: discovery can take a slow peer ten seconds.

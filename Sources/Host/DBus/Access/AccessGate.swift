@@ -63,7 +63,7 @@ final class AccessGate {
     let calls = waiting[sender]?.count ?? 0
     guard calls < limits.waitingCalls, calls > 0 || waiting.count < limits.waitingCallers else {
       refused += 1
-      _ = call.answer.give(.failure(.limitExceeded("Too many calls wait to be admitted.")))
+      _ = call.answer.give(.failure(.limitExceeded("Too many calls wait for the check of their callers.")))
       return false
     }
     waiting[sender, default: []].append(call)

@@ -117,7 +117,7 @@ public final class BusConnection: ObjectBus {
   private func greeted(_ result: Result<[DBusValue], DBusError>) {
     switch result {
     case .success(let values):
-      guard let name = values.first?.asString else { return lost(.protocolError("The bus gave no name.")) }
+      guard let name = values.first?.asString else { return lost(.protocolError("The bus assigned no unique name.")) }
       uniqueName = name
       transport?.setUniqueName(name)
       rules.resend()
@@ -220,7 +220,7 @@ public final class BusConnection: ObjectBus {
 
   private func nameLost(_ name: String?) {
     guard let name, name == wantedName, case .connected = state else { return }
-    enter(.nameUnavailable(.busy("The bus name \(name) was taken away.")))
+    enter(.nameUnavailable(.busy("This connection has lost the bus name \(name).")))
     awaitName(name)
   }
 
@@ -245,9 +245,9 @@ public final class BusConnection: ObjectBus {
     timeout: Duration = .seconds(25), then: @escaping @LoopActor (Result<[DBusValue], DBusError>) -> Void
   ) {
     guard pending.count < limits.pendingCalls else {
-      return fail(.limitExceeded("\(limits.pendingCalls) calls wait for an answer already."), then)
+      return fail(.limitExceeded("The maximum of \(limits.pendingCalls) pending calls is reached."), then)
     }
-    guard uniqueName != nil else { return fail(.disconnected("There is no connection to the bus."), then) }
+    guard uniqueName != nil else { return fail(.disconnected("This program is not connected to the bus."), then) }
     send(.call(destination, path, interface, method, arguments), timeout, then)
   }
 
@@ -326,7 +326,7 @@ public final class BusConnection: ObjectBus {
     if case .connecting = state { await nextState() }
     switch state {
     case .connected: return
-    case .connecting: throw .disconnected("There is no connection to the bus yet.")
+    case .connecting: throw .disconnected("This program is not connected to the bus yet.")
     case .nameUnavailable(let error), .lost(let error): throw error
     case .closed: throw .disconnected("The connection to the bus is closed.")
     }
@@ -353,7 +353,7 @@ public final class BusConnection: ObjectBus {
   }
 
   private func send(_ message: Message, _ timeout: Duration, _ then: @escaping PendingCalls.Completion) {
-    guard let transport else { return fail(.disconnected("There is no connection to the bus."), then) }
+    guard let transport else { return fail(.disconnected("This program is not connected to the bus."), then) }
     do throws(DBusError) {
       let serial = try transport.send(message).serial
       pending.add(message, serial: serial, timeout: timeout, then: then)
@@ -410,7 +410,7 @@ final class AnswerRoute: AnswerSender {
     pending.sent(answer: serial)
     connection.callBus("NameHasOwner", [.string(message.destination ?? "")]) { result in
       let isRefused = pending.settle(answer: serial)
-      if isRefused { Log.shared.warning("The bus did not take an answer for the caller, who can ask again") }
+      if isRefused { Log.shared.warning("The bus refused to deliver an answer; the caller can repeat the call") }
       if case .success(let values) = result, values.first?.asBool == true, !isRefused { taken() }
     }
   }

@@ -57,7 +57,7 @@ final class CredentialsCache {
         credentials = .success(found)
         remember(sender, found)
       } else {
-        credentials = .failure(.failed("The bus does not say whose connection \(sender) is."))
+        credentials = .failure(.failed("The bus did not report the user of the connection \(sender)."))
       }
     }
     for then in waiting { then(credentials) }

@@ -28,7 +28,7 @@ final class SignalRouter {
 
   func subscribe(_ match: SignalMatch, _ handler: @escaping @LoopActor (Message) -> Void) -> Registration {
     guard let rule = match.rule else {
-      Log.shared.error("A subscription to signals has a part that D-Bus does not allow; it gets none")
+      Log.shared.error("A signal subscription with an invalid D-Bus name or text is ignored")
       return Registration {}
     }
     lastID += 1

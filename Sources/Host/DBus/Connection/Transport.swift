@@ -52,7 +52,7 @@ final class Transport {
       dbus_connection_set_watch_functions(connection, addWatch, removeWatch, toggleWatch, box, nil) != 0
       && dbus_connection_set_timeout_functions(connection, addTimeout, removeTimeout, toggleTimeout, box, nil) != 0
     dbus_connection_set_dispatch_status_function(connection, dispatchStatusChanged, box, nil)
-    if !added { Log.shared.error("There is no memory to watch the connection to the bus") }
+    if !added { Log.shared.error("Out of memory while adding the watches of the D-Bus connection") }
     schedulePump()
   }
 
@@ -100,19 +100,19 @@ final class Transport {
   }
 
   private func queue(_ message: Message) throws(DBusError) -> (raw: RawMessage, serial: UInt32) {
-    guard isOpen else { throw .disconnected("There is no connection to the bus.") }
+    guard isOpen else { throw .disconnected("This program is not connected to the bus.") }
     let raw = try MessageWriter.write(message, limits: limits)
     guard dbus_connection_get_outgoing_size(connection) <= limits.outgoing else {
-      throw .limitExceeded("The bus does not take our messages: over \(limits.outgoing) bytes wait.")
+      throw .limitExceeded("The bus does not read this program's messages: more than \(limits.outgoing) bytes wait.")
     }
     if dbus_message_contains_unix_fds(raw.pointer) != 0,
       dbus_connection_can_send_type(connection, TypeCode.descriptor) == 0
     {
-      throw .failed("The bus does not pass descriptors.")
+      throw .failed("The connection to the bus cannot pass file descriptors.")
     }
     var serial: UInt32 = 0
     guard dbus_connection_send(connection, raw.pointer, &serial) != 0 else {
-      throw .failed("There is no memory to send a message.")
+      throw .failed("Out of memory while sending a message.")
     }
     return (raw, serial)
   }

@@ -117,7 +117,7 @@ final class FileReader {
     late += 1
     job.isGivenUp.withLock { $0 = true }
     waiting.removeAll { $0 === job }
-    Log.shared.warning("A caller's file did not come within \(limits.fileTime) and is not read")
+    Log.shared.warning("A caller's file could not be read within \(limits.fileTime)")
     job.finish(.failure(.timeout("The file could not be read within \(limits.fileTime).")))
   }
 }

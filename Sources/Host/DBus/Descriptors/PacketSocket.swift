@@ -64,7 +64,7 @@ public final class PacketSocket {
     var yes: Int32 = 1
     guard setsockopt(end.raw, SOL_SOCKET, SO_PASSCRED, &yes, socklen_t(MemoryLayout<Int32>.size)) == 0,
       fcntl(end.raw, F_SETFL, O_NONBLOCK) == 0
-    else { throw .failed("The descriptor is not a socket for packets: \(reason(errno)).") }
+    else { throw .failed("The descriptor is not a packet socket: \(reason(errno)).") }
     watch()
   }
 
@@ -81,7 +81,9 @@ public final class PacketSocket {
   {
     var ends: [Int32] = [-1, -1]
     let kind = Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw .failed("No pair of sockets: \(reason(errno)).") }
+    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else {
+      throw .failed("A pair of sockets cannot be created: \(reason(errno)).")
+    }
     let (end, other) = (FileDescriptor(owning: ends[0]), FileDescriptor(owning: ends[1]))
     if let otherBuffer { try limit(other, to: otherBuffer) }
     return (try PacketSocket(owning: end, buffer: buffer), other)

@@ -17,7 +17,7 @@ struct MessageCheck {
     var check = MessageCheck()
     for argument in arguments { try check.visit(argument) }
     guard Validity.isSignature(arguments.signature) else {
-      throw .invalidArgs("The arguments' signature \(arguments.signature.debugDescription) is not one.")
+      throw .invalidArgs("\(arguments.signature.debugDescription) is not a valid signature of arguments.")
     }
     guard check.offset <= limit else {
       throw .limitExceeded("A message of \(check.offset) bytes is over the limit of \(limit).")

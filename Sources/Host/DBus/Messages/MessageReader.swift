@@ -51,7 +51,7 @@ struct MessageReader {
 
   private mutating func value(_ iterator: inout DBusMessageIter) throws(DBusError) -> DBusValue {
     budget -= 1
-    guard budget >= 0 else { throw .limitExceeded("The message has more values than are taken.") }
+    guard budget >= 0 else { throw .limitExceeded("The message exceeds the maximum number of values.") }
     let type = dbus_message_iter_get_arg_type(&iterator)
     switch type {
     case TypeCode.byte: return .byte(basic(&iterator, 0))

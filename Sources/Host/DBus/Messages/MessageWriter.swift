@@ -25,7 +25,7 @@ struct MessageWriter {
     return isTold ? message.arguments.map(\.sendable) : message.arguments
   }
 
-  private static let noMemory = DBusError.failed("There is no memory for a message, or no descriptor left to pass.")
+  private static let noMemory = DBusError.failed("Out of memory or file descriptors while writing a message.")
 
   private static func writeHeader(_ message: Message, _ pointer: OpaquePointer) -> Bool {
     dbus_message_set_no_reply(pointer, message.expectsReply ? 0 : 1)

@@ -101,9 +101,9 @@ public struct Property: Sendable {
     case changes = "true"
     /// The signal contains only the name.
     case invalidates
-    /// There is no signal, because the value never changes during the object's life.
+    /// No signal is sent: the value never changes during the object's life.
     case const
-    /// There is no signal about changes.
+    /// No signal is sent, although the value may change.
     case none = "false"
   }
 

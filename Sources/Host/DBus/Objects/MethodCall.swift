@@ -41,7 +41,7 @@ public final class MethodCall {
     guardian = Registration {
       guard !answer.isGiven else { return }
       Log.shared.error("A call of \(label) was dropped without an answer")
-      _ = answer.give(.failure(.failed("\(label) was given up without an answer.")))
+      _ = answer.give(.failure(.failed("\(label) was dropped without an answer.")))
     }
   }
 
@@ -90,11 +90,13 @@ public final class MethodCall {
   public func read(
     _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
   ) {
-    guard let files else { return EventLoop.shared.soon { then(.failure(.disconnected("There is no connection."))) } }
+    guard let files else {
+      return EventLoop.shared.soon { then(.failure(.disconnected("The connection to the bus no longer exists."))) }
+    }
     files.read(file, of: owner, limit: limit, then: then)
   }
 
   private func finish(_ result: Result<[DBusValue], DBusError>) {
-    if !answer.give(result) { Log.shared.error("\(interface).\(member) was answered twice; the second is ignored") }
+    if !answer.give(result) { Log.shared.error("\(interface).\(member) was answered twice: the second is dropped") }
   }
 }

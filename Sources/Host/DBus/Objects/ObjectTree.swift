@@ -144,7 +144,7 @@ public final class ObjectTree {
   func receive(_ message: Message, _ answer: Answer) {
     guard affords(message) else {
       throttled += 1
-      _ = answer.give(.failure(.limitExceeded("This program asks for too much: see [Bus] CallsPerSecond.")))
+      _ = answer.give(.failure(.limitExceeded("This program exceeds its budget of calls: see [Bus] CallsPerSecond.")))
       return
     }
     if let gate { gate.receive(message, answer) } else { enter(message, answer, .group) }
@@ -175,7 +175,7 @@ public final class ObjectTree {
 
   private func handle(_ message: Message, _ answer: Answer, _ audience: Audience) throws(DBusError) {
     guard let path = message.path, let member = message.member else {
-      throw .unknownMethod("The call names no object or no method.")
+      throw .unknownMethod("The call lacks an object path or a method name.")
     }
     if let fault = message.fault { throw fault }
     let (interface, method) = try find(path, message.interface, member, audience)

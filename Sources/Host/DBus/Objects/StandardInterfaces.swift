@@ -32,7 +32,7 @@ final class StandardInterfaces {
   }
 
   private static func machineID() throws(DBusError) -> String {
-    guard let text = dbus_try_get_local_machine_id(nil) else { throw .failed("This machine has no id.") }
+    guard let text = dbus_try_get_local_machine_id(nil) else { throw .failed("This machine has no machine ID.") }
     defer { dbus_free(text) }
     return String(cString: text)
   }

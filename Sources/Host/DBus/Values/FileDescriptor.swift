@@ -26,7 +26,7 @@ public final class FileDescriptor: Sendable, Hashable {
     do throws(MemoryFile.Failure) {
       return FileDescriptor(owning: try MemoryFile.sealed(bytes, name: name))
     } catch {
-      throw .failed("No memory file can be made: \(reason(error.number)).")
+      throw .failed("A memory file cannot be created: \(reason(error.number)).")
     }
   }
 
@@ -46,7 +46,7 @@ public final class FileDescriptor: Sendable, Hashable {
       return FileDescriptor(
         owning: try number.withLock { (number) throws(MemoryFile.Failure) in try MemoryFile.reopened(number) })
     } catch {
-      throw .failed("The descriptor cannot be opened once more: \(reason(error.number)).")
+      throw .failed("The descriptor cannot be reopened: \(reason(error.number)).")
     }
   }
 

@@ -1,5 +1,7 @@
+import Bytes
 import Glibc
 import Loop
+import Radio
 
 /// A Bluetooth socket of the kernel. It owns the descriptor, which it closes. Each call sends or receives one packet.
 public final class HCISocket: Sendable {
@@ -123,5 +125,19 @@ public final class HCISocket: Sendable {
   func control(_ request: UInt, _ bytes: inout [UInt8]) throws(HCIError) {
     let status = bytes.withUnsafeMutableBytes { bytes in bytes.baseAddress.map { ioctl(descriptor, request, $0) } }
     guard status == 0 else { throw HCIError(errno, in: "ioctl") }
+  }
+}
+
+extension ByteReader {
+  /// Reads an address, least significant byte first.
+  mutating func bluetoothAddress() throws(WireError) -> BluetoothAddress {
+    BluetoothAddress(try bytes(6).reversed().reduce(0) { $0 << 8 | UInt64($1) })
+  }
+}
+
+extension ByteWriter {
+  /// Writes an address, least significant byte first.
+  mutating func bluetoothAddress(_ address: BluetoothAddress) {
+    append((0..<6).map { UInt8(truncatingIfNeeded: address.value >> UInt64(8 * $0)) })
   }
 }

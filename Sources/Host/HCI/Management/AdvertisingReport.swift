@@ -36,9 +36,7 @@ public struct AdvertisingReport: Hashable, Sendable {
     let rssi = Int8(bitPattern: try reader.u8())
     self.rssi = rssi == Self.noRSSI ? nil : rssi
     flags = try reader.u32le()
-    let length = Int(try reader.u16le())
-    guard length <= Self.limit else { throw .tooLong(field: "data", limit: Self.limit) }
-    data = Array(try reader.bytes(length))
+    data = try reader.advertisingStructures()
     try reader.finish()
   }
 
@@ -50,9 +48,25 @@ public struct AdvertisingReport: Hashable, Sendable {
     writer.u8(kind.rawValue)
     writer.u8(UInt8(bitPattern: rssi ?? Self.noRSSI))
     writer.u32le(flags)
-    let data = data.prefix(Self.limit)
-    writer.u16le(UInt16(truncatingIfNeeded: data.count))
-    writer.append(data)
+    writer.advertisingStructures(data)
+  }
+}
+
+extension ByteReader {
+  /// Reads AD structures, preceded by their length in two bytes; at most `AdvertisingReport.limit` bytes.
+  mutating func advertisingStructures() throws(WireError) -> [UInt8] {
+    let length = Int(try u16le())
+    guard length <= AdvertisingReport.limit else { throw .tooLong(field: "data", limit: AdvertisingReport.limit) }
+    return Array(try bytes(length))
+  }
+}
+
+extension ByteWriter {
+  /// Writes AD structures, preceded by their length in two bytes. Bytes beyond `AdvertisingReport.limit` are cut.
+  mutating func advertisingStructures(_ structures: [UInt8]) {
+    let data = structures.prefix(AdvertisingReport.limit)
+    u16le(UInt16(truncatingIfNeeded: data.count))
+    append(data)
   }
 }
 

@@ -17,20 +17,6 @@ public struct ControllerSettings: OptionSet, Hashable, Sendable {
   public static let advertising = ControllerSettings(rawValue: 1 << 10)
 }
 
-extension ByteReader {
-  /// Reads an address, least significant byte first.
-  mutating func bluetoothAddress() throws(WireError) -> BluetoothAddress {
-    BluetoothAddress(try bytes(6).reversed().reduce(0) { $0 << 8 | UInt64($1) })
-  }
-}
-
-extension ByteWriter {
-  /// Writes an address, least significant byte first.
-  mutating func bluetoothAddress(_ address: BluetoothAddress) {
-    append((0..<6).map { UInt8(truncatingIfNeeded: address.value >> UInt64(8 * $0)) })
-  }
-}
-
 /// Read Controller Information, limited to the fields that are used here.
 ///
 /// | offset | size | field |

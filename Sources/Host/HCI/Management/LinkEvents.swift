@@ -30,9 +30,7 @@ public struct DeviceConnected: Hashable, Sendable {
     address = try reader.bluetoothAddress()
     kind = try AddressKind(reading: &reader)
     flags = try reader.u32le()
-    let length = Int(try reader.u16le())
-    guard length <= AdvertisingReport.limit else { throw .tooLong(field: "data", limit: AdvertisingReport.limit) }
-    data = Array(try reader.bytes(length))
+    data = try reader.advertisingStructures()
     try reader.finish()
   }
 
@@ -40,9 +38,7 @@ public struct DeviceConnected: Hashable, Sendable {
     writer.bluetoothAddress(address)
     writer.u8(kind.rawValue)
     writer.u32le(flags)
-    let data = data.prefix(AdvertisingReport.limit)
-    writer.u16le(UInt16(truncatingIfNeeded: data.count))
-    writer.append(data)
+    writer.advertisingStructures(data)
   }
 }
 

@@ -47,8 +47,7 @@ public final class ManagementSocket {
   private var isAsking = false
   private var timer: Registration?
   private var watch: Registration?
-  private var handlers: [(id: Int, handler: @LoopActor (ManagementEvent, UInt16) -> Void)] = []
-  private var lastHandler = 0
+  private let events = Observers<(event: ManagementEvent, index: UInt16)>()
 
   public nonisolated static let timeLimit = Duration.seconds(10)
   /// Maximum commands in the queue, including the one that the kernel executes.
@@ -92,7 +91,7 @@ public final class ManagementSocket {
     isOpen = false
     watch = nil
     timer = nil
-    handlers = []
+    events.removeAll()
     let waiting = queue
     queue = []
     for entry in waiting { entry.then(.failure(.closed)) }
@@ -101,10 +100,7 @@ public final class ManagementSocket {
   /// Calls `handler` for each event except replies to commands, with the index of the event's controller, for the
   /// lifetime of the registration.
   public func onEvent(_ handler: @escaping @LoopActor (ManagementEvent, UInt16) -> Void) -> Registration {
-    lastHandler += 1
-    let id = lastHandler
-    handlers.append((id, handler))
-    return Registration { [weak self] in self?.handlers.removeAll { $0.id == id } }
+    events.add { handler($0.event, $0.index) }
   }
 
   /// Sends `command` after earlier commands. `then` is called once, never from within this call.
@@ -203,8 +199,7 @@ public final class ManagementSocket {
       answered(opcode, packet.index, status == .success ? .success(parameters) : .failure(.refused(status)))
     case .commandStatus(let opcode, let status):
       answered(opcode, packet.index, .failure(.refused(status)))
-    default:
-      for (id, handler) in handlers where handlers.contains(where: { $0.id == id }) { handler(event, packet.index) }
+    default: events.call((event, packet.index))
     }
   }
 

@@ -16,8 +16,7 @@ public final class KernelHCI: RawHCI {
   private let privilege: RawPrivilege
   private var controllers: [UInt16: RawController] = [:]
   private var watches: [UInt16: ConfigurationWatch] = [:]
-  private var handlers: [(id: Int, handler: @LoopActor (BluetoothAddress, UInt16) -> Void)] = []
-  private var lastHandler = 0
+  private let room = Observers<(address: BluetoothAddress, index: UInt16)>()
   private let configured = Observers<SeenConfiguration>()
 
   /// - Parameters:
@@ -80,10 +79,7 @@ public final class KernelHCI: RawHCI {
   public func forget(_ address: BluetoothAddress, on index: UInt16) { controllers[index]?.forget(address) }
 
   public func onRoom(_ handler: @escaping @LoopActor (BluetoothAddress, UInt16) -> Void) -> Registration {
-    lastHandler += 1
-    let id = lastHandler
-    handlers.append((id, handler))
-    return Registration { [weak self] in self?.handlers.removeAll { $0.id == id } }
+    room.add { handler($0.address, $0.index) }
   }
 
   public func packetLimit(of index: UInt16) -> Int { ATTNotification.packetLimit(buffers(of: index)) }
@@ -94,7 +90,7 @@ public final class KernelHCI: RawHCI {
   private func controller(_ index: UInt16) throws(HCIError) -> RawController {
     if let controller = controllers[index] { return controller }
     let controller = try RawController(try makeSocket(index), index, scheduler, privilege)
-    controller.onRoom = { [weak self] address in self?.tellRoom(address, index) }
+    controller.onRoom = { [weak self] address in self?.room.call((address, index)) }
     controller.onClosed = { [weak self, weak controller] in
       guard let self, let controller, controllers[index] === controller else { return }
       (controllers[index], watches[index]) = (nil, nil)
@@ -120,9 +116,5 @@ public final class KernelHCI: RawHCI {
       let link = links.first(where: { $0.handle == write.link && $0.isLE && $0.isConnected })
     else { return }
     configured.call(SeenConfiguration(configuration, of: write.attribute, by: link.address, on: index))
-  }
-
-  private func tellRoom(_ address: BluetoothAddress, _ index: UInt16) {
-    for (id, handler) in handlers where handlers.contains(where: { $0.id == id }) { handler(address, index) }
   }
 }

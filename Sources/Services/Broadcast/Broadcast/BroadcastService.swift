@@ -214,7 +214,8 @@ public final class BroadcastService {
   private func dropped(_ number: UInt64, _ error: BroadcastError) {
     if error != .cancelled, told.allow(.unsent, at: scheduler.now) {
       Log.shared.warning(
-        "A message was not broadcast: \(error)", id: .broadcastUnsent, .error(error), .protocolName("pblec"))
+        "A message was not broadcast for its whole time: \(error)", id: .broadcastUnsent, .error(error),
+        .protocolName("pblec"))
     }
     outcomes.call((number, error))
   }

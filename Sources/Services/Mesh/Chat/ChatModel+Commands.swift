@@ -110,7 +110,7 @@ extension ChatModel {
 
   private mutating func verify(_ rest: String) -> [ChatAction] {
     if rest.hasPrefix("bitchat:") {
-      notice("The peer of that code was asked for proof.")
+      notice("Asking the peer of that code to prove that it has the keys of the code.")
       return [.verifyCode(PastedText.unbroken(rest))]
     }
     if rest == "yes" || rest == "no", let peer = peer("") {

@@ -461,7 +461,7 @@ public final class MeshService {
       traits.longestWrite < ATT.valueLimit
       ? [
         "Private texts of 166 bytes and more, and private files, from iPhones that connect to this node are lost, "
-          + "because this machine's BlueZ loses writes of 511 and 512 bytes. BlueZ of Debian 13 does not."
+          + "because this machine's BlueZ loses writes of 511 and 512 bytes. BlueZ of Debian 13 loses none."
       ] : []
     let hidden =
       traits.advertisesAll

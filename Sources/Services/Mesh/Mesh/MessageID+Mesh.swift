@@ -45,7 +45,7 @@ extension Journal.MessageID {
   static let meshLinkCut = Journal.MessageID(
     "MeshLinkCut", "e84d05b79f2c4a1ca63b7d9150c8e2f7", "The mesh closed a link",
     """
-    The message says why. An address that sends only malformed packets gets no link for five minutes.
+    The message says why. After too many malformed packets, the peer's address gets no link for five minutes.
     """)
 
   /// The identity and all messages are erased.

@@ -95,7 +95,7 @@ enum MeshCounters {
     "NoiseDroppedCollision": "first messages while the peer has to answer ours",
     "NoiseDroppedOurselves": "messages that claim to come from this node",
     "NoiseDroppedPeerRate": "handshakes over the limit with one peer, or under its name from one source",
-    "NoiseDroppedRate": "handshakes over the limit in all, or of one source",
+    "NoiseDroppedRate": "handshakes over the limit of one source, or of all sources together",
     "NoiseDroppedHalfOpenLimit": "first messages over the limit of half-open handshakes",
     "NoiseDroppedPushedOut": "handshakes that were evicted for others",
     "NoiseDroppedReplacedLately": "first messages of a peer whose session was replaced within the last 5 s",

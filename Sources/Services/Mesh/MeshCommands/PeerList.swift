@@ -13,7 +13,11 @@ enum PeerList {
     }
   }
 
-  /// - Parameter time: formats milliseconds since 1970.
+  /// The table, and below it the trouble of each peer that has one.
+  ///
+  /// - Parameters:
+  ///   - width: columns of the terminal: a wider row of the table is cut, and a trouble is wrapped; nil for a file.
+  ///   - time: formats milliseconds since 1970.
   static func text(
     _ peers: [MeshPeerView], _ names: MeshNameBook, width: Int?, colour: Bool,
     time: (UInt64) -> String = LocalTime.text
@@ -21,17 +25,18 @@ enum PeerList {
     var table = TextTable([
       .init("NAME"), .init("PEER"), .init("HOPS", .right), .init("SIGNAL", .right), .init("SEEN"), .init("MARKS"),
     ])
-    for peer in ordered(peers, names) {
+    let peers = ordered(peers, names)
+    for peer in peers {
       table.append([
         names.name(of: peer.id), peer.id, peer.isNear ? "\(peer.hops)" : "-", peer.rssi.map { "\($0) dBm" } ?? "",
         peer.lastSeen == 0 ? "" : time(peer.lastSeen),
         marks(peer, names).joined(separator: " "),
       ])
     }
-    let troubles = ordered(peers, names).filter { !$0.trouble.isEmpty }.map {
-      "\n\(names.name(of: $0.id)): \(MeshText.line($0.trouble))"
+    let troubles = peers.filter { !$0.trouble.isEmpty }.map {
+      MeshText.paragraph("\(names.name(of: $0.id)): ", $0.trouble, width: width) + "\n"
     }
-    return table.text(width: width, colour: colour) + troubles.joined()
+    return table.text(width: width, colour: colour) + (troubles.isEmpty ? "" : "\n") + troubles.joined()
   }
 
   private static func marks(_ peer: MeshPeerView, _ names: MeshNameBook) -> [String] {

@@ -63,7 +63,7 @@ enum TransferTable {
   private static func columns(_ now: UInt64) -> [Column] {
     [
       Column(head: .init("TRANSFER")) { name($0.path) },
-      Column(head: .init("STATE")) { $0.state + ($0.verdictDelivery == "peerGone" ? ", unsent" : "") },
+      Column(head: .init("STATE")) { $0.state + ($0.verdictDelivery == "peerGone" ? ", verdict unsent" : "") },
       Column(head: .init("TIME")) { Moment.short($0.receivedAt > 0 ? $0.receivedAt : $0.startedAt, now: now) },
       Column(head: .init("EXPIRES")) { Moment.left(until: $0.expiresAt, now: now) },
       Column(head: .init("FETCHED")) { $0.isIncoming && $0.receivedAt > 0 ? ($0.isFetched ? "yes" : "no") : "" },

@@ -198,8 +198,6 @@ public final class VaultKeeper {
 
   // MARK: Disk
 
-  // Disk operations of the credential store.
-
   private typealias Opened = Result<(spool: RecordSpool, found: CredentialVault.Found), StoreError>
 
   private func performOnDisk(_ action: CredentialVault.Action) {
@@ -303,8 +301,6 @@ public final class VaultKeeper {
   }
 
   // MARK: Journal
-
-  // Journal lines about stored credentials.
 
   private func log(_ notice: CredentialVault.Notice) {
     switch notice {

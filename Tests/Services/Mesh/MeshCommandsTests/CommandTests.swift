@@ -3,6 +3,7 @@ import CommandLine
 import DBus
 import Foundation
 import Loop
+import MeshNaming
 import MeshViews
 import TestSupport
 import Testing
@@ -126,6 +127,24 @@ struct CommandTests {
     let rows = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [[String: Any]])
     #expect(rows.map { $0["name"] as? String } == ["alice", "bob#0b0b", "Bob#1234"])
     #expect(rows.map { $0["hops"] as? Int } == [1, 2, nil] && rows[1]["verified"] as? Bool == true)
+  }
+
+  @Test("`peers` shows the whole trouble of each peer below the table, wrapped to the width of the terminal")
+  func troubles() {
+    var (alice, bob) = (MapTests.peer(1, "alice", hops: 1), MapTests.peer(2, "bob", hops: 1))
+    alice.trouble = "It did not announce itself within 15 s, so its link was closed."
+    bob.trouble =
+      "Its clock is 3 min behind this machine's, so its packets are dropped. Set the clock that is wrong."
+    let peers = [alice, bob, MapTests.peer(3, "carol", hops: 1)]
+    let names = MeshNameBook(peers)
+    let text = PeerList.text(peers, names, width: 80, colour: false)
+    #expect(
+      text.split(separator: "\n", omittingEmptySubsequences: false).suffix(6) == [
+        "carol  0000000000000003     1", "", "alice: \(alice.trouble)",
+        "bob: Its clock is 3 min behind this machine's, so its packets are dropped. Set",
+        "    the clock that is wrong.", "",
+      ])
+    #expect(PeerList.text(peers, names, width: nil, colour: false).hasSuffix("\nbob: \(bob.trouble)\n"))
   }
 
   @Test("`map` shows the links of the node and the announced links of peers")

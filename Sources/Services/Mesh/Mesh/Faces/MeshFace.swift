@@ -48,7 +48,7 @@ public final class MeshFace {
       signals: [
         Signal(
           "MessageWaiting", [Argument("message", "u")],
-          documentation: "A message was received. ListMessages with the preceding number returns it."),
+          documentation: "A message was received. ListMessages with the preceding number as after returns it."),
         Signal(
           "StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")],
           documentation: "The delivery state of a message of this node has changed: sent, delivered, read or failed."),
@@ -207,7 +207,9 @@ public final class MeshFace {
         handler: { call in
           let confirm = PastedText.trimmed(call.arguments.first?.asString ?? "").lowercased()
           guard let word = service.wipeWord, confirm == word else {
-            return call.fail(.invalidArgs("Nothing was erased: confirm has to be this node's own peer ID."))
+            return call.fail(
+              .invalidArgs(
+                "Nothing was erased: confirm has to be this node's own peer ID, or unknown if the node has none."))
           }
           service.wipe { error in
             if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
@@ -315,7 +317,7 @@ extension DBusError {
   init(_ refusal: MeshService.Refusal) {
     switch refusal {
     case .notReady: self = .notReady(refusal.sentence)
-    case .empty, .tooLong, .tooManyCharacters, .notConfirmed, .emptyFile, .otherKind, .ourselves, .favouriteNotice:
+    case .empty, .tooLong, .tooManyCharacters, .emptyFile, .otherKind, .ourselves, .favouriteNotice:
       self = .invalidArgs(refusal.sentence)
     case .name(let name): self = name.isUnknown ? DBusError(.notFound, name.sentence) : .invalidArgs(name.sentence)
     case .tooManyWait, .linksFull, .tooManyLines, .tooManyPings, .fileTooLong, .tooManyFiles:

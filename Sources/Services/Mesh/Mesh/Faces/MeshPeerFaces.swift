@@ -187,7 +187,10 @@ extension MeshService {
     guard let fingerprint = try? Fingerprint(text: PastedText.unbroken(text)) else {
       throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
     }
-    guard let known = view(of: peer)?.fingerprint, known == fingerprint else {
+    guard let known = view(of: peer)?.fingerprint else {
+      throw .invalidArgs("The peer's fingerprint is not known yet: the peer has to be in range once.")
+    }
+    guard known == fingerprint else {
       throw .invalidArgs("The fingerprint does not match the peer's: the peer is somebody else.")
     }
     try verify(peer, true)

@@ -6,7 +6,7 @@ import Radio
 
 /// Links of the mesh, with one packet per write or notification.
 extension MeshService {
-  /// Time for which a peer that sent only malformed packets gets no link.
+  /// Time for which an address gets no link after its malformed packets have ended one.
   private static let refusalTime = Duration.seconds(300)
   private static let refusedLimit = 256
   static let writeAttempts = 3
@@ -362,10 +362,10 @@ extension MeshService: GATTServerDelegate {
 extension MeshEngine.CutReason {
   var sentence: String {
     switch self {
-    case .garbage: "its peer sends only malformed packets"
+    case .garbage: "its peer sent too many malformed packets"
     case .noAnnounce: "its peer did not announce itself"
     case .left: "its peer has left the mesh"
-    case .silent: "its peer sent nothing until the idle timeout"
+    case .silent: "its peer sent no valid packet within the idle timeout"
     case .second: "its peer has another link with this node"
     case .incompatible: "its peer supports no packet version of this node"
     }

@@ -21,7 +21,6 @@ extension MeshService {
     case tooManyLines
     case tooManyPings
     case relay
-    case notConfirmed
     case emptyFile
     case fileTooLong
     case otherKind(String)
@@ -40,7 +39,6 @@ extension MeshService {
       case .tooManyLines: "TooManyLines"
       case .tooManyPings: "TooManyPings"
       case .relay: "RelayOnly"
-      case .notConfirmed: "NotConfirmed"
       case .emptyFile: "EmptyFile"
       case .fileTooLong: "FileTooLong"
       case .otherKind: "OtherKind"
@@ -67,7 +65,6 @@ extension MeshService {
       case .tooManyPings: "\(Limits.waitingPings) pings are already waiting for their answers."
       case .relay:
         "This node is a relay (Role=relay in [Mesh]), which has no messages, files and verification codes of its own."
-      case .notConfirmed: "Nothing was erased: the confirmation is not this node's own peer ID."
       case .emptyFile: "The file is empty."
       case .fileTooLong: "The file has more than \(Limits.fileBytes) bytes."
       case .otherKind(let mime):
