@@ -59,7 +59,7 @@ public enum VerifierTool {
     } else if !view.uri.isEmpty {
       lines.append("            \(view.uri)")
     } else {
-      lines.append("            No wallet is invited now.")
+      lines.append("            \(view.noCode)")
     }
     if !text("Storage").isEmpty { lines.append("            Storage: \(text("Storage"))") }
     if !text("Checker").isEmpty { lines.append("            Checker: \(text("Checker"))") }

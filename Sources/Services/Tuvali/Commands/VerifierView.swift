@@ -29,6 +29,12 @@ struct VerifierView: Sendable {
   /// Text of the QR code; empty if no wallet is invited.
   var uri: String { verifier["ConnectionUri"]?.text ?? "" }
   var isStopped: Bool { state == "stopped" }
+  /// Reason for which a started verifier shows no code.
+  var noCode: String {
+    state == "full"
+      ? "No wallet is invited, because as many credentials wait as are kept. Try: earshot transfers"
+      : "No wallet is invited now."
+  }
 
   /// Sentences for a person at the kiosk: why no wallet is invited, and current problems.
   var troubles: [String] {
@@ -40,7 +46,7 @@ struct VerifierView: Sendable {
     }
     if let storage = verifier["Storage"]?.text, !storage.isEmpty { sentences.append("Storage: \(storage)") }
     if let checker = verifier["Checker"]?.text, !checker.isEmpty { sentences.append("Checker: \(checker)") }
-    if sentences.isEmpty, uri.isEmpty { sentences.append("No wallet is invited now.") }
+    if uri.isEmpty, sentences.isEmpty || state == "full" { sentences.append(noCode) }
     return sentences
   }
 }

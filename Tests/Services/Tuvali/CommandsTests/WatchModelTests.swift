@@ -55,11 +55,10 @@ private struct Watch {
     change(number, properties("received", isLive: true, deadline: deadline))
   }
 
-  mutating func taken(_ number: Int, _ state: String = "received") {
+  mutating func taken(_ number: Int, _ state: String = "received", deadline: UInt64 = 0) {
+    let properties = properties(state, isLive: true, deadline: deadline)
     handle(
-      .taken(
-        path: Self.path(number),
-        TakenCredential(properties: properties(state, isLive: true), bytes: 1234, file: "f\(number)")))
+      .taken(path: Self.path(number), TakenCredential(properties: properties, bytes: 1234, file: "f\(number)")))
   }
 
   /// The credentials that were to be fetched, in order.
@@ -203,8 +202,8 @@ private struct Watch {
     var watch = Watch()
     watch.come()
     watch.receive(1, deadline: watch.date + 30_000)
-    watch.taken(1)
-    #expect(watch.sentences.last == "Received credential1: 1.2 KiB; it is in f1. A verdict is awaited.")
+    watch.taken(1, deadline: watch.date + 30_000)
+    #expect(watch.sentences.last == "Received credential1: 1.2 KiB; it is in f1. A verdict is awaited for 30 s.")
     #expect(watch.model.waiting.map(\.view.name) == ["credential1"])
     watch.change(1, ["Live": .bool(false), "VerdictDeadline": .uint64(0)])
     #expect(watch.sentences.last == "The phone of credential1 has left. A verdict does not reach it any more.")
@@ -219,6 +218,18 @@ private struct Watch {
     watch.handle(.refused(code: "wrongCode", sentence: "Scan the code that is shown now."))
     #expect(watch.sentences.last == "A phone was refused. Scan the code that is shown now.")
     #expect(watch.reports.last?.members.first == .init("refused", "wrongCode"))
+  }
+
+  @Test("A full kiosk is reported with the command that shows the waiting credentials")
+  func full() {
+    var watch = Watch()
+    watch.come()
+    watch.handle(
+      .changed(
+        path: Watch.root, interface: "org.earshot.Verifier1", ["State": .string("full"), "ConnectionUri": .string("")]))
+    #expect(
+      watch.sentences.last
+        == "No wallet is invited, because as many credentials wait as are kept. Try: earshot transfers")
   }
 
   @Test(
