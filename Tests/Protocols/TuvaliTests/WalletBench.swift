@@ -22,6 +22,8 @@ struct WalletBench {
   var chunks: [[UInt8]] = []
   /// The value of the last write to each characteristic.
   var values: [Characteristic: [UInt8]] = [:]
+  /// The sentences of all failures so far.
+  var failures: [String] = []
 
   init(
     text: [UInt8] = text, in dialect: Dialect = .v05, _ adjust: (inout WalletEngine.Configuration) -> Void = { _ in }
@@ -45,6 +47,7 @@ struct WalletBench {
       case .write(let value, let characteristic, _, _):
         values[characteristic] = value
         if characteristic == .submitResponse { chunks.append(value) }
+      case .tell(.failed(let error)): failures.append(error.sentence)
       default: break
       }
     }
