@@ -57,7 +57,8 @@ struct VerifyCommand {
     let drawing = code.drawing(on: terminal)
     let rows = drawing?.count { $0 == "\n" } ?? 0
     lines.append(text)
-    lines.append("Scan the code, or read its text with: earshot mesh verify CODE. It is valid for 5 minutes.")
+    let reading = drawing == nil ? "Read the text with" : "Scan the code, or read its text with"
+    lines.append("\(reading): earshot mesh verify CODE. It is valid for 5 minutes.")
     // A line of text may wrap.
     let below = lines.map { (DisplayText.width($0) + terminal.width - 1) / max(1, terminal.width) }.reduce(1, +)
     if drawing == nil {

@@ -40,6 +40,7 @@ struct VerifyTests {
     #expect(high.contains("It is valid for 5 minutes.\n") && !high.contains("this one has"))
     let narrow = try VerifyCommand.drawing(text, Self.terminal(40, 60))
     #expect(!narrow.contains("█") && narrow.contains(text) && narrow.contains("this terminal has 40."))
+    #expect(high.contains("Scan the code") && !narrow.contains("Scan the code"))
   }
 
   @Test("`verify` reads a code from the arguments or standard input despite line breaks, and awaits the proof")
