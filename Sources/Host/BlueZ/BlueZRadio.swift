@@ -29,6 +29,8 @@ public final class BlueZRadio: RadioDriver {
   private var commandLine: DaemonCommandLine?
   /// The unique name of the bluetoothd whose command line was requested last.
   private var askedOwner: String?
+  /// Whether the journal has an entry about the battery plugin of the last bluetoothd whose command line is known.
+  private var isBatteryReported = false
   let daemon: BluetoothDaemon
   let links: PeerLinks
   private lazy var server = GATTServer(
@@ -349,9 +351,10 @@ public final class BlueZRadio: RadioDriver {
     bus.askForDaemonCommandLine { [weak self] commandLine in
       guard let self, daemon.owner == owner else { return }
       self.commandLine = commandLine
-      if commandLine?.loads(DaemonCommandLine.battery) == true {
-        log.warning("\(BlueZLimit.readsBattery)", id: .pairingAsked)
-      }
+      // Restarts of bluetoothd with the same command line are not news.
+      let readsBattery = commandLine?.loads(DaemonCommandLine.battery) == true
+      if readsBattery, !isBatteryReported { log.warning("\(BlueZLimit.readsBattery)", id: .pairingAsked) }
+      isBatteryReported = readsBattery
       statusMayHaveChanged()
     }
   }

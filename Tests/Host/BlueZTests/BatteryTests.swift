@@ -48,6 +48,12 @@ struct BatteryTests {
     #expect(rig.entries.all.filter { $0.id == .pairingAsked }.count == 1)
 
     rig.fake.vanish()
+    _ = try await rig.statuses.first { $0.state != .ready }
+    try await rig.fake.start()
+    _ = try await rig.statuses.first { $0.state == .ready && !$0.limits.isEmpty }
+    #expect(rig.entries.all.filter { $0.id == .pairingAsked }.count == 1, "after a restart with the same options")
+
+    rig.fake.vanish()
     manager.commandLines = ["\(Self.daemon) --noplugin=battery"]
     try await rig.fake.start()
     _ = try await rig.statuses.first { $0.state == .ready && $0.limits.isEmpty }
