@@ -81,8 +81,9 @@ struct ExampleTests {
         "credential1": "a credential that waits", "credential2": "something else", "credential3": "older",
         "credential3-2": "{\"credential\":\"ü\"}",
       ])
-    // Without its bus the program exits, and so do the programs that it started.
+    // Without its bus the program exits with a failure, and so do the programs that it started.
     kiosk.close()
-    _ = try await example.end()
+    let result = try await example.end()
+    #expect(result.status != 0, "\(result)")
   }
 }

@@ -98,6 +98,7 @@ struct SampleServiceTests {
         "org.earshot.Manager1": [
           "Version": .string("1"), "RadioState": .string("ready"),
           "AdvertisingSlots": .structure([.uint32(3), .uint32(3)]),
+          "RadioLimits": .strings(["Phones are asked to pair."]),
           "OnAir": .strings(["verifier", "mesh", "verifier"]),
           "Waiting": .strings(["sample"]),
         ]
@@ -111,7 +112,7 @@ struct SampleServiceTests {
     let text = StatusCommand.text(objects, Self.list.toolParts)
     #expect(
       text.split(separator: "\n", omittingEmptySubsequences: false) == [
-        "earshotd 1  ", "  radio     ready  ",
+        "earshotd 1  ", "  radio     ready  ", "            - Phones are asked to pair.",
         "            3 of 3 advertising slots used: mesh, verifier (2); waiting for one: sample",
         "  verifier  stopped  as N, dialects ",
         "            Start it with: earshot verifier start", "",
