@@ -59,3 +59,27 @@ public struct BluetoothUUID: Hashable, Sendable, CustomStringConvertible {
     return UInt64(text, radix: 16)
   }
 }
+
+/// The identity of one link with one peer. A number is never reused while the process runs. A late message of a link
+/// that has ended cannot be attributed to the next link, even if both peers have the same address.
+public struct LinkID: Hashable, Sendable, CustomStringConvertible {
+  public let number: UInt64
+
+  public init(_ number: UInt64) {
+    self.number = number
+  }
+
+  public var description: String { "link \(number)" }
+}
+
+/// A received signal strength (RSSI) in dBm, as D-Bus carries it: a number, with one value for "not known".
+public enum SignalStrength {
+  /// The value for an unknown signal strength, as in HCI (Core Specification, Vol 4 Part E, 7.7.65.2).
+  public static let unknown: Int16 = 127
+
+  /// The number for a signal strength; nil means unknown.
+  public static func number(_ dBm: Int?) -> Int16 { dBm.map { Int16(clamping: $0) } ?? unknown }
+
+  /// The signal strength of a number; nil if unknown.
+  public static func dBm(_ number: Int?) -> Int? { number == Int(unknown) ? nil : number }
+}

@@ -67,3 +67,63 @@ public enum PrintableText {
     (0x1F000...0x1FAFF).contains(scalar.value) || (0x1FC00...0x1FFFD).contains(scalar.value)
   }
 }
+
+/// A text that a person pastes or a scanner types: a code, an ID, a name, a message. Mail programs, terminals and
+/// scanners add invisible characters around it: blanks, line ends, tabs, no-break spaces and byte order marks.
+public enum PastedText {
+  /// Removes white space and invisible marks from the two ends of the text.
+  public static func trimmed(_ text: String) -> String {
+    var scalars = text.unicodeScalars[...]
+    while let first = scalars.first, isBlank(first) { scalars.removeFirst() }
+    while let last = scalars.last, isBlank(last) { scalars.removeLast() }
+    return scalars.count == text.unicodeScalars.count ? text : String(scalars)
+  }
+
+  /// Removes white space and invisible marks everywhere, for a code that contains none: a mail program may have broken
+  /// it into lines.
+  public static func unbroken(_ text: String) -> String {
+    String(String.UnicodeScalarView(text.unicodeScalars.filter { !isBlank($0) }))
+  }
+
+  private static func isBlank(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar {
+    // Zero-width space, word joiner, and the byte order mark, which is the zero-width no-break space.
+    case "\u{200B}", "\u{2060}", "\u{FEFF}": true
+    default: scalar.properties.isWhitespace
+    }
+  }
+}
+
+/// Suggests the intended word for a misspelt one.
+public enum Spelling {
+  /// Maximum bytes of a word: a comparison of longer words takes too long.
+  private static let longestWord = 40
+
+  /// The candidate nearest to `word`, ignoring case. Nil if the nearest needs more than one edit and more than a third
+  /// of its length.
+  public static func nearest(to word: String, among candidates: [String]) -> String? {
+    guard word.utf8.count <= longestWord else { return nil }
+    let wanted = Array(word.lowercased().utf8)
+    let ranked = candidates.map { ($0, distance(wanted, Array($0.lowercased().utf8))) }
+    guard let best = ranked.min(by: { $0.1 < $1.1 }), best.1 <= max(1, best.0.utf8.count / 3) else { return nil }
+    return best.0
+  }
+
+  /// Number of bytes to insert, remove, replace or swap with their neighbour to change one word into the other.
+  private static func distance(_ word: [UInt8], _ candidate: [UInt8]) -> Int {
+    var before: [Int] = []
+    var above = Array(0...candidate.count)
+    for (row, byte) in word.enumerated() {
+      var current = [row + 1]
+      for (column, other) in candidate.enumerated() {
+        var best = min(above[column] + (byte == other ? 0 : 1), above[column + 1] + 1, current[column] + 1)
+        if row > 0, column > 0, byte == candidate[column - 1], word[row - 1] == other {
+          best = min(best, before[column - 1] + 1)
+        }
+        current.append(best)
+      }
+      (before, above) = (above, current)
+    }
+    return above.last ?? 0
+  }
+}
