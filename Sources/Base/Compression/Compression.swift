@@ -1,5 +1,119 @@
 import CZlib
 
+/// Compression in the plain deflate format (RFC 1951), without header or checksum.
+public enum RawDeflate {
+  /// Compresses the bytes to one deflate stream. Equal bytes and effort give equal streams with the same release of
+  /// zlib; another release may give another stream.
+  public static func compress(
+    _ bytes: some Collection<UInt8>, effort: DeflateEffort = .usual
+  ) throws(CompressionError) -> [UInt8] {
+    try Zlib.deflate(bytes, format: .raw, effort: effort)
+  }
+
+  /// Inflates one stream.
+  ///
+  /// The output buffer grows with the inflated data and ends one byte past `limit`. Throws `tooLarge` beyond `limit`,
+  /// and `trailing` if anything follows the stream.
+  public static func decompress(_ bytes: some Collection<UInt8>, limit: Int) throws(CompressionError) -> [UInt8] {
+    try Zlib.inflate(bytes, format: .raw, limit: limit)
+  }
+
+  /// Inflates one stream of exactly `count` bytes.
+  ///
+  /// Memory for `count` bytes is allocated at once: compare `count` with a limit before. Throws `tooLarge` if the
+  /// stream contains more, `wrongSize` if it contains fewer, and `trailing` if anything follows it.
+  public static func decompress(_ bytes: some Collection<UInt8>, exactly count: Int) throws(CompressionError) -> [UInt8]
+  {
+    try Zlib.inflate(bytes, format: .raw, exactly: count)
+  }
+}
+
+/// Compression in the zlib format (RFC 1950): two bytes of header, a deflate stream, and a checksum.
+public enum ZlibDeflate {
+  /// Compresses the bytes to one stream.
+  public static func compress(
+    _ bytes: some Collection<UInt8>, effort: DeflateEffort = .usual
+  ) throws(CompressionError) -> [UInt8] {
+    try Zlib.deflate(bytes, format: .zlib, effort: effort)
+  }
+
+  /// Inflates one stream of exactly `count` bytes, and verifies its checksum.
+  ///
+  /// Memory for `count` bytes is allocated at once: compare `count` with a limit before. Throws `tooLarge` if the
+  /// stream contains more, `wrongSize` if it contains fewer, and `trailing` if anything follows it.
+  public static func decompress(_ bytes: some Collection<UInt8>, exactly count: Int) throws(CompressionError) -> [UInt8]
+  {
+    try Zlib.inflate(bytes, format: .zlib, exactly: count)
+  }
+}
+
+/// Compression in the gzip format (RFC 1952), one member.
+public enum Gzip {
+  /// One member that contains the bytes. It has no name and no time, so equal bytes have equal members.
+  public static func compress(_ bytes: some Collection<UInt8>) throws(CompressionError) -> [UInt8] {
+    try Zlib.deflate(bytes, format: .gzip)
+  }
+
+  /// Inflates one member, and verifies its checksum and length.
+  ///
+  /// The output buffer grows with the inflated data, regardless of the size that the member declares, and ends one byte
+  /// past `limit`. Throws `tooLarge` beyond `limit`, and `trailing` if anything follows the member, even a second
+  /// member.
+  public static func decompress(_ bytes: some Collection<UInt8>, limit: Int) throws(CompressionError) -> [UInt8] {
+    try Zlib.inflate(bytes, format: .gzip, limit: limit)
+  }
+}
+
+/// Parameters of zlib's compressor. A protocol that signs compressed bytes specifies all three, because each changes
+/// the bytes.
+public struct DeflateEffort: Hashable, Sendable {
+  /// Compression level: 0 stores, 1 is fastest, 9 is smallest; -1 is zlib's default, 6.
+  public let level: Int32
+  /// Base-2 logarithm of the window size in bytes: 9 to 15.
+  public let windowBits: Int32
+  /// Memory for the compressor's state: 1 to 9.
+  public let memoryLevel: Int32
+
+  /// Values outside zlib's ranges are limited to the nearest valid value.
+  public init(level: Int, windowBits: Int = 15, memoryLevel: Int = 8) {
+    self.level = Int32(clamping: min(9, max(-1, level)))
+    self.windowBits = Int32(clamping: min(15, max(9, windowBits)))
+    self.memoryLevel = Int32(clamping: min(9, max(1, memoryLevel)))
+  }
+
+  /// zlib's default parameters.
+  public static let usual = DeflateEffort(level: -1)
+}
+
+/// The reason why bytes could not be compressed or inflated.
+public enum CompressionError: Error, Hashable, Sendable {
+  /// The bytes are not a compressed stream; the payload is zlib's reason.
+  case corrupt(String)
+  /// The bytes end before the stream does.
+  case truncated
+  /// The inflated bytes would be more than `limit`.
+  case tooLarge(limit: Int)
+  /// The number of inflated bytes is less than the number that was announced.
+  case wrongSize(expected: Int, got: Int)
+  /// This many bytes follow the end of the stream.
+  case trailing(Int)
+  /// zlib could not allocate memory.
+  case unavailable
+}
+
+extension CompressionError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .corrupt(let reason): "the compressed data is corrupt: \(reason)"
+    case .truncated: "the compressed data is truncated"
+    case .tooLarge(let limit): "inflates to more than \(limit) bytes"
+    case .wrongSize(let expected, let got): "inflates to \(got) bytes instead of \(expected)"
+    case .trailing(let count): "\(count) bytes follow the compressed data"
+    case .unavailable: "zlib is not available"
+    }
+  }
+}
+
 /// Compression and decompression with zlib.
 enum Zlib {
   /// The format around the deflated bytes, as zlib's window bits express it, with a window of 32 KiB.
