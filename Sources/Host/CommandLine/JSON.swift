@@ -1,3 +1,60 @@
+/// A JSON value; an object preserves the order of its members.
+public enum JSONValue: Sendable, Equatable {
+  /// A name in an object, and its value.
+  public struct Member: Sendable, Equatable {
+    public let name: String
+    public let value: JSONValue
+
+    public init(_ name: String, _ value: JSONValue) {
+      self.name = name
+      self.value = value
+    }
+  }
+
+  case null
+  case bool(Bool)
+  case int(Int64)
+  /// An integer that may be outside the range of ``int(_:)``.
+  case unsigned(UInt64)
+  /// Infinity and NaN, which JSON cannot represent, are written as `null`.
+  case double(Double)
+  /// A number from a JSON text, as its digits.
+  case number(String)
+  case string(String)
+  case array([JSONValue])
+  case object([Member])
+
+  /// Null if there is no string.
+  public static func optional(_ string: String?) -> JSONValue {
+    string.map { .string($0) } ?? .null
+  }
+
+  /// The value of the object's member with this name; nil if there is no such member, or if this is not an object.
+  public subscript(name: String) -> JSONValue? {
+    guard case .object(let members) = self else { return nil }
+    return members.first { $0.name == name }?.value
+  }
+
+  /// The text of a string; nil for any other value.
+  public var asString: String? {
+    if case .string(let text) = self { text } else { nil }
+  }
+}
+
+extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+  ExpressibleByBooleanLiteral, ExpressibleByNilLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+  public init(stringLiteral value: String) { self = .string(value) }
+  public init(integerLiteral value: Int64) { self = .int(value) }
+  public init(floatLiteral value: Double) { self = .double(value) }
+  public init(booleanLiteral value: Bool) { self = .bool(value) }
+  public init(nilLiteral: ()) { self = .null }
+  public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+  public init(dictionaryLiteral elements: (String, JSONValue)...) {
+    self = .object(elements.map { Member($0.0, $0.1) })
+  }
+}
+
 /// Reads JSON (RFC 8259) from untrusted bytes: one value, surrounded only by white space.
 ///
 /// It is stricter than the standard: an object with two members of the same name is refused, and so is an unpaired
@@ -167,5 +224,97 @@ public struct JSONReader {
       try digits()
     }
     return String(decoding: bytes[start..<offset], as: UTF8.self)
+  }
+}
+
+/// Writes JSON (RFC 8259) as text.
+///
+/// Control and format characters, including bidi controls, and noncharacters are escaped, beyond the requirements of
+/// JSON. The text may be shown on a terminal or sent in a D-Bus string, and strings in it may come from a peer.
+public struct JSONWriter: Sendable {
+  public enum Style: Sendable {
+    /// One line without spaces.
+    case compact
+    /// One member per line, with two spaces of indentation.
+    case pretty
+  }
+
+  private let style: Style
+  private var text = ""
+
+  /// The value as text, without a final newline.
+  public static func write(_ value: JSONValue, _ style: Style = .compact) -> String {
+    var writer = JSONWriter(style: style)
+    writer.write(value, depth: 0)
+    return writer.text
+  }
+
+  private init(style: Style) {
+    self.style = style
+  }
+
+  private mutating func write(_ value: JSONValue, depth: Int) {
+    switch value {
+    case .null: text += "null"
+    case .bool(let value): text += value ? "true" : "false"
+    case .int(let value): text += String(value)
+    case .unsigned(let value): text += String(value)
+    case .double(let value): text += value.isFinite ? value.description : "null"
+    case .number(let digits): text += digits
+    case .string(let value): write(value)
+    case .array(let elements):
+      list("[", "]", elements, depth) { writer, element in writer.write(element, depth: depth + 1) }
+    case .object(let members):
+      list("{", "}", members, depth) { writer, member in
+        writer.write(member.name)
+        writer.text += writer.style == .pretty ? ": " : ":"
+        writer.write(member.value, depth: depth + 1)
+      }
+    }
+  }
+
+  private mutating func list<Element>(
+    _ open: String, _ close: String, _ elements: [Element], _ depth: Int, write: (inout JSONWriter, Element) -> Void
+  ) {
+    text += open
+    for (index, element) in elements.enumerated() {
+      if index > 0 { text += "," }
+      newLine(depth + 1)
+      write(&self, element)
+    }
+    if !elements.isEmpty { newLine(depth) }
+    text += close
+  }
+
+  private mutating func newLine(_ depth: Int) {
+    if style == .pretty { text += "\n" + String(repeating: "  ", count: depth) }
+  }
+
+  private mutating func write(_ string: String) {
+    text += "\""
+    for scalar in string.unicodeScalars {
+      switch scalar {
+      case "\"": text += "\\\""
+      case "\\": text += "\\\\"
+      case "\n": text += "\\n"
+      case "\r": text += "\\r"
+      case "\t": text += "\\t"
+      default:
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: escape(scalar)
+        case .unassigned where scalar.properties.isNoncharacterCodePoint: escape(scalar)
+        default: text.unicodeScalars.append(scalar)
+        }
+      }
+    }
+    text += "\""
+  }
+
+  /// Writes `\u001b`, or a surrogate pair for a scalar beyond 16 bits.
+  private mutating func escape(_ scalar: Unicode.Scalar) {
+    for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
+      let digits = String(unit, radix: 16)
+      text += "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
+    }
   }
 }
