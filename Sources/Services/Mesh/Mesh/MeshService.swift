@@ -34,7 +34,7 @@ public final class MeshService {
   private var wasWaitingForClock = false
   lazy var ageTimer = Deadline(scheduler) { [weak self] in self?.age() }
 
-  // Links: MeshService+Links, MeshService+Places, MeshService+Finding.
+  // Links: MeshService+Links, MeshService+Finding.
   var ports: [LinkID: MeshPort] = [:] {
     didSet { if ports.count != oldValue.count { use.connect(ports.count, at: scheduler.now) } }
   }
