@@ -15,8 +15,6 @@ enum ProtocolWords {
     Exception("credentials", below: "Sources/Host/DBus/"),
     // systemd: the delivery of a unit's secrets.
     Exception("CREDENTIALS_DIRECTORY"), Exception("LoadCredentialEncrypted"), Exception("LoadCredential"),
-    Exception("credential", below: "Sources/Host/Store/SpoolKey.swift"),
-    Exception("Credential", below: "Sources/Host/Store/SpoolKey.swift"),
     Exception("credential", below: "Sources/Host/Store/StoreKey.swift"),
     Exception("Credential", below: "Sources/Host/Store/StoreKey.swift"),
     // Every protocol may have dialects, and the journal has one field for them all.

@@ -24,3 +24,8 @@ extension CryptoError: CustomStringConvertible {
     }
   }
 }
+
+/// Throws `badLength` unless `got` is `expected`.
+func checkLength(_ got: Int, is expected: Int, of name: @autoclosure () -> String) throws(CryptoError) {
+  guard got == expected else { throw .badLength(name(), expected: expected, got: got) }
+}

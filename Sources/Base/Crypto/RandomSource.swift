@@ -1,3 +1,5 @@
+import CSodium
+
 /// The source of an engine's randomness: the system's generator in a service, a seeded generator in tests.
 public protocol RandomSource {
   /// Overwrites every byte of the array.
@@ -11,4 +13,65 @@ extension RandomSource {
     fill(&bytes)
     return bytes
   }
+}
+
+/// The operating system's generator.
+public struct SystemRandom: RandomSource, Sendable {
+  public init() {
+    Sodium.start()
+  }
+
+  public mutating func fill(_ bytes: inout [UInt8]) {
+    randombytes_buf(&bytes, bytes.count)
+  }
+}
+
+/// A generator that gives equal bytes for equal seeds. It is for tests and simulations, never for keys that protect
+/// anything.
+///
+/// The bytes are the ChaCha20 key stream (64-bit counter from 0, nonce 0) with the seed as key. They do not depend on
+/// the sizes of the portions in which they are drawn.
+public struct SeededRandom: RandomSource, RandomNumberGenerator, Sendable {
+  private let seed: [UInt8]
+  private var nextBlock: UInt64 = 0
+  private var drawn: ArraySlice<UInt8> = []
+
+  /// A generator for a seed of 32 bytes; throws `badLength` for any other seed.
+  public init(seed: [UInt8]) throws(CryptoError) {
+    try checkLength(seed.count, is: Int(crypto_stream_chacha20_KEYBYTES), of: "seed")
+    self.seed = seed
+  }
+
+  /// A generator for a numeric seed: its eight bytes, least significant first, followed by zeros.
+  public init(seed: UInt64) {
+    self.seed = withUnsafeBytes(of: seed.littleEndian, Array.init) + [UInt8](repeating: 0, count: 24)
+  }
+
+  public mutating func fill(_ bytes: inout [UInt8]) {
+    var done = 0
+    while done < bytes.count {
+      if drawn.isEmpty { refill() }
+      let portion = drawn.prefix(bytes.count - done)
+      bytes.replaceSubrange(done..<done + portion.count, with: portion)
+      drawn = drawn.dropFirst(portion.count)
+      done += portion.count
+    }
+  }
+
+  /// The next eight bytes, least significant first.
+  public mutating func next() -> UInt64 {
+    bytes(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  private mutating func refill() {
+    let zeros = [UInt8](repeating: 0, count: Self.blocksAtOnce * 64)
+    let nonce = [UInt8](repeating: 0, count: Int(crypto_stream_chacha20_NONCEBYTES))
+    drawn =
+      [UInt8](count: zeros.count) {
+        _ = crypto_stream_chacha20_xor_ic($0, zeros, UInt64(zeros.count), nonce, nextBlock, seed)
+      }[...]
+    nextBlock += UInt64(Self.blocksAtOnce)
+  }
+
+  private static let blocksAtOnce = 8
 }

@@ -135,3 +135,79 @@ extension Command {
     }
   }
 }
+
+/// A valid command line. Values were checked against their shapes, so reading them cannot fail; nil means that the
+/// option or argument was not given.
+public struct ParsedCommand: Sendable, Equatable {
+  /// The verbs, without the program's name: `["radio", "show"]`.
+  public let path: [String]
+  /// The help for this command. If ``wantsHelp``, show it and do nothing else.
+  public let help: String
+  /// Whether the line requested help; arguments may then be missing.
+  public let wantsHelp: Bool
+
+  let options: [String: [String]]
+  let arguments: [String: [String]]
+
+  /// Whether the flag was given.
+  public func flag(_ long: String) -> Bool { options[long] != nil }
+
+  /// All values of an option, in order.
+  public func values(_ long: String) -> [String] { options[long] ?? [] }
+
+  /// The value of an option; of several the last one.
+  public func value(_ long: String) -> String? { options[long]?.last }
+
+  /// The value of an option with an integer shape.
+  public func integer(_ long: String) -> Int? { value(long).flatMap { Int($0) } }
+
+  /// The value of an option with a time shape.
+  public func seconds(_ long: String) -> Duration? { value(long).flatMap { ValueShape.seconds($0) } }
+
+  /// The first argument with this name: `argument("FILE")`.
+  public func argument(_ name: String) -> String? { arguments[name]?.first }
+
+  /// All arguments with this name.
+  public func arguments(_ name: String) -> [String] { arguments[name] ?? [] }
+}
+
+/// An error in a command line.
+public struct UsageError: CodedError, Equatable {
+  public enum Reason: Sendable, Equatable {
+    case unknownCommand(String, meant: String?)
+    case missingCommand
+    /// The option as it was written, including dashes.
+    case unknownOption(String, meant: String?)
+    case missingValue(option: String, name: String)
+    case unexpectedValue(option: String)
+    case badValue(of: String, text: String, expected: String)
+    case missingArgument(String)
+    case tooMany(String)
+  }
+
+  public let reason: Reason
+  /// The names of the program and the verbs, up to the error.
+  public let path: [String]
+
+  public var code: String { "usage" }
+
+  public var sentence: String {
+    switch reason {
+    case .unknownCommand(let word, let meant): "There is no command \(word).\(Self.guess(meant))"
+    case .missingCommand: "A command is missing."
+    case .unknownOption(let option, let meant): "There is no option \(option).\(Self.guess(meant))"
+    case .missingValue(let option, let name): "\(option) needs a value: \(option) \(name)."
+    case .unexpectedValue(let option): "\(option) takes no value."
+    case .badValue(let place, let text, let expected): "\(place): \(text) is not \(expected)."
+    case .missingArgument(let name): "\(name) is missing."
+    case .tooMany(let word): "\(word) is one argument too many."
+    }
+  }
+
+  /// A suggestion for the next call: `Try: earshot status --help`.
+  public var hint: String { "Try: \(path.joined(separator: " ")) --help" }
+
+  private static func guess(_ meant: String?) -> String {
+    meant.map { " Did you mean \($0)?" } ?? ""
+  }
+}

@@ -175,3 +175,79 @@ public struct Configuration: Sendable {
     Spelling.nearest(to: word, among: candidates).map { " Did you mean \(show($0))?" } ?? ""
   }
 }
+
+extension Configuration {
+  /// The installed file: every key with its documentation, commented out with its default. At most 80 columns.
+  public var defaultFile: String {
+    var lines = Self.wrapped(
+      "Settings of \(subject). Each key is shown with its default. To change a key, remove its #, or set it in a file "
+        + "in \(file).d/ beside this file; package upgrades do not change that folder. An empty value means the "
+        + "default. Quotation marks around a whole value are removed.")
+    lines.append("#")
+    lines += Self.wrapped(
+      "Times have the units ms, s, min and h; sizes have the units K, M and G. `systemctl reload` applies changes, "
+        + "except to keys that need a restart.")
+    lines += ["#", "# Check with: \(program) --check-config"]
+    var section = ""
+    for key in table {
+      if key.section != section {
+        section = key.section
+        lines += ["", "[\(section)]"]
+      }
+      lines.append("")
+      lines += Self.wrapped(key.documentation)
+      lines += Self.wrapped("Takes \(key.form)." + (key.change == .onRestart ? " Needs a restart." : ""))
+      lines.append("#\(key.key)=\(key.fallback)")
+    }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func wrapped(_ text: String) -> [String] {
+    var lines: [String] = []
+    var line = "#"
+    for word in text.split(separator: " ") {
+      if line.count + 1 + word.count > 80 {
+        lines.append(line)
+        line = "#"
+      }
+      line += " \(word)"
+    }
+    return lines + [line]
+  }
+}
+
+/// A configuration, its files, and the complaints about them.
+public struct LoadedConfiguration: Sendable {
+  public let configuration: Configuration
+  /// All complaints; empty if the configuration is valid.
+  public let complaints: [Complaint]
+  /// The files that were read, in the order of increasing precedence.
+  public let files: [String]
+
+  /// A copy with one more complaint.
+  public func adding(_ complaint: Complaint) -> LoadedConfiguration {
+    LoadedConfiguration(configuration: configuration, complaints: complaints + [complaint], files: files)
+  }
+}
+
+/// An invalid entry in the configuration, with its position. No error in a configuration is fatal: an invalid entry is
+/// ignored, and the complaint states the value in force.
+public struct Complaint: Sendable, Equatable, CustomStringConvertible {
+  /// The path of the file.
+  public let file: String
+  /// The line number, from 1; nil if the complaint concerns the whole file.
+  public let line: Int?
+  /// The error, and the value in force.
+  public let sentence: String
+
+  public init(file: String, line: Int?, sentence: String) {
+    self.file = file
+    self.line = line
+    self.sentence = sentence
+  }
+
+  /// Formats `/etc/earshot/earshot.conf:12: …`, like editors and compilers.
+  public var description: String {
+    line.map { "\(file):\($0): \(sentence)" } ?? "\(file): \(sentence)"
+  }
+}

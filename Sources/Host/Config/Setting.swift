@@ -47,3 +47,93 @@ public struct Setting<Section: SettingsSection>: Sendable {
     show = { section in kind.show(section[keyPath: path]) }
   }
 }
+
+/// The settings of one section of the configuration file, with the table of their keys.
+///
+/// The default of a setting is its value after `init()`, and is not repeated elsewhere.
+public protocol SettingsSection: Sendable {
+  /// Creates the default settings.
+  init()
+
+  /// The section's name, without brackets: `Radio`.
+  static var section: String { get }
+  /// The section's keys, in the order of the default file.
+  static var keys: [Setting<Self>] { get }
+
+  /// Maximum bytes of memory that the service uses for everything that these settings permit.
+  var memory: Int { get }
+}
+
+extension SettingsSection {
+  public var memory: Int { 0 }
+}
+
+/// A key of any section of a configuration: a `Setting` with its section type erased.
+struct ConfigurationKey: Sendable {
+  let section: String
+  let key: String
+  let documentation: String
+  /// The form of its values, which completes "Takes …".
+  let form: String
+  let change: SettingChange.Moment
+  /// The value that erases the least; nil if the setting does not control erasure.
+  let erasesLeast: String?
+  /// The default in the syntax of the file.
+  let fallback: String
+
+  /// Sets the value in `configuration`; an empty text sets the default.
+  let assign: @Sendable (_ text: String, _ configuration: inout Configuration) -> BadValue?
+  /// The value in `configuration` in the syntax of the file.
+  let show: @Sendable (_ configuration: Configuration) -> String
+
+  /// Section and key: `Radio.Adapter`.
+  var name: String { "\(section).\(key)" }
+
+  /// The keys of one section, in order.
+  static func all<Section: SettingsSection>(of section: Section.Type) -> [ConfigurationKey] {
+    Section.keys.map { ConfigurationKey($0) }
+  }
+
+  private init<Section>(_ setting: Setting<Section>) {
+    section = Section.section
+    key = setting.key
+    documentation = setting.documentation
+    form = setting.form
+    change = setting.change
+    erasesLeast = setting.erasesLeast
+    fallback = setting.show(Section())
+    assign = { text, configuration in setting.assign(text, &configuration[Section.self]) }
+    show = { configuration in setting.show(configuration[Section.self]) }
+  }
+}
+
+/// A key whose value differs between two configurations.
+public struct SettingChange: Sendable, Equatable {
+  /// When a changed value takes effect.
+  public enum Moment: Sendable, Equatable {
+    /// When the service reloads its configuration.
+    case onReload
+    /// When the service is restarted.
+    case onRestart
+  }
+
+  /// Section and key: `Radio.Adapter`.
+  public let name: String
+  public let old: String
+  public let new: String
+  /// Whether the service uses the old value until it is restarted.
+  public let needsRestart: Bool
+
+  /// A sentence about a reload: the keys with new values in force, and the keys that need a restart.
+  public static func report(_ changes: [SettingChange]) -> String {
+    func names(_ needRestart: Bool) -> String {
+      changes.filter { $0.needsRestart == needRestart }.map(\.name).joined(separator: ", ")
+    }
+    let (takenUp, waiting) = (names(false), names(true))
+    guard !changes.isEmpty else { return "No setting changed." }
+    return [
+      takenUp.isEmpty ? "" : "In force now: \(takenUp).", waiting.isEmpty ? "" : "Needs a restart: \(waiting).",
+    ]
+    .filter { !$0.isEmpty }.joined(separator: " ")
+  }
+}

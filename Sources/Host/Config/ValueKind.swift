@@ -209,3 +209,125 @@ extension [String] {
     return dropLast().joined(separator: ", ") + " \(conjunction) " + last
   }
 }
+
+extension ValueKind where Value == ClosedRange<Duration> {
+  /// One time or two, in ascending order: `11.25ms 15ms`. Each has the unit `ms` or `s`, and any number of decimals.
+  ///
+  /// - Parameter step: each time must be a multiple of it; whole microseconds.
+  public static func steps(_ range: ClosedRange<Duration>, step: Duration) -> ValueKind {
+    let show: @Sendable (Duration) -> String = { DecimalTime.show($0) }
+    let form =
+      "one or two times from \(show(range.lowerBound)) to \(show(range.upperBound)), in steps of \(show(step)), the shorter first"
+    return ValueKind(
+      form,
+      show: {
+        $0.lowerBound == $0.upperBound ? show($0.lowerBound) : "\(show($0.lowerBound)) \(show($0.upperBound))"
+      },
+      parse: { text in
+        let words = text.split(whereSeparator: { $0 == " " || $0 == "," || $0 == "\t" })
+        let times = words.compactMap { DecimalTime.parse(String($0)) }
+        guard (1...2).contains(words.count), times.count == words.count, let first = times.first, let last = times.last,
+          first <= last,
+          times.allSatisfy({ range.contains($0) && DecimalTime.count($0).isMultiple(of: DecimalTime.count(step)) })
+        else { return .failure(.form) }
+        return .success(first...last)
+      })
+  }
+}
+
+/// Notation of time spans: `40ms`, `30s`, `1min 30s`, `2h`.
+enum TimeSpan {
+  private static let milliseconds: [(unit: String, count: Int64)] = [
+    ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1),
+  ]
+  /// Maximum time span, 366 days in milliseconds. It prevents an overflow of the sum.
+  private static let limit: Int64 = 366 * 24 * 3_600_000
+
+  /// Parses the sum of the parts; a part without a unit counts as seconds. Nil if the text is not a time span, or is
+  /// longer than 366 days.
+  static func parse(_ text: String) -> Duration? {
+    var rest = text.utf8.filter { $0 != 0x20 && $0 != 0x09 }[...]
+    var sum: Int64 = 0
+    guard !rest.isEmpty else { return nil }
+    while !rest.isEmpty {
+      let digits = rest.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+      rest = rest.dropFirst(digits.count)
+      let letters = rest.prefix { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+      rest = rest.dropFirst(letters.count)
+      let name = letters.isEmpty ? "s" : String(decoding: letters, as: UTF8.self)
+      guard let number = Int64(String(decoding: digits, as: UTF8.self)), number <= limit,
+        let unit = milliseconds.first(where: { $0.unit == name })
+      else { return nil }
+      sum += number * unit.count
+      guard sum <= limit else { return nil }
+    }
+    return .milliseconds(sum)
+  }
+
+  /// Formats the time span in the largest exact unit, with a resolution of one millisecond.
+  static func show(_ duration: Duration) -> String {
+    let count = duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
+    guard count != 0, let unit = milliseconds.first(where: { count.isMultiple(of: $0.count) }) else { return "0s" }
+    return "\(count / unit.count)\(unit.unit)"
+  }
+}
+
+/// Decimal notation of short times: `11.25ms`, `0.5s`, with a resolution of one microsecond.
+enum DecimalTime {
+  /// Converts a time to microseconds.
+  static func count(_ time: Duration) -> Int64 {
+    time.components.seconds * 1_000_000 + time.components.attoseconds / 1_000_000_000_000
+  }
+
+  /// Nil if the text is not a time. A sign is not allowed, and at most six digits before the point.
+  static func parse(_ text: String) -> Duration? {
+    let isMilliseconds = text.hasSuffix("ms")
+    guard isMilliseconds || text.hasSuffix("s") else { return nil }
+    let places = isMilliseconds ? 3 : 6
+    let parts = text.dropLast(isMilliseconds ? 2 : 1).split(separator: ".", omittingEmptySubsequences: false)
+    let decimals = parts.count == 2 ? String(parts[1]) : ""
+    guard let whole = parts.first, (1...2).contains(parts.count), (1...6).contains(whole.utf8.count),
+      parts.count == 1 || (1...places).contains(decimals.utf8.count)
+    else { return nil }
+    let digits = String(whole) + decimals + String(repeating: "0", count: places - decimals.utf8.count)
+    guard digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let count = Int64(digits)
+    else { return nil }
+    return .microseconds(count)
+  }
+
+  /// Formats the time in seconds if that needs no decimals, otherwise in milliseconds.
+  static func show(_ time: Duration) -> String {
+    let count = count(time)
+    let isSeconds = count.isMultiple(of: 1_000_000)
+    let (unit, places) = isSeconds ? (Int64(1_000_000), 0) : (Int64(1_000), 3)
+    var text = "\(count / unit)"
+    let rest = count % unit
+    if rest != 0 {
+      var decimals = String(repeating: "0", count: places - "\(rest)".utf8.count) + "\(rest)"
+      while decimals.hasSuffix("0") { decimals.removeLast() }
+      text += "." + decimals
+    }
+    return text + (isSeconds ? "s" : "ms")
+  }
+}
+
+/// Notation of numbers of bytes.
+enum Size {
+  private static let units = [("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)]
+
+  /// Parses a size: `64K` is 65 536, `100` is 100. Nil if the text is not a size or exceeds `Int`.
+  static func parse(_ text: String) -> Int? {
+    let unit = units.first { text.uppercased().hasSuffix($0.0) }
+    let digits = unit == nil ? text : String(text.dropLast())
+    guard digits.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let number = Int(digits)
+    else { return nil }
+    let (size, overflow) = number.multipliedReportingOverflow(by: unit?.1 ?? 1)
+    return overflow ? nil : size
+  }
+
+  /// Formats the size in the largest exact unit.
+  static func show(_ size: Int) -> String {
+    guard size > 0, let unit = units.first(where: { size.isMultiple(of: $0.1) }) else { return String(size) }
+    return "\(size / unit.1)\(unit.0)"
+  }
+}

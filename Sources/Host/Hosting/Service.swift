@@ -82,3 +82,43 @@ extension Service {
   /// By default there is nothing to complete on the disk.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }
+
+/// The host's objects for a service. (`Service.export` exports its bus objects; all code logs to `Log.shared`.)
+@LoopActor
+public struct ServiceContext {
+  /// The settings in force.
+  public let configuration: Configuration
+  /// The service's radio, with any driver.
+  public let radio: any Radio
+  public let scheduler: any Scheduler
+  /// Creates a worker for blocking operations, such as disk access. It executes them one at a time, away from the loop.
+  public let makeWorker: @LoopActor () -> any Offloading
+  /// Must be called after each change of `Service.statusLine`.
+  public let statusChanged: @LoopActor () -> Void
+
+  public init(
+    configuration: Configuration, radio: any Radio, scheduler: any Scheduler,
+    makeWorker: @escaping @LoopActor () -> any Offloading, statusChanged: @escaping @LoopActor () -> Void
+  ) {
+    self.configuration = configuration
+    self.radio = radio
+    self.scheduler = scheduler
+    self.makeWorker = makeWorker
+    self.statusChanged = statusChanged
+  }
+
+  /// The directory for persistent state; nil: `$STATE_DIRECTORY`.
+  public var stateDirectory: String? { configuration[StoreSettings.self].directory }
+}
+
+/// A bus object for the documentation.
+public struct DescribedObject: Sendable {
+  /// The object's path: `/org/earshot`; a final capital `N` stands for a number.
+  public let path: String
+  public let interface: Interface
+
+  public init(_ path: String, _ interface: Interface) {
+    self.path = path
+    self.interface = interface
+  }
+}

@@ -19,3 +19,95 @@ extension Scheduler {
     schedule(at: now.advanced(by: delay), body)
   }
 }
+
+/// Executes work away from the loop.
+@LoopActor
+public protocol Offloading: AnyObject, Sendable {
+  /// Runs `work`, which takes more than a millisecond, away from the loop, and passes its result to `then` on the loop.
+  func offload<Value: Sendable>(
+    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void)
+}
+
+/// A handle of a timer, a watched descriptor, an advertisement, a bus object or similar. `cancel()`, or releasing the
+/// last reference, removes it; further calls have no effect.
+public final class Registration: Sendable {
+  private let takeDown: OneShot
+
+  /// - Parameter takeDown: called once, on the loop.
+  public nonisolated init(_ takeDown: @escaping @LoopActor () -> Void) {
+    self.takeDown = OneShot(takeDown)
+  }
+
+  @LoopActor
+  public func cancel() {
+    takeDown.take()?()
+  }
+
+  deinit {
+    guard let body = takeDown.take() else { return }
+    if EventLoop.shared.isCurrent {
+      LoopActor.assumeIsolated(body)
+    } else {
+      EventLoop.shared.soon(body)
+    }
+  }
+}
+
+/// A closure that can be taken only once.
+final class OneShot: Sendable {
+  private let body: Locked<(@LoopActor () -> Void)?>
+
+  init(_ body: @escaping @LoopActor () -> Void) {
+    self.body = Locked(body)
+  }
+
+  func take() -> (@LoopActor () -> Void)? {
+    body.withLock { body in
+      defer { body = nil }
+      return body
+    }
+  }
+}
+
+/// A deadline that may move. Postponing it costs one comparison, because the underlying timer is reset only when it
+/// fires early. Without a deadline there is no timer.
+@LoopActor
+public final class Deadline {
+  private let scheduler: any Scheduler
+  private let body: @LoopActor () -> Void
+  private var wanted: Instant?
+  private var armed: (at: Instant, timer: Registration)?
+
+  /// - Parameter body: called on the loop at the deadline, which is then unset.
+  public init(_ scheduler: any Scheduler, _ body: @escaping @LoopActor () -> Void) {
+    self.scheduler = scheduler
+    self.body = body
+  }
+
+  /// Moves the deadline to `instant`; nil removes it.
+  public func set(_ instant: Instant?) {
+    wanted = instant
+    guard let instant else {
+      armed = nil
+      return
+    }
+    if let armed, armed.at <= instant { return }
+    arm(instant)
+  }
+
+  private func arm(_ instant: Instant) {
+    let timer = scheduler.schedule(at: instant) { [weak self] in self?.fire() }
+    armed = (instant, timer)
+  }
+
+  private func fire() {
+    armed = nil
+    guard let wanted else { return }
+    if wanted <= scheduler.now {
+      self.wanted = nil
+      body()
+    } else {
+      arm(wanted)
+    }
+  }
+}

@@ -12,7 +12,7 @@ public final class SharedRadio {
   let scheduler: any Scheduler
   let statusObservers = Observers<RadioStatus>()
 
-  // Links and applications: SharedRadio+Links, SharedRadio+Serving, SharedRadio+Connecting.
+  // Links and applications: also SharedRadio+Serving, SharedRadio+Connecting.
   var plan: LinkPlan
   var applications: [ApplicationID: SharedApplication] = [:]
   var connections: [LinkPlan.ConnectionID: SharedLink] = [:]
@@ -42,7 +42,7 @@ public final class SharedRadio {
   var listeners: [Int: [AdvertisingPattern]] = [:]
   lazy var sightingTimer = Deadline(scheduler) { [weak self] in self?.expireSightings() }
 
-  // Radio inhibit: SharedRadio+Quiet. The priorities of the services that requested it.
+  // Radio inhibit: the priorities of the services that requested it.
   var quiet: [Int: Int] = [:]
   let quietObservers = Observers<Void>()
 
@@ -124,5 +124,81 @@ extension SharedRadio: RadioDriverDelegate {
   public func statusChanged(_ status: RadioStatus) {
     if status.state == .waiting { tell(sightings.loseAll()) }
     statusObservers.call(status)
+  }
+}
+
+/// Links: passes the driver's reports to the plan, and performs the plan's actions.
+extension SharedRadio {
+  public func linkUp(_ link: DriverLink) { decide(.linkUp(link)) }
+
+  public func linkChanged(_ link: LinkID, mtu: Int) { decide(.linkChanged(link, mtu: mtu)) }
+
+  public func linkDown(_ link: LinkID) { decide(.linkDown(link)) }
+
+  /// Sets the backlog of a link, if the service uses the link.
+  func allow(_ backlog: Backlog, on link: LinkID, by tenant: LinkPlan.TenantID) {
+    if plan.isUsed(link, by: tenant) { driver.allow(backlog, on: link) }
+  }
+
+  func perform(_ action: LinkPlan.Action) {
+    switch action {
+    case .open(let application, let link, let address, let since, let mtu):
+      applications[application]?.opened(link, address, since: since, mtu: mtu)
+    case .change(let application, let link, let mtu): applications[application]?.delegate?.linkChanged(link, mtu: mtu)
+    case .close(.application(let application), let link): applications[application]?.closed(link, scheduler)
+    case .close(.connection(let connection), _): letGo(connection)
+    case .cut(let link): driver.cut(link)
+    case .cutUnused(let link): cutUnused(link)
+    case .attempt(let connection, let address): attempt(connection, address)
+    case .giveUp(let connection, let reason): connections[connection]?.giveUp(reason)
+    case .refuse(let connection, let reason): connections[connection]?.end(reason, scheduler)
+    case .ask(let tenant, let links): ask(tenant, links)
+    }
+  }
+
+  /// Ends an unused link that the peer made: any other link may belong to another program.
+  private func cutUnused(_ link: LinkID) {
+    guard driver.origin(of: link) == .peer else { return decide(.spared(link)) }
+    decide(.cutting(link))
+    driver.cut(link)
+  }
+
+  private func ask(_ id: LinkPlan.TenantID, _ links: [LinkID]) {
+    guard let newest = links.last else { return }
+    let choice = tenants[id]?.tenant?.linkWanted(links) ?? newest
+    decide(.givenUp(links.contains(choice) ? choice : newest, id))
+  }
+}
+
+/// Radio inhibit: while a service serves a peer, services of lower priority neither scan nor connect, and few new
+/// advertisements begin.
+extension SharedRadio {
+  func askForQuiet(for tenant: LinkPlan.TenantID) -> Registration {
+    let id = nextNumber()
+    quiet[id] = plan.priority(of: tenant)
+    plan(.serving(true))
+    quietObservers.call()
+    return Registration { [weak self] in
+      guard let self, quiet.removeValue(forKey: id) != nil else { return }
+      plan(.serving(!quiet.isEmpty))
+      quietObservers.call()
+    }
+  }
+
+  func isQuietWanted(by tenant: LinkPlan.TenantID) -> Bool {
+    let own = plan.priority(of: tenant)
+    return quiet.values.contains { $0 > own }
+  }
+
+  /// Reports only changes, in the next loop iteration, so that a service does not act within another service's call.
+  func onQuiet(of tenant: LinkPlan.TenantID, _ handler: @escaping @LoopActor (Bool) -> Void) -> Registration {
+    var told = isQuietWanted(by: tenant)
+    return quietObservers.add { [weak self] in
+      self?.scheduler.soon { [weak self] in
+        guard let now = self?.isQuietWanted(by: tenant), now != told else { return }
+        told = now
+        handler(now)
+      }
+    }
   }
 }

@@ -43,3 +43,70 @@ public struct Chunk: WireValue, Sendable {
     writer.append(payload)
   }
 }
+
+/// Chunk sizes at a given MTU. Facts: tuvali.md sections 5 and 6.
+public struct ChunkLayout: Hashable, Sendable {
+  /// Usable bytes of one write: ATT_MTU - 3, at most 509.
+  public let maxData: Int
+
+  public init(mtu: Int) {
+    maxData = min(max(mtu, Self.writeHeaderBytes) - Self.writeHeaderBytes, Limits.writeBytes)
+  }
+
+  /// Makes the layout of a sender whose full chunks have `payload` bytes.
+  init(payload: Int) {
+    self.init(mtu: payload + Chunk.headerBytes + Self.writeHeaderBytes)
+  }
+
+  /// Length of opcode and handle, which precede the value of an ATT write.
+  private static let writeHeaderBytes = 3
+
+  /// Whether the MTU allows a transfer, which needs 64 usable bytes.
+  public var isUsable: Bool { maxData >= Limits.minimumMTU - Self.writeHeaderBytes }
+
+  /// Bytes of the frame per chunk.
+  public var payload: Int { max(1, maxData - Chunk.headerBytes) }
+
+  /// Sequence numbers per page of a report.
+  public var reportPage: Int { max(0, maxData - TransferReport.headerBytes) / 2 }
+
+  /// Number of chunks of a frame of `bytes` bytes.
+  public func count(forFrame bytes: Int) -> Int {
+    (bytes + payload - 1) / payload
+  }
+}
+
+/// Cuts a frame into chunks, one per request.
+public struct Chunker: Sendable {
+  /// Number of chunks of the frame.
+  public let count: Int
+  private let frame: [UInt8]
+  private let layout: ChunkLayout
+  private let firstSequence: Int
+
+  /// - Throws: TVW_UNK_003 if the frame needs more chunks than there are sequence numbers.
+  public init(frame: [UInt8], layout: ChunkLayout, firstSequence: Int) throws(TuvaliError) {
+    count = layout.count(forFrame: frame.count)
+    guard count <= Limits.chunks else {
+      throw TuvaliError(
+        .walletTransfer, .limitExceeded,
+        "The credential needs \(count) chunks at this MTU; the protocol allows \(Limits.chunks).")
+    }
+    self.frame = frame
+    self.layout = layout
+    self.firstSequence = firstSequence
+  }
+
+  /// Sequence numbers, in order.
+  public var sequences: Range<Int> { firstSequence..<firstSequence + count }
+
+  /// Returns the encoded chunk with this sequence number; nil for a number outside of the frame.
+  public func chunk(_ sequence: Int) -> [UInt8]? {
+    guard sequences.contains(sequence) else { return nil }
+    let start = (sequence - firstSequence) * layout.payload
+    let payload = frame[start..<min(start + layout.payload, frame.count)]
+    var writer = ByteWriter(capacity: Chunk.headerBytes + payload.count)
+    Chunk(sequence: UInt16(truncatingIfNeeded: sequence), payload: payload).write(to: &writer)
+    return writer.bytes
+  }
+}

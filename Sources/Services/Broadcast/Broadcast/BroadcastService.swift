@@ -1,5 +1,9 @@
+import Calendar
 import Common
+import Config
 import Crypto
+import DBus
+import Hosting
 import Journal
 import Loop
 import PBLEC
@@ -291,4 +295,125 @@ public final class BroadcastService {
   var tallies: [Tally] {
     (engine?.counters ?? BroadcastEngine.Counters()).tallies + [Tally("LinesLeftOut", told.total)]
   }
+}
+
+extension BroadcastService {
+  /// Section `[Broadcast]`.
+  public struct Settings: SettingsSection {
+    public var enabled = false
+    /// Maximum notifications in a day, unless a program has set another number.
+    public var notifyLimit = Limits.notifications
+    public var followsAddresses = false
+    public var degraded = false
+
+    public init() {}
+
+    var engine: BroadcastEngine.Configuration {
+      var configuration = BroadcastEngine.Configuration()
+      configuration.followsAddresses = followsAddresses
+      return configuration
+    }
+  }
+}
+
+extension BroadcastService.Settings {
+  public static let section = "Broadcast"
+
+  /// Memory of messages, peers, and reports that wait for the loop: 2 MiB if enabled.
+  public var memory: Int { enabled ? 2 << 20 : 0 }
+
+  public static let keys: [Setting<BroadcastService.Settings>] = [
+    Setting(
+      "Enabled", \.enabled, .bool, .onRestart,
+      "Whether this machine receives the local broadcast channel (PBLEC), and broadcasts messages for programs. All "
+        + "messages are in clear, for everybody, and unsigned."),
+    Setting(
+      "NotifyLimit", \.notifyLimit, .number(0...Limits.mostNotifications), .onReload,
+      "How many times a day local programs are notified that somebody nearby wants to talk. 0 is never. A number that "
+        + "was set over D-Bus takes precedence."),
+    Setting(
+      "FollowAddresses", \.followsAddresses, .bool, .onReload,
+      "Whether the same message from a new address, within 4s and with a similar signal strength, is treated as one "
+        + "message: phones change their addresses now and then, also during a message. Two people who send the same "
+        + "text at the same time are then shown once."
+    ),
+    Setting(
+      "Degraded", \.degraded, .bool, .onRestart,
+      "Whether to send and receive by bluetoothd if the service has no access to the management socket: names go into "
+        + "the scan response, and received messages may be incomplete. The state is then degraded."),
+  ]
+}
+
+/// Local calendar of this machine.
+public enum LocalDay {
+  /// - Parameter milliseconds: since 1970.
+  public static func day(_ milliseconds: Int64) -> CalendarDay {
+    let offset = LocalTime.parts(milliseconds).map { Int64($0.tm_gmtoff) } ?? 0
+    return CalendarDay(Int(clamping: (milliseconds / 1000 + offset) / 86_400))
+  }
+}
+
+extension BroadcastService: Service {
+  public nonisolated static let name = "Broadcast"
+  public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
+  /// The channel uses no links.
+  public nonisolated static let linkShare = LinkShare.nothing
+  public nonisolated static let messages = Journal.MessageID.broadcast
+
+  public nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool {
+    let settings = configuration[Settings.self]
+    return settings.enabled && settings.degraded
+  }
+
+  public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
+    let keeper = LedgerKeeper(directory: "", scheduler: scheduler, disk: scheduler)
+    let service = BroadcastService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)
+    return [DescribedObject(BroadcastFace.path.string, BroadcastFace.interface(service))]
+  }
+
+  public static func make(_ context: ServiceContext) -> BroadcastService? {
+    let settings = context.configuration[Settings.self]
+    guard settings.enabled else { return nil }
+    let keeper = LedgerKeeper(
+      directory: context.stateDirectory, scheduler: context.scheduler, disk: context.makeWorker())
+    let service = BroadcastService(
+      radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)
+    service.changes.addForGood { context.statusChanged() }
+    return service
+  }
+
+  public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
+    [BroadcastFace(self, on: tree, manager: manager)]
+  }
+
+  public func begin() { start() }
+
+  public func apply(_ configuration: Configuration) { apply(configuration[Settings.self]) }
+
+  public var statusLine: String {
+    switch state {
+    case .stopped: ""
+    case .waiting, .degraded: reason
+    case .listening:
+      switch peersNearby {
+      case 0: "Local broadcast: no peers nearby."
+      case 1: "Local broadcast: one peer nearby."
+      default: "Local broadcast: \(peersNearby) peers nearby."
+      }
+    }
+  }
+
+  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
+    keeper.whenIdle(within: limit, then: then)
+  }
+
+  // MARK: For the D-Bus adaptor
+
+  /// Received messages with a number above `number`, oldest first, at most `limit`.
+  func messages(after number: UInt64, limit: Int) -> [HeardMessage] {
+    engine?.messages(after: number, limit: limit) ?? []
+  }
+
+  var peersNearby: Int { engine?.peersNearby ?? 0 }
+  var notifyLimit: Int { engine?.notifyLimit ?? settings.notifyLimit }
 }

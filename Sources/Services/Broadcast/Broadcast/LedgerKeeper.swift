@@ -1,6 +1,7 @@
 import Bytes
 import Common
 import Loop
+import PBLEC
 import Store
 
 /// Store of the record of notifications: a file in the state directory. Disk operations run off the loop, one at a
@@ -127,5 +128,31 @@ public final class LedgerKeeper {
     let opened = AtomicFile("notified", in: directory, version: 1, limit: 1024)
     file.withLock { $0 = opened }
     return opened
+  }
+}
+
+/// Content of the state file: the record of notifications, and whether a program has set their maximum.
+///
+///     chosen  1  0 or 1
+///     ledger     as `NotifyLedger` writes it
+struct KeptLedger: Hashable, Sendable, WireValue {
+  var isLimitChosen = false
+  var ledger: NotifyLedger
+
+  init(_ ledger: NotifyLedger, isLimitChosen: Bool = false) {
+    (self.ledger, self.isLimitChosen) = (ledger, isLimitChosen)
+  }
+
+  init(reading reader: inout ByteReader) throws(WireError) {
+    let chosen = try reader.u8()
+    guard chosen <= 1 else { throw .badValue("chosen") }
+    isLimitChosen = chosen == 1
+    ledger = try NotifyLedger(reading: &reader)
+    try reader.finish()
+  }
+
+  func write(to writer: inout ByteWriter) {
+    writer.u8(isLimitChosen ? 1 : 0)
+    ledger.write(to: &writer)
   }
 }

@@ -55,3 +55,76 @@ public enum NearbyTool {
     try await NearbyCommand(client, line).limit()
   }
 }
+
+/// State of the local broadcast channel, formatted for `earshot nearby` and `earshot status`.
+enum NearbyShown {
+  /// One line for each value that the caller may see.
+  static func text(_ view: NearbyView) -> String {
+    let rows: [(String, String)] = [
+      ("state", view.state), ("reason", view.reason), ("peers", view.peers.map { "\($0) in the last minute" } ?? ""),
+      ("notified", notifications(view)),
+      ("counters", NearbyCounters.summary(view).map { "\($0) All: earshot status --counters" } ?? ""),
+    ]
+    return rows.filter { !$0.1.isEmpty }.map { name, value in
+      name + String(repeating: " ", count: 13 - name.count) + value + "\n"
+    }.joined()
+  }
+
+  static func json(_ view: NearbyView) -> JSONValue {
+    func number(_ value: Int?) -> JSONValue { value.map { .int(Int64($0)) } ?? .null }
+    let counters = view.counters.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, .int(Int64($0.value))) }
+    return .object([
+      .init("state", .string(view.state)), .init("reason", .string(view.reason)),
+      .init("listening", .bool(view.isListening)), .init("peers", number(view.peers)),
+      .init("notifyLimit", number(view.notifyLimit)), .init("notifiesLeft", number(view.notifiesLeft)),
+      .init("counters", .object(counters)),
+    ])
+  }
+
+  /// Formats the lines of `earshot status`.
+  static func status(_ view: NearbyView) -> String {
+    var line = "  nearby    \(view.state)"
+    if let peers = view.peers { line += "  \(peers) \(peers == 1 ? "peer" : "peers")" }
+    let below = [view.reason, NearbyCounters.summary(view) ?? ""].filter { !$0.isEmpty }.map { "            \($0)" }
+    return ([line] + below).map { $0 + "\n" }.joined()
+  }
+
+  private static func notifications(_ view: NearbyView) -> String {
+    guard let limit = view.notifyLimit, let left = view.notifiesLeft else { return "" }
+    return limit == 0 ? "never" : "\(limit) times a day at most, \(left) left today"
+  }
+}
+
+/// The meanings of the counters of the local broadcast channel.
+enum NearbyCounters {
+  /// A sentence with the most important counters; nil if nothing was sent or received.
+  static func summary(_ view: NearbyView) -> String? {
+    let (received, sent) = (view.counters["HeardMessages"] ?? 0, view.counters["SentMessages"] ?? 0)
+    guard received + sent > 0 else { return nil }
+    return "Since its start: \(received) messages received, \(sent) sent."
+  }
+
+  static let meanings = CounterMeanings(
+    "nearby", BroadcastNames.path, BroadcastNames.interface,
+    [
+      "HeardMessages": "messages received",
+      "SentMessages": "messages broadcast for their 4 s",
+      "UnsentMessages": "messages that were not broadcast for their 4 s",
+      "Stops": "ends of messages that were received",
+      "Notifications": "received notifications that somebody nearby wants to talk",
+      "LinesLeftOut": "journal entries left out: strangers cause at most one of a kind in a minute",
+      "MalformedReports": "advertising reports whose AD structures are malformed",
+      "NamesWithoutDigit": "names that begin with ~ without an ASCII digit after it",
+      "BadTexts": "texts that are not UTF-8, or too long",
+      "ControlCharacters": "texts with control characters",
+      "Duplicates": "scan results of a message that had been received before; most are",
+      "LateCopies": "late copies of a message that had ended",
+      "TooFast": "messages less than 4 s after the last one of the same peer",
+      "PeersFull": "messages of new peers, dropped because 256 peers were known",
+      "TooManyNewPeers": "messages of new peers, dropped because more than 20 came in a second",
+      "AddressChanges": "messages repeated from a new address: FollowAddresses=",
+      "BadBeacons": "notifications of a wrong length",
+      "RepeatedBeacons": "notifications that had been received before",
+      "TooManyBeacons": "notifications beyond NotifyLimit=, which are not reported",
+    ])
+}

@@ -1,4 +1,9 @@
+import Calendar
+import CommandLine
+import Common
 import DBus
+import Terminal
+import Tool
 
 /// Properties of the local broadcast channel. A caller outside the group sees only state, reason and counters.
 struct NearbyView: Equatable {
@@ -28,4 +33,51 @@ struct NearbyView: Equatable {
     notifiesLeft = properties["NotifiesLeft"]?.asInteger
     counters = properties["Counters"]?.asDictionary?.compactMapValues(\.asInteger) ?? [:]
   }
+}
+
+/// Received message in the form of `ListMessages`: `(ttssn)`.
+struct NearbyMessage: Equatable {
+  let number: UInt64
+  /// Milliseconds since 1970-01-01 UTC.
+  let time: UInt64
+  let peer: String
+  /// Unchecked text as received.
+  let text: String
+  /// In dBm; nil if unknown.
+  let rssi: Int?
+
+  /// Returns nil for a value of another type.
+  init?(_ value: DBusValue) {
+    guard let members = value.asArray, members.count == 5, let number = members[0].asUInt64,
+      let time = members[1].asUInt64, let peer = members[2].asString, let text = members[3].asString,
+      let rssi = members[4].asInteger
+    else { return nil }
+    (self.number, self.time, self.peer, self.text) = (number, time, peer, text)
+    self.rssi = SignalStrength.dBm(rssi)
+  }
+
+  /// Formats the message as `12:00:00  amber-otter  -60 dBm  hello`, with the time in the local time zone. Text of
+  /// strangers is shown without terminal and bidirectional controls, and cut by its displayed columns.
+  ///
+  /// - Parameter width: the columns of the terminal; nil for a file.
+  func line(width: Int?) -> String {
+    let strength = rssi.map { "\($0) dBm" } ?? "? dBm"
+    let text = DisplayText.settled(PrintableText.clean(self.text))
+    let line = "\(LocalTime.clock(time))  \(PrintableText.clean(peer))  \(strength)  \(text)"
+    return width.map { DisplayText.cut(line, to: $0) } ?? line
+  }
+
+  var json: JSONValue {
+    .object([
+      .init("message", .unsigned(number)), .init("time", .unsigned(time)), .init("peer", .string(peer)),
+      .init("text", .string(text)), .init("rssi", rssi.map { .int(Int64($0)) } ?? .null),
+    ])
+  }
+}
+
+/// Names of the local broadcast channel on D-Bus.
+enum BroadcastNames {
+  static let feature = Feature("local broadcast channel", section: "Broadcast")
+  static let path: ObjectPath = "/org/earshot/broadcast"
+  static let interface = "org.earshot.Broadcast1"
 }

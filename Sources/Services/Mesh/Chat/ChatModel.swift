@@ -1,7 +1,9 @@
+import CommandLine
 import Common
 import FullScreen
 import MeshNaming
 import MeshViews
+import Tool
 
 /// State of a chat screen: events go in, actions come out, and a frame shows it. A value without access to terminal,
 /// bus and clock.
@@ -281,5 +283,100 @@ public struct ChatModel: Sendable, Equatable {
     guard let scroll = conversations[current]?.scroll else { return }
     let most = max(0, lineCount - messageRows)
     conversations[current]?.scroll = min(max(0, scroll + lines), most)
+  }
+}
+
+/// Files in a chat: transfers appear as notices in their conversations.
+extension ChatModel {
+  /// Step of the progress reports, in percent.
+  private static let quarter = 25
+
+  /// Adds notices about changed files. Files that were complete at the start are not reported.
+  mutating func tell(_ all: [MeshFileView]) {
+    for (file, sentence) in news(of: all) {
+      let place = file.isPrivate ? file.peer : Self.everybody
+      conversations[place, default: Conversation()].add(notice: sentence)
+    }
+    files = Dictionary(all.map { ($0.number, $0) }) { first, _ in first }
+  }
+
+  /// Changed files, each with a sentence.
+  func news(of all: [MeshFileView]) -> [(MeshFileView, String)] {
+    guard let files else {
+      return all.filter { !$0.isEnded }.map { ($0, sentence($0)) }
+    }
+    return all.compactMap { file in
+      let before = files[file.number]
+      let hasMoved =
+        !file.isEnded && file.progress / Self.quarter > (before?.progress ?? 0) / Self.quarter
+      return before?.state != file.state || hasMoved ? (file, sentence(file)) : nil
+    }
+  }
+
+  func sentence(_ file: MeshFileView) -> String {
+    let name = ChatText.line(file.shownName)
+    let what = "\"\(name)\" (\(file.shownSize))"
+    let peer = file.peer.isEmpty ? "everybody" : ChatText.label(book, file.peer)
+    switch file.state {
+    case "received": return "\(peer) has sent \(what): earshot mesh files --save \(file.number)"
+    case "receiving": return "\(peer) is sending a file: \(file.progress) %"
+    case "waiting": return "\(what) waits for \(file.peer.isEmpty ? "a peer" : peer) to accept it."
+    case "sending": return "\(what) is being sent to \(peer): \(file.progress) %"
+    case "sent": return "\(what) was sent to \(peer)."
+    case "delivered": return "\(peer) has received \(what)."
+    case "cancelled": return "Sending \(what) was cancelled."
+    default: return "\(what) was not sent. \(file.reason)"
+    }
+  }
+}
+
+extension ChatModel {
+  /// Handles an event without a screen, so that nothing is marked as read.
+  mutating func take(_ event: ChatEvent) -> [ChatAction] {
+    columns = 0
+    return handle(event)
+  }
+
+  /// Returns the actions that a line of input causes, and a complaint if it is wrong.
+  ///
+  /// Each line is independent: a message to everybody, or a command.
+  mutating func line(_ text: String) -> (actions: [ChatAction], complaint: String?) {
+    let plain = text.unicodeScalars.filter { $0 == "\t" || $0.properties.generalCategory != .control }
+    let line = PastedText.trimmed(String(String.UnicodeScalarView(plain)))
+    guard !line.isEmpty else { return ([], nil) }
+    current = Self.everybody
+    remark = ""
+    defer { current = Self.everybody }
+    guard line.hasPrefix("/"), !line.hasPrefix("//") else {
+      return (said(line.hasPrefix("//") ? String(line.dropFirst()) : line), nil)
+    }
+    let word = line.prefix { !$0.isWhitespace }.lowercased()
+    // Lines cannot show a fingerprint for comparison, so /verify takes only a code here.
+    let isCode = word == "/verify" && PastedText.trimmed(String(line.dropFirst(word.count))).hasPrefix("bitchat:")
+    guard isCode || Self.lineCommands.contains(word) else {
+      return ([], "\(ChatText.name(word)) is not available here. A text that begins with a slash: //\u{2026}")
+    }
+    let actions = obey(line)
+    if actions.isEmpty { return ([], remark.isEmpty ? "Usage: \(word) NAME TEXT" : remark) }
+    return (actions, nil)
+  }
+
+  /// Commands that work without a screen. `/who` only writes lines, so ``ChatLines`` executes it.
+  private static let lineCommands = ["/msg", "/all", "/send", "/nick", "/favourite", "/favorite", "/block"]
+
+  /// A message as a line: for people with the time and sanitised, as JSON unchanged.
+  func line(of message: MeshMessageView, isJSON: Bool) -> String {
+    guard isJSON else {
+      let name = book.label(of: message.sender, nickname: message.nickname)
+      let direction = message.isPrivate ? " → you" : ""
+      return "\(moment(message.time).time) \(name)\(direction): \(ChatText.plainLine(message.text))"
+    }
+    let name = book.name(of: message.sender, nickname: message.nickname)
+    let object = JSONValue.object([
+      .init("message", .int(Int64(message.number))), .init("time", .int(Int64(clamping: message.time))),
+      .init("private", .bool(message.isPrivate)), .init("sender", .string(message.sender)),
+      .init("name", .string(name)), .init("text", .string(message.text)),
+    ])
+    return JSONWriter.write(object, .compact)
   }
 }

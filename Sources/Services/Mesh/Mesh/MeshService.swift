@@ -27,14 +27,14 @@ public final class MeshService {
   lazy var newsTimer = Deadline(scheduler) { [weak self] in self?.keepNews() }
   lazy var troubleTimer = Deadline(scheduler) { [weak self] in self?.dropTroubles() }
 
-  // The clock: MeshService+Clock.
+  // The clock.
   var clockWatch: Registration?
   lazy var clockTimer = Deadline(scheduler) { [weak self] in self?.lookAtClock() }
   var isClockTrusted = false
   private var wasWaitingForClock = false
   lazy var ageTimer = Deadline(scheduler) { [weak self] in self?.age() }
 
-  // Links: MeshService+Links, MeshService+Places, MeshService+Finding.
+  // Links: MeshService+Links, MeshService+Finding.
   var ports: [LinkID: MeshPort] = [:] {
     didSet { if ports.count != oldValue.count { use.connect(ports.count, at: scheduler.now) } }
   }
@@ -53,7 +53,7 @@ public final class MeshService {
   /// Addresses that get no link, with the end of the ban.
   var refused: [BluetoothAddress: Instant] = [:]
 
-  // Radio usage: MeshService+Power.
+  // Radio usage.
   var use = RadioUse()
   var duty = ScanDuty()
   lazy var dutyTimer = Deadline(scheduler) { [weak self] in self?.listen() }
@@ -66,7 +66,7 @@ public final class MeshService {
   var marks: [PeerID: PeerMarks] = [:]
   /// Reasons why things from peers are rejected.
   var troubles = PeerTroubles()
-  /// Limits how many peers per minute are newly stored because of public messages: MeshService+Contacts.
+  /// Limits how many peers per minute are newly stored because of public messages: MeshService+Names.
   var writersNoted = RateLimiter<Bool>(perMinute: MeshService.writersPerMinute, capacity: 1)
   /// Limits the reported renames per peer: MeshService+Names.
   var renamesTold = RateLimiter<PeerID>(perMinute: MeshService.renamesPerMinute, capacity: 256)
@@ -98,7 +98,7 @@ public final class MeshService {
   let arrivals = Observers<UInt32>()
   let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
 
-  // Files and pings: MeshService+Files, MeshService+Ping.
+  // Files and pings: MeshService+Files.
   var files = FileLog()
   /// Received files that are not stored yet.
   var intake = FileIntake()
@@ -487,4 +487,145 @@ public final class MeshService {
 
   /// Number of neighbours.
   public var neighbours: Int { engine?.neighbours.count ?? 0 }
+}
+
+extension MeshService {
+  /// Counters since the start.
+  var tallies: [Tally] {
+    let lost = dropped.reduce(0) { $0 + $1.value }
+    return (engine?.counters.tallies ?? []) + (engine?.noiseTallies ?? []) + use.tallies(at: scheduler.now) + [
+      Tally("SentFrames", sent), Tally("DroppedFrames", lost), Tally("UnreachableFrames", unreachable),
+      Tally("LinesLeftOut", told.total), Tally("TooManyFiles", intake.refused), Tally("FilesNotKept", intake.lost),
+    ]
+  }
+}
+
+/// Power settings: on mains the node scans continuously, on battery a fifteenth of the time.
+extension MeshService {
+  /// Power source of the node.
+  public enum Power: String, Sendable, CaseIterable {
+    case mains
+    case battery
+  }
+
+  /// Advertising interval.
+  var advertisingInterval: Duration { settings.power == .battery ? .seconds(1) : .milliseconds(200) }
+
+  /// Whether to scan now. On battery, schedules the next check.
+  func isScanDue() -> Bool {
+    guard settings.power == .battery else {
+      dutyTimer.set(nil)
+      return true
+    }
+    let duty = self.duty.look(at: scheduler.now)
+    dutyTimer.set(duty.next)
+    return duty.isListening
+  }
+
+  /// Records a sent packet. A message may begin a conversation, so a node on battery scans. Announces and sync do not
+  /// have this effect.
+  func note(sent bytes: [UInt8], _ kind: PacketClass) {
+    guard settings.power == .battery, kind != .announce, kind != .syncAnswer,
+      bytes.count > 1, bytes[1] != MessageType.requestSync.rawValue
+    else { return }
+    noteTraffic()
+  }
+
+  /// Records traffic, and scans if the node is on battery.
+  func noteTraffic() {
+    guard settings.power == .battery else { return }
+    duty.traffic(at: scheduler.now)
+    if scan == nil { listen() }
+  }
+
+  /// Applies a changed power source.
+  func powerChanged(from old: Power) {
+    guard settings.power != old, isStarted, engine != nil, server != nil else { return }
+    duty = ScanDuty()
+    advertise()
+    listen()
+  }
+}
+
+/// Time of day. Phones drop packets that deviate by two minutes, so the node sends none before the clock is known to be
+/// right. Facts: bitchat.md section 16.
+extension MeshService {
+  /// 2026-01-01, in milliseconds since 1970: earlier clocks are wrong.
+  private static let earliest: Int64 = 1_767_225_600_000
+  /// Interval between checks for a time service, until there is one.
+  private static let pause = Duration.seconds(10)
+
+  /// Interval between removals of expired items.
+  private static let ageing = Duration.seconds(600)
+
+  func watchClock() {
+    clockWatch = clock.onSet { [weak self] in
+      self?.handle(.clockSet)
+      self?.lookAtClock()
+    }
+    lookAtClock()
+  }
+
+  func lookAtClock() {
+    guard isStarted, engine != nil else { return }
+    let isTrusted = clock.milliseconds >= Self.earliest && (settings.trustsClock || clock.isSynchronised)
+    clockTimer.set(isTrusted ? nil : scheduler.now.advanced(by: Self.pause))
+    guard isTrusted != isClockTrusted || state == .stopped else { return }
+    isClockTrusted = isTrusted
+    handle(.clock(isTrusted: isTrusted))
+    age()
+  }
+
+  /// Removes expired items from the store. Nothing expires while the clock may be wrong.
+  func age() {
+    guard isStarted, isClockTrusted else { return ageTimer.set(nil) }
+    keeper.age(at: time)
+    if erased?.isOver(at: time) == true {
+      erased = nil
+      engine?.erased = nil
+      keeper.forgetErased()
+    }
+    ageTimer.set(scheduler.now.advanced(by: Self.ageing))
+  }
+
+  var clockReason: String {
+    clock.milliseconds < Self.earliest
+      ? "This machine's clock shows a time before 2026, so phones would drop the node's packets. Set the clock."
+      : "This machine's clock is not known to be right: no time service has set it, and no two neighbours' clocks "
+        + "agree with it. Start a time service (systemd-timesyncd), or set TrustClock=yes in [Mesh]."
+  }
+}
+
+extension MeshService {
+  /// Result of a ping.
+  enum Pong: Sendable {
+    case answered(milliseconds: UInt32, hops: Int)
+    case lost
+  }
+
+  /// Pings a peer.
+  ///
+  /// - Parameters:
+  ///   - name: name of the peer for ``MeshNameBook/peer(_:)``.
+  ///   - then: called once, within 10 s.
+  func ping(_ name: String, then: @escaping @LoopActor (Pong) -> Void) throws(Refusal) {
+    let peer = try peer(called: name)
+    lastPing &+= 1
+    let number = lastPing
+    let actions: [MeshEngine.Action]
+    do throws(MeshEngine.PingError) {
+      actions = try engine?.ping(peer, as: number, at: scheduler.now, time: time) ?? []
+    } catch {
+      switch error {
+      case .notReady: throw .notReady(hindrance ?? "No peer is in range.")
+      case .ourselves: throw .ourselves
+      case .tooMany: throw .tooManyPings
+      }
+    }
+    guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }
+    pings[number] = then
+    perform(actions)
+  }
+
+  func pinged(_ number: UInt32, _ pong: Pong) { pings.removeValue(forKey: number)?(pong) }
 }

@@ -1,3 +1,4 @@
+import Bitchat
 import CommandLine
 import Common
 import DBus
@@ -43,5 +44,90 @@ struct DecodeCommand {
     guard let decoded = DecodedLine(line, number: lines) else { return }
     if decoded.isPacket { packets += 1 } else { others += 1 }
     Output.json(decoded.json, pretty: false)
+  }
+}
+
+/// Description of a packet given in hexadecimal digits, or the error.
+struct DecodedLine: Equatable {
+  /// Line number, and the fields of the packet, or `error` and `sentence`.
+  let json: JSONValue
+  let isPacket: Bool
+
+  /// Maximum length of a line, in bytes: two digits for each byte of the longest packet, and about as many spaces.
+  static let limit = 4 << 20
+
+  /// - Parameter number: line number, from 1.
+  /// - Returns: nil for an empty line.
+  init?(_ line: LineCutter.Line, number: Int) {
+    let fields: [JSONValue.Member]
+    switch line {
+    case .tooLong:
+      fields = [.init("error", "TooLong"), .init("sentence", "the line is longer than any packet")]
+    case .text(let text):
+      guard text.contains(where: { !$0.isWhitespace }) else { return nil }
+      fields = PacketDescription(hex: text).fields.map { .init($0.name, JSONValue($0.value)) }
+    }
+    json = .object([.init("line", .int(Int64(number)))] + fields)
+    isPacket = fields.first?.name != "error"
+  }
+}
+
+/// Splits a stream into lines, with a maximum length.
+struct LineCutter {
+  enum Line: Equatable {
+    /// Line without its terminator.
+    case text(String)
+    /// Line that exceeds the limit.
+    case tooLong
+  }
+
+  private let limit: Int
+  private var line: [UInt8] = []
+  private var isTooLong = false
+
+  /// - Parameter limit: maximum bytes of a line.
+  init(limit: Int) {
+    self.limit = limit
+  }
+
+  /// Returns the lines that end in these bytes.
+  mutating func take(_ bytes: some Sequence<UInt8>) -> [Line] {
+    var lines: [Line] = []
+    for byte in bytes {
+      if byte == UInt8(ascii: "\n") {
+        lines.append(cut())
+      } else if line.count < limit {
+        line.append(byte)
+      } else {
+        isTooLong = true
+      }
+    }
+    return lines
+  }
+
+  /// Returns the unterminated last line; nil if it is empty.
+  mutating func finish() -> Line? {
+    line.isEmpty ? nil : cut()
+  }
+
+  private mutating func cut() -> Line {
+    defer {
+      line.removeAll(keepingCapacity: true)
+      isTooLong = false
+    }
+    return isTooLong ? .tooLong : .text(String(decoding: line, as: UTF8.self))
+  }
+}
+
+extension JSONValue {
+  /// Converts a description of a packet to JSON.
+  init(_ described: Described) {
+    switch described {
+    case .text(let text): self = .string(text)
+    case .number(let number): self = .unsigned(number)
+    case .flag(let flag): self = .bool(flag)
+    case .list(let elements): self = .array(elements.map { JSONValue($0) })
+    case .fields(let fields): self = .object(fields.map { Member($0.name, JSONValue($0.value)) })
+    }
   }
 }

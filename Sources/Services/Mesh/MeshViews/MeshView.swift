@@ -1,4 +1,6 @@
 import DBus
+import Loop
+import Tool
 
 /// Node according to its D-Bus properties. Programs outside of the group see only state, reason, role and counters.
 public struct MeshView: Sendable, Equatable {
@@ -48,4 +50,48 @@ public struct MeshView: Sendable, Equatable {
     role = properties["Role"]?.asString ?? role
     counters = properties["Counters"]?.asDictionary?.compactMapValues(\.asInteger) ?? counters
   }
+}
+
+extension Client {
+  /// Fetches messages with a number above `after`, oldest first.
+  ///
+  /// - Parameter limit: maximum number; 0 for the service's limit per call.
+  public func meshMessages(after: UInt32, limit: UInt32 = 0) async throws(Failure) -> [MeshMessageView] {
+    let values = try await call(
+      MeshNames.path, MeshNames.interface, "ListMessages", [.uint32(after), .uint32(limit)],
+      of: MeshNames.feature)
+    return (values.first?.asArray ?? []).compactMap { MeshMessageView($0) }
+  }
+
+  /// Calls a method of the mesh.
+  @discardableResult
+  public func mesh(_ method: String, _ arguments: DBusValue...) async throws(Failure) -> [DBusValue] {
+    try await call(MeshNames.path, MeshNames.interface, method, arguments, of: MeshNames.feature)
+  }
+
+  /// Calls a method of a peer's D-Bus object.
+  ///
+  /// - Parameter peer: 16 lower-case hexadecimal digits.
+  @discardableResult
+  public func meshPeer(_ peer: String, _ method: String, _ arguments: DBusValue...) async throws(Failure) -> [DBusValue]
+  {
+    try await call(MeshNames.path(ofPeer: peer), MeshNames.peerInterface, method, arguments)
+  }
+}
+
+/// Object paths and interface names of the mesh on D-Bus.
+public enum MeshNames {
+  public static let feature = Feature("mesh", section: "Mesh")
+  public static let path: ObjectPath = "/org/earshot/mesh"
+  public static let interface = "org.earshot.Mesh1"
+  public static let peerInterface = "org.earshot.MeshPeer1"
+  public static let fileInterface = "org.earshot.MeshFile1"
+
+  /// Object path of a file.
+  public static func path(ofFile number: UInt32) -> ObjectPath { path.child("file\(number)") }
+
+  /// Object path of a peer.
+  ///
+  /// - Parameter peer: peer ID, 16 lower-case hexadecimal digits.
+  public static func path(ofPeer peer: String) -> ObjectPath { path.child("peer" + peer) }
 }

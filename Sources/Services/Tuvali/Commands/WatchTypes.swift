@@ -1,5 +1,7 @@
 import CommandLine
+import Common
 import DBus
+import Terminal
 import Tool
 
 /// A verdict on a credential.
@@ -103,4 +105,91 @@ struct WatchReport: Sendable, Equatable {
   var shown: [UInt8]?
   /// Members of the JSON object; empty if the report is for people only.
   var members: [JSONValue.Member] = []
+}
+
+/// Transfer in `earshot verifier watch`: its D-Bus properties, and the stage of its handling.
+struct WatchedTransfer: Sendable, Equatable {
+  enum Stage: Sendable, Equatable {
+    /// Received before the command began, and fetched only on request; or could not be stored.
+    case left
+    /// The credential is being sent to the service.
+    case underWay
+    /// The credential must be fetched.
+    case queued
+    /// The credential is being fetched and stored.
+    case taking
+    /// The credential was reported. It waits for a verdict, if there is none.
+    case told
+    /// This command's verdict is being sent to the service.
+    case judging
+    /// Handling has ended.
+    case done
+  }
+
+  var view: TransferView
+  var stage: Stage
+  /// When it was first seen.
+  let seen: Instant
+  /// Claims of the credential as JSON, as the checker allows them; nil if there are none or they were not fetched.
+  var claims: String?
+  /// Whether the checker's verdict must be reported right after the credential.
+  var hasUntoldCheck = false
+  /// Verdict that this command must send.
+  var verdict: Verdict?
+
+  /// Whether an operator can judge the credential.
+  var awaitsVerdict: Bool { view.state == "received" && stage != .judging }
+}
+
+/// Reports about one transfer.
+extension WatchReport {
+  /// Report of a received credential, which is stored if the command stores it.
+  ///
+  /// - Parameters:
+  ///   - verdict: verdict that this command will send; nil if another program decides.
+  ///   - date: milliseconds since 1970-01-01 UTC.
+  static func reception(
+    _ view: TransferView, _ credential: TakenCredential, _ verdict: Verdict?, at date: UInt64
+  ) -> WatchReport {
+    let bytes = credential.bytes ?? view.size
+    var sentence = "Received \(view.name): \(humanBytes(bytes))" + (view.peer.isEmpty ? "" : " from \(view.peer)")
+    sentence += credential.file.map { "; it is in \($0)." } ?? "."
+    var hint = ""
+    switch view.state {
+    case "received" where verdict == nil:
+      let left = view.verdictDeadline > date ? " for \(Moment.span(view.verdictDeadline - date))" : ""
+      sentence +=
+        view.isLive ? " A verdict is awaited\(left)." : " The phone has left; a verdict does not reach it any more."
+      hint = "Try: earshot transfers accept \(view.name), or reject"
+    case "received": break
+    default: sentence += " It is \(view.state) already."
+    }
+    var members: [JSONValue.Member] = [
+      .init("transfer", .string(view.path.string)), .init("peer", .string(view.peer)),
+      .init("bytes", .int(Int64(bytes))),
+    ]
+    if let file = credential.file { members.append(.init("file", .string(file))) }
+    if let shown = credential.shown {
+      members.append(.init("credential", .string(String(decoding: shown, as: UTF8.self))))
+    }
+    members += [.init("state", .string(view.state)), .init("verdictDeadline", .unsigned(view.verdictDeadline))]
+    return WatchReport(sentence: sentence, hint: hint, tone: .good, shown: credential.shown, members: members)
+  }
+
+  /// Report of the checker's verdict on a credential.
+  static func check(_ transfer: WatchedTransfer) -> WatchReport {
+    let (view, reasons) = (transfer.view, transfer.view.reasons)
+    let sentences = reasons.map { " \($0.sentence)" }.joined()
+    var members: [JSONValue.Member] = [
+      .init("transfer", .string(view.path.string)), .init("verdict", .string(view.verdict)),
+      .init("reasons", CheckText.reasons(reasons)),
+      .init("issuer", .string(view.issuer)), .init("type", .string(view.credentialType)),
+    ]
+    if let claims = transfer.claims.flatMap({ try? JSONReader.read(Array($0.utf8)) }) {
+      members.append(.init("claims", claims))
+    }
+    return WatchReport(
+      sentence: "\(view.name) is \(view.verdictText).\(sentences)", tone: view.verdict == "valid" ? .good : .bad,
+      members: members)
+  }
 }

@@ -252,3 +252,198 @@ extension StoreError {
       "The credential does not fit: credentials that wait to be judged and fetched may have \(bytes) bytes in total.")
   }
 }
+
+extension CredentialVault {
+  /// Input of the store. A caller is identified by a number of the owner's, and answered once, by `Action.answer`.
+  enum Event {
+    /// The service starts, and restores the credentials of an earlier run.
+    case start
+    /// A credential was received, and gets this name. The caller is answered when the credential is durable, or with an
+    /// error if there is no capacity. A failing or hanging disk causes no error.
+    case put(SpoolID, CredentialRecord, asker: Int)
+    /// A credential was accepted, and is stored until a program fetches it. The caller is answered when this is
+    /// durable, or the disk fails.
+    case accept(SpoolID, asker: Int)
+    /// The checker's verdict on a credential, JSON. `hasRoom(forVerdict:of:)` has confirmed the capacity.
+    case verdict(SpoolID, [UInt8])
+    /// A credential is no longer needed. The caller is answered when its removal is durable, or the disk fails.
+    case remove(SpoolID, asker: Int)
+    /// The caller is answered when no operation is due except failed ones, or after `limit`.
+    case awaitIdle(asker: Int, limit: Duration)
+    case settings(VaultSettings)
+    /// Few numbers of transfers are free.
+    case numbersWanted
+
+    // Results of disk operations; each answers the action of that name.
+    case opened(Result<Found, StoreError>)
+    case inspected(Result<Found, StoreError>)
+    /// `put`, `accept`, `verdict`, `erase`, `redate` or `note` has ended; the error is nil on success.
+    case done(StoreError?)
+
+    /// The wall clock was set.
+    case clockSet
+    /// The deadline has come.
+    case timer
+  }
+
+  /// Result of an inspection of the spool.
+  struct Found: Sendable {
+    var contents: SpoolContents<CredentialRecord>
+    /// Number of expired records that were erased.
+    var tooOld = 0
+    /// Note on disk. Set only for `opened`.
+    var note = VaultNote()
+    /// Numbers that this note has reserved for this run; nil if writing it failed.
+    var numbers: Range<Int>?
+  }
+}
+
+/// Limits on stored credentials.
+public struct VaultSettings: Hashable, Sendable {
+  /// Time after which a stored credential is erased.
+  public var keepFor = Duration.seconds(86_400)
+  /// Maximum space of all stored credentials, as files, in bytes.
+  public var maximumBytes = 64 << 20
+
+  public init(keepFor: Duration = .seconds(86_400), maximumBytes: Int = 64 << 20) {
+    self.keepFor = keepFor
+    self.maximumBytes = maximumBytes
+  }
+}
+
+extension CredentialVault {
+  /// Output of the store, to be performed in order.
+  enum Action: Equatable {
+    // Disk operations. One at a time is in progress, until the event that answers it.
+
+    /// Open the spool, and inspect it. `Event.opened` answers.
+    case open(Look)
+    /// Inspect the spool again. `Event.inspected` answers.
+    case inspect(Look)
+    /// Write a record. `Event.done` answers this and the next five.
+    case put(SpoolID, CredentialRecord, date: Int64, isAccepted: Bool)
+    /// Mark a credential in the spool as accepted.
+    case accept(SpoolID)
+    /// Add the checker's verdict, JSON, to a record.
+    case verdict(SpoolID, [UInt8])
+    /// Erase a record.
+    case erase(SpoolID)
+    /// Change the date of a record, in seconds since 1970.
+    case redate(SpoolID, date: Int64)
+
+    /// Write the note. `Event.done` answers.
+    case note(VaultNote)
+
+    // Notifications of the service.
+
+    /// These numbers of transfers are free.
+    case numbers(Range<Int>)
+
+    /// Answer a caller; with an error if the credential is not stored.
+    case answer(Int, StoreError?)
+    /// Restore a credential of an earlier run.
+    case restore(SpoolID, CredentialRecord, isAccepted: Bool)
+    /// A credential has expired: the service must forget it; it is erased.
+    case expire(SpoolID, isAccepted: Bool)
+    /// The store no longer contains the record with this name.
+    case forget(SpoolID)
+    /// `trouble` has changed, or credentials were restored.
+    case changed
+    case log(Notice)
+  }
+
+  /// Parameters of an inspection of the spool.
+  struct Look: Equatable {
+    /// Records that are in the store. They are neither read nor erased, whatever their dates.
+    var except: Set<SpoolID> = []
+    /// Maximum bytes of files to read.
+    var room: Int
+    /// Records received more than `keepFor` before `date` are erased first.
+    var keepFor: Duration
+    /// Seconds since 1970; nil if the date is unknown, and nothing expires.
+    var date: Int64?
+  }
+
+  /// Journal line.
+  enum Notice: Equatable {
+    /// An operation on stored credentials fails.
+    case degraded(Trouble, StoreError)
+    /// All operations work again.
+    case recovered
+    /// Number of restored credentials of an earlier run.
+    case restored(Int)
+    /// Number of files that stay in the spool until there is capacity for their credentials.
+    case withoutRoom(Int)
+    /// Number of expired credentials that were erased from disk.
+    case tooOld(Int)
+    /// Number of files whose date was corrected after the wall clock was set.
+    case redated(Int)
+  }
+}
+
+/// Problems of storing credentials, for an administrator.
+extension CredentialVault {
+  /// Kinds of problems, the worst first.
+  enum Trouble: CaseIterable {
+    /// The spool cannot be opened.
+    case opening
+    /// The disk hangs.
+    case stalled
+    case writing, erasing, verdicts, dating, noting
+    /// There are files that cannot be read.
+    case unreadable
+
+    /// Beginning of the journal line, before the reason.
+    var sentence: String {
+      switch self {
+      case .opening, .stalled, .writing: "Credentials are stored in memory only"
+      case .erasing: "A credential that is no longer needed could not be erased yet"
+      case .verdicts: "Verdicts on credentials are stored in memory only"
+      case .dating: "Stored credentials have a wrong date since the clock was set"
+      case .noting: "Transfer numbers and waiting times of credentials are not stored across a restart"
+      case .unreadable: "Stored credentials cannot be read"
+      }
+    }
+  }
+
+  /// Worst problem of storing credentials over a restart; nil if there is none.
+  var trouble: StoreError? { worst.flatMap { troubles[$0] } }
+
+  /// Short sentence for `systemctl status`; empty if there is no problem.
+  var troubleInShort: String { worst.map { "\($0.sentence)." } ?? "" }
+
+  private var worst: Trouble? { Trouble.allCases.first { troubles[$0] != nil } }
+
+  mutating func complain(_ trouble: Trouble, _ error: StoreError, _ turn: inout Turn) {
+    // A further error of the same kind is not reported, unless it contains the number of unreadable files.
+    guard troubles[trouble] != error, troubles[trouble]?.reason != error.reason || trouble == .unreadable else {
+      return
+    }
+    let isKnown = troubles.values.contains { $0.reason == error.reason }
+    troubles[trouble] = error
+    if !isKnown { turn.actions.append(.log(.degraded(trouble, error))) }
+    turn.actions.append(.changed)
+  }
+
+  mutating func end(_ trouble: Trouble, _ turn: inout Turn) {
+    guard troubles.removeValue(forKey: trouble) != nil else { return }
+    if troubles.isEmpty { turn.actions.append(.log(.recovered)) }
+    turn.actions.append(.changed)
+  }
+
+  /// Reports the contents of the spool.
+  mutating func report(_ contents: SpoolContents<CredentialRecord>, _ turn: inout Turn) {
+    if !contents.entries.isEmpty { turn.actions += [.log(.restored(contents.entries.count)), .changed] }
+    defer { filesWithoutRoom = contents.withoutRoom }
+    if contents.withoutRoom > filesWithoutRoom { turn.actions.append(.log(.withoutRoom(contents.withoutRoom))) }
+    // Files that were set aside are counted as damaged.
+    let unreadable = contents.problems.filter { $0.error.reason != .damaged }
+    let number = max(contents.problems.count, unreadable.count + contents.damaged)
+    guard number > 0 else { return end(.unreadable, &turn) }
+    let first = contents.problems.first?.error
+    let sentence =
+      first?.sentence ?? "Damaged files stay in the spool as *.damaged. Remove them, or the service removes them later."
+    complain(
+      .unreadable, StoreError(first?.reason ?? .damaged, "\(number) cannot be read; the first: \(sentence)"), &turn)
+  }
+}

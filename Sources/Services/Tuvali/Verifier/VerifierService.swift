@@ -391,3 +391,73 @@ extension VerifierService: GATTServerDelegate {
     GATTApplication(services: settings.dialects.map(\.gattService), wantsFastLinks: true)
   }
 }
+
+extension VerifierService {
+  /// State of connected peers, which is dropped with their links.
+  struct Held: Hashable {
+    var links = 0
+    var waitingLinks = 0
+    var turnedDownLinks = 0
+    var visits = 0
+    var deadlines = 0
+  }
+
+  var held: Held {
+    Held(
+      links: addresses.count, waitingLinks: engine.waitingLinks, turnedDownLinks: engine.turnedDownLinks,
+      visits: engine.visitors.count, deadlines: engine.linkDeadline == nil ? 0 : 1)
+  }
+}
+
+/// Peers whose sessions have failed lately. Other sessions are not evicted for them. Otherwise an attacker that holds
+/// unused slots could evict its own sessions repeatedly, and each time invalidate the QR code that another person is
+/// about to scan.
+///
+/// At `limit` peers, the oldest entry is dropped.
+struct LostPlaces {
+  static let memory = Duration.seconds(300)
+  static let limit = 256
+
+  private var failures: [BluetoothAddress: Instant] = [:]
+
+  /// Number of stored peers, including expired entries.
+  var count: Int { failures.count }
+
+  mutating func note(_ peer: BluetoothAddress, at now: Instant) {
+    failures[peer] = now
+    guard failures.count > Self.limit, let first = failures.min(by: { $0.value < $1.value }) else { return }
+    failures[first.key] = nil
+  }
+
+  func contains(_ peer: BluetoothAddress, at now: Instant) -> Bool {
+    failures[peer].map { now < $0.advanced(by: Self.memory) } ?? false
+  }
+}
+
+/// Reason why a phone was refused, for the person at the screen. It does not identify the phone.
+public struct WalletRefusal: Hashable, Sendable {
+  /// Stable code: `wrongCode`, `busy` or `full`.
+  public let code: String
+  /// Description and remedy.
+  public let sentence: String
+
+  /// Makes the refusal for the error of a session; nil if the verifier did not refuse the wallet.
+  init?(_ error: TuvaliError, _ settings: VerifierService.Settings) {
+    switch error.reason {
+    case .wrongCode: self.init(.wrongCode, settings)
+    case .busy: self.init(.busy, settings)
+    case .noCapacity: self.init(.full, settings)
+    default: return nil
+    }
+  }
+
+  init(_ reason: VerifierEngine.Refusal, _ settings: VerifierService.Settings) {
+    code = reason.rawValue
+    sentence =
+      switch reason {
+      case .wrongCode: "A phone used a code that is no longer shown. Scan the code that is shown now."
+      case .busy: "A phone found every session slot or link in use. Try again in a moment."
+      case .full: "A phone was refused because there is no capacity for another credential. Ask the operator."
+      }
+  }
+}
