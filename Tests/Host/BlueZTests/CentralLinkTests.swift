@@ -427,7 +427,7 @@ struct CentralLinkTests {
     try first.connect(with: rig.radio, to: peer)
     try await rig.fake.until { peer.isBeingConnected }
     try second.connect(with: rig.radio, to: peer)
-    #expect(try await second.end().contains("an attempt to connect to 00:AA:03:00:00:01 already"))
+    #expect(try await second.end().contains("An attempt to connect to 00:AA:03:00:00:01 is already"))
     #expect(first.events.all.isEmpty && peer.isBeingConnected)
     first.drop()
   }
