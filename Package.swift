@@ -69,7 +69,7 @@ let package = Package(
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
-    room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
+    room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Network", "Radio", "HCI"]),
     room(
       "Host/Hosting",
       ["Common", "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing"]),
@@ -217,7 +217,7 @@ let package = Package(
     tests(
       "Host/BlueZTests",
       Every.verifierAndWallet + [
-        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Network", "Radio", "Sharing", "Air", "HCI", "BlueZ",
         "TestSupport",
         "Hall",
       ], go: .bluez),
