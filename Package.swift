@@ -139,6 +139,9 @@ let package = Package(
     room(
       "Services/Social/SocialCommands", ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "ASN"]),
     room(
+      "Services/Presence/PresenceRadio",
+      ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Network", "Hosting", "Thali"]),
+    room(
       "Services/Presence/Presence",
       [
         "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Network", "TLS", "HTTP", "Hosting",
@@ -152,7 +155,7 @@ let package = Package(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceCommands",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceRadio", "PresenceCommands",
       ]),
 
     // Programs: wiring and words.
@@ -290,6 +293,12 @@ let package = Package(
       [
         "Bytes", "Crypto", "Config", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social", "SocialDaemon",
         "SocialCommands", "TestSupport",
+      ], go: .realTime),
+    tests(
+      "Services/Presence/PresenceRadioTests",
+      [
+        "Common", "Loop", "DBus", "Network", "Radio", "Sharing", "Air", "Thali", "Hosting", "PresenceRadio",
+        "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Presence/PresenceTests",

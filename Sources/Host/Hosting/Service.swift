@@ -29,6 +29,10 @@ public protocol Service: AnyObject, Sendable {
   /// The service's journal messages, each with its text for the catalog. Services of one protocol may share some.
   nonisolated static var messages: [MessageID] { get }
 
+  /// The interfaces whose methods check their callers themselves, and which the access rule of the service does not
+  /// protect; by default none.
+  nonisolated static var checkedInterfaces: [String] { get }
+
   /// Describes the service's bus objects, for interface files and documentation. Services of one protocol may share
   /// interfaces.
   ///
@@ -78,6 +82,8 @@ extension Service {
   public nonisolated static func takesDegradedRadio(in configuration: Configuration) -> Bool { false }
 
   public nonisolated static func problems(with configuration: Configuration) -> [String] { [] }
+
+  public nonisolated static var checkedInterfaces: [String] { [] }
 
   /// By default there is nothing to complete on the disk.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }

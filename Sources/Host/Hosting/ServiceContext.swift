@@ -1,4 +1,5 @@
 import Config
+import DBus
 import Loop
 import Radio
 
@@ -14,16 +15,20 @@ public struct ServiceContext {
   public let makeWorker: @LoopActor () -> any Offloading
   /// Must be called after each change of `Service.statusLine`.
   public let statusChanged: @LoopActor () -> Void
+  /// The connection on which other programs call the service; nil without a bus.
+  public let bus: BusConnection?
 
   public init(
     configuration: Configuration, radio: any Radio, scheduler: any Scheduler,
-    makeWorker: @escaping @LoopActor () -> any Offloading, statusChanged: @escaping @LoopActor () -> Void
+    makeWorker: @escaping @LoopActor () -> any Offloading, statusChanged: @escaping @LoopActor () -> Void,
+    bus: BusConnection? = nil
   ) {
     self.configuration = configuration
     self.radio = radio
     self.scheduler = scheduler
     self.makeWorker = makeWorker
     self.statusChanged = statusChanged
+    self.bus = bus
   }
 
   /// The directory for persistent state; nil: `$STATE_DIRECTORY`.
