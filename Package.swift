@@ -303,9 +303,12 @@ let package = Package(
     tests(
       "Services/Presence/PresenceTests",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "Air", "Thali",
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "HTTP", "Air", "Thali",
         "Presence", "TestSupport",
       ], go: .realTime),
+    tests(
+      "Services/Presence/PresenceCommandsTests",
+      ["Loop", "CommandLine", "DBus", "Tool", "PresenceCommands", "TestSupport"], go: .realTime),
     tests(
       "Services/ListingTests",
       [
