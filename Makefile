@@ -37,10 +37,10 @@ RELEASE := -c release --static-swift-stdlib
 help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other.
+run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other, by Bluetooth and on the network.
 	@$(if $(SOCIAL)$(PRESENCE),true,scripts/run --check)
 	@scripts/deps run
-	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(if $(PRESENCE),earshot $(PRESENCED),$(PROGRAMS))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
+	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),$(PRESENCED))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
 	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(MESH),scripts/run-mesh,scripts/run)))
 
 build: ## Build everything, with the tests.

@@ -69,7 +69,7 @@ let package = Package(
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
     room("Host/HCI", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
-    room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Radio", "HCI"]),
+    room("Host/BlueZ", ["Common", "Loop", "Journal", "DBus", "Network", "Radio", "HCI"]),
     room(
       "Host/Hosting",
       ["Common", "Crypto", "Loop", "Journal", "Config", "CommandLine", "DBus", "Radio", "Sharing"]),
@@ -139,6 +139,9 @@ let package = Package(
     room(
       "Services/Social/SocialCommands", ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "ASN"]),
     room(
+      "Services/Presence/PresenceRadio",
+      ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Network", "Hosting", "Thali"]),
+    room(
       "Services/Presence/Presence",
       [
         "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Network", "TLS", "HTTP", "Hosting",
@@ -152,7 +155,7 @@ let package = Package(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceCommands",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceRadio", "PresenceCommands",
       ]),
 
     // Programs: wiring and words.
@@ -217,7 +220,7 @@ let package = Package(
     tests(
       "Host/BlueZTests",
       Every.verifierAndWallet + [
-        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ",
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "DBus", "Network", "Radio", "Sharing", "Air", "HCI", "BlueZ",
         "TestSupport",
         "Hall",
       ], go: .bluez),
@@ -292,11 +295,20 @@ let package = Package(
         "SocialCommands", "TestSupport",
       ], go: .realTime),
     tests(
+      "Services/Presence/PresenceRadioTests",
+      [
+        "Common", "Loop", "DBus", "Network", "Radio", "Sharing", "Air", "Thali", "Hosting", "PresenceRadio",
+        "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/Presence/PresenceTests",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "Air", "Thali",
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "HTTP", "Air", "Thali",
         "Presence", "TestSupport",
       ], go: .realTime),
+    tests(
+      "Services/Presence/PresenceCommandsTests",
+      ["Loop", "CommandLine", "DBus", "Tool", "PresenceCommands", "TestSupport"], go: .realTime),
     tests(
       "Services/ListingTests",
       [

@@ -52,7 +52,7 @@ struct DaemonTests {
     defer { try? FileManager.default.removeItem(at: folder) }
     let file = folder.appendingPathComponent("conf")
     let sections = Set(ServiceList.all.configuration.table.map(\.section)).sorted()
-    #expect(sections == ["Broadcast", "Bus", "Log", "Mesh", "Radio", "Store", "Verifier", "Wallet"])
+    #expect(sections == ["Broadcast", "Bus", "Log", "Mesh", "PresenceRadio", "Radio", "Store", "Verifier", "Wallet"])
     let headers = sections.map { "[\($0)]\n" }.joined()
     try headers.write(to: file, atomically: true, encoding: .utf8)
     #expect(try Self.run(["--check-config", "--config", file.path]).status == 0)

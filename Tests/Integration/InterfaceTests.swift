@@ -38,7 +38,7 @@ struct InterfaceTests {
       \(ofEarshot)
 
       The service `earshot-presenced` has the bus name `org.earshot.Presence`. The object manager at `/org/earshot/presence` lists its peers.
-      All of it is for the group, and the policy of the bus lets nobody else call it:
+      All of it is for the group, and the policy of the bus lets nobody else call it. The object `sink` is for calls of `earshotd` alone:
 
       | object | interface |
       | --- | --- |
@@ -49,10 +49,11 @@ struct InterfaceTests {
 
       N is a number, and ID is 16 lower-case hexadecimal digits. A service that is off has no object. By default the mesh and the local broadcast
       channel are off and the wallet is on; `Enabled=` in their sections of the configuration changes that. `Services` of the manager lists the
-      services that are on (Verifier, Wallet, Mesh, Broadcast). The verifier's object always exists: `Enabled=` in its section selects whether it
+      services that are on (Verifier, Wallet, Mesh, Broadcast, PresenceRadio). The verifier's object always exists: `Enabled=` in its section selects whether it
       waits for wallets as soon as the service starts. A call starts the service if its unit is enabled and it is not running.
 
-      Methods are for the group: root, the service's own user and the members of the group `earshot`. A property is for everybody or for the group.
+      Methods are for the group: root, the service's own user and the members of the group `earshot`. Those of `org.earshot.PresenceRadio1`
+      are for the user `earshot-presence` alone. A property is for everybody or for the group.
       For a property of the group, other programs get `org.freedesktop.DBus.Error.AccessDenied` from `Get`, and results without it from `GetAll`
       and `GetManagedObjects`. `PropertiesChanged`, which every program may receive, names such a property without its value. In the XML and in the
       result of `Introspect`, the annotation `org.earshot.Audience` marks members for the `group`.

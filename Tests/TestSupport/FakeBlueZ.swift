@@ -78,6 +78,10 @@ public final class FakeBlueZ {
   /// Called with each value that a subscribed client receives.
   public var onNotified: @LoopActor (Notification) -> Void = { _ in }
 
+  /// The profiles that programs have registered.
+  public internal(set) var profiles: [FakeProfile] = []
+  var profileManager: ExportedObject?
+
   private(set) var connection: BusConnection
   private let address: BusAddress
   private var registrations: [Registration] = []
@@ -107,6 +111,7 @@ public final class FakeBlueZ {
       if isSilent, call.member == "GetManagedObjects" { return .failed("I am not well.") }
       return keepsProperties && call.member == "Get" ? DBusError(.noReply, "Nobody answered.") : nil
     }
+    exportProfiles()
     for name in adapters.keys.sorted() { export(name) }
     for path in devices.keys { exportDevice(path) }
     connection.connect(name: "org.bluez")
@@ -124,6 +129,7 @@ public final class FakeBlueZ {
     clients = [:]
     held = []
     applications = []
+    profiles = []
     lastHandles = [:]
     dropSockets()
     advertisements = []
@@ -313,6 +319,7 @@ public final class FakeBlueZ {
       guard let self, owner == nil else { return }
       applications.removeAll { $0.owner == client }
       advertisements.removeAll { $0.owner == client }
+      profiles.removeAll { $0.owner == client }
       for adapter in adapters.keys { countAdvertisements(adapter) }
       for adapter in discoverers.keys { discoverers[adapter]?.remove(client) }
       tell("left \(client)")

@@ -253,6 +253,15 @@ public final class FakeKernel {
       writer.u32le((settings[packet.index] ?? [.powered, .lowEnergy]).rawValue)
       writer.append([UInt8](repeating: 0, count: 3 + 249 + 11))
       return writer.bytes
+    case SetConnectable.opcode:
+      var current = settings[packet.index] ?? [.powered, .lowEnergy]
+      if try reader.u8() == 1 { current.insert(.connectable) } else { current.remove(.connectable) }
+      try reader.finish()
+      settings[packet.index] = current
+      var writer = ByteWriter()
+      writer.u32le(current.rawValue)
+      tell(.newSettings(current), of: packet.index)
+      return writer.bytes
     case StopDiscovery.opcode:
       let types = try reader.u8()
       try reader.finish()

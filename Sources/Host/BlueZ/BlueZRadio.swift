@@ -47,6 +47,10 @@ public final class BlueZRadio: RadioDriver {
     wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
   private lazy var speed = LinkSpeed(
     doors.management, preferences, scheduler: scheduler, onChange: { [weak self] in self?.speedChanged() })
+  private lazy var streams = StreamServer(
+    bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() })
+  private lazy var connectability = Connectability(
+    doors.management, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() })
   private lazy var pulse = pace.map { pace in
     DaemonPulse(bus, scheduler: scheduler, pace: pace, onChange: { [weak self] in self?.statusMayHaveChanged() })
   }
@@ -176,9 +180,18 @@ public final class BlueZRadio: RadioDriver {
       stack: version.map { "BlueZ \($0), \(BlueZLimit.way(server.keepsClientsApart))" } ?? "BlueZ",
       limits: BlueZLimit.sentences(
         version, configuration, commandLine, hasManagement: doors.management.way != nil)
-        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems,
+        + [doors.raw.way.flatMap { _ in repair.limit }].compactMap { $0 } + speed.problems
+        + (connectability.isWanted && doors.management.way != nil ? [Self.ownAddress] : []),
       traits: traits)
   }
+
+  private static let ownAddress =
+    "Advertisements that are not connectable are sent as connectable and from the adapter's own address while a service "
+    + "accepts streams."
+
+  private static let noClient =
+    "This machine opens no streams to peers by BlueZ, because no safe way is known (docs/bluez.md, Streams); peers can "
+    + "open streams to it."
 
   private var bearers: Bearers {
     Bearers(areSeveral: configuration.opensChannels(version), losesLongWrites: losesLongWrites)
@@ -192,6 +205,11 @@ public final class BlueZRadio: RadioDriver {
     if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
     if isDegradable { traits.packetShortfall = shortfallWords.packets }
     traits.deafness = scanner.deafness
+    traits.connectingShortfall = Self.noClient
+    if !streams.isEmpty {
+      traits.acceptingShortfall = streams.problem ?? connectability.problem
+      traits.isReachable = streams.isRegistered && connectability.problem == nil
+    }
     traits.disclosures = Disclosure.sentences(
       place.flatMap { daemon.adapters[$0.adapter] }, isOnly: daemon.adapters.count == 1, configuration)
     return traits
@@ -294,6 +312,8 @@ public final class BlueZRadio: RadioDriver {
       advertising.aim(at: place)
       scanner.aim(at: place)
       speed.aim(at: place?.index)
+      streams.aim(at: place)
+      connectability.aim(at: place?.index)
     }
     if let place, let adapter = daemon.adapters[place.adapter] { advertising.adapterChanged(adapter) }
     if case .switchedOff(let adapter) = choice { blocks.watch(adapter.name) } else { blocks.watch(nil) }
@@ -333,7 +353,9 @@ public final class BlueZRadio: RadioDriver {
 
   private func isFromBluetoothd(_ call: MethodCall) -> Bool { daemon.isCaller(of: call) }
 
-  private func isOwn(_ path: ObjectPath) -> Bool { server.owns(path) || advertising.owns(path) }
+  private func isOwn(_ path: ObjectPath) -> Bool {
+    server.owns(path) || advertising.owns(path) || streams.owns(path)
+  }
 
   // MARK: Supervision of bluetoothd
 
@@ -406,6 +428,7 @@ public final class BlueZRadio: RadioDriver {
           guard let self, let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return nil }
           return commands(for: adapter)
         },
+        isConnectableByUs: { [weak self] in self?.connectability.isWanted ?? false },
         onChange: { [weak self] in self?.statusMayHaveChanged() },
         onSlots: { [weak self] in self?.slotsMayHaveChanged() },
         onAir: { [weak self] in self?.onAirChanged($0, $1) })
@@ -454,8 +477,11 @@ public final class BlueZRadio: RadioDriver {
     let end = scheduler.now.advanced(by: limit)
     scanner.rest(within: limit) { [weak self] in
       guard let self else { return then() }
-      speed.rest(within: max(.zero, scheduler.now.duration(to: end))) { [weak self] in
-        if let self { server.afterLeaving(then) } else { then() }
+      connectability.rest(within: max(.zero, scheduler.now.duration(to: end))) { [weak self] in
+        guard let self else { return then() }
+        speed.rest(within: max(.zero, scheduler.now.duration(to: end))) { [weak self] in
+          if let self { server.afterLeaving(then) } else { then() }
+        }
       }
     }
   }
@@ -502,6 +528,35 @@ public final class BlueZRadio: RadioDriver {
     server.notify(value, of: id, in: number, to: recipients)
   }
 
+  // MARK: Streams
+
+  public var publicAddress: BluetoothAddress? { place.flatMap { daemon.adapters[$0.adapter]?.address } }
+
+  public func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    let registration = try streams.listen(on: profile, handler)
+    streamsChanged()
+    return Registration { [weak self] in
+      registration.cancel()
+      self?.streamsChanged()
+    }
+  }
+
+  /// Not supported: bluetoothd has no object for a peer that it has not discovered by BR/EDR.
+  public func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    throw .notSupported("open streams to peers by BlueZ: no safe way is known")
+  }
+
+  private func streamsChanged() {
+    connectability.want(!streams.isEmpty)
+    lookAfterDaemon()
+    statusMayHaveChanged()
+  }
+
   // MARK: Links
 
   /// Connects to a peer. bluetoothd waits about 20 s for the peer to advertise, and negotiates the ATT MTU itself;
@@ -518,7 +573,11 @@ public final class BlueZRadio: RadioDriver {
     return try central.connect(to: address, at: place, handler)
   }
 
-  public func origin(of link: LinkID) -> LinkOrigin { links.origin(of: link) }
+  /// A link that carries streams counts as another program's, so that it is not ended as unused.
+  public func origin(of link: LinkID) -> LinkOrigin {
+    if let device = links[link]?.device, streams.isUsed(by: device) { return .unknown }
+    return links.origin(of: link)
+  }
 
   public func cut(_ link: LinkID) { links.cut(link) }
 }

@@ -46,6 +46,19 @@ public enum HTTPClient {
     exchange.open(server, within: limit, on: scheduler)
     return Registration { exchange.close() }
   }
+
+  /// Sends a request over a connected stream, which the exchange owns from now on.
+  ///
+  /// - Parameter then: called once on the loop, never from within this call.
+  public static func send<Reader: HTTPResponseReading>(
+    _ request: [UInt8], over stream: SocketStream, reading reader: Reader, within limit: Duration = time,
+    on scheduler: any Scheduler = EventLoop.shared,
+    then: @escaping @LoopActor (Result<Reader.Response, HTTPClientError<Reader.Failure>>) -> Void
+  ) -> Registration {
+    let exchange = HTTPExchange(request, reader, then)
+    exchange.begin(on: stream, within: limit, on: scheduler)
+    return Registration { exchange.close() }
+  }
 }
 
 @LoopActor
@@ -65,6 +78,13 @@ private final class HTTPExchange<Reader: HTTPResponseReading> {
   func open(_ server: Endpoint, within limit: Duration, on scheduler: any Scheduler) {
     timer = scheduler.schedule(after: limit) { [weak self] in self?.end(.failure(.timedOut)) }
     stream = SocketStream.connect(to: server, within: limit * 2, on: scheduler) { [weak self] in self?.handle($0) }
+  }
+
+  func begin(on stream: SocketStream, within limit: Duration, on scheduler: any Scheduler) {
+    timer = scheduler.schedule(after: limit) { [weak self] in self?.end(.failure(.timedOut)) }
+    self.stream = stream
+    stream.start { [weak self] in self?.handle($0) }
+    stream.send(request[...])
   }
 
   func close() {

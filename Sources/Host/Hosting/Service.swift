@@ -29,6 +29,10 @@ public protocol Service: AnyObject, Sendable {
   /// The service's journal messages, each with its text for the catalog. Services of one protocol may share some.
   nonisolated static var messages: [MessageID] { get }
 
+  /// The interfaces whose methods check their callers themselves, and which the access rule of the service does not
+  /// protect; by default none.
+  nonisolated static var checkedInterfaces: [String] { get }
+
   /// Describes the service's bus objects, for interface files and documentation. Services of one protocol may share
   /// interfaces.
   ///
@@ -79,6 +83,8 @@ extension Service {
 
   public nonisolated static func problems(with configuration: Configuration) -> [String] { [] }
 
+  public nonisolated static var checkedInterfaces: [String] { [] }
+
   /// By default there is nothing to complete on the disk.
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) { then() }
 }
@@ -95,16 +101,20 @@ public struct ServiceContext {
   public let makeWorker: @LoopActor () -> any Offloading
   /// Must be called after each change of `Service.statusLine`.
   public let statusChanged: @LoopActor () -> Void
+  /// The connection on which other programs call the service; nil without a bus.
+  public let bus: BusConnection?
 
   public init(
     configuration: Configuration, radio: any Radio, scheduler: any Scheduler,
-    makeWorker: @escaping @LoopActor () -> any Offloading, statusChanged: @escaping @LoopActor () -> Void
+    makeWorker: @escaping @LoopActor () -> any Offloading, statusChanged: @escaping @LoopActor () -> Void,
+    bus: BusConnection? = nil
   ) {
     self.configuration = configuration
     self.radio = radio
     self.scheduler = scheduler
     self.makeWorker = makeWorker
     self.statusChanged = statusChanged
+    self.bus = bus
   }
 
   /// The directory for persistent state; nil: `$STATE_DIRECTORY`.

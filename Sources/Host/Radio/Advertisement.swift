@@ -1,3 +1,5 @@
+import Loop
+
 /// A legacy advertisement: its data and its interval.
 public struct Advertisement: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
@@ -52,5 +54,18 @@ public struct AdvertisingSetID: Hashable, Sendable {
 
   public init(_ number: Int) {
     self.number = number
+  }
+}
+
+extension AdvertisingSetID {
+  /// Larger than all numbers of a shared radio's sets.
+  @LoopActor private static var last = 1 << 32
+
+  /// An identity that no other set of this process has. An advertisement with a new identity is sent from a new
+  /// address.
+  @LoopActor
+  public static func unique() -> AdvertisingSetID {
+    last += 1
+    return AdvertisingSetID(last)
   }
 }

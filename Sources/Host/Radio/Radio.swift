@@ -63,6 +63,28 @@ public protocol Radio: AnyObject {
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
 
+  /// The adapter's public address (BD_ADDR); nil without an adapter.
+  var publicAddress: BluetoothAddress? { get }
+
+  /// Accepts streams to `profile` for the lifetime of the registration. Meanwhile every peer that knows the adapter's
+  /// public address can connect to the adapter.
+  ///
+  /// - Parameter handler: called with each stream that a peer has opened.
+  /// - Throws: `RadioError.refused` if the profile is used already; `RadioError.notSupported`.
+  func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration
+
+  /// Opens a stream to a peer's profile.
+  ///
+  /// - Parameter then: called once, later, unless the registration ends before.
+  /// - Throws: `RadioError.notReady` without an adapter, and while a service of higher priority inhibits connecting;
+  ///   `RadioError.notSupported`.
+  func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration
+
   /// Sets the limit of data that waits in the system on a link of this service; initially it is small. If several
   /// services use the link, the last call applies.
   func allow(_ backlog: Backlog, on link: LinkID)
@@ -87,6 +109,24 @@ public protocol Radio: AnyObject {
 }
 
 extension Radio {
+  /// The default, for a radio without BR/EDR.
+  public var publicAddress: BluetoothAddress? { nil }
+
+  /// The default, for a radio without BR/EDR.
+  public func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    throw .notSupported("accept streams")
+  }
+
+  /// The default, for a radio without BR/EDR.
+  public func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    throw .notSupported("open streams")
+  }
+
   public func advertise(_ advertisement: Advertisement) throws(RadioError) -> Registration {
     try advertise(advertisement, AdvertisingTerms(), for: nil)
   }

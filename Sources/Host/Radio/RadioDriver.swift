@@ -51,6 +51,25 @@ public protocol RadioDriver: AnyObject {
     to address: BluetoothAddress, _ handler: @escaping @LoopActor (LinkEvent) -> Void
   ) throws(RadioError) -> any Link
 
+  /// The adapter's public address (BD_ADDR); nil without an adapter.
+  var publicAddress: BluetoothAddress? { get }
+
+  /// Accepts streams to `profile` for the lifetime of the registration; see `Radio`. A profile is registered again
+  /// after losses of the adapter. `RadioTraits.acceptingShortfall` states why no peer can connect.
+  ///
+  /// - Throws: `RadioError.refused` if the profile is used already; `RadioError.notSupported`.
+  func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration
+
+  /// Opens a stream to a peer's profile; see `Radio`.
+  ///
+  /// - Throws: `RadioError.notReady`, `RadioError.notSupported`.
+  func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration
+
   /// Sends a value of an application's characteristic.
   func notify(
     _ value: [UInt8], of characteristic: CharacteristicID, in application: ApplicationID, to recipients: Recipients
@@ -82,6 +101,24 @@ extension RadioDriver {
 
   /// The default, for a driver without other programs.
   public var foreignAdvertisements: Int { 0 }
+
+  /// The default, for a driver without BR/EDR.
+  public var publicAddress: BluetoothAddress? { nil }
+
+  /// The default, for a driver without BR/EDR.
+  public func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    throw .notSupported("accept streams")
+  }
+
+  /// The default, for a driver without BR/EDR.
+  public func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    throw .notSupported("open streams")
+  }
 
   /// The default, for a driver with only one path for writes.
   public func expectStream(from link: LinkID, in application: ApplicationID) {}

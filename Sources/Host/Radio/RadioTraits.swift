@@ -13,6 +13,14 @@ public struct RadioTraits: Hashable, Sendable {
   public var packetShortfall: String?
   /// The reason why requested single packets are not reported now, with what to do; nil if they are.
   public var deafness: String?
+  /// The reason why peers cannot open streams to this machine although a service accepts them, with what to do; nil if
+  /// they can, or if no service accepts streams.
+  public var acceptingShortfall: String?
+  /// The reason why this machine cannot open streams to peers, in a sentence for a person; nil if it can.
+  public var connectingShortfall: String?
+  /// Whether every peer that knows the adapter's public address can connect to the adapter, because a service accepts
+  /// streams.
+  public var isReachable = false
   /// Information that this machine reveals to everybody in range, with what to do, in sentences for a person.
   public var disclosures: [String] = []
 

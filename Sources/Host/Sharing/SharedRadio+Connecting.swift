@@ -70,6 +70,26 @@ extension SharedRadio {
   }
 }
 
+/// Streams. They use links of BR/EDR, which do not count against the limits of LE links.
+extension SharedRadio {
+  var publicAddress: BluetoothAddress? { driver.publicAddress }
+
+  func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    try driver.listen(on: profile, handler)
+  }
+
+  func connect(
+    to address: BluetoothAddress, on profile: StreamProfile, for tenant: LinkPlan.TenantID,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    guard status.state != .waiting else { throw .notReady(status.reason) }
+    guard !isQuietWanted(by: tenant) else { throw .notReady("Another service needs the radio at the moment.") }
+    return try driver.connect(to: address, on: profile, then: then)
+  }
+}
+
 /// A connection, from the call of `connect` to its end.
 @LoopActor
 final class SharedLink {

@@ -79,6 +79,21 @@ public final class Tenant: Radio {
     try radio.connect(to: address, for: id, handler)
   }
 
+  public var publicAddress: BluetoothAddress? { radio.publicAddress }
+
+  public func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    try radio.listen(on: profile, handler)
+  }
+
+  public func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    try radio.connect(to: address, on: profile, for: id, then: then)
+  }
+
   public func allow(_ backlog: Backlog, on link: LinkID) { radio.allow(backlog, on: link, by: id) }
 
   public func onLinkWanted(_ handler: @escaping @LoopActor ([LinkID]) -> LinkID?) {

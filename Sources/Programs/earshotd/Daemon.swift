@@ -17,6 +17,8 @@ final class Daemon: DaemonBody {
   private nonisolated static let restoreLimit = Duration.seconds(5)
 
   private let configuration: Configuration
+  /// The connection for other programs.
+  private let bus: BusConnection
   /// The connection for bluetoothd, separate from that for other programs: their calls must not delay a phone's writes.
   private let radioBus: BusConnection
   private let radio: SharedRadio
@@ -39,7 +41,9 @@ final class Daemon: DaemonBody {
     kinds = list.kinds
     self.configuration = configuration
     radioBus = BusConnection(address: address, limits: BusSettings.radio, purpose: " for the radio")
-    for bus in [bus, radioBus] { bus.objects.access = ServiceAccess.rule() }
+    self.bus = bus
+    bus.objects.access = ServiceAccess.rule(checked: Set(list.kinds.flatMap { $0.checkedInterfaces }))
+    radioBus.objects.access = ServiceAccess.rule()
     driver = Self.driver(
       configuration[RadioSettings.self], radioBus, privileges,
       isDegradable: list.kinds.contains { $0.takesDegradedRadio(in: configuration) })
@@ -75,7 +79,7 @@ final class Daemon: DaemonBody {
   private func context(of kind: any Service.Type) -> ServiceContext {
     ServiceContext(
       configuration: configuration, radio: radio(of: kind), scheduler: EventLoop.shared,
-      makeWorker: { SerialWorker("disk") }, statusChanged: { [weak self] in self?.frame?.showStatus() })
+      makeWorker: { SerialWorker("disk") }, statusChanged: { [weak self] in self?.frame?.showStatus() }, bus: bus)
   }
 
   /// A service's view of the radio.

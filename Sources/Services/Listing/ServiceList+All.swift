@@ -5,6 +5,7 @@ import Commands
 import Mesh
 import MeshCommands
 import PresenceCommands
+import PresenceRadio
 import SocialCommands
 import Verifier
 import Wallet
@@ -17,5 +18,6 @@ extension ServiceList {
       ListedService(WalletService.self, tool: WalletTool.part),
       ListedService(MeshService.self, tool: MeshTool.part),
       ListedService(BroadcastService.self, tool: NearbyTool.part),
-    ], tools: [ChatTool.part, SocialTool.part, PresenceTool.part])
+      ListedService(PresenceRadioService.self, tool: PresenceTool.part),
+    ], tools: [ChatTool.part, SocialTool.part])
 }

@@ -75,6 +75,11 @@ import Testing
     (.cut(LinkID(1)), joined([14], one)),
     (.answer(14, nil), [15, 14, 0, 0, 0, 0]),
     (.answer(14, .busy), [15, 14, 0, 0, 0, 0x80]),
+    (.listenStreams(uuid, true), joined([16], uuidBytes, [1])),
+    (.connectStream(stream: 2, address, [uuid]), joined([17, 2, 0, 0, 0], addressBytes, [1, 0], uuidBytes)),
+    (.streamData(stream: 2, [7, 8]), [18, 2, 0, 0, 0, 2, 0, 7, 8]),
+    (.streamTaken(stream: 2, count: 258), [19, 2, 0, 0, 0, 2, 1, 0, 0]),
+    (.closeStream(stream: 2), [20, 2, 0, 0, 0]),
   ]
 
   static let hubFrames: [(HubFrame, [UInt8])] = [
@@ -129,6 +134,11 @@ import Testing
     (.event(connection: 1, .written(characteristic, error: nil)), joined([36, 1, 0, 0, 0], characteristicBytes, [0])),
     (.event(connection: 1, .notified(characteristic, [5])), joined([37, 1, 0, 0, 0], characteristicBytes, [1, 0, 5])),
     (.event(connection: 1, .disconnected(reason: "x")), [38, 1, 0, 0, 0, 1, 0, 0x78]),
+    (.streamOpened(stream: 2, address, uuid), joined([15, 2, 0, 0, 0], addressBytes, uuidBytes)),
+    (.streamConnected(stream: 2), [16, 2, 0, 0, 0]),
+    (.streamData(stream: 2, [7, 8]), [17, 2, 0, 0, 0, 2, 0, 7, 8]),
+    (.streamTaken(stream: 2, count: 258), [18, 2, 0, 0, 0, 2, 1, 0, 0]),
+    (.streamClosed(stream: 2, reason: "x"), [19, 2, 0, 0, 0, 1, 0, 0x78]),
   ]
 
   private func encoded(_ write: (inout ByteWriter) -> Void) -> [UInt8] {

@@ -141,7 +141,7 @@ struct SampleServiceTests {
         makeWorker: { EventLoop.shared }, statusChanged: { changes += 1 })
     }
     let sample = try #require(SampleService.latest)
-    #expect(sample.radio === radios["Sample"] && radios.count == 5)
+    #expect(sample.radio === radios["Sample"] && radios.count == 6)
     let manager = ManagerFace(air.addNode().tenant(EventLoop.shared), services: group.names, on: connection.objects)
     group.export(on: connection.objects, manager: ManagerFace.path)
     group.begin()
@@ -167,7 +167,7 @@ struct SampleServiceTests {
     let names = try await client.call(
       "org.earshot", ManagerFace.path, "org.freedesktop.DBus.Properties", "Get",
       [.string(ManagerFace.interfaceName), .string("Services")])
-    #expect(names.first?.unwrapped.asStrings == ["Verifier", "Wallet", "Sample"])
+    #expect(names.first?.unwrapped.asStrings == ["Verifier", "Wallet", "PresenceRadio", "Sample"])
     let objects = try await client.call(
       "org.earshot", ManagerFace.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
     #expect(objects.first?.asDictionary?.keys.contains("/org/earshot/sample") == true)

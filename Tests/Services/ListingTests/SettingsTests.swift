@@ -84,6 +84,10 @@ struct SettingsTests {
       DialectOf=0123456789abcdef:live, ba0aaa2f5ccca1a6:seed
       CourierEnvelopes=7
       Power=battery
+      [PresenceRadio]
+      Enabled=no
+      Reachable=no
+      LiteralAdvertisement=yes
       [Broadcast]
       Enabled=yes
       NotifyLimit=7

@@ -18,7 +18,7 @@ import Radio
 /// | text | `u16` length, then UTF-8 |
 /// | list | `u8` or `u16` count, then the entries |
 enum AirWire {
-  static let version: UInt8 = 3
+  static let version: UInt8 = 4
   /// Maximum bytes of a frame, without its length field.
   static let frameLimit = 65536
   /// Maximum bytes of a value. A link accepts 512; a longer value passes so that the link can refuse it.
@@ -35,6 +35,8 @@ enum AirWire {
   static let uuidLimit = 64
   /// Maximum links that one frame sends a value to.
   static let linkLimit = 64
+  /// Maximum bytes of one direction of a stream that the receiver has not acknowledged.
+  static let streamWindow = 64 << 10
   /// The byte for an unknown signal strength, as in HCI.
   static let noSignalStrength: UInt8 = 127
 

@@ -26,6 +26,14 @@ enum HubFrame: Hashable, Sendable {
   case gone(LinkID, count: UInt16)
   /// An event of a connection that the node requested.
   case event(connection: UInt32, LinkEvent)
+  /// A peer has opened a stream to a profile of the node. The hub's numbers are at least 2^31.
+  case streamOpened(stream: UInt32, BluetoothAddress, BluetoothUUID)
+  case streamConnected(stream: UInt32)
+  case streamData(stream: UInt32, [UInt8])
+  /// Acknowledges bytes of the stream.
+  case streamTaken(stream: UInt32, count: UInt32)
+  /// A stream has ended, or could not be opened.
+  case streamClosed(stream: UInt32, reason: String)
 
   init(reading reader: inout ByteReader) throws(WireError) {
     switch try reader.u8() {
@@ -52,6 +60,11 @@ enum HubFrame: Hashable, Sendable {
         application: try reader.u32le(), try reader.link(), try reader.characteristic(), answer: try reader.u32le(),
         try reader.value("value"))
     case 14: self = .gone(try reader.link(), count: try reader.u16le())
+    case 15: self = .streamOpened(stream: try reader.u32le(), try reader.address(), try reader.uuid())
+    case 16: self = .streamConnected(stream: try reader.u32le())
+    case 17: self = .streamData(stream: try reader.u32le(), try reader.value("data"))
+    case 18: self = .streamTaken(stream: try reader.u32le(), count: try reader.u32le())
+    case 19: self = .streamClosed(stream: try reader.u32le(), reason: try reader.text("reason"))
     case 32: self = .event(connection: try reader.u32le(), .connected)
     case 33: self = .event(connection: try reader.u32le(), .discovered(try reader.services()))
     case 34: self = .event(connection: try reader.u32le(), .mtuChanged(Int(try reader.u16le())))
@@ -102,6 +115,34 @@ enum HubFrame: Hashable, Sendable {
       writeOfLinks(to: &writer)
     case .event(let connection, let event):
       write(event, of: connection, to: &writer)
+    case .streamOpened, .streamConnected, .streamData, .streamTaken, .streamClosed:
+      writeOfStreams(to: &writer)
+    }
+  }
+
+  private func writeOfStreams(to writer: inout ByteWriter) {
+    switch self {
+    case .streamOpened(let stream, let address, let service):
+      writer.u8(15)
+      writer.u32le(stream)
+      writer.address(address)
+      writer.uuid(service)
+    case .streamConnected(let stream):
+      writer.u8(16)
+      writer.u32le(stream)
+    case .streamData(let stream, let bytes):
+      writer.u8(17)
+      writer.u32le(stream)
+      writer.value(bytes)
+    case .streamTaken(let stream, let count):
+      writer.u8(18)
+      writer.u32le(stream)
+      writer.u32le(count)
+    case .streamClosed(let stream, let reason):
+      writer.u8(19)
+      writer.u32le(stream)
+      writer.text(reason)
+    default: break
     }
   }
 

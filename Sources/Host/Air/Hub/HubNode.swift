@@ -25,6 +25,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
   /// Values that wait because their link was full.
   private var waiting: [LinkID: Fifo<Value>] = [:]
   private var congested: Set<ObjectIdentifier> = []
+  private lazy var streams = HubStreams { [weak self] in self?.send($0) }
 
   private struct Connection {
     let link: any Link
@@ -60,6 +61,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     connections = [:]
     answers = [:]
     waiting = [:]
+    streams.close()
     hub.air.removeNode(radio)
   }
 
@@ -162,6 +164,12 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
       guard let (link, entry) = answers.first(where: { $0.value.number == number }) else { return }
       answers[link] = nil
       entry.answer(error)
+    case .listenStreams(let service, let isListening): try streams.listen(service, isListening, at: radio)
+    case .connectStream(let number, let address, let services):
+      try streams.connect(number, to: address, services, at: radio)
+    case .streamData(let number, let bytes): try streams.receive(bytes, for: number)
+    case .streamTaken(let number, let count): streams.acknowledge(count, of: number)
+    case .closeStream(let number): streams.close(number)
     }
   }
 

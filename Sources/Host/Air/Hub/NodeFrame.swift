@@ -25,6 +25,14 @@ enum NodeFrame: Hashable, Sendable {
   case cut(LinkID)
   /// The answer to a request that the hub sent under this number.
   case answer(UInt32, ATTError?)
+  /// Accepts streams to a profile's UUID, or no longer accepts them.
+  case listenStreams(BluetoothUUID, Bool)
+  /// Opens a stream under a number below 2^31. The answer is `HubFrame.streamConnected` or `streamClosed`.
+  case connectStream(stream: UInt32, BluetoothAddress, [BluetoothUUID])
+  case streamData(stream: UInt32, [UInt8])
+  /// Acknowledges bytes of the stream.
+  case streamTaken(stream: UInt32, count: UInt32)
+  case closeStream(stream: UInt32)
 
   init(reading reader: inout ByteReader) throws(WireError) {
     switch try reader.u8() {
@@ -65,6 +73,11 @@ enum NodeFrame: Hashable, Sendable {
         application: try reader.u32le(), try reader.links(), try reader.characteristic(), try reader.value("value"))
     case 14: self = .cut(try reader.link())
     case 15: self = .answer(try reader.u32le(), try reader.error())
+    case 16: self = .listenStreams(try reader.uuid(), try reader.flag("listening"))
+    case 17: self = .connectStream(stream: try reader.u32le(), try reader.address(), try reader.uuids())
+    case 18: self = .streamData(stream: try reader.u32le(), try reader.value("data"))
+    case 19: self = .streamTaken(stream: try reader.u32le(), count: try reader.u32le())
+    case 20: self = .closeStream(stream: try reader.u32le())
     default: throw .badValue("tag")
     }
     try reader.finish()
@@ -112,6 +125,34 @@ enum NodeFrame: Hashable, Sendable {
       writer.error(error)
     case .connect, .disconnect, .discover, .exchangeMTU, .subscribe, .write:
       writeOfConnections(to: &writer)
+    case .listenStreams, .connectStream, .streamData, .streamTaken, .closeStream:
+      writeOfStreams(to: &writer)
+    }
+  }
+
+  private func writeOfStreams(to writer: inout ByteWriter) {
+    switch self {
+    case .listenStreams(let service, let isListening):
+      writer.u8(16)
+      writer.uuid(service)
+      writer.u8(isListening ? 1 : 0)
+    case .connectStream(let stream, let address, let services):
+      writer.u8(17)
+      writer.u32le(stream)
+      writer.address(address)
+      writer.uuids(services)
+    case .streamData(let stream, let bytes):
+      writer.u8(18)
+      writer.u32le(stream)
+      writer.value(bytes)
+    case .streamTaken(let stream, let count):
+      writer.u8(19)
+      writer.u32le(stream)
+      writer.u32le(count)
+    case .closeStream(let stream):
+      writer.u8(20)
+      writer.u32le(stream)
+    default: break
     }
   }
 

@@ -41,6 +41,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   var links: [LinkID: LinkID] = [:]
   private var connections: [UInt32: RemoteConnection] = [:]
   private var lastConnection: UInt32 = 0
+  private lazy var streams = RemoteStreams { [weak self] in self?.sendIfIn($0) }
 
   private struct RemoteApplication {
     let number: ApplicationID
@@ -96,11 +97,12 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
   private func updateStatus() {
     onAirMayHaveChanged()
-    guard nodeStatus.state == .ready, let error = slotErrors.min(by: { $0.key < $1.key })?.value else {
-      status = nodeStatus
-      return
+    var status = nodeStatus
+    if nodeStatus.state == .ready, let error = slotErrors.min(by: { $0.key < $1.key })?.value {
+      status = RadioStatus(.degraded, reason: error.sentence, adapters: nodeStatus.adapters)
     }
-    status = RadioStatus(.degraded, reason: error.sentence, adapters: nodeStatus.adapters)
+    status.traits.isReachable = isIn && streams.isAccepting
+    self.status = status
   }
 
   // MARK: The connection
@@ -134,6 +136,8 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     }
     for served in applications { serve(served) }
     if listening != nil { sendListening() }
+    publicAddress = address
+    streams.enter()
     updateStatus()
   }
 
@@ -148,8 +152,10 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     peers = [:]
     for index in applications.indices { applications[index].isServed = false }
     nodeStatus = RadioStatus(.waiting, reason: reason)
+    publicAddress = nil
     updateStatus()
     loop.soon { [weak self] in
+      self?.streams.lose("The connection to the simulated radio ended.")
       for connection in connections { connection.end("The connection to the simulated radio ended.") }
       for link in links { self?.delegate?.linkDown(link) }
       for number in served { self?.delegate?.applicationChanged(number, isServed: false) }
@@ -218,6 +224,25 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
   func forget(_ number: UInt32) {
     guard let connection = connections.removeValue(forKey: number) else { return }
     loop.soon { connection.end(AirEnd.disconnected) }
+  }
+
+  // MARK: Streams
+
+  public private(set) var publicAddress: BluetoothAddress?
+
+  public func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    defer { updateStatus() }
+    return try streams.listen(on: profile, isIn: isIn, handler, onEnd: { [weak self] in self?.updateStatus() })
+  }
+
+  public func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    guard isIn else { throw .notReady(status.reason) }
+    return streams.connect(to: address, on: profile, then: then)
   }
 
   // MARK: Advertising
@@ -405,6 +430,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
       guard let connection = connections[number] else { return }
       if case .disconnected = event { connections[number] = nil }
       connection.happened(event)
+    case .streamOpened, .streamConnected, .streamData, .streamTaken, .streamClosed: streams.handle(frame)
     case .welcome, .refused, .status, .abilities, .addressChanged: break
     }
   }

@@ -29,6 +29,10 @@ public final class AirRadio: RadioDriver {
   var attempts: [AirAttempt] = []
   private var reported: RadioStatus
   private var addressChange: TimedQueue.Ticket?
+  /// The address at BR/EDR, which never changes.
+  private let fixedAddress: BluetoothAddress
+  /// The handlers of the profiles whose streams this node accepts.
+  private var profiles: [BluetoothUUID: @LoopActor (any RadioStream) -> Void] = [:]
 
   init(
     air: AirSpace, address: BluetoothAddress, adapter: String, position: AirPosition, controller: AirController
@@ -38,6 +42,7 @@ public final class AirRadio: RadioDriver {
     self.adapter = adapter
     self.position = position
     self.controller = controller
+    fixedAddress = address
     reported = RadioStatus(.ready, adapters: [adapter])
     scheduleAddressChange()
   }
@@ -115,6 +120,8 @@ public final class AirRadio: RadioDriver {
     status.traits.deafness = controller.passingDeafness
     status.traits.keepsClientsApart = !controller.reachesEverySubscriber
     status.traits.longestWrite = controller.longestWrite
+    status.traits.connectingShortfall = controller.connectingShortfall
+    status.traits.isReachable = power && acceptsStreams
     return status
   }
 
@@ -147,6 +154,7 @@ public final class AirRadio: RadioDriver {
   private func switchOff() {
     for attempt in attempts { attempt.end("The Bluetooth adapter is gone.") }
     for end in ends { end.close("The Bluetooth adapter is gone.") }
+    for stream in air.streams(of: self) { stream.lose("The Bluetooth adapter is gone.") }
     for slot in slots.keys.sorted() { hide(slot) }
     for application in applications { unregister(application) }
     stopScanning()
@@ -251,6 +259,61 @@ public final class AirRadio: RadioDriver {
   func disconnected(_ end: AirEnd) {
     ends.removeAll { $0 === end }
     for (number, slot) in slots where slot.silencedBy == end.id { show(number) }
+  }
+
+  // MARK: Streams
+
+  public var publicAddress: BluetoothAddress? { power ? fixedAddress : nil }
+
+  var acceptsStreams: Bool { !profiles.isEmpty }
+
+  public func listen(
+    on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
+  ) throws(RadioError) -> Registration {
+    let service = profile.registered
+    guard profiles[service] == nil else { throw .refused("The profile is registered already.") }
+    profiles[service] = handler
+    statusMayHaveChanged()
+    return Registration { [weak self] in
+      self?.profiles[service] = nil
+      self?.statusMayHaveChanged()
+    }
+  }
+
+  /// Waits for the peer to accept streams in range, for `AirConditions.connectTimeout`.
+  public func connect(
+    to address: BluetoothAddress, on profile: StreamProfile,
+    then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
+  ) throws(RadioError) -> Registration {
+    guard power else { throw .notReady(status.reason) }
+    guard controller.connectingShortfall == nil else { throw .notSupported("open streams") }
+    let conditions = air.conditions(between: fixedAddress, and: address)
+    let start = air.agenda.now
+    let isOver = Locked(false)
+    func attempt(at instant: Instant) {
+      air.agenda.at(instant) { [weak self] in
+        guard let self, !isOver.withLock({ $0 }) else { return }
+        guard let peer = air.acceptor(at: address, for: self), power else {
+          let now = air.agenda.now
+          guard power, start.duration(to: now) < conditions.connectTimeout else {
+            return then(.failure(.peerLost("The peer did not answer within \(conditions.connectTimeout).")))
+          }
+          return attempt(at: now.advanced(by: conditions.streamSetup))
+        }
+        then(open(to: peer, on: profile))
+      }
+    }
+    attempt(at: start.advanced(by: conditions.streamSetup))
+    return Registration { isOver.withLock { $0 = true } }
+  }
+
+  private func open(to peer: AirRadio, on profile: StreamProfile) -> Result<any RadioStream, RadioError> {
+    guard let handler = profile.services.lazy.compactMap({ peer.profiles[$0] }).first else {
+      return .failure(.peerLost("The peer does not offer the profile \(profile.name)."))
+    }
+    let (here, there) = AirStream.pair(self, fixedAddress, peer, peer.fixedAddress)
+    air.agenda.next { handler(there) }
+    return .success(here)
   }
 
   // MARK: Advertising

@@ -24,6 +24,8 @@ public final class AirSpace {
   var onAir: Roster<OnAir> = Roster()
   var scans: Roster<AirScan> = Roster()
   private var lastLink: UInt64 = 0
+  /// The ends of open streams. A stream is released when both ends are closed.
+  private var streams: Roster<AirStream> = Roster()
 
   public init(
     scheduler: any Scheduler, seed: UInt64, conditions: AirConditions = .init(), controller: AirController = .init()
@@ -104,6 +106,10 @@ public final class AirSpace {
     for end in centralEnds {
       guard let peer = end.peer, !hears(end.node, peer.node) else { continue }
       end.close("The peer went out of range.", atOnce: true)
+    }
+    for stream in streams.values {
+      guard let peer = stream.peer, !hears(stream.node, peer.node) else { continue }
+      stream.lose("The peer went out of range.")
     }
     audienceChanged()
   }
@@ -238,6 +244,31 @@ public final class AirSpace {
     for end in [there, here] { end.node.delegate?.linkUp(end.description) }
     if here.isOpen { attempt.client.begin() }
     if there.isOpen { reverse?.client.begin() }
+  }
+
+  // MARK: Streams
+
+  /// Ends all streams of two nodes with each other, as if the nodes had lost each other.
+  public func cutStreams(between one: AirRadio, and other: AirRadio) {
+    for stream in streams.values where stream.node === one && stream.peer?.node === other {
+      stream.lose("The connection was lost.")
+    }
+  }
+
+  /// Number of open ends of streams.
+  public var streamEnds: Int { streams.values.count }
+
+  func keep(_ stream: AirStream) -> UInt64 { streams.add(stream) }
+
+  func forgetStream(_ number: UInt64) { _ = streams.remove(number) }
+
+  func streams(of node: AirRadio) -> [AirStream] { streams.values.filter { $0.node === node } }
+
+  /// The node in range that accepts streams at a public address.
+  func acceptor(at address: BluetoothAddress, for node: AirRadio) -> AirRadio? {
+    nodes.first {
+      $0.publicAddress == address && $0 !== node && $0.power && $0.acceptsStreams && hears(node, $0)
+    }
   }
 
   // MARK: Advertising

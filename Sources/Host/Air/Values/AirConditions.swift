@@ -30,6 +30,10 @@ public struct AirConditions: Sendable {
   public var connectTimeout: Duration
   /// Timeout of a request, after which the link ends (Core 5.4 Vol 3 Part F 3.3.3: 30 s).
   public var requestTimeout: Duration
+  /// Bytes that one direction of a stream carries in a second, at least 1.
+  public var streamBandwidth = 125_000
+  /// Time from the request for a stream until it is open, if the peer accepts it.
+  public var streamSetup = Duration.milliseconds(100)
   /// Decides on each value before random loss; nil delivers all.
   public var filter: (@LoopActor (AirPacket) -> AirVerdict)?
 

@@ -28,6 +28,8 @@ public struct AirController: Hashable, Sendable {
   public var packetShortfall: String?
   /// The driver's reason for temporarily reporting no packets.
   public var passingDeafness: String?
+  /// The driver's reason for opening no streams.
+  public var connectingShortfall: String?
   /// The reason of a driver that reports no packets.
   static let deafness = "This simulated adapter does not report single packets."
   /// Interval between new random addresses of the node; nil means never.

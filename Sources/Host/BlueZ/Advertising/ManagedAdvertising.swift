@@ -13,6 +13,7 @@ final class ManagedAdvertising: AdvertisingWay {
   private(set) var numbers = InstanceNumbers()
   private let scheduler: any Scheduler
   private let commands: @LoopActor () -> AdapterCommands?
+  private let isConnectableByUs: @LoopActor () -> Bool
   private let onChange: @LoopActor () -> Void
   private let onSlots: @LoopActor () -> Void
   let onAir: @LoopActor (Advertisement?, Int) -> Void
@@ -26,17 +27,20 @@ final class ManagedAdvertising: AdvertisingWay {
 
   /// - Parameters:
   ///   - commands: commands that an operator can type for the adapter in use; nil without an adapter.
+  ///   - isConnectableByUs: whether this driver has made the adapter connectable.
   ///   - onChange: called when `problem` may have changed.
   ///   - onSlots: called when `slots` may have changed.
   ///   - onAir: called when the advertisement that a slot broadcasts has changed.
   init(
     _ socket: ManagementSocket, scheduler: any Scheduler,
-    commands: @escaping @LoopActor () -> AdapterCommands?, onChange: @escaping @LoopActor () -> Void,
+    commands: @escaping @LoopActor () -> AdapterCommands?, isConnectableByUs: @escaping @LoopActor () -> Bool,
+    onChange: @escaping @LoopActor () -> Void,
     onSlots: @escaping @LoopActor () -> Void, onAir: @escaping @LoopActor (Advertisement?, Int) -> Void
   ) {
     self.socket = socket
     self.scheduler = scheduler
     self.commands = commands
+    self.isConnectableByUs = isConnectableByUs
     self.onChange = onChange
     self.onSlots = onSlots
     self.onAir = onAir
@@ -52,7 +56,9 @@ final class ManagedAdvertising: AdvertisingWay {
   var problem: String? { inOrder.lazy.compactMap(\.problem).first }
 
   var shortfall: String? {
-    guard settings.contains(.connectable), inOrder.contains(where: \.isBroadcast) else { return nil }
+    guard settings.contains(.connectable), !isConnectableByUs(), inOrder.contains(where: \.isBroadcast) else {
+      return nil
+    }
     guard let adapter = commands() else { return nil }
     let who =
       settings.contains(.discoverable)

@@ -14,6 +14,8 @@ enum BlueZName {
   static let gattService = "org.bluez.GattService1"
   static let gattCharacteristic = "org.bluez.GattCharacteristic1"
   static let advertisement = "org.bluez.LEAdvertisement1"
+  static let profileManager = "org.bluez.ProfileManager1"
+  static let profile = "org.bluez.Profile1"
 
   static let objectManager = "org.freedesktop.DBus.ObjectManager"
   static let properties = "org.freedesktop.DBus.Properties"

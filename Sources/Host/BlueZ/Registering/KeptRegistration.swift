@@ -7,7 +7,7 @@ import Loop
 /// restart of bluetoothd, and after the return of the adapter.
 @LoopActor
 final class KeptRegistration {
-  enum Kind: Sendable { case application, advertisement, discovery }
+  enum Kind: Sendable { case application, advertisement, discovery, profile }
 
   /// The object's path; a discovery has none.
   let path: ObjectPath
@@ -15,6 +15,8 @@ final class KeptRegistration {
   private let kind: Kind
   private let bus: BusConnection
   private let attempts: Attempts
+  /// The arguments of the registration after the path; nil for those of its kind.
+  private let arguments: [DBusValue]?
   private let willRegister: @LoopActor () -> Void
   private let asksForLess: @LoopActor (DBusError) -> Bool
   /// The adapter on which bluetoothd may have the registration from an earlier attempt.
@@ -23,6 +25,7 @@ final class KeptRegistration {
   nonisolated static let timeLimit = Duration.seconds(10)
 
   /// - Parameters:
+  ///   - arguments: the arguments of the registration after the path; nil for those of its kind.
   ///   - willRegister: called before each attempt.
   ///   - asksForLess: called when bluetoothd refuses; returns whether the object now requests less, and is registered
   ///     again immediately.
@@ -30,13 +33,14 @@ final class KeptRegistration {
   ///   - onChange: called when `problem` changed.
   init(
     _ kind: Kind, _ path: ObjectPath, bus: BusConnection, scheduler: any Scheduler,
-    willRegister: @escaping @LoopActor () -> Void = {},
+    arguments: [DBusValue]? = nil, willRegister: @escaping @LoopActor () -> Void = {},
     asksForLess: @escaping @LoopActor (DBusError) -> Bool = { _ in false },
     onRegistered: @escaping @LoopActor (Bool) -> Void = { _ in }, onChange: @escaping @LoopActor () -> Void
   ) {
     self.kind = kind
     self.path = path
     self.bus = bus
+    self.arguments = arguments
     self.willRegister = willRegister
     self.asksForLess = asksForLess
     attempts = Attempts(scheduler: scheduler, pauses: kind.pauses, onChange: onChange)
@@ -94,7 +98,8 @@ final class KeptRegistration {
     willRegister()
     former = place
     let answered = attempts.inAttempt { [weak self] in self?.answered($0) }
-    call(place, kind.register, kind.registerArguments(path), then: answered)
+    let parameters = arguments.map { [.objectPath(path)] + $0 } ?? kind.registerArguments(path)
+    call(place, kind.register, parameters, then: answered)
   }
 
   private func answered(_ result: Result<[DBusValue], DBusError>) {
@@ -116,7 +121,9 @@ final class KeptRegistration {
   private func call(
     _ place: Place, _ method: String, _ arguments: [DBusValue], then: @escaping Answer
   ) {
-    bus.call(place.owner, place.adapter, kind.manager, method, arguments, timeout: Self.timeLimit, then: then)
+    bus.call(
+      place.owner, kind == .profile ? BlueZName.root : place.adapter, kind.manager, method, arguments,
+      timeout: Self.timeLimit, then: then)
   }
 }
 
@@ -126,6 +133,7 @@ extension KeptRegistration.Kind {
     case .application: BlueZName.gattManager
     case .advertisement: BlueZName.advertisingManager
     case .discovery: BlueZName.adapter
+    case .profile: BlueZName.profileManager
     }
   }
 
@@ -134,6 +142,7 @@ extension KeptRegistration.Kind {
     case .application: "RegisterApplication"
     case .advertisement: "RegisterAdvertisement"
     case .discovery: "StartDiscovery"
+    case .profile: "RegisterProfile"
     }
   }
 
@@ -142,6 +151,7 @@ extension KeptRegistration.Kind {
     case .application: "UnregisterApplication"
     case .advertisement: "UnregisterAdvertisement"
     case .discovery: "StopDiscovery"
+    case .profile: "UnregisterProfile"
     }
   }
 
@@ -196,6 +206,7 @@ struct RegistrationWords {
     case .application: "serve GATT"
     case .advertisement: "advertise"
     case .discovery: "scan"
+    case .profile: "accept streams"
     }
   }
 
@@ -203,6 +214,7 @@ struct RegistrationWords {
     switch (kind, error.name) {
     case (.advertisement, BlueZName.Failure.notPermitted):
       Self.noRoom
+    case (.profile, BlueZName.Failure.notPermitted): "Another program has registered the profile: end that program."
     case (.application, kind.isThereAlready), (.advertisement, kind.isThereAlready):
       "The service removes the registration and repeats it."
     default: "The service tries again; journalctl -u bluetooth may have the cause."

@@ -60,3 +60,21 @@ public struct ReadControllerInformation: ManagementCommand {
     return reply
   }
 }
+
+/// Set Connectable: whether peers can connect to the whole adapter, by BR/EDR as well. The reply contains the settings.
+public struct SetConnectable: ManagementCommand {
+  public static let opcode: UInt16 = 0x0007
+  public var isConnectable: Bool
+
+  public init(_ isConnectable: Bool) {
+    self.isConnectable = isConnectable
+  }
+
+  public func write(to writer: inout ByteWriter) { writer.u8(isConnectable ? 1 : 0) }
+
+  public static func reply(reading reader: inout ByteReader) throws(WireError) -> ControllerSettings {
+    let settings = ControllerSettings(rawValue: try reader.u32le())
+    try reader.finish()
+    return settings
+  }
+}

@@ -9,11 +9,14 @@ public enum ServiceAccess {
   /// - Parameters:
   ///   - own: the user of the service.
   ///   - group: the number of the group; nil if the machine has no such group.
-  public static func rule(own: UInt32 = getuid(), group: UInt32? = number(of: group)) -> AccessRule {
+  ///   - checked: interfaces whose methods check their callers themselves.
+  public static func rule(
+    own: UInt32 = getuid(), group: UInt32? = number(of: group), checked: Set<String> = []
+  ) -> AccessRule {
     AccessRule(
       refusal: "Only root and members of the group \(Self.group) may do this.",
       // bluetoothd calls the GATT objects, which refuse other programs themselves.
-      isOpen: { $0.interface?.hasPrefix("org.bluez.") == true },
+      isOpen: { $0.interface.map { $0.hasPrefix("org.bluez.") || checked.contains($0) } ?? false },
       allows: { caller in
         caller.uid == 0 || caller.uid == own || group.map(caller.gids.contains) ?? false
       })

@@ -32,8 +32,16 @@ extension Journal.MessageID {
     to 10 min. Peers that are nearby already can still be reached.
     """)
 
+  /// An old phone has connected by Bluetooth.
+  static let presenceOldPhone = Journal.MessageID(
+    "PresenceOldPhone", "5d0f7be94a1c4c36a2e88f6b93d1705e", "A phone with an old Thali library has connected",
+    """
+    Phones with the library of 2016 to 2018 begin an RFCOMM link with text, which the document does not have. The link
+    was closed. Such a phone is reported once a day; the counter OldPhones has their number.
+    """)
+
   /// All message IDs of private presence.
   static let presence: [Journal.MessageID] = [
-    .presenceReady, .presenceStoreFailed, .presenceNetworkFailed, .presencePaused,
+    .presenceReady, .presenceStoreFailed, .presenceNetworkFailed, .presencePaused, .presenceOldPhone,
   ]
 }

@@ -47,6 +47,7 @@ public final class PresenceDaemon: DaemonBody {
     return [
       DescribedObject(PresenceFace.path.string, PresenceFace.interface(service)),
       DescribedObject(PresenceFace.peers.string + "/N", PresenceFace.peerInterface(service, nil)),
+      DescribedObject(BusBluetooth.sinkPath.string, BusBluetooth.sink(nil)),
     ]
   }
 
@@ -60,6 +61,7 @@ public final class PresenceDaemon: DaemonBody {
     let loop = EventLoop.shared
     service = PresenceService(
       settings: settings, network: LocalNetwork(settings, on: loop),
+      bluetooth: settings.usesBluetooth ? BusBluetooth(settings.radio, on: bus, scheduler: loop) : NoBluetooth(),
       book: PeerBook(directory: configuration[StoreSettings.self].directory, disk: SerialWorker("disk")),
       scheduler: loop, clock: SystemWallClock())
     face = PresenceFace(service, on: bus)

@@ -207,7 +207,7 @@ final class PresenceFace {
           case .stopped: .string("stopped")
           case .opening: .string("waiting")
           case .failed: .string("failed")
-          case .ready: .string(service.isNetworkUsable ? "ready" : "waiting")
+          case .ready: .string(service.isUsable ? "ready" : "waiting")
           }
         }),
       Property(
@@ -228,8 +228,9 @@ final class PresenceFace {
         "Announcing", "as", documentation: "The names of the peers that this machine announces itself to.",
         get: { .strings(service.announcing.compactMap { service.peer($0)?.entry.name }) }),
       Property(
-        "Reachable", "as", documentation: "How peers can reach this machine at this moment: network, or nothing.",
-        get: { .strings(service.isServing && service.isNetworkUsable ? ["network"] : []) }),
+        "Reachable", "as",
+        documentation: "How peers can reach this machine at this moment: bluetooth, network, or nothing.",
+        get: { .strings(service.reachable) }),
       Property(
         "MultiPeerConnectivity", "s", documentation: "unsupported: the protocol is Apple's own.", emits: .const,
         get: { .string("unsupported") }),

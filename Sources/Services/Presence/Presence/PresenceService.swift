@@ -2,6 +2,7 @@ import Bytes
 import Common
 import Config
 import Crypto
+import HTTP
 import Journal
 import Loop
 import Network
@@ -71,6 +72,7 @@ public final class PresenceService {
   private let scheduler: any Scheduler
   private let clock: any WallClock
   private let network: any PresenceNetwork
+  private let bluetooth: any PresenceBluetooth
   private let book: PeerBook
   private var settings: PresenceSettings
   private var engine: PresenceEngine?
@@ -81,10 +83,16 @@ public final class PresenceService {
   private var damage = ""
   private var isVolatile = false
   private var isWriting = false
-  private var fetches: [Location: Registration] = [:]
+  private var fetches: [Way: Registration] = [:]
   private var resumption: Registration?
   private lazy var deadline = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
   private(set) lazy var streams = PresenceStreams(self, on: scheduler)
+  /// The RFCOMM links with peers.
+  private(set) lazy var links = makeLinks()
+  private var bluetoothRequests = TokenBucket(PresenceService.requestsPerSecond)
+  /// Requests for beacons over Bluetooth that are answered in a second.
+  private static let requestsPerSecond = 50
+  private static let retryAfter = 30
 
   /// The state, the announcement, or what is missing has changed.
   let changes = Observers<Void>()
@@ -94,10 +102,10 @@ public final class PresenceService {
   let moved = Observers<PeerID>()
 
   init(
-    settings: PresenceSettings, network: any PresenceNetwork, book: PeerBook, scheduler: any Scheduler,
-    clock: any WallClock
+    settings: PresenceSettings, network: any PresenceNetwork, bluetooth: any PresenceBluetooth = NoBluetooth(),
+    book: PeerBook, scheduler: any Scheduler, clock: any WallClock
   ) {
-    (self.settings, self.network, self.book) = (settings, network, book)
+    (self.settings, self.network, self.bluetooth, self.book) = (settings, network, bluetooth, book)
     (self.scheduler, self.clock) = (scheduler, clock)
   }
 
@@ -140,6 +148,8 @@ public final class PresenceService {
     network.stock = { [weak self] in self?.engine?.stock(of: .network) ?? .nothing }
     network.onEvent = { [weak self] in self?.handle($0) }
     network.start()
+    bluetooth.onEvent = { [weak self] in self?.handle($0) }
+    bluetooth.start()
     handle(.foreground(settings.isForeground))
     for peer in peers { added.call(peer) }
     Log.shared.notice("Private presence is ready, \(peers.count) peers are known", id: .presenceReady)
@@ -164,6 +174,8 @@ public final class PresenceService {
     (fetches, resumption) = ([:], nil)
     deadline.set(nil)
     streams.close()
+    links.close()
+    bluetooth.stop()
     network.stop()
     book.whenIdle(then: then)
   }
@@ -176,6 +188,13 @@ public final class PresenceService {
   var dialects: [Dialect] { Dialect.allCases.filter(settings.reads.contains) }
   var isServing: Bool { engine?.isAnnouncing ?? false }
   var isNetworkUsable: Bool { network.isUsable }
+  /// Whether the network or Bluetooth can be used.
+  var isUsable: Bool { network.isUsable || bluetooth.isUsable }
+  /// The media by which peers can reach this machine at this moment.
+  var reachable: [String] {
+    guard isServing else { return [] }
+    return (bluetooth.isReachable ? ["bluetooth"] : []) + (network.isUsable ? ["network"] : [])
+  }
 
   /// The missing things, and what to do; empty if everything works.
   var reason: String {
@@ -187,7 +206,7 @@ public final class PresenceService {
     let network =
       network.isUsable ? "" : "No network interface can be used. Connect one, or check Interfaces= of [Presence]."
     let store = isVolatile ? "There is no state directory, so the key and the peers end with this run." : ""
-    return [network, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
+    return [network, bluetooth.reason, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
   }
 
   var statusLine: String {
@@ -198,7 +217,7 @@ public final class PresenceService {
       .joined(separator: " ")
   }
 
-  var tallies: [Tally] { (engine?.tallies ?? []) + network.tallies + streams.tallies }
+  var tallies: [Tally] { (engine?.tallies ?? []) + network.tallies + links.tallies + streams.tallies }
 
   func isNearby(_ peer: PeerID) -> Bool { engine?.peersNearby.contains(peer) ?? false }
 
@@ -346,6 +365,15 @@ public final class PresenceService {
     }
   }
 
+  private func handle(_ event: PresenceBluetoothEvent) {
+    switch event {
+    case .sighted(let device, let generation):
+      handle(PresenceEngine.Event.sighted(.bluetooth(device), .generation(generation)))
+    case .link(let device, let descriptor): links.accept(descriptor, from: device)
+    case .changed: changes.call()
+    }
+  }
+
   private func handle(_ event: PresenceEngine.Event) {
     guard var engine else { return }
     let wasAnnouncing = engine.isAnnouncing
@@ -358,9 +386,12 @@ public final class PresenceService {
   private func carryOut(_ intents: [PresenceEngine.Intent]) {
     for intent in intents {
       switch intent {
-      case .advertise: network.serve(true)
+      case .advertise(let generation):
+        network.serve(true)
+        bluetooth.advertise(generation: generation)
       case .silence:
         network.serve(false)
+        bluetooth.silence()
         announcing = []
       case .ssdp(let intent): network.send(intent, dialects: [settings.sends])
       case .fetch(let way): fetch(way)
@@ -385,18 +416,64 @@ public final class PresenceService {
   }
 
   private func fetch(_ way: Way) {
-    guard case .network(let location) = way else { return handle(.fetchFailed(way)) }
-    fetches[location] = network.fetch(location) { [weak self] response in
+    let finish: @LoopActor (BeaconResponse?) -> Void = { [weak self] response in
       guard let self else { return }
-      fetches[location] = nil
-      handle(response.map { .fetched(way, $0) } ?? .fetchFailed(way))
+      fetches[way] = nil
+      handle(response.map { PresenceEngine.Event.fetched(way, $0) } ?? .fetchFailed(way))
     }
+    switch way {
+    case .network(let location): fetches[way] = network.fetch(location, then: finish)
+    case .bluetooth(let device):
+      links.open(to: device) { [weak self] stream in
+        guard let self, engine != nil, let stream else {
+          stream?.close()
+          return finish(nil)
+        }
+        fetches[way] = HTTPClient.send(
+          HTTPRequest.beacons(host: "localhost", path: HTTPRequest.beaconsPath), over: stream,
+          reading: HTTPResponseReader(), within: Limits.networkFetchTime, on: scheduler
+        ) { result in
+          if case .success(let response) = result { finish(BeaconResponse(response)) } else { finish(nil) }
+        }
+      }
+    }
+  }
+
+  private func makeLinks() -> RFCOMMLinks {
+    RFCOMMLinks(
+      RFCOMMLinks.Owner(
+        hasBeacons: { [weak self] in self?.isServing ?? false },
+        connect: { [weak self] device, then in
+          guard let self else { return then(nil) }
+          bluetooth.connect(to: device, then: then)
+        },
+        onBeacons: { [weak self] in self?.handle(PresenceEngine.Event.sighted(.bluetooth($0), .unknown)) },
+        onTLS: { [weak self] stream, device in
+          guard let self else { return stream.close() }
+          streams.accept(stream, from: device)
+        },
+        answer: { [weak self] in self?.answer($0) ?? HTTPServerResponse(status: 503) }),
+      on: scheduler)
+  }
+
+  /// The response to a request for beacons over Bluetooth.
+  private func answer(_ request: HTTPServerRequest) -> HTTPServerResponse {
+    let stock: HTTPAnswer.Stock =
+      bluetoothRequests.take(at: scheduler.now)
+      ? engine?.stock(of: .bluetooth) ?? .nothing : .busy(seconds: Self.retryAfter)
+    let answer = HTTPAnswer(method: request.method, path: request.path, stock: stock)
+    return HTTPServerResponse(
+      status: answer.status, headers: answer.headers.map { ($0.name, $0.value) }, body: answer.body)
   }
 
   private func pause(until end: Instant) {
     Log.shared.warning("Discovery is paused: too many announcements", id: .presencePaused)
     network.pauseReading(true)
-    resumption = scheduler.schedule(at: end) { [weak self] in self?.network.pauseReading(false) }
+    bluetooth.scan(false)
+    resumption = scheduler.schedule(at: end) { [weak self] in
+      self?.network.pauseReading(false)
+      self?.bluetooth.scan(true)
+    }
   }
 
   // MARK: Streams
@@ -411,10 +488,16 @@ public final class PresenceService {
   func routes(to peer: PeerID) -> [PresenceStreams.Route] {
     guard let engine else { return [] }
     return engine.ways(to: peer, at: wall).compactMap { way, recognition in
-      guard case .network(let location) = way else { return nil }
+      let target: PresenceStreams.Route.Target
+      switch way {
+      case .network(let location): target = .network(network.endpoint(of: location))
+      case .bluetooth(let device):
+        guard bluetooth.isUsable else { return nil }
+        target = .bluetooth(device)
+      }
       do throws(IdentityRefusal) {
         return PresenceStreams.Route(
-          endpoint: network.endpoint(of: location), identity: recognition.identity, dialect: recognition.dialect,
+          target: target, identity: recognition.identity, dialect: recognition.dialect,
           key: try engine.preSharedKey(for: recognition, at: wall))
       } catch {
         return nil

@@ -10,13 +10,22 @@ public struct PresenceSettings: SettingsSection, Equatable {
   /// 0: the kernel chooses.
   public var port = 0
   public var isForeground = false
+  public var usesBluetooth = true
+  /// The bus name of the service with the Bluetooth radio.
+  public var radio = "org.earshot"
 
   public init() {}
 
   /// Contradictions and values that do not work, one sentence for each.
   var problems: [String] {
-    (1..<1024).contains(port)
-      ? ["Port=\(port) of [Presence]: peers do not follow locations with a port below 1024."] : []
+    let isName =
+      radio.utf8.contains(UInt8(ascii: "."))
+      && radio.utf8.allSatisfy { $0 > 44 && $0 < 123 && $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: ":") }
+    return [
+      (1..<1024).contains(port)
+        ? "Port=\(port) of [Presence]: peers do not follow locations with a port below 1024." : nil,
+      isName ? nil : "Radio= of [Presence] is not a bus name.",
+    ].compactMap { $0 }
   }
 
   var engine: PresenceEngine.Configuration {
@@ -54,6 +63,10 @@ extension PresenceSettings {
       "Foreground", \.isForeground, .bool, .onReload,
       "Whether to announce every 500 ms instead of every 50 s. New peers also find this machine by a search, whatever the "
         + "period is."),
+    Setting(
+      "Bluetooth", \.usesBluetooth, .bool, .onRestart,
+      "Whether to use the Bluetooth radio of earshotd for advertisements and RFCOMM, if earshotd runs."),
+    Setting("Radio", \.radio, .text(upTo: 255), .onRestart, "The D-Bus name of earshotd."),
   ]
 
   private static func interface(_ word: String) -> String? {

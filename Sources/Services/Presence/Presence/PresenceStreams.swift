@@ -13,10 +13,21 @@ import Thali
 final class PresenceStreams {
   /// A way to a peer, with what TLS needs.
   struct Route {
-    let endpoint: Endpoint
+    enum Target {
+      case network(Endpoint)
+      case bluetooth(DeviceAddress)
+    }
+
+    let target: Target
     let identity: String
     let dialect: Dialect
     let key: SecretBytes
+  }
+
+  /// Where a peer's stream comes from.
+  private enum Source: Hashable, Sendable {
+    case network(IPAddress)
+    case bluetooth(DeviceAddress)
   }
 
   /// A program's service.
@@ -44,7 +55,7 @@ final class PresenceStreams {
   private var registered: [ServiceLabel: Registered] = [:]
   private var open: [Int: (peer: PeerID?, end: @LoopActor () -> Void)] = [:]
   private var last = 0
-  private var handshakes = ConnectionLimit<IPAddress>.tlsHandshakes
+  private var handshakes = ConnectionLimit<Source>.tlsHandshakes
   private var tls = TLSCounters()
   private var refusals: [ConnectionRefusal: UInt64] = [:]
   private var incoming: UInt64 = 0
@@ -129,13 +140,19 @@ final class PresenceStreams {
   // MARK: Streams that peers open
 
   func accept(_ connection: IncomingConnection) {
-    let address = connection.peer.address
-    guard let server, let service else { return }
+    accept(SocketStream(connection), from: .network(connection.peer.address))
+  }
+
+  /// Takes a stream of an RFCOMM link.
+  func accept(_ stream: SocketStream, from device: DeviceAddress) { accept(stream, from: .bluetooth(device)) }
+
+  private func accept(_ transport: SocketStream, from address: Source) {
+    guard let server, let service else { return transport.close() }
     do throws(ConnectionRefusal) {
       try handshakes.open(address, at: scheduler.now)
     } catch {
       refusals[error, default: 0] += 1
-      return
+      return transport.close()
     }
     let slot = Locked(Registration { [weak self] in self?.handshakes.close(address) } as Registration?)
     func endHandshake() {
@@ -146,9 +163,12 @@ final class PresenceStreams {
       registration?.cancel()
     }
     let stream = IncomingStream(self, service, on: scheduler)
-    guard let number = reserve(nil, { stream.end() }) else { return endHandshake() }
+    guard let number = reserve(nil, { stream.end() }) else {
+      transport.close()
+      return endHandshake()
+    }
     stream.begin(
-      server, connection,
+      server, transport,
       onTLS: { [weak self] event in
         endHandshake()
         self?.tls.count(event)
@@ -253,7 +273,8 @@ final class PresenceStreams {
     guard let service else { return then(.failure(.notReady("The service stops."))) }
     let routes = service.routes(to: peer)
     guard !routes.isEmpty else { return then(.failure(.notNearby)) }
-    let attempt = OutgoingStream(label, routes, within: Self.connectTime, request: Self.requestTime, on: scheduler)
+    let attempt = OutgoingStream(
+      label, routes, within: Self.connectTime, request: Self.requestTime, links: service.links, on: scheduler)
     guard let number = reserve(peer, { attempt.end() }) else { return then(.failure(.tooManyStreams)) }
     attempt.begin(
       context: { [client, oldClient] dialect in dialect == .spec ? client : oldClient },
@@ -323,7 +344,7 @@ private final class IncomingStream {
   }
 
   func begin(
-    _ context: TLSContext, _ connection: IncomingConnection, onTLS: @escaping @LoopActor (TLSEvent) -> Void,
+    _ context: TLSContext, _ transport: SocketStream, onTLS: @escaping @LoopActor (TLSEvent) -> Void,
     onEnd: @escaping @LoopActor () -> Void,
     onRequest: @escaping @LoopActor (PeerID, ServiceLabel, _ isAnswered: Bool, _ rest: [UInt8]) -> Void
   ) {
@@ -334,7 +355,7 @@ private final class IncomingStream {
       context, .server(key: { [weak self] identity, suite in self?.key(identity, suite) }), on: scheduler,
       onTLS: onTLS, onEvent: { [relay] in relay.onEvent?($0) })
     self.secure = secure
-    secure.start(on: SocketStream(connection))
+    secure.start(on: transport)
   }
 
   private func key(_ identity: String, _ suite: TLSSuite) -> SecretBytes? {
@@ -411,6 +432,7 @@ private final class OutgoingStream {
   private var routes: [PresenceStreams.Route]
   private let connectTime: Duration
   private let requestTime: Duration
+  private let links: RFCOMMLinks
   private let scheduler: any Scheduler
   private let relay = EventRelay()
   private var secure: SecureStream?
@@ -422,10 +444,10 @@ private final class OutgoingStream {
 
   init(
     _ label: ServiceLabel, _ routes: [PresenceStreams.Route], within connectTime: Duration, request: Duration,
-    on scheduler: any Scheduler
+    links: RFCOMMLinks, on scheduler: any Scheduler
   ) {
     (self.label, self.routes, self.connectTime, requestTime) = (label, routes, connectTime, request)
-    self.scheduler = scheduler
+    (self.links, self.scheduler) = (links, scheduler)
   }
 
   func begin(
@@ -473,7 +495,17 @@ private final class OutgoingStream {
       onTLS: { [weak self] event in self?.note(event) }, onEvent: { [relay] in relay.onEvent?($0) })
     self.secure = secure
     relay.onEvent = { [weak self] in self?.handle($0) }
-    secure.connect(to: route.endpoint, within: connectTime)
+    switch route.target {
+    case .network(let endpoint): secure.connect(to: endpoint, within: connectTime)
+    case .bluetooth(let device):
+      links.open(to: device) { [weak self] stream in
+        guard let self, self.secure === secure else {
+          stream?.close()
+          return
+        }
+        if let stream { secure.start(on: stream) } else { next() }
+      }
+    }
   }
 
   private func note(_ event: TLSEvent) {

@@ -11,7 +11,7 @@ public enum PresenceTool {
         verbs: [show, key, add, remove, announce, silence, peers, watch, connect, serve], defaultVerb: "show")
     ],
     // The service has a bus name of its own, which `earshot status` does not ask.
-    status: { _ in "" })
+    status: { _ in "" }, counters: PresenceRadioCounters.meanings)
 
   private static let peer = Argument(.text("PEER"), "The name of a known peer.")
 

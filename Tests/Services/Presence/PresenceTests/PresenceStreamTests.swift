@@ -10,7 +10,7 @@ import Thali
 
 /// A program that sends back what it receives, on a port of the loopback interface.
 @LoopActor
-private final class EchoProgram {
+final class EchoProgram {
   private var listener: TCPListener?
   private var streams: [SocketStream] = []
   private(set) var accepted = 0
@@ -49,7 +49,7 @@ private final class EchoProgram {
 
 /// A program's end of a stream.
 @LoopActor
-private final class ProgramEnd {
+final class ProgramEnd {
   let stream: SocketStream
   private(set) var received: [UInt8] = []
   let ends = Mailbox<NetworkError?>()

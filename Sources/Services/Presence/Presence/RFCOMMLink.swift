@@ -1,0 +1,283 @@
+import Loop
+import Network
+import Thali
+
+/// One RFCOMM link: the handshake, then the multiplexer. Each of its streams is joined with a socket, whose other end
+/// belongs to the HTTP server or to TLS.
+@LoopActor
+final class RFCOMMLink {
+  enum Event {
+    /// - Parameter hasBeacons: whether the client has beacons; nil on a link that this machine made.
+    case established(hasBeacons: Bool?)
+    /// A stream of the peer begins with a TLS handshake.
+    case tls(SocketStream)
+    /// A stream of the peer begins with anything else. The receiver owns the descriptor.
+    case http(Int32)
+    /// A stream of the peer was destroyed because it sent nothing.
+    case silent
+    case refused(RFCOMMHandshake.Refusal)
+    case failed(Multiplexer.LinkFailure)
+    /// The last event.
+    case ended
+  }
+
+  /// One stream of the link.
+  @LoopActor
+  private final class Local {
+    /// Nil until the first byte of a peer's stream has arrived.
+    var socket: SocketStream?
+    let isHTTP: Bool
+    /// Bytes of the program that the multiplexer has not accepted.
+    var toPeer: ArraySlice<UInt8> = []
+    var hasProgramEnded = false
+    /// Bytes of the peer that the socket has not accepted.
+    var fromPeer: ArraySlice<UInt8> = []
+    var hasPeerEnded = false
+    /// Whether the socket has closed after both directions had ended.
+    var isClosed = false
+
+    init(_ socket: SocketStream?, isHTTP: Bool) { (self.socket, self.isHTTP) = (socket, isHTTP) }
+  }
+
+  /// The first octet of a TLS handshake record.
+  private static let handshakeRecord: UInt8 = 0x16
+  /// How long a peer may take for the first byte of a stream.
+  private static let firstByteTime = Duration.seconds(5)
+  /// How long a link without streams stays open: for the side that made it, and for the other side.
+  private static let idleTime = (client: Duration.seconds(10), server: Duration.seconds(60))
+  private static let portion = 16 << 10
+
+  private let transport: SocketStream
+  private let isClient: Bool
+  private let scheduler: any Scheduler
+  private var onEvent: (@LoopActor (Event) -> Void)?
+  private var handshake: RFCOMMHandshake
+  private var multiplexer: Multiplexer
+  private(set) var isEstablished = false
+  private var locals: [Multiplexer.StreamID: Local] = [:]
+  private var pending: [Multiplexer.StreamID: Registration] = [:]
+  private var unsent: ArraySlice<UInt8> = []
+  private var isFlushing = false
+  private lazy var deadline = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
+  private var idleTimer: Registration?
+
+  init(
+    _ transport: SocketStream, _ role: RFCOMMHandshake.Role, on scheduler: any Scheduler,
+    onEvent: @escaping @LoopActor (Event) -> Void
+  ) {
+    (self.transport, self.scheduler, self.onEvent) = (transport, scheduler, onEvent)
+    isClient = role != .server
+    handshake = RFCOMMHandshake(role: role)
+    multiplexer = Multiplexer(role: role == .server ? .server : .client)
+  }
+
+  var counters: Multiplexer.Counters { multiplexer.counters }
+  var isOver: Bool { onEvent == nil }
+
+  func begin() {
+    transport.start { [weak self] in self?.handle($0) }
+    handle(.opened)
+  }
+
+  func close() { end() }
+
+  /// Opens a stream. Nil: the link has as many as it may have, or has ended.
+  func open() -> SocketStream? {
+    guard isEstablished, !isOver, let id = multiplexer.open() else { return nil }
+    guard let pair = pair() else {
+      multiplexer.destroy(id)
+      return nil
+    }
+    add(id, Local(pair.socket, isHTTP: false))
+    flush()
+    return SocketStream(owning: pair.other)
+  }
+
+  // MARK: The handshake
+
+  private func handle(_ event: RFCOMMHandshake.Event) {
+    for intent in handshake.handle(event, at: scheduler.now) {
+      switch intent {
+      case .send(let bytes): _ = transport.send(bytes[...])
+      case .established(let hasBeacons, let rest):
+        isEstablished = true
+        watchIdleness()
+        onEvent?(.established(hasBeacons: hasBeacons))
+        if !rest.isEmpty { receive(rest) }
+      case .close(let refusal):
+        onEvent?(.refused(refusal))
+        end()
+      }
+    }
+    deadline.set(isOver ? nil : handshake.deadline)
+  }
+
+  private func handle(_ event: SocketStreamEvent) {
+    switch event {
+    case .connected: break
+    case .received(let bytes):
+      if isEstablished { receive(bytes[...]) } else { handle(RFCOMMHandshake.Event.received(bytes)) }
+    case .writable: flush()
+    // RFCOMM ends both directions together.
+    case .ended, .closed: end()
+    }
+  }
+
+  private func end() {
+    guard let report = onEvent else { return }
+    onEvent = nil
+    deadline.set(nil)
+    (idleTimer, pending) = (nil, [:])
+    transport.close()
+    for local in locals.values { local.socket?.close() }
+    locals = [:]
+    report(.ended)
+  }
+
+  // MARK: The multiplexer
+
+  private func receive(_ bytes: ArraySlice<UInt8>) {
+    for intent in multiplexer.receive(bytes) where !isOver { carryOut(intent) }
+    guard !isOver else { return }
+    flush()
+    transport.pauseReading(!multiplexer.isReading)
+  }
+
+  private func carryOut(_ intent: Multiplexer.Intent) {
+    switch intent {
+    case .opened(let id, _):
+      add(id, Local(nil, isHTTP: false))
+      pending[id] = scheduler.schedule(after: Self.firstByteTime) { [weak self] in self?.dropSilent(id) }
+    case .deliver(let id, let bytes):
+      if locals[id]?.socket == nil, !bytes.isEmpty { connect(id, first: bytes[bytes.startIndex]) }
+      guard let local = locals[id] else { return multiplexer.consumed(bytes.count, of: id) }
+      local.fromPeer += bytes
+      push(id, local)
+    case .ended(let id):
+      guard let local = locals[id] else { return }
+      local.hasPeerEnded = true
+      // A stream without a byte has no receiver.
+      if local.socket == nil { destroy(id) } else { push(id, local) }
+    case .destroyed(let id, _): remove(id)
+    case .fail(let failure):
+      onEvent?(.failed(failure))
+      end()
+    }
+  }
+
+  /// Gives a peer's stream to HTTP or TLS.
+  private func connect(_ id: Multiplexer.StreamID, first: UInt8) {
+    pending[id] = nil
+    let isHTTP = first != Self.handshakeRecord
+    let requests = locals.values.count { $0.isHTTP }
+    guard !isHTTP || requests < Limits.httpConnectionsOfOneAddress, let pair = pair() else { return destroy(id) }
+    add(id, Local(pair.socket, isHTTP: isHTTP))
+    onEvent?(isHTTP ? .http(pair.other) : .tls(SocketStream(owning: pair.other)))
+  }
+
+  private func dropSilent(_ id: Multiplexer.StreamID) {
+    guard locals[id] != nil else { return }
+    onEvent?(.silent)
+    destroy(id)
+    flush()
+  }
+
+  private func pair() -> (socket: SocketStream, other: Int32)? {
+    do throws(NetworkError) {
+      let pair = try SocketStream.pair()
+      return (pair.stream, pair.other)
+    } catch {
+      return nil
+    }
+  }
+
+  private func add(_ id: Multiplexer.StreamID, _ local: Local) {
+    locals[id] = local
+    idleTimer = nil
+    local.socket?.start { [weak self, weak local] event in
+      guard let self, let local, locals[id] === local else { return }
+      handle(event, id, local)
+      flush()
+    }
+  }
+
+  private func handle(_ event: SocketStreamEvent, _ id: Multiplexer.StreamID, _ local: Local) {
+    switch event {
+    case .connected: break
+    case .received(let bytes):
+      local.toPeer += bytes
+      pull(id, local)
+    case .writable: push(id, local)
+    case .ended:
+      local.hasProgramEnded = true
+      pull(id, local)
+    case .closed(nil):
+      local.isClosed = true
+      if local.toPeer.isEmpty { remove(id) }
+    case .closed: destroy(id)
+    }
+  }
+
+  /// Passes bytes of the program on.
+  private func pull(_ id: Multiplexer.StreamID, _ local: Local) {
+    if !local.toPeer.isEmpty { local.toPeer = local.toPeer.dropFirst(multiplexer.write(local.toPeer, to: id)) }
+    if !local.hasProgramEnded { local.socket?.pauseReading(!local.toPeer.isEmpty) }
+    guard local.hasProgramEnded, local.toPeer.isEmpty else { return }
+    multiplexer.end(id)
+    if local.isClosed { remove(id) }
+  }
+
+  /// Passes bytes of the peer on.
+  private func push(_ id: Multiplexer.StreamID, _ local: Local) {
+    guard let socket = local.socket else { return }
+    if !local.fromPeer.isEmpty {
+      let count = socket.send(local.fromPeer)
+      local.fromPeer = local.fromPeer.dropFirst(count)
+      multiplexer.consumed(count, of: id)
+      transport.pauseReading(!multiplexer.isReading)
+    }
+    if local.hasPeerEnded, local.fromPeer.isEmpty { socket.finish() }
+  }
+
+  private func destroy(_ id: Multiplexer.StreamID) {
+    multiplexer.destroy(id)
+    remove(id)
+  }
+
+  private func remove(_ id: Multiplexer.StreamID) {
+    pending[id] = nil
+    guard let local = locals.removeValue(forKey: id) else { return }
+    if !local.fromPeer.isEmpty {
+      multiplexer.consumed(local.fromPeer.count, of: id)
+      transport.pauseReading(!multiplexer.isReading)
+    }
+    local.socket?.close()
+    watchIdleness()
+  }
+
+  private func flush() {
+    guard isEstablished, !isFlushing else { return }
+    isFlushing = true
+    defer { isFlushing = false }
+    while !isOver {
+      if unsent.isEmpty {
+        guard multiplexer.hasOutput else { return }
+        let output = multiplexer.output(limit: Self.portion)
+        unsent = output.bytes[...]
+        for id in output.resumed { if let local = locals[id] { pull(id, local) } }
+      }
+      guard !unsent.isEmpty else { continue }
+      let count = transport.send(unsent)
+      unsent = unsent.dropFirst(count)
+      if !unsent.isEmpty { return }
+    }
+  }
+
+  /// Ends a link without streams after a while.
+  private func watchIdleness() {
+    guard locals.isEmpty, !isOver, isEstablished else { return }
+    idleTimer = scheduler.schedule(after: isClient ? Self.idleTime.client : Self.idleTime.server) { [weak self] in
+      self?.end()
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import Config
+
+/// Section `[PresenceRadio]`: Bluetooth for `earshot-presenced`.
+public struct PresenceRadioSettings: SettingsSection, Equatable {
+  /// When peers can connect to the adapter.
+  public enum Reachability: String, CaseIterable, Sendable {
+    /// While `earshot-presenced` announces something.
+    case auto
+    /// Never, so that an announcement is not made by Bluetooth.
+    case no
+  }
+
+  public var enabled = true
+  public var reachable = Reachability.auto
+  public var isLiteral = false
+
+  public init() {}
+
+  public static let section = "PresenceRadio"
+
+  /// Buffers of 30 links.
+  public var memory: Int { enabled ? 20 << 20 : 0 }
+
+  public static let keys: [Setting<PresenceRadioSettings>] = [
+    Setting(
+      "Enabled", \.enabled, .bool, .onRestart,
+      "Whether earshot-presenced may use Bluetooth: advertise, scan, and open and accept RFCOMM links. Nothing is done "
+        + "unless earshot-presenced runs."),
+    Setting(
+      "Reachable", \.reachable, .choice, .onReload,
+      "When peers can connect to the adapter by RFCOMM. auto: while something is announced. Meanwhile the kernel sends "
+        + "advertisements that are not connectable from the adapter's own address. no: never, and nothing is announced "
+        + "by Bluetooth."),
+    Setting(
+      "LiteralAdvertisement", \.isLiteral, .bool, .onReload,
+      "Whether to advertise the form that the document of 2015 prints, instead of the form that phones send. It claims a "
+        + "16-bit UUID that belongs to somebody else. Use it only to test receivers."),
+  ]
+}

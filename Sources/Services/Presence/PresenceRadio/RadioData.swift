@@ -1,0 +1,36 @@
+import Radio
+
+/// The radio's type; `Thali` has another one of that name.
+typealias RadioAdvertisement = Advertisement
+
+extension AdvertisingData {
+  /// The AD structures of complete advertising data, with types as given.
+  init(exactly bytes: [UInt8]) {
+    var structures: [AdvertisingStructure] = []
+    var rest = bytes[...]
+    while let length = rest.popFirst(), length > 0, let type = rest.popFirst() {
+      let payload = rest.prefix(Int(length) - 1)
+      rest = rest.dropFirst(payload.count)
+      structures.append(.other(type, Array(payload)))
+    }
+    self.init(structures)
+  }
+}
+
+extension Sighting {
+  /// Advertising data with the UUIDs, the service data and the manufacturer data of a scan result.
+  var data: [UInt8] {
+    func structure(_ type: UInt8, _ payload: [UInt8]) -> [UInt8] {
+      payload.count < 255 ? [UInt8(payload.count + 1), type] + payload : []
+    }
+    let uuids = serviceUUIDs.flatMap { structure($0.short == nil ? 0x07 : 0x03, $0.advertisedBytes) }
+    let services = serviceData.flatMap { entry in
+      structure(entry.service.short == nil ? 0x21 : 0x16, entry.service.advertisedBytes + entry.bytes)
+    }
+    let companies = manufacturerData.flatMap { entry in
+      structure(
+        0xFF, [UInt8(truncatingIfNeeded: entry.company), UInt8(truncatingIfNeeded: entry.company >> 8)] + entry.bytes)
+    }
+    return uuids + services + companies
+  }
+}

@@ -1,0 +1,88 @@
+import Loop
+import Network
+import Radio
+
+/// Joins an RFCOMM link with the socket that `earshot-presenced` has. The end of one ends the other. A side that cannot
+/// take more bytes makes the other one wait.
+@LoopActor
+final class StreamRelay {
+  /// How long the program may take for the last bytes of a link that has ended.
+  private static let lingerTime = Duration.seconds(10)
+
+  private let link: any RadioStream
+  private let local: SocketStream
+  private let scheduler: any Scheduler
+  private var fromLink: ArraySlice<UInt8> = []
+  private var fromProgram: ArraySlice<UInt8> = []
+  private var hasLinkEnded = false
+  private var hasProgramEnded = false
+  private var linger: Registration?
+  private var onEnd: (@LoopActor () -> Void)?
+  /// Bytes of the peer and of the program.
+  private(set) var received: (link: UInt64, program: UInt64) = (0, 0)
+
+  /// - Parameter onEnd: called once, when both sides are closed.
+  init(
+    _ link: any RadioStream, _ local: SocketStream, on scheduler: any Scheduler,
+    onEnd: @escaping @LoopActor () -> Void
+  ) {
+    (self.link, self.local, self.scheduler, self.onEnd) = (link, local, scheduler, onEnd)
+  }
+
+  func begin() {
+    local.start { [weak self] in self?.handle($0) }
+    link.start { [weak self] in self?.handle($0) }
+  }
+
+  func close() {
+    let report = onEnd
+    (onEnd, linger) = (nil, nil)
+    link.close()
+    local.close()
+    report?()
+  }
+
+  private func handle(_ event: RadioStreamEvent) {
+    guard onEnd != nil else { return }
+    switch event {
+    case .received(let bytes):
+      received.link += UInt64(bytes.count)
+      fromLink += bytes
+      pushToProgram()
+    case .writable: pushToLink()
+    case .closed:
+      hasLinkEnded = true
+      linger = scheduler.schedule(after: Self.lingerTime) { [weak self] in self?.close() }
+      pushToProgram()
+    }
+  }
+
+  private func handle(_ event: SocketStreamEvent) {
+    guard onEnd != nil else { return }
+    switch event {
+    case .connected: break
+    case .received(let bytes):
+      received.program += UInt64(bytes.count)
+      fromProgram += bytes
+      pushToLink()
+    case .writable: pushToProgram()
+    case .ended:
+      hasProgramEnded = true
+      pushToLink()
+    case .closed: close()
+    }
+  }
+
+  private func pushToProgram() {
+    if !fromLink.isEmpty { fromLink = fromLink.dropFirst(local.send(fromLink)) }
+    if !hasLinkEnded { link.pauseReading(!fromLink.isEmpty) }
+    if hasLinkEnded, fromLink.isEmpty { local.finish() }
+  }
+
+  private func pushToLink() {
+    if hasLinkEnded { fromProgram = [] }
+    if !fromProgram.isEmpty { fromProgram = fromProgram.dropFirst(link.send(fromProgram)) }
+    if !hasProgramEnded { local.pauseReading(!fromProgram.isEmpty) }
+    if hasProgramEnded, fromProgram.isEmpty { close() }
+  }
+}

@@ -1,0 +1,186 @@
+import CommandLine
+import DBus
+import Glibc
+import Loop
+import TestSupport
+import Testing
+
+@testable import PresenceCommands
+@testable import Tool
+
+/// A stand-in for the service on a bus of its own, with two known peers. It records the calls.
+@LoopActor
+private final class PresenceBus {
+  let bus: PrivateBus
+  private let connection: BusConnection
+  private var objects: [ExportedObject] = []
+  private(set) var calls: [String] = []
+  /// The error that answers all calls.
+  var refusal: DBusError?
+  /// The far end of the stream that `Open` returned last.
+  private(set) var far: Int32 = -1
+
+  init() async throws {
+    bus = try PrivateBus()
+    connection = BusConnection(address: .address(bus.address))
+    let tree = connection.objects
+    tree.exportManager(PresenceNames.path)
+    objects = [tree.export(PresenceNames.path, interfaces: [service()])]
+    for (number, name, ways) in [(1, "anna", ["bluetooth", "network"]), (2, "ben", [])] {
+      objects.append(
+        tree.export(
+          PresenceNames.path.child("peers").child("\(number)"), interfaces: [peer(name, ways)],
+          manager: PresenceNames.path))
+    }
+    connection.connect(name: "org.earshot.Presence")
+    try await connection.ready()
+  }
+
+  func close() {
+    connection.close()
+    bus.stop()
+    if far >= 0 { Glibc.close(far) }
+  }
+
+  func run(_ words: String..., input: String = "") async -> ToolCall {
+    await ToolCall.run(PresenceTool.part, ["presence", "--bus", bus.address] + words, input: input)
+  }
+
+  private func method(
+    _ name: String, _ arguments: String..., out: String..., answer: @escaping @LoopActor () -> [DBusValue] = { [] }
+  ) -> DBus.Method {
+    DBus.Method(
+      name, in: arguments.map { Argument("a", $0) }, out: out.map { Argument("b", $0) },
+      returning: { [weak self] call throws(DBusError) in
+        self?.calls.append(([call.member] + call.arguments.map(\.text)).joined(separator: " "))
+        if let refusal = self?.refusal { throw refusal }
+        return answer()
+      })
+  }
+
+  private func service() -> Interface {
+    Interface(
+      PresenceNames.interface,
+      methods: [
+        method("AddPeer", "s", "s", out: "o") { [.objectPath("/org/earshot/presence/peers/1")] },
+        method("RemovePeer", "o"), method("Announce", "as", "u"), method("Silence"),
+        method("Open", "o", "s", out: "h") { [weak self] in
+          var ends: [Int32] = [-1, -1]
+          socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends)
+          _ = send(ends[0], "from anna\n", 10, 0)
+          shutdown(ends[0], Int32(SHUT_WR))
+          self?.far = ends[0]
+          return [.descriptor(FileDescriptor(owning: ends[1]))]
+        },
+      ],
+      properties: [
+        Property("State", "s", get: { .string("ready") }),
+        Property("Reason", "s", get: { .string("Bluetooth is not used, because earshotd does not run.") }),
+        Property("PublicKey", "s", get: { .string("KEY") }),
+        Property("Fingerprint", "s", get: { .string("f00d") }),
+        Property("Announcing", "as", get: { .strings(["anna"]) }),
+        Property("Reachable", "as", get: { .strings(["bluetooth", "network"]) }),
+        Property("Services", "as", get: { .strings([]) }),
+        Property("Dialects", "as", get: { .strings(["spec"]) }),
+        Property("MultiPeerConnectivity", "s", get: { .string("unsupported") }),
+        Property(
+          "Counters", "a{st}",
+          get: {
+            .dictionary(
+              key: "s", value: "t",
+              [DBusEntry(.string("AcceptedLinks"), .uint64(3)), DBusEntry(.string("OldPhones"), .uint64(0))])
+          }),
+      ])
+  }
+
+  private func peer(_ name: String, _ ways: [String]) -> Interface {
+    Interface(
+      PresenceNames.peerInterface,
+      properties: [
+        Property("Name", "s", get: { .string(name) }), Property("Fingerprint", "s", get: { .string("f-\(name)") }),
+        Property("Nearby", "b", get: { .bool(!ways.isEmpty) }), Property("Ways", "as", get: { .strings(ways) }),
+        Property("LastHeard", "t", get: { .uint64(0) }),
+      ])
+  }
+}
+
+@Suite("Commands of `earshot presence`", .serialized)
+struct PresenceCommandsTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static let verbs = [
+    "show", "key", "add", "remove", "announce", "silence", "peers", "watch", "connect", "serve",
+  ]
+
+  @Test("Every verb has help in 80 columns, --json and an action")
+  func verbs() throws {
+    let tool = ToolProgram([PresenceTool.part], version: "1")
+    let presence = try #require(tool.grammar.commands.first { $0.name == "presence" })
+    #expect(presence.commands.map(\.name) == Self.verbs)
+    for verb in Self.verbs {
+      let help = try tool.grammar.parse(["presence", verb, "--help"]).help
+      #expect(help.hasPrefix("Usage: earshot presence \(verb) ") && help.contains("--json"))
+      #expect(help.split(separator: "\n").allSatisfy { $0.count <= 80 }, "\(help)")
+      #expect(PresenceTool.part.verbs.first?.action(at: ["presence", verb]) != nil)
+    }
+    #expect(try tool.grammar.parse(["presence"]).path == ["presence", "show"])
+  }
+
+  @Test("`show` names the missing half and the counters that are not 0")
+  @LoopActor
+  func show() async throws {
+    let bus = try await PresenceBus()
+    defer { bus.close() }
+    let call = await bus.run("show")
+    #expect(call.code == .ok)
+    #expect(call.output.contains("reason         Bluetooth is not used, because earshotd does not run.\n"))
+    #expect(call.output.contains("reachable      bluetooth, network\n") && call.output.contains("AcceptedLinks 3"))
+    #expect(!call.output.contains("OldPhones"))
+    let json = await bus.run("show", "--json").output
+    #expect(json.contains("\"multiPeerConnectivity\": \"unsupported\"") && json.contains("\"OldPhones\": 0"))
+    #expect(await bus.run("key") == ToolCall(.ok, "KEY\n"))
+  }
+
+  @Test("`peers` lists the ways to each peer")
+  @LoopActor
+  func peers() async throws {
+    let bus = try await PresenceBus()
+    defer { bus.close() }
+    let lines = await bus.run("peers").output.split(separator: "\n").map(String.init)
+    #expect(lines.count == 3 && lines[1].hasPrefix("anna") && lines[1].contains("bluetooth, network"))
+    #expect(lines[2].hasPrefix("ben") && lines[2].contains("no") && lines[2].hasSuffix("f-ben"))
+    #expect(await bus.run("peers", "--json").output.contains("\"ways\""))
+  }
+
+  @Test("`announce` and `silence` make one call each, and `add` shows the fingerprint")
+  @LoopActor
+  func announce() async throws {
+    let bus = try await PresenceBus()
+    defer { bus.close() }
+    #expect(await bus.run("announce", "anna", "ben", "--for", "30") == ToolCall(.ok, "Announced to anna, ben.\n"))
+    #expect(await bus.run("silence") == ToolCall(.ok, "Nothing is announced.\n"))
+    #expect(await bus.run("add", "anna", "KEY") == ToolCall(.ok, "anna is known. Fingerprint: f-anna\n"))
+    #expect(await bus.run("remove", "ben") == ToolCall(.ok, "ben is not known any more.\n"))
+    #expect(bus.calls.count == 4 && bus.calls[1] == "Silence" && bus.calls[3].contains("/peers/2"))
+  }
+
+  @Test("`connect` copies standard input to the stream, and the stream to standard output")
+  @LoopActor
+  func connect() async throws {
+    let bus = try await PresenceBus()
+    defer { bus.close() }
+    #expect(await bus.run("connect", "anna", "echo", input: "") == ToolCall(.ok, "from anna\n"))
+    let unknown = await bus.run("connect", "carl", "echo")
+    #expect(unknown.code == .failed && unknown.failure?.contains("earshot presence peers") == true)
+  }
+
+  @Test("A refusal of the service is a failure with its sentence")
+  @LoopActor
+  func refused() async throws {
+    let bus = try await PresenceBus()
+    defer { bus.close() }
+    bus.refusal = .notReady("The peer is not nearby.")
+    let call = await bus.run("connect", "anna", "echo")
+    #expect(call.code != .ok && call.failure == "The peer is not nearby.")
+  }
+}

@@ -1,0 +1,319 @@
+import Air
+import Common
+import Glibc
+import HTTP
+import Loop
+import Network
+import TestSupport
+import Testing
+import Thali
+
+@testable import Presence
+
+/// Two services that have only Bluetooth. Anna announces herself to ben.
+@LoopActor
+private struct BluetoothPair {
+  let neighbourhood = Neighbourhood()
+  let anna: PresenceService
+  let ben: PresenceService
+  let annaForBen: PresenceService.Peer
+  let annasRadio: NeighbourRadio
+  let bensRadio: NeighbourRadio
+
+  static func service(_ radio: NeighbourRadio) async throws -> PresenceService {
+    let loop = EventLoop.shared
+    let service = PresenceService(
+      settings: PresenceSettings(), network: NoNetwork(), bluetooth: radio, book: PeerBook(directory: "", disk: loop),
+      scheduler: loop, clock: SystemWallClock())
+    let ready = Mailbox<Bool>()
+    service.begin { ready.put(true) }
+    _ = try await ready.next()
+    return service
+  }
+
+  static func add(_ name: String, _ other: PresenceService, to service: PresenceService) async throws
+    -> PresenceService.Peer
+  {
+    let outcome = Mailbox<Result<PresenceService.Peer, PresenceService.Refusal>>()
+    service.addPeer(name, key: other.keyText) { outcome.put($0) }
+    return try await outcome.next().get()
+  }
+
+  init() async throws {
+    (annasRadio, bensRadio) = (neighbourhood.radio(), neighbourhood.radio())
+    anna = try await Self.service(annasRadio)
+    ben = try await Self.service(bensRadio)
+    _ = try await Self.add("ben", ben, to: anna)
+    annaForBen = try await Self.add("anna", anna, to: ben)
+    let moves = Mailbox<Bool>()
+    let (service, peer) = (ben, annaForBen.id)
+    ben.moved.addForGood { [weak service] _ in moves.put(service?.isNearby(peer) ?? false) }
+    try anna.announce(to: ["ben"], seconds: 0)
+    _ = try await moves.first { $0 }
+  }
+
+  func connect(_ label: ServiceLabel) async throws -> Result<Int32, PresenceService.Refusal> {
+    let outcome = Mailbox<Result<Int32, PresenceService.Refusal>>()
+    ben.streams.connect(to: annaForBen.id, label) { outcome.put($0) }
+    return try await outcome.next()
+  }
+
+  func close() {
+    for service in [anna, ben] { service.stop {} }
+  }
+}
+
+@Suite("Presence over Bluetooth", .serialized)
+struct PresenceBluetoothTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  @LoopActor
+  private static func count(_ name: String, of service: PresenceService) -> UInt64 {
+    service.tallies.first { $0.name == name }?.count ?? 0
+  }
+
+  private static func label(_ text: String) throws -> ServiceLabel { try #require(ServiceLabel(text)) }
+
+  private static func file(_ seed: Int) -> [UInt8] {
+    (0..<1 << 20).map { UInt8(truncatingIfNeeded: ($0 &+ seed) &* 2_654_435_761 >> 13) }
+  }
+
+  @Test("A peer is found by its advertisement alone, and 1 MiB goes to its program and comes back unchanged")
+  @LoopActor
+  func echo() async throws {
+    let pair = try await BluetoothPair()
+    defer { pair.close() }
+    #expect(pair.ben.ways(to: pair.annaForBen.id) == [.bluetooth(pair.annasRadio.address)])
+    #expect(pair.anna.reachable == ["bluetooth"] && pair.ben.reachable == [])
+    let program = try EchoProgram()
+    try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
+    let end = ProgramEnd(try await pair.connect(try Self.label("echo")).get())
+    end.send(Self.file(0))
+    let error = try await end.ends.next()
+    #expect(error == nil && end.received == Self.file(0))
+    #expect(Self.count("OutgoingStreams", of: pair.ben) == 1 && Self.count("IncomingStreams", of: pair.anna) == 1)
+  }
+
+  @Test("Three streams at a time share one link with the beacons, and each is unchanged")
+  @LoopActor
+  func multiplexed() async throws {
+    let pair = try await BluetoothPair()
+    defer { pair.close() }
+    let program = try EchoProgram()
+    try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
+    var ends: [ProgramEnd] = []
+    for number in 0..<3 {
+      ends.append(ProgramEnd(try await pair.connect(try Self.label("echo")).get()))
+      ends[number].send(Self.file(number))
+    }
+    for (number, end) in ends.enumerated() {
+      _ = try await end.ends.next()
+      #expect(end.received == Self.file(number))
+    }
+    #expect(pair.bensRadio.connections == 1 && Self.count("AcceptedLinks", of: pair.anna) == 1)
+  }
+
+  @Test("A stranger who fetches the beacons over Bluetooth recognises nobody")
+  @LoopActor
+  func stranger() async throws {
+    let pair = try await BluetoothPair()
+    defer { pair.close() }
+    let eve = try await BluetoothPair.service(pair.neighbourhood.radio())
+    defer { eve.stop {} }
+    let anna = try await BluetoothPair.add("anna", pair.anna, to: eve)
+    let judged = Mailbox<Bool>()
+    func check() {
+      judged.put(Self.count("NotForUs", of: eve) > 0)
+      if Self.count("NotForUs", of: eve) == 0 { EventLoop.shared.soon { check() } }
+    }
+    check()
+    _ = try await judged.first { $0 }
+    #expect(!eve.isNearby(anna.id) && Self.count("OpenedLinks", of: eve) == 1)
+  }
+
+  @Test("A peer that is out of range is reported as unreachable, and the next link is made when it is asked for")
+  @LoopActor
+  func outOfRange() async throws {
+    let pair = try await BluetoothPair()
+    defer { pair.close() }
+    pair.ben.links.close()
+    pair.annasRadio.isDeaf = true
+    let outcome = try await pair.connect(try Self.label("echo"))
+    guard case .failure(.unreachable) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(Self.count("UnreachableDevices", of: pair.ben) == 1)
+    pair.annasRadio.isDeaf = false
+    #expect(try await pair.connect(try Self.label("echo")) == .failure(.serviceNotRegistered))
+  }
+
+  @Test("Without network and Bluetooth the reason names both, and with Bluetooth alone the network")
+  @LoopActor
+  func reasons() async throws {
+    let neighbourhood = Neighbourhood()
+    let radio = neighbourhood.radio()
+    let service = try await BluetoothPair.service(radio)
+    defer { service.stop {} }
+    #expect(service.isUsable && service.reason.hasPrefix("No network interface can be used."))
+    (radio.isUsable, radio.reason) = (false, "Bluetooth is not used.")
+    #expect(!service.isUsable && service.reason.contains("Bluetooth is not used."))
+    withExtendedLifetime(neighbourhood) {}
+  }
+}
+
+@Suite("RFCOMM links", .serialized)
+struct RFCOMMLinksTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// The links of a service that announces something, in virtual time, and what they reported.
+  @LoopActor
+  private final class Desk {
+    let time = VirtualTime()
+    let beacons = Mailbox<DeviceAddress>()
+    private(set) lazy var links = RFCOMMLinks(
+      RFCOMMLinks.Owner(
+        hasBeacons: { true }, connect: { _, then in then(nil) }, onBeacons: { [beacons] in beacons.put($0) },
+        onTLS: { stream, _ in stream.close() }, answer: { _ in HTTPServerResponse(status: 204) }),
+      on: time)
+
+    func count(_ name: String) -> UInt64 { links.tallies.first { $0.name == name }?.count ?? 0 }
+
+    /// A peer with this address connects.
+    func connect(_ address: UInt64 = 1) -> LinkEnd {
+      let ends = NeighbourRadio.pair()
+      links.accept(ends.1, from: DeviceAddress(address))
+      return LinkEnd(ends.0)
+    }
+  }
+
+  /// A peer's end of a link.
+  @LoopActor
+  private final class LinkEnd {
+    let stream: SocketStream
+    let received = Mailbox<[UInt8]>()
+    let ends = Mailbox<Bool>()
+
+    init(_ descriptor: Int32) {
+      stream = SocketStream(owning: descriptor)
+      stream.start { [weak self] event in
+        switch event {
+        case .received(let bytes): self?.received.put(bytes)
+        case .ended, .closed: self?.ends.put(true)
+        case .connected, .writable: break
+        }
+      }
+    }
+  }
+
+  @Test("A client with beacons is answered with 00 and reported, and one without beacons is answered only")
+  @LoopActor
+  func handshake() async throws {
+    let desk = Desk()
+    let (one, two) = (desk.connect(1), desk.connect(2))
+    one.stream.send([0])
+    #expect(try await one.received.next() == [0])
+    two.stream.send([1])
+    #expect(try await two.received.next() == [0])
+    #expect(desk.beacons.all == [DeviceAddress(1)] && desk.links.count == 2)
+    desk.links.close()
+  }
+
+  @Test("A link whose first octet is wrong, or an old phone's, is closed and counted by reason")
+  @LoopActor
+  func refusals() async throws {
+    let desk = Desk()
+    for (bytes, name) in [
+      (Array("thali_handshake".utf8), "OldPhones"), (Array("{\"address\"".utf8), "OldPhones"),
+      ([0x02], "BadHandshakes"),
+    ] {
+      let before = desk.count(name)
+      let end = desk.connect()
+      end.stream.send(bytes[...])
+      _ = try await end.ends.next()
+      #expect(desk.count(name) == before + 1 && desk.links.count == 0)
+    }
+  }
+
+  @Test("A link without an octet is closed after 10 s, and one without a stream after a minute")
+  @LoopActor
+  func timeouts() async throws {
+    let desk = Desk()
+    let (silent, idle) = (desk.connect(1), desk.connect(2))
+    idle.stream.send([1])
+    _ = try await idle.received.next()
+    desk.time.advance(by: .seconds(10))
+    _ = try await silent.ends.next()
+    #expect(desk.count("HandshakeTimeouts") == 1 && desk.links.count == 1)
+    desk.time.advance(by: .seconds(51))
+    _ = try await idle.ends.next()
+    #expect(desk.links.count == 0)
+  }
+
+  @Test("A stream that sends nothing for 5 s is destroyed, and the link stays")
+  @LoopActor
+  func silentStream() async throws {
+    let desk = Desk()
+    let end = desk.connect()
+    // The handshake, then a frame that opens channel 0 with an empty name.
+    end.stream.send([1, 0, 0])
+    #expect(try await end.received.next() == [0])
+    desk.time.advance(by: .seconds(5))
+    // Destroy by the receiver of channel 0.
+    #expect(try await end.received.next() == [5, 0])
+    #expect(desk.count("SilentStreams") == 1 && desk.links.count == 1)
+    desk.links.close()
+  }
+
+  @Test("A frame over 1 MiB ends the link and is counted")
+  @LoopActor
+  func longFrame() async throws {
+    let desk = Desk()
+    let end = desk.connect()
+    end.stream.send([1, 2, 0x81, 0x80, 0x40])
+    _ = try await end.ends.next()
+    #expect(desk.count("FramesTooLong") == 1 && desk.links.count == 0)
+  }
+
+  @Test("The 31st link is closed and counted")
+  @LoopActor
+  func total() async throws {
+    let desk = Desk()
+    var ends: [LinkEnd] = []
+    for number in 1...30 { ends.append(desk.connect(UInt64(number))) }
+    let late = desk.connect(31)
+    _ = try await late.ends.next()
+    #expect(desk.links.count == 30 && desk.count("TooManyLinks") == 1)
+    desk.links.close()
+    withExtendedLifetime(ends) {}
+  }
+
+  @Test("A request for beacons over a link is answered")
+  @LoopActor
+  func request() async throws {
+    let desk = Desk()
+    let end = desk.connect()
+    let request = Array("GET /NotificationBeacons HTTP/1.1\r\nHost: x\r\n\r\n".utf8)
+    end.stream.send(([1, 0, 0, 2, UInt8(request.count)] + request)[...])
+    var answer: [UInt8] = []
+    while !String(decoding: answer, as: UTF8.self).contains("HTTP/1.1 204") {
+      answer += try await end.received.next()
+    }
+    desk.links.close()
+  }
+
+  @Test("Of five requests at a time over a link, the fifth is destroyed")
+  @LoopActor
+  func requests() async throws {
+    let desk = Desk()
+    let end = desk.connect()
+    end.stream.send([1])
+    #expect(try await end.received.next() == [0])
+    // Requests that never end.
+    for channel in 1...5 {
+      end.stream.send([UInt8(channel << 3), 0, UInt8(channel << 3 | 2), 1, UInt8(ascii: "G")])
+    }
+    #expect(try await end.received.next() == [UInt8(5 << 3 | 5), 0])
+    desk.links.close()
+  }
+}
