@@ -5,7 +5,6 @@ import Commands
 import Mesh
 import MeshCommands
 import PresenceCommands
-import SocialCommands
 import Verifier
 import Wallet
 
@@ -17,5 +16,5 @@ extension ServiceList {
       ListedService(WalletService.self, tool: WalletTool.part),
       ListedService(MeshService.self, tool: MeshTool.part),
       ListedService(BroadcastService.self, tool: NearbyTool.part),
-    ], tools: [ChatTool.part, SocialTool.part, PresenceTool.part])
+    ], tools: [ChatTool.part, PresenceTool.part])
 }
