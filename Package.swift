@@ -326,7 +326,7 @@ let package = Package(
         "Sharing",
         "Air",
         "HCI", "BlueZ",
-        "Verifier", "WebSocket",
+        "Verifier", "WebSocket", "SocialStore",
         "Listing", "TestSupport",
       ]),
     tests(
