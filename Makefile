@@ -66,7 +66,7 @@ fuzz: ## Fuzz every decoder (SECONDS=60 for each target, TARGET=name for one, LI
 	@scripts/deps build
 	@scripts/fuzz
 
-bench: ## Measure speed and memory of a release build (writes bench.json); PART=engine, noise, mesh, feed, visitors, check, service or field.
+bench: ## Measure speed and memory of a release build (writes bench.json); PART=engine, noise, mesh, feed, visitors, check, service, field or social.
 	@scripts/deps bench
 	@for program in earshot-bench earshotd earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/libdbus-roundtrip.c -o .build/release/libdbus-roundtrip \
@@ -75,6 +75,8 @@ bench: ## Measure speed and memory of a release build (writes bench.json); PART=
 	  $$(pkg-config --cflags --libs libsodium)
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/unseal.c -o .build/release/unseal \
 	  $$(pkg-config --cflags --libs libcrypto zlib)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/sqlite.c -o .build/release/sqlite \
+	  $$(pkg-config --cflags --libs sqlite3)
 	.build/release/earshot-bench $(PART)
 
 sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,100, COMPARE=flood or couriers, OUT=folder).
@@ -112,6 +114,7 @@ install-service: release
 	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
 	  if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
 	done
+	install -D -m 644 man/earshot-social.1 '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1'
 	install -d '$(DESTDIR)$(EXAMPLES)'
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
@@ -163,6 +166,7 @@ install-social: release-social
 	to='$(DESTDIR)$(CONFDIR)/social.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/social.conf "$$to"; fi
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshot-sociald --write-catalog '$(DESTDIR)$(SOCIAL_CATALOG)'
+	install -D -m 644 man/earshot-sociald.8 '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
 
 uninstall: ## Remove the installed files, except the configuration and the user.
 	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service 2>/dev/null || true)
@@ -179,6 +183,7 @@ uninstall: ## Remove the installed files, except the configuration and the user.
 	for unit in $(CHECK_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-sociald' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-social.conf' '$(DESTDIR)$(SOCIAL_CATALOG)'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Social.conf'
+	rm -f '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1' '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Social.service'
 	for unit in $(SOCIAL_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog

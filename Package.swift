@@ -129,7 +129,10 @@ let package = Package(
       ["Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "PBLEC"]),
     room("Services/Social/SocialStore", ["Common", "Loop", "Store", "Database", "ASN"]),
     room(
-      "Services/Social/Social", ["Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "ASN", "SocialStore"]),
+      "Services/Social/Social",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "LocalSockets", "WebSocket", "TLS", "ASN", "SocialStore",
+      ]),
     room(
       "Services/Social/SocialDaemon",
       [
@@ -137,7 +140,11 @@ let package = Package(
         "SocialStore", "Social",
       ]),
     room(
-      "Services/Social/SocialCommands", ["Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "ASN"]),
+      "Services/Social/SocialCommands",
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "LocalSockets", "CommandLine", "Terminal", "DBus", "Tool", "ASN",
+        "SocialStore", "Social",
+      ]),
     room(
       "Services/Presence/PresenceRadio",
       ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Network", "Hosting", "Thali"]),
@@ -155,12 +162,13 @@ let package = Package(
       "Services/Listing",
       [
         "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
-        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "SocialCommands", "PresenceRadio", "PresenceCommands",
+        "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "PresenceRadio", "PresenceCommands",
       ]),
+    room("Services/ToolList", ["Tool", "SocialCommands", "Listing"]),
 
     // Programs: wiring and words.
     program("earshotd", ["Loop", "Config", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting", "Listing"]),
-    program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing"]),
+    program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing", "ToolList"]),
     program("earshot-sociald", ["SocialDaemon"]),
     program("earshot-presenced", ["Presence"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
@@ -174,6 +182,7 @@ let package = Package(
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
         "Air", "LocalSockets", "Tuvali", "Bitchat", "PBLEC", "Checking", "Transfers", "Verifier", "Wallet", "Broadcast",
+        "Store", "ASN", "SocialStore", "Social",
       ]),
 
     // Tests mirror Sources.
@@ -286,13 +295,14 @@ let package = Package(
     tests(
       "Services/Social/SocialTests",
       [
-        "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "Store", "ASN", "SocialStore", "Social", "TestSupport",
+        "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "TLS", "Store", "ASN", "SocialStore", "Social",
+        "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Social/SocialDaemonTests",
       [
-        "Bytes", "Crypto", "Config", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social", "SocialDaemon",
-        "SocialCommands", "TestSupport",
+        "Bytes", "Crypto", "Config", "CommandLine", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social",
+        "SocialDaemon", "SocialCommands", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Presence/PresenceRadioTests",
@@ -315,7 +325,8 @@ let package = Package(
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
         "Tool",
         "Tuvali",
-        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "TestSupport",
+        "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "ToolList", "SocialDaemon", "Presence",
+        "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
@@ -327,7 +338,7 @@ let package = Package(
         "Sharing",
         "Air",
         "HCI", "BlueZ",
-        "Verifier", "WebSocket",
+        "Verifier", "WebSocket", "SocialStore",
         "Listing", "TestSupport",
       ]),
     tests(

@@ -2,8 +2,9 @@
 enum Rules {
   static let engineImports: Set = ["Bytes", "Common", "Compression", "Crypto", "Noise"]
   static let lineLimit = 900
-  /// The room with the list of services: it alone imports them all, and the programs import it alone.
-  static let listRoom = "Listing"
+  /// The rooms with the list of services and the list of the tool's commands. They alone import them all, and the
+  /// programs import nothing else of the services.
+  static let listRooms: Set = ["Listing", "ToolList"]
   /// The programs that are a daemon of one protocol, and the room that each starts.
   static let daemonRooms = ["earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence"]
   /// The folder of earshot-check, which is Python.
@@ -72,7 +73,8 @@ enum Rules {
 
   /// A service imports the rooms of its own protocol, and no other service; only the list imports them all.
   static func servicesAreApart(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
-    imports(of: files.filter { $0.layer == .services && $0.room != listRoom }).compactMap { file, module, line in
+    imports(of: files.filter { $0.layer == .services && !listRooms.contains($0.room ?? "") }).compactMap {
+      file, module, line in
       guard let own = file.room.flatMap({ manifest[$0] }), let other = manifest[module], other.layer == .services,
         other.group != own.group
       else { return nil }
@@ -83,7 +85,7 @@ enum Rules {
   /// A program knows services by the list alone, so that a new service changes no program. A daemon of one protocol
   /// knows its own.
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
-    let rooms = manifest.rooms.filter { $0.layer == .services && $0.name != listRoom }
+    let rooms = manifest.rooms.filter { $0.layer == .services && !listRooms.contains($0.name) }
     return files.filter { $0.layer == .programs }.flatMap { file in
       // A daemon of one protocol starts its room, and mentions the rooms of this protocol.
       let own = daemonRooms[file.room ?? ""].flatMap { manifest[$0] }

@@ -1,5 +1,8 @@
 import ASN
 import Crypto
+import Foundation
+import SocialStore
+import Store
 import WebSocket
 
 extension Target {
@@ -71,5 +74,70 @@ extension Target {
         promise(read([Array(bytes)]) == read(bytes.map { [$0] }), "messages are alike")
         return reached
       }),
+    Target(
+      name: "social-import",
+      seeds: {
+        let owner = try UserKey([UInt8](repeating: 7, count: 32))
+        let blob = Blob(
+          owner: owner, author: owner, epoch: 9, name: try BlobName("note"), content: [1, 2, 3],
+          random: [UInt8](repeating: 5, count: 32))
+        let (sum, user) = (blob.sum.hex, owner.hex)
+        let path = "\(sum.prefix(2))/\(sum.dropFirst(2))"
+        let link = "\(user.prefix(2))/\(user.dropFirst(2))/note"
+        func file(_ name: String, _ bytes: [UInt8]) -> [UInt8] {
+          [UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(bytes.count)] + bytes
+        }
+        return [
+          file(path, blob.bytes), file(path, blob.bytes) + file(link, blob.bytes),
+          file(path, [0, 0x88] + blob.bytes.dropFirst(2)), file("a/b", [1]) + file("ab/c", []),
+        ]
+      },
+      goals: ["blob", "link", "flag", "problem"],
+      play: { bytes in
+        guard let folder = ImportTree.make(Array(bytes)) else { return [] }
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        guard let state = taken({ try StateDirectory(path: folder + "/state") }),
+          let store = taken({ try SQLiteBlobStore(in: state) })
+        else { return [] }
+        defer { store.close() }
+        guard let report = taken({ try StoreImport.read(from: folder + "/tree", into: store) }) else { return [] }
+        promise((taken { try store.usage().blobs }) == report.blobs, "the store has what the report counts")
+        // The same tree again adds nothing.
+        let again = taken { try StoreImport.read(from: folder + "/tree", into: store) }
+        promise((taken { try store.usage().blobs }) == report.blobs, "an import that is repeated adds no blob")
+        promise(again?.problems == report.problems, "the same files are passed over again")
+        var reached: Set<String> = []
+        if report.blobs > 0 { reached.insert("blob") }
+        if report.links > 0 { reached.insert("link") }
+        if report.flagged > 0 { reached.insert("flag") }
+        if report.problems > 0 { reached.insert("problem") }
+        return reached
+      }),
   ]
+}
+
+/// A tree of files on the disk from any bytes: for each file a length and its name, and a length and its content.
+private enum ImportTree {
+  /// - Returns: the folder of `tree` and `state`; nil if it cannot be made.
+  static func make(_ bytes: [UInt8]) -> String? {
+    let place = FileManager.default.fileExists(atPath: "/dev/shm") ? "/dev/shm" : "/tmp"
+    let folder = "\(place)/earshot-fuzz.\(getpid())"
+    try? FileManager.default.removeItem(atPath: folder)
+    for name in ["", "/tree", "/state"] where mkdir(folder + name, 0o700) != 0 { return nil }
+    var rest = bytes[...]
+    func next() -> [UInt8]? {
+      guard let count = rest.popFirst(), rest.count >= Int(count) else { return nil }
+      defer { rest = rest.dropFirst(Int(count)) }
+      return Array(rest.prefix(Int(count)))
+    }
+    while let name = next(), let content = next() {
+      guard let path = String(validating: name, as: UTF8.self), !path.hasPrefix("/"), !path.contains("\0"),
+        !path.split(separator: "/").contains("..")
+      else { continue }
+      let file = URL(filePath: "\(folder)/tree/\(path)")
+      try? FileManager.default.createDirectory(at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try? Data(content).write(to: file)
+    }
+    return folder
+  }
 }

@@ -11,6 +11,16 @@ public enum Need: Sendable {
   case look
   /// The command needs the permissions of root and the group, or shows data that only they may read.
   case group
+  /// As `group`, unless the command line has the option: then the command does not use the service.
+  case groupUnless(option: String)
+
+  func isGroup(_ line: ParsedCommand) -> Bool {
+    switch self {
+    case .nothing, .look: false
+    case .group: true
+    case .groupUnless(let option): line.value(option) == nil
+    }
+  }
 }
 
 extension Client {

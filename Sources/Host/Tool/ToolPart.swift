@@ -46,7 +46,7 @@ public struct Verb: Sendable {
     @LoopActor
     func run(_ line: ParsedCommand) async throws(Failure) -> ExitCode {
       let client = Client(line, target: target)
-      if need == .group { try await client.checkGroup() }
+      if need.isGroup(line) { try await client.checkGroup() }
       return try await body(client, line)
     }
   }

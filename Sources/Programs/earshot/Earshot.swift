@@ -4,8 +4,10 @@ import Journal
 import Listing
 import Loop
 import Tool
+import ToolList
 
-/// The command-line tool, which uses the service only through D-Bus, like any other program.
+/// The command-line tool, which uses the services only through D-Bus, like any other program. It is a client by itself
+/// for social servers at a URL.
 @main
 struct Earshot {
   static func main() {
@@ -13,7 +15,7 @@ struct Earshot {
     // The command reports an error itself, once.
     Log.shared.level = .error
     let words = Array(Swift.CommandLine.arguments.dropFirst())
-    let tool = ToolProgram(ServiceList.all.toolParts, version: ServiceList.version)
+    let tool = ToolProgram(ToolList.parts, version: ServiceList.version)
     let outcome = Outcome()
     EventLoop.shared.soon {
       Task { @LoopActor in

@@ -432,17 +432,9 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     try write(publication.changes)
     var outcome = StoreOutcome()
     outcome.pushes = publication.pushes
-    let secrets = encryption.secret.withUnsafeBytes { encryption in
-      authentication.seed.withUnsafeBytes { (Array(encryption), Array($0) + authentication.publicKey.bytes) }
-    }
-    if isBinary {
-      outcome.data = secrets.0 + secrets.1 + user.bytes + authentication.publicKey.bytes
-    } else {
-      let text =
-        "pub:\n  encr: \(user.hex)\n  auth: \(Hex.encode(authentication.publicKey.bytes))\n"
-        + "sec:\n  encr: \(Hex.encode(secrets.0))\n  auth: \(Hex.encode(secrets.1))\n"
-      outcome.data = Array(text.utf8)
-    }
+    outcome.data =
+      isBinary
+      ? UserKeyText.binary(encryption, authentication) : UserKeyText.text(encryption, authentication)
     return outcome
   }
 

@@ -6,7 +6,6 @@ import Mesh
 import MeshCommands
 import PresenceCommands
 import PresenceRadio
-import SocialCommands
 import Verifier
 import Wallet
 
@@ -19,5 +18,5 @@ extension ServiceList {
       ListedService(MeshService.self, tool: MeshTool.part),
       ListedService(BroadcastService.self, tool: NearbyTool.part),
       ListedService(PresenceRadioService.self, tool: PresenceTool.part),
-    ], tools: [ChatTool.part, SocialTool.part])
+    ], tools: [ChatTool.part])
 }

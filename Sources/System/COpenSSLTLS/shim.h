@@ -2,6 +2,7 @@
 #include <openssl/ssl.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <stdint.h>
 
 /* The key for a client's identity, written to `key`: its length, or 0 if the identity is unknown. */
@@ -108,4 +109,81 @@ static inline int earshot_tls_last_reason(void) {
   int reason = ERR_GET_REASON(ERR_peek_last_error());
   ERR_clear_error();
   return reason;
+}
+
+/* A context of a client of TLS 1.2 and 1.3 that verifies the server's certificate: with the certificates in the file, or with those of
+ * the system if it is NULL. NULL if the file cannot be used. */
+static inline SSL_CTX *earshot_tls_verifying_context(const char *trusted_file) {
+  SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+  if (context == NULL) return NULL;
+  SSL_CTX_set_security_level(context, 2);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+      (trusted_file == NULL ? SSL_CTX_set_default_verify_paths(context)
+                            : SSL_CTX_load_verify_locations(context, trusted_file, NULL)) != 1) {
+    SSL_CTX_free(context);
+    ERR_clear_error();
+    return NULL;
+  }
+  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
+  return context;
+}
+
+/* A key with a password is refused: nobody is asked for it. */
+static inline int earshot_tls_no_password(char *buffer, int size, int is_writing, void *owner) {
+  (void)buffer, (void)size, (void)is_writing, (void)owner;
+  return -1;
+}
+
+/* A context of a server of TLS 1.2 and 1.3 with a certificate, the chain behind it, and the private key, all in PEM. NULL if one of
+ * them is not valid, or they do not belong together. */
+static inline SSL_CTX *earshot_tls_serving_context(const void *chain, int chain_size, const void *key, int key_size) {
+  SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+  BIO *certificates = BIO_new_mem_buf(chain, chain_size), *keys = BIO_new_mem_buf(key, key_size);
+  X509 *certificate = certificates == NULL ? NULL : PEM_read_bio_X509_AUX(certificates, NULL, earshot_tls_no_password, NULL);
+  EVP_PKEY *private = keys == NULL ? NULL : PEM_read_bio_PrivateKey(keys, NULL, earshot_tls_no_password, NULL);
+  int is_good = context != NULL && certificate != NULL && private != NULL;
+  if (is_good) {
+    SSL_CTX_set_security_level(context, 2);
+    is_good = SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+              SSL_CTX_use_certificate(context, certificate) == 1 && SSL_CTX_use_PrivateKey(context, private) == 1 &&
+              SSL_CTX_check_private_key(context) == 1;
+  }
+  while (is_good) {
+    X509 *next = PEM_read_bio_X509(certificates, NULL, earshot_tls_no_password, NULL);
+    if (next == NULL) break;
+    if (SSL_CTX_add0_chain_cert(context, next) != 1) {
+      X509_free(next);
+      is_good = 0;
+    }
+  }
+  if (is_good) {
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_num_tickets(context, 0);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  } else {
+    SSL_CTX_free(context);
+  }
+  X509_free(certificate);
+  EVP_PKEY_free(private);
+  BIO_free(certificates);
+  BIO_free(keys);
+  ERR_clear_error();
+  return is_good ? context : NULL;
+}
+
+/* The name or the numeric address that the server's certificate must have: 1 if it is set. A name is sent to the server, too. */
+static inline int earshot_tls_expect(SSL *ssl, const char *host, int is_numeric) {
+  if (is_numeric) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host);
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return SSL_set_tlsext_host_name(ssl, host) == 1 && SSL_set1_host(ssl, host) == 1;
+}
+
+/* Why the server's certificate was refused; NULL if it was not. */
+static inline const char *earshot_tls_certificate_problem(const SSL *ssl) {
+  long result = SSL_get_verify_result(ssl);
+  return result == X509_V_OK ? NULL : X509_verify_cert_error_string(result);
 }

@@ -3,7 +3,8 @@ import Journal
 import Loop
 
 /// Measures, prints, and writes `bench.json`. It is meant for a release build and has no pass criteria. Words on the
-/// command line select parts: engine, noise, mesh, feed, visitors, check, service, field.
+/// command line select parts: engine, noise, mesh, feed, visitors, check, service, field,
+/// social.
 @main
 struct Bench {
   static func main() {
@@ -24,10 +25,11 @@ struct Bench {
         if wants("check") { figures += await CheckBench.run() }
         do {
           if wants("feed") { figures += try await ServiceBench().runFeed() }
+          if wants("social") { figures += try await SocialBench.run() }
           if wants("service") { figures += try await ServiceBench().run() }
           if wants("field") { figures += try await ServiceBench().runField() }
         } catch {
-          FileHandleError.write("The service was not measured: \(error)\n")
+          FileHandleError.write("The services were not measured: \(error)\n")
         }
         Report.show(figures)
         EventLoop.shared.stop()

@@ -62,12 +62,17 @@ final class Process {
   }
 
   /// A number of `/proc/PID/status`, for example `VmRSS`, in the unit of that file.
-  func status(_ key: String) -> Int {
+  func status(_ key: String) -> Int { Self.status(key, of: "\(pid)") }
+
+  /// As `status`, of this program.
+  static func ownStatus(_ key: String) -> Int { status(key, of: "self") }
+
+  private static func status(_ key: String, of pid: String) -> Int {
     guard let file = fopen("/proc/\(pid)/status", "r") else { return 0 }
     defer { fclose(file) }
     var line = [CChar](repeating: 0, count: 256)
     while fgets(&line, 256, file) != nil {
-      let text = Self.text(line)
+      let text = text(line)
       guard text.hasPrefix(key + ":") else { continue }
       return Int(text.dropFirst(key.count + 1).split(whereSeparator: \.isWhitespace).first ?? "") ?? 0
     }

@@ -8,7 +8,7 @@ struct EveryDecoderTests {
   /// The engines' targets play events and are slow; `HostileWalletTests` and `HostileVerifierTests` play more.
   private static func count(_ name: String) -> Int {
     switch name {
-    case "verifier", "wallet": Extent.of(100, all: 2000)
+    case "verifier", "wallet", "social-import": Extent.of(100, all: 2000)
     case "mesh", "mesh-dialects": Extent.of(200, all: 5000)
     case "sightings", "remote-database", "noise-sessions": Extent.of(500, all: 10_000)
     default: Extent.of(2000, all: 10_000)

@@ -4,6 +4,7 @@ import Listing
 import Loop
 import TestSupport
 import Testing
+import ToolList
 
 @testable import CommandLine
 @testable import Tool
@@ -13,7 +14,7 @@ struct OutsiderTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// The commands that every user may run, and those that do not call the service.
-  private static let open: Set = ["verifier show", "mesh decode", "check"]
+  private static let open: Set = ["verifier show", "mesh decode", "check", "social serve"]
 
   /// Every command of the services with its required arguments.
   private static func commands(of part: ToolPart) -> [(name: String, words: [String])] {
@@ -50,7 +51,7 @@ struct OutsiderTests {
       bus.stop()
     }
     var asked = 0
-    for part in ServiceList.all.toolParts {
+    for part in ToolList.parts {
       for (name, words) in Self.commands(of: part) where !Self.open.contains(name) {
         let call = await ToolCall.run(part, words + ["--bus", bus.address], input: "hello")
         let text = call.failure ?? ""

@@ -9,6 +9,7 @@ import Loop
 import Sharing
 import TestSupport
 import Testing
+import ToolList
 
 @testable import Config
 @testable import Tool
@@ -73,7 +74,7 @@ struct SampleServiceTests {
     #expect(try tool.grammar.parse(["sample", "--help"]).help.contains("\n  wave"))
     #expect(try tool.grammar.parse(["sample", "wave", "--twice"]).flag("twice"))
     #expect(tool.grammar.completion(for: .bash).contains("sample"))
-    let other = ToolProgram(ServiceList.all.toolParts, version: "1.2")
+    let other = ToolProgram(ToolList.parts, version: "1.2")
     #expect(try !other.grammar.parse(["--help"]).help.contains("sample"))
     // The general commands surround those of the services.
     let names = tool.grammar.commands.map(\.name)

@@ -4,6 +4,7 @@ import Listing
 import Loop
 import TestSupport
 import Testing
+import ToolList
 
 @testable import BlueZ
 @testable import DBus
@@ -12,7 +13,7 @@ import Testing
 /// The tool's texts for signals and counters of the services.
 @Suite("Texts of the tool for signals and counters")
 struct ToolWordsTests {
-  private static let parts = ServiceList.all.toolParts
+  private static let parts = ToolList.parts
   private static let credential: ObjectPath = "/org/earshot/verifier/credential3"
   private static let outgoing: ObjectPath = "/org/earshot/wallet/credential4"
   private static let verifier: ObjectPath = "/org/earshot/verifier"

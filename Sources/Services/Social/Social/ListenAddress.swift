@@ -5,22 +5,25 @@ import ASN
 ///     unix:PATH   unix:///PATH
 ///     tcp:HOST:PORT   tcp://HOST:PORT
 ///     ws://HOST:PORT/PATH
+///     wss://HOST:PORT/PATH
 ///
-/// Each may end with `?dialect=2015`. HOST is a numeric address, with IPv6 in brackets, `localhost`, or nothing for all
-/// addresses.
+/// Each may end with `?dialect=2015`. HOST is a numeric address, with IPv6 in brackets, a name, or nothing for all
+/// addresses. Without a port, `ws:` has port 80, and `wss:` 443.
 public struct ListenAddress: Hashable, Sendable {
   public enum Place: Hashable, Sendable {
     case unix(path: String)
     case tcp(host: String, port: UInt16)
-    case webSocket(host: String, port: UInt16, path: String)
+    case webSocket(host: String, port: UInt16, path: String, isSecure: Bool = false)
     /// A socket that the service manager passed, by its name; with the path of WebSocket, if it speaks WebSocket.
-    case inherited(name: String, path: String?)
+    case inherited(name: String, path: String?, isSecure: Bool = false)
   }
 
   /// The path of WebSocket at sockets of the service manager.
   public static let path = "/asn"
   /// Maximum bytes of a Unix socket's path.
   private static let unixLimit = 107
+  /// Maximum bytes of a host's name (RFC 1035 section 2.3.4), and of a part of it.
+  private static let (nameLimit, labelLimit) = (253, 63)
 
   public let place: Place
   public let dialect: Dialect
@@ -48,30 +51,32 @@ public struct ListenAddress: Hashable, Sendable {
       guard path.hasPrefix("/"), !path.hasPrefix("//"), path.utf8.count <= Self.unixLimit else { return nil }
       self.init(.unix(path: String(path)), dialect: dialect)
     case "tcp":
-      guard let (host, port) = Self.hostAndPort(address.hasPrefix("//") ? address.dropFirst(2) : address) else {
-        return nil
-      }
+      let authority = address.hasPrefix("//") ? address.dropFirst(2) : address
+      guard let (host, port) = Self.hostAndPort(authority, usual: nil) else { return nil }
       self.init(.tcp(host: host, port: port), dialect: dialect)
-    case "ws":
+    case "ws", "wss":
       guard address.hasPrefix("//") else { return nil }
       let authority = address.dropFirst(2)
       let slash = authority.firstIndex(of: "/") ?? authority.endIndex
-      guard let (host, port) = Self.hostAndPort(authority[..<slash]) else { return nil }
+      let isSecure = scheme == "wss"
+      guard let (host, port) = Self.hostAndPort(authority[..<slash], usual: isSecure ? 443 : 80) else { return nil }
       let path = slash == authority.endIndex ? "/" : String(authority[slash...])
       guard path.utf8.allSatisfy({ (33...126).contains($0) }) else { return nil }
-      self.init(.webSocket(host: host, port: port, path: path), dialect: dialect)
+      self.init(.webSocket(host: host, port: port, path: path, isSecure: isSecure), dialect: dialect)
     default: return nil
     }
   }
 
-  /// A socket that the service manager passed. Its name is `asn` or `ws`, for WebSocket with the path `/asn`; `-2015`
-  /// behind it selects the dialect.
+  /// A socket that the service manager passed. Its name is `asn`, or `ws` or `wss` for WebSocket with the path `/asn`;
+  /// `-2015` behind it selects the dialect.
   public init?(socketName name: String) {
-    switch name {
-    case "asn": self.init(.inherited(name: name, path: nil))
-    case "asn-2015": self.init(.inherited(name: name, path: nil), dialect: .year2015)
-    case "ws": self.init(.inherited(name: name, path: Self.path))
-    case "ws-2015": self.init(.inherited(name: name, path: Self.path), dialect: .year2015)
+    let suffix = "-\(Dialect.year2015.rawValue)"
+    let isOld = name.hasSuffix(suffix)
+    let dialect = isOld ? Dialect.year2015 : .seed
+    switch isOld ? String(name.dropLast(suffix.count)) : name {
+    case "asn": self.init(.inherited(name: name, path: nil), dialect: dialect)
+    case "ws": self.init(.inherited(name: name, path: Self.path), dialect: dialect)
+    case "wss": self.init(.inherited(name: name, path: Self.path, isSecure: true), dialect: dialect)
     default: return nil
     }
   }
@@ -79,9 +84,25 @@ public struct ListenAddress: Hashable, Sendable {
   /// The path that a client of WebSocket asks for; nil without WebSocket.
   public var webSocketPath: String? {
     switch place {
-    case .webSocket(_, _, let path): path
-    case .inherited(_, let path): path
+    case .webSocket(_, _, let path, _): path
+    case .inherited(_, let path, _): path
     case .unix, .tcp: nil
+    }
+  }
+
+  /// Whether connections are those of TLS.
+  public var isSecure: Bool {
+    switch place {
+    case .webSocket(_, _, _, let isSecure), .inherited(_, _, let isSecure): isSecure
+    case .unix, .tcp: false
+    }
+  }
+
+  /// The host and the port; nil unless the address is of TCP.
+  public var target: (host: String, port: UInt16)? {
+    switch place {
+    case .tcp(let host, let port), .webSocket(let host, let port, _, _): (host, port)
+    case .unix, .inherited: nil
     }
   }
 
@@ -91,8 +112,9 @@ public struct ListenAddress: Hashable, Sendable {
       switch place {
       case .unix(let path): "unix:\(path)"
       case .tcp(let host, let port): "tcp:\(Self.text(host, port))"
-      case .webSocket(let host, let port, let path): "ws://\(Self.text(host, port))\(path)"
-      case .inherited(let name, _): "systemd:\(name)"
+      case .webSocket(let host, let port, let path, let isSecure):
+        "\(isSecure ? "wss" : "ws")://\(Self.text(host, port))\(path)"
+      case .inherited(let name, _, _): "systemd:\(name)"
       }
     return dialect == .seed ? place : "\(place)?dialect=\(dialect.rawValue)"
   }
@@ -101,17 +123,29 @@ public struct ListenAddress: Hashable, Sendable {
     host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
   }
 
-  private static func hostAndPort(_ text: Substring) -> (String, UInt16)? {
-    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[colon...].dropFirst()), port > 0 else {
-      return nil
+  /// - Parameter usual: the port if the text has none; nil if it must have one.
+  private static func hostAndPort(_ text: Substring, usual: UInt16?) -> (String, UInt16)? {
+    var (host, port) = (text, usual)
+    // The colons of an IPv6 address are in brackets.
+    if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
+      port = UInt16(text[colon...].dropFirst())
+      host = text[..<colon]
     }
-    let host = text[..<colon]
+    guard let port, port > 0 else { return nil }
     if host.isEmpty { return ("::", port) }
-    if host == "localhost" { return ("127.0.0.1", port) }
     if host.hasPrefix("["), host.hasSuffix("]") {
       let inner = host.dropFirst().dropLast()
       return inner.contains(":") ? (String(inner), port) : nil
     }
-    return host.allSatisfy { $0.isASCII && ($0.isNumber || $0 == ".") } ? (String(host), port) : nil
+    return isName(host) ? (String(host), port) : nil
+  }
+
+  /// Whether a text is a name of a host or a numeric IPv4 address.
+  private static func isName(_ text: Substring) -> Bool {
+    text.utf8.count <= nameLimit
+      && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
+        !label.isEmpty && label.utf8.count <= labelLimit && !label.hasPrefix("-") && !label.hasSuffix("-")
+          && label.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
+      }
   }
 }

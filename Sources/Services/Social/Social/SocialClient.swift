@@ -3,6 +3,7 @@ import Common
 import Crypto
 import LocalSockets
 import Loop
+import TLS
 import WebSocket
 
 /// A client's connection to a server of ASN: the transport, the handshake of WebSocket, and the session.
@@ -34,42 +35,110 @@ public final class SocialClient {
 
   private let address: ListenAddress
   private let scheduler: any Scheduler
+  private let resolver: any HostResolving
+  private let trustFile: String?
+  private let configuration: ClientSession.Configuration
   private var session: ClientSession
+  /// The addresses of the server that were not tried.
+  private var hosts: [String] = []
+  /// Whether the server has sent something: another address is not tried any more.
+  private var hasAnswered = false
   private var stream: (any StreamConnection)?
   private var upgrade: UpgradeResponse?
   private var answers: [Requester: Answer] = [:]
   private var timer: Registration?
   private var isEnded = false
 
-  /// - Parameter configuration: the keys; its dialect is replaced by that of the address.
-  public init(to address: ListenAddress, _ configuration: ClientSession.Configuration, scheduler: any Scheduler) {
-    (self.address, self.scheduler) = (address, scheduler)
+  /// - Parameters:
+  ///   - configuration: the keys; its dialect is replaced by that of the address.
+  ///   - resolver: finds the addresses of a host's name.
+  ///   - trustFile: the certificates that a server of `wss:` is trusted by, in PEM; nil: those of the system.
+  public init(
+    to address: ListenAddress, _ configuration: ClientSession.Configuration, scheduler: any Scheduler,
+    resolver: any HostResolving = HostResolver(), trustFile: String? = nil
+  ) {
+    (self.address, self.scheduler, self.resolver, self.trustFile) = (address, scheduler, resolver, trustFile)
     var configuration = configuration
     configuration.dialect = address.dialect
+    self.configuration = configuration
     var random = SystemRandom()
     session = ClientSession(configuration: configuration, random: &random)
   }
 
   /// Connects and logs in. The state `established`, or the end, is reported by an event.
   public func start() throws(Failure) {
-    do throws(LocalStreamError) {
-      switch address.place {
-      case .unix(let path): begin(try SocketStream(connectingTo: path))
-      case .tcp(let host, let port): begin(try SocketStream(connectingToHost: Self.target(host), port: port))
-      case .webSocket(let host, let port, let path):
-        greet(try SocketStream(connectingToHost: Self.target(host), port: port), "\(host):\(port)", path)
-      case .inherited(let name, _): throw LocalStreamError.other("\(name) is not an address of a server")
+    switch address.place {
+    case .unix(let path):
+      do throws(LocalStreamError) {
+        begin(try SocketStream(connectingTo: path))
+      } catch {
+        throw Self.unreachable(error)
       }
-    } catch {
-      throw Failure(sentence: "The server cannot be reached: \(Self.reason(error)).")
+    case .tcp(let host, _), .webSocket(let host, _, _, _):
+      if let known = HostResolver.known(Self.target(host)) {
+        hosts = known
+        try connect()
+      } else {
+        resolve(host)
+      }
+    case .inherited(let name, _, _): throw Failure(sentence: "\(name) is not an address of a server.")
     }
     timer = scheduler.schedule(after: Self.loginTime) { [weak self] in
       self?.end("The server did not acknowledge the login in time.")
     }
   }
 
+  private func resolve(_ name: String) {
+    resolver.resolve(name) { [weak self] result in
+      guard let self, !isEnded else { return }
+      switch result {
+      case .success(let found): hosts = found
+      case .failure(let failure): return end("The server cannot be reached: \(failure).")
+      }
+      do throws(Failure) {
+        try connect()
+      } catch {
+        end(error.sentence)
+      }
+    }
+  }
+
+  /// Connects to the next address of the host.
+  private func connect() throws(Failure) {
+    guard let (name, port) = address.target else { return }
+    while !hosts.isEmpty {
+      let host = hosts.removeFirst()
+      do throws(LocalStreamError) {
+        try enter(try SocketStream(connectingToHost: host, port: port), name, port)
+        return
+      } catch {
+        if hosts.isEmpty { throw Self.unreachable(error) }
+      }
+    }
+  }
+
+  /// Begins the handshakes that the address needs.
+  private func enter(_ socket: SocketStream, _ host: String, _ port: UInt16) throws(LocalStreamError) {
+    guard case .webSocket(_, _, let path, let isSecure) = address.place else { return begin(socket) }
+    let authority = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+    guard isSecure else { return greet(socket, authority, path) }
+    guard let trust = TLSTrust(file: trustFile) else {
+      throw .other("the certificates \(trustFile ?? "of the system") cannot be read")
+    }
+    guard let session = TLSCertificateSession(trust, host: host, isNumeric: HostResolver.isNumeric(host)) else {
+      throw .other("no certificate can be for \(host)")
+    }
+    let stream = TLSStream(socket, session)
+    stream.onFailure = { [weak self] reason in self?.end("The server cannot be reached: \(reason).") }
+    greet(stream, authority, path)
+  }
+
   /// All addresses of this machine, as a target, are this machine.
   private static func target(_ host: String) -> String { host == "::" ? "::1" : host }
+
+  private static func unreachable(_ error: LocalStreamError) -> Failure {
+    Failure(sentence: "The server cannot be reached: \(reason(error)).")
+  }
 
   private static func reason(_ error: LocalStreamError) -> String {
     switch error {
@@ -129,7 +198,7 @@ public final class SocialClient {
 
   // MARK: The connection
 
-  private func greet(_ transport: SocketStream, _ host: String, _ path: String) {
+  private func greet(_ transport: any StreamConnection, _ host: String, _ path: String) {
     var random = SystemRandom()
     let upgrade = UpgradeResponse(host: host, path: path, random: &random)
     self.upgrade = upgrade
@@ -138,14 +207,15 @@ public final class SocialClient {
       guard let self, let transport else { return }
       switch event {
       case .received(let bytes): greeted(transport, bytes)
-      case .ended: end("The server closed the connection before the handshake of WebSocket.")
+      case .ended: endOrTryNext("The server closed the connection before the handshake of WebSocket.")
       case .written, .pong: break
       }
     }
     transport.send(upgrade.request)
   }
 
-  private func greeted(_ transport: SocketStream, _ bytes: [UInt8]) {
+  private func greeted(_ transport: any StreamConnection, _ bytes: [UInt8]) {
+    hasAnswered = true
     switch upgrade?.receive(bytes) {
     case .accepted(let rest)?:
       upgrade = nil
@@ -160,6 +230,9 @@ public final class SocialClient {
   private func begin(_ stream: any StreamConnection) {
     self.stream = stream
     stream.onEvent = { [weak self] event in self?.handle(event) }
+    // Each connection has an ephemeral key of its own.
+    var random = SystemRandom()
+    session = ClientSession(configuration: configuration, random: &random)
     carryOut(session.start())
     do throws(ClientError) {
       carryOut(try session.logIn())
@@ -170,9 +243,23 @@ public final class SocialClient {
 
   private func handle(_ event: StreamEvent) {
     switch event {
-    case .received(let bytes): carryOut(session.receive(bytes))
+    case .received(let bytes):
+      hasAnswered = true
+      carryOut(session.receive(bytes))
     case .written, .pong: break
-    case .ended: end("The server closed the connection.")
+    case .ended: endOrTryNext("The server closed the connection.")
+    }
+  }
+
+  /// A name may have addresses at which nothing listens.
+  private func endOrTryNext(_ sentence: String) {
+    guard !isEnded, !hasAnswered, !hosts.isEmpty else { return end(sentence) }
+    stream?.close()
+    stream = nil
+    do throws(Failure) {
+      try connect()
+    } catch {
+      end(error.sentence)
     }
   }
 

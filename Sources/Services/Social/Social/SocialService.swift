@@ -3,6 +3,7 @@ import Common
 import LocalSockets
 import Loop
 import SocialStore
+import TLS
 
 /// An ASN server at work: it owns the sessions, the store and the timers, and carries out what the sessions want.
 @LoopActor
@@ -14,7 +15,7 @@ public final class SocialService<Store: BlobStore> {
   private var connections: [SessionID: any StreamConnection] = [:]
   /// The session of each request that is with the store.
   private var jobs: [UInt64: SessionID] = [:]
-  private var listeners: [ListenAddress: Registration] = [:]
+  private var listeners: [ListenAddress: [Registration]] = [:]
   private var inherited: [Registration] = []
   private var inheritedAddresses: [ListenAddress] = []
   /// Connections in the handshake of WebSocket.
@@ -33,6 +34,9 @@ public final class SocialService<Store: BlobStore> {
   /// Called after each request that the store has carried out.
   public var onActivity: @LoopActor () -> Void = {}
   private var trouble: ASN.StoreError?
+
+  /// The certificate for connections to addresses of `wss:` from now on; nil closes them.
+  public var identity: TLSIdentity?
 
   /// Connections that were refused before or in the handshake of WebSocket.
   public private(set) var refusedUpgrades: UInt64 = 0
@@ -59,17 +63,24 @@ public final class SocialService<Store: BlobStore> {
 
   /// Listens at an address for as long as the service runs. An address of the service manager is refused.
   ///
-  /// - Parameter mode: the permissions of a Unix socket.
+  /// - Parameters:
+  ///   - hosts: the numeric addresses of the address's host, if that is a name.
+  ///   - mode: the permissions of a Unix socket.
+  /// - Throws: the first error. Hosts at which the service listens before stay.
   public func listen(
-    at address: ListenAddress, mode: UInt32 = 0o660, using port: any LocalListening
+    at address: ListenAddress, hosts: [String] = [], mode: UInt32 = 0o660, using port: any LocalListening
   ) throws(ListenError) {
     guard listeners[address] == nil else { return }
     switch address.place {
     case .unix(let path):
-      listeners[address] = try port.listen(at: path, mode: mode) { [weak self] in self?.take($0, .user($1), address) }
-    case .tcp(let host, let number), .webSocket(let host, let number, _):
-      listeners[address] = try port.listen(atHost: host, port: number) { [weak self] in self?.take($0, $1, address) }
-    case .inherited(let name, _): throw .badAddress(name)
+      listeners[address] = [try port.listen(at: path, mode: mode) { [weak self] in self?.take($0, .user($1), address) }]
+    case .tcp(let host, let number), .webSocket(let host, let number, _, _):
+      var opened: [Registration] = []
+      defer { if !opened.isEmpty { listeners[address] = opened } }
+      for host in hosts.isEmpty ? [host] : hosts {
+        opened.append(try port.listen(atHost: host, port: number) { [weak self] in self?.take($0, $1, address) })
+      }
+    case .inherited(let name, _, _): throw .badAddress(name)
     }
   }
 
@@ -86,12 +97,14 @@ public final class SocialService<Store: BlobStore> {
     guard let path = address.webSocketPath else {
       return accept(connection, address: peer.description, dialect: address.dialect)
     }
-    greet(connection, path: path, peer: peer, dialect: address.dialect)
+    greet(connection, path: path, peer: peer, dialect: address.dialect, isSecure: address.isSecure)
   }
 
   /// Takes a connection whose client begins with the handshake of WebSocket.
+  ///
+  /// - Parameter isSecure: whether the handshake of TLS is before that. Both have the same time together.
   public func greet(
-    _ connection: any StreamConnection, path: String, peer: StreamPeer, dialect: Dialect = .seed
+    _ connection: any StreamConnection, path: String, peer: StreamPeer, dialect: Dialect = .seed, isSecure: Bool = false
   ) {
     guard !isStopped, greetings.count < Self.greetingLimit,
       greetings.values.count(where: { $0.peer == peer }) < Self.greetingsOfOnePeer
@@ -101,6 +114,14 @@ public final class SocialService<Store: BlobStore> {
     }
     lastGreeting += 1
     let number = lastGreeting
+    var connection = connection
+    if isSecure {
+      guard let identity, let session = TLSCertificateSession(identity) else {
+        refusedUpgrades += 1
+        return connection.close()
+      }
+      connection = TLSStream(connection, session)
+    }
     let greeting = WebSocketGreeting(connection, path: path, scheduler: scheduler) { [weak self] outcome in
       guard let self else { return }
       greetings[number] = nil

@@ -27,6 +27,8 @@ public final class WebSocketStream: StreamConnection {
   private var written = 0
   /// Frames without a message that wait: answers to pings among them. A peer that reads nothing gets no more.
   private var controls = 0
+  /// The latest control frame that waits until another one is written: the peer expects an answer to its last ping.
+  private var late: [UInt8]?
   private var isClosed = false
 
   private static let controlLimit = 16
@@ -65,8 +67,14 @@ public final class WebSocketStream: StreamConnection {
   }
 
   private func write(_ frame: [UInt8], payload: Int) {
-    guard !frame.isEmpty, payload > 0 || controls < Self.controlLimit else { return }
-    if payload == 0 { controls += 1 }
+    guard !frame.isEmpty else { return }
+    if payload == 0 {
+      guard controls < Self.controlLimit else {
+        late = frame
+        return
+      }
+      controls += 1
+    }
     unwritten.append(Unwritten(wire: frame.count, payload: payload))
     transport.send(frame)
   }
@@ -94,6 +102,10 @@ public final class WebSocketStream: StreamConnection {
         payload += first.payload
         if first.payload == 0 { controls -= 1 }
         unwritten.popFirst()
+      }
+      if controls < Self.controlLimit, let frame = late {
+        late = nil
+        write(frame, payload: 0)
       }
       if payload > 0 { onEvent(.written(payload)) }
     case .pong: break

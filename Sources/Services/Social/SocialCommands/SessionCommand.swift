@@ -17,8 +17,8 @@ struct SessionCommand {
 
   init(_ client: Client, _ line: ParsedCommand) { (self.client, self.line) = (client, line) }
 
-  /// Logs in, and returns the object of the session.
-  private func connect() async throws(Failure) -> ObjectPath {
+  /// The URL of a server, and the service's key and nonce: those of the options, or of this machine's server.
+  func server() async throws(Failure) -> (url: String, service: String) {
     var url = line.value("url") ?? ""
     var service = line.value("service") ?? ""
     if url.isEmpty {
@@ -34,6 +34,12 @@ struct SessionCommand {
       let nonce = try await client.property(SocialCommand.path, SocialCommand.interface, "ServiceNonce").asString ?? ""
       service = "\(key):\(nonce)"
     }
+    return (url, service)
+  }
+
+  /// Logs in, and returns the object of the session.
+  private func connect() async throws(Failure) -> ObjectPath {
+    let (url, service) = try await server()
     let values = try await client.call(
       SocialCommand.path, SocialCommand.interface, "Connect",
       [.string(url), .string(service), .string(line.argument("KEYS") ?? "")], timeout: Self.loginTime)
@@ -84,12 +90,12 @@ struct SessionCommand {
     while let sum = await arrivals.next(session: path.string) {
       let bytes = try SocialCommand.content(try await client.call(path, Self.interface, "Fetch", [.string(sum)]))
       guard let blob = try? Blob(bytes) else { continue }
-      show(blob)
+      Self.show(blob, line)
     }
     throw Failure(.failed, "The session has ended.")
   }
 
-  private func show(_ blob: Blob) {
+  static func show(_ blob: Blob, _ line: ParsedCommand) {
     let header = blob.header
     let name = header.name?.text ?? ""
     if line.flag("json") {

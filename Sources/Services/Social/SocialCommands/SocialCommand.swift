@@ -30,7 +30,7 @@ struct SocialCommand {
   }
 
   /// Text of the server without control characters.
-  private static func clean(_ text: String) -> String { PrintableText.clean(text, limit: 4096) }
+  static func clean(_ text: String) -> String { PrintableText.clean(text, limit: 4096) }
 
   // MARK: Looking
 
@@ -124,12 +124,21 @@ struct SocialCommand {
   func newKeys() async throws(Failure) -> ExitCode {
     let place = try line.value("output").map { (path) throws(Failure) in try FilePlace(path) }
     let keys = try Self.content(try await call("NewUser", .string(line.argument("KIND") ?? "actual")))
+    return try Self.write(keys, to: place, line)
+  }
+
+  /// Writes the keys of a user to a file, or to standard output if there is none.
+  static func write(_ keys: [UInt8], to place: FilePlace?, _ line: ParsedCommand) throws(Failure) -> ExitCode {
     guard let place else {
       Output.write(keys)
       return .ok
     }
     let path = try place.keep(keys, as: "keys.yaml")
-    report("The keys are in \(path). They give full access as this user.", "path", .string(path))
+    if line.flag("json") {
+      Output.json(.object([.init("path", .string(path))]))
+    } else {
+      Output.line("The keys are in \(path). They give full access as this user.")
+    }
     return .ok
   }
 

@@ -36,7 +36,21 @@ extension Journal.MessageID {
     Restore the folder from a backup.
     """)
 
+  static let socialCertificate = Journal.MessageID(
+    "SocialCertificate", "10ce244d3db04f8c9d170151107dec4e", "The social server uses a certificate",
+    """
+    The message names the file. The server presents the certificate to clients of wss: that connect from now on.
+    """)
+
+  static let socialNoCertificate = Journal.MessageID(
+    "SocialNoCertificate", "87343e173d9f44bab3012bb20fa72d2f", "The certificate of the social server cannot be used",
+    """
+    The message says why, and whether an earlier certificate stays in use. Correct Certificate= and CertificateKey= in
+    the section [Social] of social.conf, or the files, and reload: systemctl reload earshot-sociald.
+    """)
+
   static let social: [Journal.MessageID] = [
     .socialListening, .socialNotListening, .socialStoreTrouble, .socialStoreBack, .socialStoreDamaged,
+    .socialCertificate, .socialNoCertificate,
   ]
 }

@@ -3,6 +3,7 @@ import Bytes
 import Common
 import Crypto
 import DBus
+import LocalSockets
 import Loop
 import Social
 import Store
@@ -17,6 +18,9 @@ final class SessionControl {
 
   private let directory: any Directory
   private let disk: any Offloading
+  private let resolver: any HostResolving
+  /// The certificates that a server of `wss:` is trusted by, in PEM; nil: those of the system.
+  var trustFile: String?
   private let bus: BusConnection
   private let manager: ObjectPath
   private var sessions: [UInt64: SocialSession] = [:]
@@ -25,8 +29,12 @@ final class SessionControl {
   /// - Parameters:
   ///   - directory: the state directory.
   ///   - disk: reads the files of keys.
-  init(_ directory: any Directory, disk: any Offloading, bus: BusConnection, manager: ObjectPath) {
-    (self.directory, self.disk, self.bus, self.manager) = (directory, disk, bus, manager)
+  ///   - resolver: finds the addresses of servers.
+  init(
+    _ directory: any Directory, disk: any Offloading, resolver: any HostResolving, bus: BusConnection,
+    manager: ObjectPath
+  ) {
+    (self.directory, self.disk, self.resolver, self.bus, self.manager) = (directory, disk, resolver, bus, manager)
   }
 
   /// Sends the caller the signals about objects of the group.
@@ -68,7 +76,7 @@ final class SessionControl {
     let parts = service.split(separator: ":").map { try? Hex.decode(String($0)) }
     guard let address = ListenAddress(url) else {
       return call.fail(
-        .invalidArgs("The URL is unix:PATH, tcp:HOST:PORT or ws://HOST:PORT/PATH, HOST a numeric address."))
+        .invalidArgs("The URL is unix:PATH, tcp:HOST:PORT, ws://HOST:PORT/PATH or wss://HOST:PORT/PATH."))
     }
     guard parts.count == 2, let bytes = parts[0], let nonce = parts[1], nonce.count == 24,
       let key = try? X25519.PublicKey(bytes)
@@ -110,8 +118,9 @@ final class SessionControl {
     last += 1
     let number = last
     let session = SocialSession(
-      SocialClient(to: address, configuration, scheduler: EventLoop.shared), address: address, user: configuration.user,
-      owner: call.sender)
+      SocialClient(
+        to: address, configuration, scheduler: EventLoop.shared, resolver: resolver, trustFile: trustFile),
+      address: address, user: configuration.user, owner: call.sender)
     session.onLogin = { [weak session] error in
       guard let session, !call.isAnswered else { return }
       if let error { call.fail(error) } else { call.reply(.objectPath(session.path)) }

@@ -30,6 +30,10 @@ public final class SocialDaemon: DaemonBody {
   private let clock = SystemWallClock()
   private var control: SocialControl?
   private var sessions: SessionControl?
+  private var listeners: SocialListeners<SQLiteBlobStore>?
+  /// Reads the files of keys and the certificate.
+  private let disk = SerialWorker("keys")
+  private let resolver = HostResolver()
   private var face: SocialFace?
   private weak var frame: DaemonFrame?
   private var problems: [String] = []
@@ -79,7 +83,8 @@ public final class SocialDaemon: DaemonBody {
     let service = control.service
     let addresses = service.addresses.map(\.text).joined(separator: " ")
     let listens = addresses.isEmpty ? "No address is listened at." : "Listens at \(addresses)."
-    return ([listens, control.trouble] + problems).filter { !$0.isEmpty }.joined(separator: " ")
+    return ([listens, control.trouble] + (listeners?.problems ?? []) + problems).filter { !$0.isEmpty }.joined(
+      separator: " ")
   }
 
   public func begin(in frame: DaemonFrame, then: @escaping @LoopActor () -> Void) {
@@ -94,13 +99,15 @@ public final class SocialDaemon: DaemonBody {
       then: { [weak self] result in
         guard let self else { return }
         switch result {
-        case .success(let opened): start(opened)
+        case .success(let opened):
+          start(opened) {
+            then()
+            frame.showStatus()
+          }
         case .failure(let error):
           Log.shared.error("\(error.sentence)", id: .socialStoreTrouble)
           return frame.stop(.failed)
         }
-        then()
-        frame.showStatus()
       })
   }
 
@@ -119,7 +126,7 @@ public final class SocialDaemon: DaemonBody {
     }
   }
 
-  private func start(_ opened: Opened) {
+  private func start(_ opened: Opened, then: @escaping @LoopActor () -> Void) {
     let random = SystemRandom()
     let clock = clock
     let epoch: @LoopActor () -> UInt64 = { UInt64(max(0, clock.nanoseconds)) }
@@ -134,7 +141,8 @@ public final class SocialDaemon: DaemonBody {
       service, keys: opened.keys, admin: settings.admin?.key, directory: opened.directory.path)
     self.control = control
     let sessions = SessionControl(
-      opened.directory, disk: SerialWorker("keys"), bus: bus, manager: SocialFace.manager)
+      opened.directory, disk: disk, resolver: resolver, bus: bus, manager: SocialFace.manager)
+    sessions.trustFile = settings.trustedCertificates
     self.sessions = sessions
     face = SocialFace(control, sessions, on: bus.objects)
     control.onTrouble = { [weak self] in self?.frame?.showStatus() }
@@ -142,35 +150,27 @@ public final class SocialDaemon: DaemonBody {
       Log.shared.error("\(opened.store.missingFiles) files of blobs are missing", id: .socialStoreDamaged)
       problems.append("\(opened.store.missingFiles) files of blobs are missing.")
     }
-    listen(service)
+    let listeners = SocialListeners(
+      service, settings.listen, certificate: settings.certificateFiles, resolver: resolver, disk: disk)
+    listeners.onReport = { [weak self] report in
+      switch report {
+      case .listening(let address): Log.shared.notice("Listening at \(address.text)", id: .socialListening)
+      case .notListening(let problem): Log.shared.error("\(problem)", id: .socialNotListening)
+      case .certificate(let path): Log.shared.notice("The certificate \(path) is in use", id: .socialCertificate)
+      case .noCertificate(let problem): Log.shared.error("\(problem)", id: .socialNoCertificate)
+      }
+      self?.frame?.showStatus()
+    }
+    self.listeners = listeners
+    listeners.start(then: then)
   }
 
-  private func listen(_ service: SocialService<SQLiteBlobStore>) {
-    for address in settings.listen {
-      do throws(ListenError) {
-        try service.listen(at: address, using: SocketListener())
-        Log.shared.notice("Listening at \(address.text)", id: .socialListening)
-      } catch {
-        problems.append(error.description)
-        Log.shared.error("\(error.description)", id: .socialNotListening)
-      }
-    }
-    for (name, descriptor) in ServiceManager.takeListeners() {
-      guard let address = ListenAddress(socketName: name) else {
-        let problem =
-          "The socket \(name) of systemd has no known name: FileDescriptorName= is asn or ws, or one with -2015."
-        problems.append(problem)
-        Log.shared.error("\(problem)", id: .socialNotListening)
-        FileDescriptor(owning: descriptor).close()
-        continue
-      }
-      service.listen(on: descriptor, address: address)
-      Log.shared.notice("Listening at \(address.text)", id: .socialListening)
-    }
+  /// Reads the certificate again. Most settings need a restart.
+  public func apply(_ configuration: Configuration) {
+    let settings = configuration[SocialSettings.self]
+    listeners?.reload(settings.certificateFiles)
+    sessions?.trustFile = settings.trustedCertificates
   }
-
-  /// All settings of the server need a restart.
-  public func apply(_ configuration: Configuration) {}
 
   public func stop(then: @escaping @LoopActor () -> Void) {
     guard let control else { return then() }

@@ -1,5 +1,7 @@
 import ASN
+import Bytes
 import Config
+import Crypto
 import Social
 
 /// Section `[Social]`: the addresses, the users and the limits of the social server.
@@ -10,6 +12,10 @@ public struct SocialSettings: SettingsSection {
   public var adminKey: String?
   public var adminAuthentication: String?
   public var newUsers = NewUsers.admin
+  /// Paths of PEM files.
+  public var certificate: String?
+  public var certificateKey: String?
+  public var trustedCertificates: String?
   public var blob = 1 << 20
   public var answer = 1 << 20
   public var store = 10 << 30
@@ -40,11 +46,23 @@ public struct SocialSettings: SettingsSection {
     Setting(
       "Listen", \.listen,
       .words(
-        "addresses as unix:/PATH, tcp:HOST:PORT and ws://HOST:PORT/PATH, each with ?dialect=2015 or without",
+        "addresses as unix:/PATH, tcp:HOST:PORT, ws://HOST:PORT/PATH and wss://HOST:PORT/PATH, each with ?dialect=2015 or without",
         upTo: 16, key: { $0 }, show: { $0.text }, parse: { ListenAddress($0) }),
       .onRestart,
-      "The addresses at which the server listens, with spaces between them. HOST is a numeric address, IPv6 in brackets, or "
-        + "localhost. Empty: only the sockets that systemd passes (earshot-sociald.socket)."),
+      "The addresses at which the server listens, with spaces between them. HOST is a name, a numeric address, with IPv6 in "
+        + "brackets, or nothing for all addresses. Empty: only the sockets that systemd passes (earshot-sociald.socket)."
+    ),
+    Setting(
+      "Certificate", \.certificate, .optional(.path()), .onReload,
+      "The certificate for wss: as a PEM file, with its chain behind it. It is read again at each reload, and sessions go on."
+    ),
+    Setting(
+      "CertificateKey", \.certificateKey, .optional(.path()), .onReload,
+      "The private key of Certificate= as a PEM file, which the user earshot-social can read."),
+    Setting(
+      "TrustedCertificates", \.trustedCertificates, .optional(.path()), .onReload,
+      "The certificates by which this machine, as a client, trusts servers at wss:, as a PEM file. Empty: those that the "
+        + "system trusts."),
     Setting(
       "Directory", \.directory, .optional(.path()), .onRestart,
       "The directory of the blobs and of the service's key. Empty: the directory that systemd creates for the service."),
@@ -128,8 +146,16 @@ public struct SocialSettings: SettingsSection {
 
   /// A sentence about settings that contradict each other; nil if none do.
   public var problem: String? {
-    (adminKey == nil) == (adminAuthentication == nil)
-      ? nil : "[Social] has one of AdminKey= and AdminAuthentication=, which are needed together."
+    if (adminKey == nil) != (adminAuthentication == nil) {
+      return "[Social] has one of AdminKey= and AdminAuthentication=, which are needed together."
+    }
+    if (certificate == nil) != (certificateKey == nil) {
+      return "[Social] has one of Certificate= and CertificateKey=, which are needed together."
+    }
+    if certificate == nil, let address = listen.first(where: \.isSecure) {
+      return "[Social] has no Certificate=, which \(address.text) in Listen= needs."
+    }
+    return nil
   }
 }
 
@@ -155,5 +181,19 @@ extension CommandEngine.Configuration {
     (quota.blob, quota.users, quota.namesPerUser) = (settings.blob, settings.users, settings.names)
     quota.store = UInt64(settings.store)
     answer = settings.answer
+  }
+}
+
+extension SocialSettings {
+  /// The certificate for `wss:`; nil if there is none.
+  var certificateFiles: CertificateFiles? { CertificateFiles(chain: certificate, key: certificateKey) }
+
+  /// The administrator's public keys; nil if there is no administrator.
+  var admin: (key: UserKey, authentication: Ed25519.PublicKey)? {
+    guard let encryption = adminKey.flatMap({ try? Hex.decode($0) }), let key = try? UserKey(encryption),
+      let bytes = adminAuthentication.flatMap({ try? Hex.decode($0) }),
+      let authentication = try? Ed25519.PublicKey(bytes)
+    else { return nil }
+    return (key, authentication)
   }
 }

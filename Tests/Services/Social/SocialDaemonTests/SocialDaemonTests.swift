@@ -170,46 +170,6 @@ struct SocialDaemonTests {
     #expect(log.contains("Stopping") && !log.contains("Not waited for any longer"))
   }
 
-  @Test("After a kill at any moment, every blob that was acknowledged is there and whole")
-  @LoopActor
-  func killed() async throws {
-    var random = Dice(51)
-    let process = try await SocialProcess()
-    defer { process.close() }
-    try await process.start()
-    var acknowledged: [(sum: String, size: Int)] = []
-    let rounds = Extent.of(4, all: 50)
-    for round in 0..<rounds {
-      let before = acknowledged.count
-      let timer = EventLoop.shared.schedule(after: .milliseconds(Int64.random(in: 1...60, using: &random))) {
-        process.signal(SIGKILL)
-      }
-      do {
-        for number in 0... {
-          // Small blobs are rows, large ones files.
-          let size = number.isMultiple(of: 3) ? 100_000 + number : 10
-          let sum = try await process.put("r\(round)-\(number)", [UInt8](repeating: UInt8(round & 0xFF), count: size))
-          acknowledged.append((sum, size))
-        }
-      } catch {
-        // The call that was under way fails.
-      }
-      timer.cancel()
-      _ = process.wait()
-      try await process.start()
-      for (sum, size) in acknowledged[before...] {
-        let content = try await process.get(sum)
-        #expect(content == [UInt8](repeating: UInt8(round & 0xFF), count: size), "round \(round)")
-      }
-    }
-    for (sum, size) in acknowledged {
-      let content = try await process.get(sum)
-      #expect(content.count == size)
-    }
-    let names = try await process.names("r*")
-    #expect(names.count >= acknowledged.count && names.count <= acknowledged.count + rounds)
-  }
-
   @Test("The tool explains each counter of the server")
   @LoopActor
   func counters() async throws {

@@ -263,13 +263,17 @@ struct SocialServiceTests {
   }
 
   @Test(
-    "An address is unix:, tcp: or ws:, and may name the dialect",
+    "An address is unix:, tcp:, ws: or wss:, and may name the dialect",
     arguments: [
       ("unix:/run/a.sock", .unix(path: "/run/a.sock"), Dialect.seed), ("unix:///run/a", .unix(path: "/run/a"), .seed),
       ("unix:/a?dialect=2015", .unix(path: "/a"), .year2015), ("unix:/a?dialect=seed", .unix(path: "/a"), .seed),
       ("tcp:127.0.0.1:7", .tcp(host: "127.0.0.1", port: 7), .seed), ("tcp://:80", .tcp(host: "::", port: 80), .seed),
       ("tcp:[::1]:80?dialect=2015", .tcp(host: "::1", port: 80), .year2015),
-      ("ws://localhost:80", .webSocket(host: "127.0.0.1", port: 80, path: "/"), .seed),
+      ("ws://localhost:80", .webSocket(host: "localhost", port: 80, path: "/"), .seed),
+      ("ws://example.org", .webSocket(host: "example.org", port: 80, path: "/"), .seed),
+      ("wss://example.org/asn", .webSocket(host: "example.org", port: 443, path: "/asn", isSecure: true), .seed),
+      ("wss://[::1]/", .webSocket(host: "::1", port: 443, path: "/", isSecure: true), .seed),
+      ("tcp:a-1.example.org:80", .tcp(host: "a-1.example.org", port: 80), .seed),
       ("ws://[::1]:80/asn/x", .webSocket(host: "::1", port: 80, path: "/asn/x"), .seed),
     ] as [(String, ListenAddress.Place, Dialect)])
   func addresses(text: String, place: ListenAddress.Place, dialect: Dialect) {
@@ -282,7 +286,8 @@ struct SocialServiceTests {
     "Other addresses are refused",
     arguments: [
       "", "unix:", "unix:a", "tcp::0", "tcp:80", "/a", "unix:/a b", "unix:/a?dialect=x", "unix:/a?b", "ws:/a",
-      "wss://localhost:80/", "tcp:example.org:80", "tcp:127.0.0.1:70000", "unix://host/a", "tcp:[1.2.3.4]:5",
+      "wss:localhost", "tcp:example.org", "tcp:a..b:80", "tcp:-a:80", "tcp:a_b:80", "tcp:127.0.0.1:70000",
+      "unix://host/a", "tcp:[1.2.3.4]:5",
     ])
   func badAddresses(text: String) { #expect(ListenAddress(text) == nil) }
 
@@ -337,6 +342,99 @@ struct SocialServiceTests {
     let other = FakeStream(stand.clock)
     stand.service.greet(other, path: "/asn", peer: .host("192.0.2.2"))
     #expect(wires.map(\.isClosed) == Array(repeating: false, count: 16) + [true] && !other.isClosed)
+  }
+
+  @Test("500 clients that send one octet a second delay no other client, and are closed if they are not logged in")
+  @LoopActor
+  func oneOctetASecond() throws {
+    let stand = SocialStand(MemoryBlobStore())
+    let other = try stand.client()
+    var slow: [(stream: FakeStream, rest: ArraySlice<UInt8>)] = []
+    for number in 0..<500 {
+      let stream = FakeStream(stand.clock)
+      stand.service.accept(stream, address: "slow \(number / 16)")
+      let client = FakeClient(stand.configuration(), stand.clock, random: &stand.random)
+      var octets: [UInt8] = []
+      client.stream.onOutput = { _ in }
+      for action in client.firstActions() { octets += action }
+      slow.append((stream, octets[...]))
+    }
+    stand.clock.run()
+    // Half of them are more than the server accepts without a login.
+    #expect(slow.count { $0.stream.isClosed } == 500 - 256 && stand.service.counters.refused == 244)
+    for second in 0..<12 {
+      for index in slow.indices where !slow[index].stream.isClosed {
+        if let octet = slow[index].rest.popFirst() { slow[index].stream.arrive([octet]) }
+      }
+      try other.exec("echo", "\(second)")
+      stand.clock.run()
+      #expect(other.answers.last?.text == "\(second)\n")
+      stand.clock.advance(by: .seconds(1))
+    }
+    #expect(slow.allSatisfy(\.stream.isClosed) && stand.closed.count == 256 && stand.service.sessionCount == 1)
+    let late = try stand.client()
+    #expect(late.session.state == .established)
+  }
+
+  @Test("Sessions that send a command at one octet a second delay no other session, and are answered in the end")
+  @LoopActor
+  func slowSessions() throws {
+    let stand = SocialStand(MemoryBlobStore())
+    let count = Extent.of(100, all: 500)
+    var clients: [FakeClient] = []
+    for number in 0..<count {
+      let client = FakeClient(stand.configuration(), stand.clock, random: &stand.random)
+      stand.service.accept(client.stream, address: "slow \(number / 16)")
+      try client.logIn()
+      stand.clock.run()
+      clients.append(client)
+    }
+    let other = try stand.client()
+    #expect(stand.service.sessionCount == count + 1)
+    var rests: [ArraySlice<UInt8>] = []
+    for client in clients { rests.append(try client.octets(of: "echo", "x")[...]) }
+    var seconds = 0
+    while rests.contains(where: { !$0.isEmpty }) {
+      for (index, client) in clients.enumerated() {
+        if let octet = rests[index].popFirst() { client.stream.arrive([octet]) }
+      }
+      try other.exec("echo", "\(seconds)")
+      stand.clock.run()
+      #expect(other.answers.last?.text == "\(seconds)\n")
+      stand.clock.advance(by: .seconds(1))
+      seconds += 1
+    }
+    #expect(seconds > 30 && clients.allSatisfy { $0.answers.last?.text == "x\n" } && stand.closed == [])
+  }
+
+  @Test("A client that floods the server with pings and reads nothing gets 16 answers at most, and others are served")
+  @LoopActor
+  func pingFlood() throws {
+    let stand = SocialStand(MemoryBlobStore())
+    let client = try FramedClient(stand)
+    let other = try stand.client()
+    stand.clock.run()
+    client.wire.takesOutput = false
+    let before = client.wire.unsent.count
+    let ping: [UInt8] = [0x89, 0x80 + 125, 0, 0, 0, 0] + [UInt8](repeating: 7, count: 125)
+    for _ in 0..<2000 {
+      client.wire.arrive(ping + ping + ping)
+      stand.clock.run()
+    }
+    let answers = client.wire.unsent.dropFirst(before)
+    #expect(answers.count <= 16 && answers.reduce(0) { $0 + $1.count } <= 16 * 127)
+    // The last ping has its answer when the client reads again.
+    client.wire.arrive([0x89, 0x80 + 1, 0, 0, 0, 0, 42])
+    stand.clock.run()
+    var output: [UInt8] = []
+    client.wire.onOutput = { output += $0 }
+    client.wire.takesOutput = true
+    client.wire.write()
+    stand.clock.run()
+    #expect(output.suffix(3) == [0x8A, 1, 42])
+    try other.exec("echo", "there")
+    stand.clock.run()
+    #expect(other.answers.last?.text == "there\n")
   }
 
   @Test("A blob that this machine's operator stores is pushed to the sessions that may receive it")

@@ -95,6 +95,20 @@ final class FakeClient {
     carryOut(try session.logIn())
   }
 
+  /// The octets of the key and the login, which are not sent.
+  func firstActions() -> [[UInt8]] {
+    (session.start() + ((try? session.logIn()) ?? [])).compactMap {
+      if case .send(let bytes) = $0 { bytes } else { nil }
+    }
+  }
+
+  /// The octets of a command, which are not sent.
+  func octets(of arguments: String...) throws -> [UInt8] {
+    try session.exec(Command(arguments)).actions.flatMap { action -> [UInt8] in
+      if case .send(let bytes) = action { bytes } else { [] }
+    }
+  }
+
   func exec(_ arguments: String..., input: String? = nil) throws {
     carryOut(try session.exec(Command(arguments, input: input.map { Array($0.utf8) })).actions)
   }
@@ -159,12 +173,14 @@ final class FakeStream: StreamConnection {
     }
   }
 
-  private func write() {
+  /// Passes on what waits, one portion after the other.
+  func write() {
     clock.soon {
       guard self.takesOutput, !self.unsent.isEmpty else { return }
       let bytes = self.unsent.removeFirst()
       self.onOutput(bytes)
       self.onEvent(.written(bytes.count))
+      self.write()
     }
   }
 }

@@ -8,19 +8,19 @@ import Store
 ///
 /// The nonce follows the rule of the original servers: the first 24 octets of the service's signature of its public
 /// encryption key. Facts: asn.md section 2
-struct ServiceKeys: Sendable {
+public struct ServiceKeys: Sendable {
   static let name = StoreKey.Name("social")
 
-  let encryption: X25519.PrivateKey
-  let authentication: Ed25519.PrivateKey
-  let nonce: [UInt8]
-  let origin: StoreKey.Origin
+  public let encryption: X25519.PrivateKey
+  public let authentication: Ed25519.PrivateKey
+  public let nonce: [UInt8]
+  public let origin: StoreKey.Origin
 
-  var user: UserKey { UserKey(encryption.publicKey) }
+  public var user: UserKey { UserKey(encryption.publicKey) }
   /// 48 lower-case hexadecimal digits.
-  var nonceText: String { Hex.encode(nonce) }
+  public var nonceText: String { Hex.encode(nonce) }
 
-  init(in state: StateDirectory) throws(Store.StoreError) {
+  public init(in state: StateDirectory) throws(Store.StoreError) {
     let key = try StoreKey.load(Self.name, from: state)
     origin = key.origin
     let encryption = try key.key(for: "asn service encryption", count: 32)
@@ -32,16 +32,5 @@ struct ServiceKeys: Sendable {
       throw Store.StoreError(.failed, "No service key can be derived: \(error).")
     }
     nonce = Array(self.authentication.sign(self.encryption.publicKey.bytes).prefix(24))
-  }
-}
-
-extension SocialSettings {
-  /// The administrator's public keys; nil if there is no administrator.
-  var admin: (key: UserKey, authentication: Ed25519.PublicKey)? {
-    guard let encryption = adminKey.flatMap({ try? Hex.decode($0) }), let key = try? UserKey(encryption),
-      let bytes = adminAuthentication.flatMap({ try? Hex.decode($0) }),
-      let authentication = try? Ed25519.PublicKey(bytes)
-    else { return nil }
-    return (key, authentication)
   }
 }

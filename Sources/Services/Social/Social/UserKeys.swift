@@ -13,20 +13,32 @@ import Store
 ///       auth: 128 digits, of which the first half is the seed
 ///
 /// The secret encryption key is not needed for a login, and may be missing.
-struct UserKeys: Sendable {
+public struct UserKeys: Sendable {
   /// Maximum bytes of the text.
-  static let limit = 4096
+  public static let limit = 4096
   /// The folder in the state directory with a file for each user.
-  static let folder = "keys"
+  public static let folder = "keys"
 
-  let user: UserKey
-  let authentication: Ed25519.PrivateKey
-
-  struct Malformed: Error {
-    let sentence: String
+  /// New keys, and their text.
+  public static func make(random: inout some RandomSource) -> (keys: UserKeys, text: [UInt8]) {
+    let encryption = X25519.PrivateKey(randomFrom: &random)
+    let authentication = Ed25519.PrivateKey(randomFrom: &random)
+    let text = UserKeyText.text(encryption, authentication)
+    return (UserKeys(UserKey(encryption.publicKey), authentication), text)
   }
 
-  init(_ text: [UInt8]) throws(Malformed) {
+  private init(_ user: UserKey, _ authentication: Ed25519.PrivateKey) {
+    (self.user, self.authentication) = (user, authentication)
+  }
+
+  public let user: UserKey
+  public let authentication: Ed25519.PrivateKey
+
+  public struct Malformed: Error {
+    public let sentence: String
+  }
+
+  public init(_ text: [UInt8]) throws(Malformed) {
     var values: [String: Substring] = [:]
     var section = ""
     guard text.count <= Self.limit, let string = String(validating: text, as: UTF8.self) else {
@@ -59,7 +71,7 @@ struct UserKeys: Sendable {
   }
 
   /// Whether a name can be that of a file of keys: letters, digits, `-`, `_` and `.`, which is not the first.
-  static func isName(_ name: String) -> Bool {
+  public static func isName(_ name: String) -> Bool {
     !name.isEmpty && name.utf8.count <= 64 && !name.hasPrefix(".")
       && name.utf8.allSatisfy { byte in
         switch byte {

@@ -1,0 +1,206 @@
+import ASN
+import Glibc
+import LocalSockets
+import Loop
+import TLS
+
+/// The PEM files of a server of `wss:`.
+public struct CertificateFiles: Hashable, Sendable {
+  /// The certificate, with its chain behind it.
+  public let chain: String
+  public let key: String
+
+  public init(chain: String, key: String) { (self.chain, self.key) = (chain, key) }
+
+  /// Nil unless both paths are there.
+  public init?(chain: String?, key: String?) {
+    guard let chain, let key else { return nil }
+    self.init(chain: chain, key: key)
+  }
+}
+
+/// The addresses at which a server listens, the names in them, and the certificate of those with TLS.
+@LoopActor
+public final class SocialListeners<Store: BlobStore> {
+  public enum Report: Sendable {
+    case listening(ListenAddress)
+    /// A sentence.
+    case notListening(String)
+    /// The path of the certificate that is in use from now on.
+    case certificate(String)
+    /// A sentence.
+    case noCertificate(String)
+  }
+
+  /// Time after which a name that has no address is looked up again.
+  private static var retryTime: Duration { .seconds(30) }
+
+  private let service: SocialService<Store>
+  private let resolver: any HostResolving
+  private let disk: any Offloading
+  private let addresses: [ListenAddress]
+  private var certificate: CertificateFiles?
+  /// Called with each change, also of `problems`.
+  public var onReport: @LoopActor (Report) -> Void = { _ in }
+  private var failures: [ListenAddress: String] = [:]
+  private var socketProblems: [String] = []
+  private var certificateProblem: String?
+  private var timers: [ListenAddress: Registration] = [:]
+
+  /// - Parameters:
+  ///   - certificate: nil: nothing listens with TLS.
+  ///   - disk: reads the certificate.
+  public init(
+    _ service: SocialService<Store>, _ addresses: [ListenAddress], certificate: CertificateFiles?,
+    resolver: any HostResolving, disk: any Offloading
+  ) {
+    (self.service, self.addresses, self.certificate) = (service, addresses, certificate)
+    (self.resolver, self.disk) = (resolver, disk)
+  }
+
+  /// Sentences about what does not work.
+  public var problems: [String] {
+    failures.sorted { $0.key.text < $1.key.text }.map(\.value) + socketProblems + [certificateProblem].compactMap { $0 }
+  }
+
+  /// - Parameter then: called when everything that needs no lookup of a name is listened at.
+  public func start(then: @escaping @LoopActor () -> Void) {
+    loadCertificate { [weak self] in
+      guard let self else { return }
+      for address in addresses { open(address) }
+      takeInherited()
+      then()
+    }
+  }
+
+  /// Reads the certificate again, and looks up names that had no address.
+  public func reload(_ certificate: CertificateFiles?) {
+    self.certificate = certificate
+    loadCertificate {}
+    for address in timers.keys { open(address) }
+  }
+
+  // MARK: Addresses
+
+  private func open(_ address: ListenAddress) {
+    timers[address] = nil
+    guard let (host, _) = address.target else { return listen(at: address, hosts: []) }
+    if let hosts = HostResolver.known(host) { return listen(at: address, hosts: hosts) }
+    resolver.resolve(host) { [weak self] result in
+      guard let self else { return }
+      switch result {
+      case .success(let hosts): listen(at: address, hosts: hosts)
+      case .failure(let failure):
+        timers[address] = EventLoop.shared.schedule(after: Self.retryTime) { [weak self] in self?.open(address) }
+        fail(address, "\(address.text) cannot be listened at: \(failure). The server tries again every 30 s.")
+      }
+    }
+  }
+
+  private func listen(at address: ListenAddress, hosts: [String]) {
+    do throws(ListenError) {
+      try service.listen(at: address, hosts: hosts, using: SocketListener())
+      failures[address] = nil
+      onReport(.listening(address))
+    } catch {
+      fail(address, error.description)
+    }
+  }
+
+  private func fail(_ address: ListenAddress, _ sentence: String) {
+    guard failures[address] != sentence else { return }
+    failures[address] = sentence
+    onReport(.notListening(sentence))
+  }
+
+  private func takeInherited() {
+    for (name, descriptor) in ServiceManager.takeListeners() {
+      guard let address = ListenAddress(socketName: name) else {
+        let problem =
+          "The socket \(name) of systemd has no known name: FileDescriptorName= is asn, ws or wss, or one with -2015."
+        socketProblems.append(problem)
+        onReport(.notListening(problem))
+        close(descriptor)
+        continue
+      }
+      if address.isSecure, certificate == nil {
+        let problem = "The socket \(name) of systemd needs Certificate= and CertificateKey=."
+        socketProblems.append(problem)
+        onReport(.notListening(problem))
+      }
+      service.listen(on: descriptor, address: address)
+      onReport(.listening(address))
+    }
+  }
+
+  // MARK: The certificate
+
+  private func loadCertificate(then: @escaping @LoopActor () -> Void) {
+    guard let certificate else { return then() }
+    disk.offload(
+      { () -> Result<PEMPair, PEMFile.Unreadable> in
+        do throws(PEMFile.Unreadable) {
+          return .success(
+            PEMPair(chain: try PEMFile.contents(certificate.chain), key: try PEMFile.contents(certificate.key)))
+        } catch {
+          return .failure(error)
+        }
+      },
+      then: { [weak self] result in
+        self?.use(result, certificate.chain)
+        then()
+      })
+  }
+
+  private func use(_ result: Result<PEMPair, PEMFile.Unreadable>, _ path: String) {
+    let kept = service.identity == nil ? "Connections to wss: are closed." : "The certificate before stays in use."
+    switch result {
+    case .failure(let error): certificateProblem = "\(error.sentence) \(kept)"
+    case .success(let certificate):
+      if let identity = TLSIdentity(chain: certificate.chain, key: certificate.key) {
+        service.identity = identity
+        certificateProblem = nil
+        onReport(.certificate(path))
+      } else {
+        certificateProblem = "\(path) and its key cannot be used: they are not PEM, or do not belong together. \(kept)"
+      }
+    }
+    if let certificateProblem { onReport(.noCertificate(certificateProblem)) }
+  }
+}
+
+private struct PEMPair: Sendable {
+  let chain: [UInt8]
+  let key: [UInt8]
+}
+
+/// A file with a certificate or a key.
+private enum PEMFile {
+  struct Unreadable: Error {
+    let sentence: String
+  }
+
+  private static let limit = 256 << 10
+
+  static func contents(_ path: String) throws(Unreadable) -> [UInt8] {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard descriptor >= 0 else {
+      throw Unreadable(sentence: "\(path) cannot be read: \(String(cString: strerror(errno))).")
+    }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 16 << 10)
+    while true {
+      let count = read(descriptor, &buffer, buffer.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else {
+        throw Unreadable(sentence: "\(path) cannot be read: \(String(cString: strerror(errno))).")
+      }
+      if count == 0 { return bytes }
+      bytes += buffer[..<count]
+      guard bytes.count <= limit else {
+        throw Unreadable(sentence: "\(path) has more than 256 KiB, and is not a certificate or a key.")
+      }
+    }
+  }
+}

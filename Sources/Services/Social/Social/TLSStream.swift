@@ -1,0 +1,108 @@
+import Common
+import LocalSockets
+import Loop
+import TLS
+
+/// A connection whose octets travel in TLS. What is sent before the handshake is complete waits for it.
+@LoopActor
+final class TLSStream: StreamConnection {
+  /// Output that waits to be written: octets on the wire, and octets of the owner in them.
+  private struct Unwritten {
+    let wire: Int
+    let payload: Int
+  }
+
+  var onEvent: @LoopActor (StreamEvent) -> Void = { _ in }
+  var isReading: Bool {
+    get { transport.isReading }
+    set { transport.isReading = newValue }
+  }
+  /// Called once if TLS fails, before the event `ended`: a reason as part of a sentence.
+  var onFailure: @LoopActor (String) -> Void = { _ in }
+
+  private let transport: any StreamConnection
+  private let session: TLSCertificateSession
+  private var early: [UInt8]? = []
+  private var unwritten = Fifo<Unwritten>()
+  /// Octets of the first output that waits which are written.
+  private var written = 0
+  private var isClosed = false
+
+  init(_ transport: any StreamConnection, _ session: TLSCertificateSession) {
+    (self.transport, self.session) = (transport, session)
+    transport.onEvent = { [weak self] event in self?.handle(event) }
+    flush(payload: 0)
+  }
+
+  func send(_ bytes: [UInt8]) {
+    guard !isClosed, !bytes.isEmpty else { return }
+    if early != nil {
+      early?.append(contentsOf: bytes)
+    } else {
+      session.send(bytes)
+      flush(payload: bytes.count)
+    }
+  }
+
+  func close() {
+    guard !isClosed else { return }
+    (isClosed, onEvent, onFailure) = (true, { _ in }, { _ in })
+    session.finish()
+    flush(payload: 0)
+    transport.close()
+  }
+
+  func abort() {
+    (isClosed, onEvent, onFailure) = (true, { _ in }, { _ in })
+    transport.abort()
+  }
+
+  private func flush(payload: Int) {
+    let bytes = session.takeOutgoing()
+    guard !bytes.isEmpty else { return }
+    unwritten.append(Unwritten(wire: bytes.count, payload: payload))
+    transport.send(bytes)
+  }
+
+  private func handle(_ event: StreamEvent) {
+    switch event {
+    case .received(let bytes):
+      let events = session.receive(bytes)
+      flush(payload: 0)
+      for event in events where !isClosed { handle(event) }
+    case .written(let count):
+      written += count
+      var payload = 0
+      while let first = unwritten.first, written >= first.wire {
+        written -= first.wire
+        payload += first.payload
+        unwritten.popFirst()
+      }
+      if payload > 0 { onEvent(.written(payload)) }
+    case .pong: break
+    case .ended: end()
+    }
+  }
+
+  private func handle(_ event: TLSCertificateEvent) {
+    switch event {
+    case .established:
+      let waiting = early ?? []
+      early = nil
+      session.send(waiting)
+      flush(payload: waiting.count)
+    case .received(let bytes): onEvent(.received(bytes))
+    case .ended: end()
+    case .failed(let reason):
+      onFailure(reason)
+      end()
+    }
+  }
+
+  private func end() {
+    guard !isClosed else { return }
+    isClosed = true
+    transport.close()
+    onEvent(.ended)
+  }
+}
