@@ -78,7 +78,7 @@ extension MeshEngine {
     }
     // A peer that was evicted from the table but has a pin is not a new identity.
     let isKnown = !isOther && (table.has(packet.sender) || pinned != nil)
-    guard isKnown || budget.takeIdentity(on: arrival.link, at: turn.now) else {
+    guard isKnown || gate.takeIdentity(on: arrival.link, at: turn.now) else {
       counters.tooManyIdentities += 1
       return .refused
     }
@@ -86,7 +86,7 @@ extension MeshEngine {
       return .refused
     }
     if !isOther { noteClock(of: arrival, turn) }
-    guard isTimely(packet.timestamp, arrival, turn) else {
+    guard !isRefused(PacketGate.untimely(announce: packet.timestamp, arrival, at: turn.time)) else {
       reportClock(of: arrival, announcement.nickname, &turn)
       return .refused
     }
@@ -127,7 +127,9 @@ extension MeshEngine {
     }
     askForKeyOfVerified(peer, arrival, &turn)
     if !courier.isEmpty, let known = table[peer] { perform(courier.handlePeer(known, arrival, view(turn)), &turn) }
-    for chat in unknown.take(of: peer) { accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn) }
+    for chat in gate.takeWaiting(of: peer) {
+      accept(chat.view, on: chat.link, isReassembled: chat.isReassembled, &turn)
+    }
   }
 
   /// Asks a peer for its signing key if a user has verified its fingerprint while it was out of reach.
@@ -142,7 +144,7 @@ extension MeshEngine {
   /// the disk.
   mutating func keepPin(of peer: PeerID, _ turn: inout Turn) {
     guard table.isPinDue(peer), let key = table.pin(of: peer),
-      table.precious.contains(peer) || budget.takePin(at: turn.now)
+      table.precious.contains(peer) || gate.takePin(at: turn.now)
     else { return }
     table.keptPin(of: peer)
     turn.actions.append(.keep(.pin(peer, key, isProven: table.isProven(peer))))
@@ -244,10 +246,9 @@ extension MeshEngine {
 
   /// Compares the clock of a neighbour whose announce arrived directly.
   mutating func noteClock(of arrival: Arrival, _ turn: Turn) {
-    let (sender, timestamp) = (arrival.view.sender, arrival.view.timestamp)
-    // An old announce may be a replay.
-    guard arrival.isDirect, timestamp >= table[sender]?.announcedAt ?? 0 else { return }
-    witnesses.note(
-      sender, from: origin(of: arrival.link), agrees: Self.distance(timestamp, turn.time) <= Limits.clockMilliseconds)
+    guard arrival.isDirect else { return }
+    gate.noteClock(
+      of: arrival, announcedAt: table[arrival.view.sender]?.announcedAt ?? 0, from: origin(of: arrival.link),
+      at: turn.time)
   }
 }

@@ -31,12 +31,7 @@ extension MeshEngine {
     case .ignored(let intents): perform(intents, &turn)
     case .own(let envelope, let intents):
       perform(intents, &turn)
-      guard budget.takeSignature(on: arrival.link, isKnownAnnounce: false, at: turn.now) else {
-        counters.tooManySignatures += 1
-        return false
-      }
-      // Opening takes three curve multiplications more than checking a signature.
-      budget.spend(2, on: arrival.link)
+      guard !isRefused(gate.takeOpening(on: arrival.link, at: turn.now)) else { return false }
       perform(courier.open(envelope, from: arrival.link, with: identity.noiseKey, view(turn)), &turn)
     case .foreign(let envelope, let depositor, let intents):
       perform(intents, &turn)

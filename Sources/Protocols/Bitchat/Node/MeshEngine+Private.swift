@@ -28,7 +28,7 @@ extension MeshEngine {
     let message = OutgoingMessage(
       number: number, peer: peer,
       pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time,
-      noiseKey: table.noiseKey(of: peer), isDated: isClockTrusted)
+      noiseKey: table.noiseKey(of: peer), isDated: gate.isClockTrusted)
     return try restore(message, at: now, time: time, isNew: true)
   }
 
@@ -61,7 +61,7 @@ extension MeshEngine {
 
   /// Records whether the clock is known to be right. Dates the messages that were queued before it was.
   mutating func trustClock(_ isTrusted: Bool, _ turn: inout Turn) {
-    isClockTrusted = isTrusted
+    gate.trustClock(isTrusted)
     guard isTrusted else { return }
     for message in outbox.date(at: turn.now, time: turn.time) {
       turn.actions.append(.dated(message.number, message.createdAt))

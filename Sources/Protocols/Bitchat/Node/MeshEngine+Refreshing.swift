@@ -16,28 +16,25 @@ extension MeshEngine {
     guard gossip.archive.isRepeated(by: view), let signingKey = table.signingKey(of: view.sender),
       let signature = view.signature
     else { return false }
-    guard budget.takeSignature(on: arrival.link, isKnownAnnounce: true, at: turn.now) else {
-      counters.tooManySignatures += 1
-      return true
-    }
-    guard signatures.holds(signature, of: view.signingPreimage, by: signingKey) else {
-      // The sender may have signed another form than the received one, if such a form exists.
-      guard PayloadSection(deflating: Array(view.section), version: view.version, level: 6) == nil else { return false }
-      counters.badSignatures += 1
+    switch gate.checkRepeated(view, signature, by: signingKey, on: arrival.link, at: turn.now) {
+    case .valid: break
+    case .needsDecoding: return false
+    case .dropped(let refusal):
+      counters[keyPath: refusal] += 1
       return true
     }
     noteClock(of: arrival, turn)
-    guard isTimely(view.timestamp, arrival, turn) else {
+    guard !isRefused(PacketGate.untimely(announce: view.timestamp, arrival, at: turn.time)) else {
       reportClock(of: arrival, table[view.sender]?.nickname ?? "", &turn)
       return true
     }
     let id = PacketID(plain: view)
     guard let isBurst = learn(again: arrival, id, &turn) else { return false }
-    seen.insert(key, .announce, at: turn.now)
+    gate.remember(key, .announce, at: turn.now)
     if goesOn, !isBurst {
       relay(arrival, key, isOfKnown: true, &turn)
     } else {
-      seen.note(reach: SeenPackets.ended, of: key, .announce)
+      gate.end(key, .announce)
     }
     return true
   }

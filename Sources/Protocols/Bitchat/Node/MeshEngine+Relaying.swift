@@ -16,10 +16,10 @@ extension MeshEngine {
     guard type != .fragment || links.count > 1 else { return }
     guard var decision = decide(view, isOfKnown: isOfKnown) else { return }
     if view.type == .message || view.type == SeedNumbers.seed.message, view.recipient == nil,
-      !lines.mayPassOn(from: view.sender, over: origin(of: arrival.link), at: turn.now)
+      !gate.mayPassOn(lineOf: view.sender, over: origin(of: arrival.link), at: turn.now)
     {
       counters.linesNotPassedOn += 1
-      seen.note(reach: SeenPackets.ended, of: key, view.type)
+      gate.end(key, view.type)
       return
     }
     // Two copies cancel the relay of a known announce. A single link that returns each announce could otherwise cancel
@@ -34,7 +34,7 @@ extension MeshEngine {
         nextHop: nextHop(of: view), first: copy(arrival), decision: decision, due: turn.now.advanced(by: delay),
         isOfSeed: isOfSeed))
     counters.relaysDropped += UInt64(dropped)
-    seen.note(reach: decision.timeToLive, of: key, view.type)
+    gate.note(reach: decision.timeToLive, of: key, view.type)
   }
 
   private func copy(_ arrival: Arrival) -> RelayQueue.Copy {
@@ -61,7 +61,7 @@ extension MeshEngine {
     case .superfluous:
       counters.superfluous += 1
       if view.type == .announce { table.holdBack(view.sender) }
-    case .waits(let timeToLive): seen.note(reach: timeToLive, of: key, view.type)
+    case .waits(let timeToLive): gate.note(reach: timeToLive, of: key, view.type)
     case .unknown: if let decision { revive(arrival, key, id, decision, &turn) }
     }
   }
@@ -72,19 +72,19 @@ extension MeshEngine {
     _ arrival: Arrival, _ key: WireKey, _ id: PacketID?, _ decision: RelayDecision, _ turn: inout Turn
   ) {
     let view = arrival.view
-    guard seen.isWorthwhile(decision.timeToLive, key, view.type) else { return }
+    guard gate.isWorthwhile(decision.timeToLive, key, view.type) else { return }
     if let id, !mayRevive(id, view, decision.timeToLive) { return }
     // A newer announce of the same peer replaces this one.
     guard view.type != .announce || view.timestamp >= table.newest(of: view.sender) else { return }
-    if view.type.isVerifiedHere, isRead(view) {
-      guard budget.takeInflation(of: view.inflatedCount, on: arrival.link, at: turn.now),
-        let packet = try? Packet(view), let signingKey = table.pin(of: view.sender)
+    if view.isVerified(by: identity.id) {
+      guard case .packet(let packet) = gate.decode(view, on: arrival.link, at: turn.now),
+        let signingKey = table.pin(of: view.sender)
       else { return }
       let id = id ?? PacketID(packet)
       guard mayRevive(id, view, decision.timeToLive),
         checkSignature(arrival, packet, signingKey, isKnownAnnounce: view.type == .announce, turn)
       else { return }
-      seen.note(reach: decision.timeToLive, of: id)
+      gate.note(reach: decision.timeToLive, of: id)
       if view.type == .announce { keep(arrival, packet, id, &turn) }
     }
     counters.revived += 1
@@ -94,9 +94,9 @@ extension MeshEngine {
 
   /// Whether a packet with this ID was not yet relayed with as high a TTL.
   private func mayRevive(_ id: PacketID, _ view: PacketView, _ timeToLive: UInt8) -> Bool {
-    guard gossip.archive.isLastAnnounce(id, of: view.sender) else { return seen.isWorthwhile(timeToLive, id) }
-    return SeenPackets.isWorthwhile(
-      timeToLive, gossip.archive.announce(of: view.sender).map { $0.timeToLive - min($0.timeToLive, 1) })
+    guard gossip.archive.isLastAnnounce(id, of: view.sender) else { return gate.isWorthwhile(timeToLive, id) }
+    return PacketGate.isWorthwhile(
+      timeToLive, beyond: gossip.archive.announce(of: view.sender).map { $0.timeToLive - min($0.timeToLive, 1) })
   }
 
   /// Returns the hop after this node on the packet's route; the recipient if this node is the last hop.

@@ -23,7 +23,7 @@ extension MeshEngine {
 
   /// Whether this node may send another public message now. It keeps to the limit per sender, because neighbours accept
   /// no more. Counts the message.
-  public mutating func takeOwnLine(at now: Instant) -> Bool { lines.takeOwn(identity.id, at: now) }
+  public mutating func takeOwnLine(at now: Instant) -> Bool { gate.takeOwnLine(identity.id, at: now) }
 
   /// Whether the fragments of own messages that wait for a link have reached a limit, so that new messages should wait.
   public func isFullOfFragments(_ link: LinkID) -> Bool { paced.isOwnFull(for: link) }

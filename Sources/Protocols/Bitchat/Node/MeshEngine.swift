@@ -57,16 +57,12 @@ public struct MeshEngine: Sendable {
   var doubtful: Set<PeerID> = []
   /// Public packets for neighbours that missed them, and requests for missed ones.
   var gossip: GossipSync
-  var budget = WorkBudget()
-  var handshakes = HandshakeFlow()
-  var lines = LineQuota()
+  /// Checks of received packets.
+  var gate: PacketGate
   /// Other links over which neighbours are reachable.
   var ways = PeerWays()
-  var seen = SeenPackets()
   var pending = RelayQueue()
   var assembler = FragmentAssembler()
-  /// Chat of unknown peers.
-  var unknown = WaitingChat()
   /// Received private messages, for the detection of copies: an envelope may arrive a day later.
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   /// Proofs of signing keys.
@@ -85,9 +81,6 @@ public struct MeshEngine: Sendable {
   public internal(set) var verified: Set<PeerID> = []
 
   var isStarted = false
-  var isClockTrusted = false
-  /// Neighbours whose clocks agree with this node's, according to their announces.
-  var witnesses = ClockWitnesses()
   /// Time of the next announce to all links; nil while the node does not announce.
   var announceAt: Instant?
   var announcedAt: Instant?
@@ -113,6 +106,7 @@ public struct MeshEngine: Sendable {
     self.random = random
     self.signatures = signatures
     hash = KeyedHash(randomFrom: &self.random)
+    gate = PacketGate(hash: hash, signatures: signatures)
     sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
@@ -144,7 +138,7 @@ public struct MeshEngine: Sendable {
     take(pending.deadline)
     take(paced.deadline)
     take(sessions.deadline)
-    take(unknown.deadline)
+    take(gate.deadline)
     take(assembler.deadline)
     take(talks.deadline)
     take(challenges.deadline)
@@ -197,7 +191,7 @@ public struct MeshEngine: Sendable {
     case .start: start(&turn)
     case .stop: stop(&turn)
     case .clock(let isTrusted): trustClock(isTrusted, &turn)
-    case .clockSet: witnesses.forget()
+    case .clockSet: gate.forgetClocks()
     case .linkOpened(let link, let frameLimit, let isOurs, let origin): open(link, frameLimit, isOurs, origin, &turn)
     case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
     case .linkClosed(let link): close(link, turn)
@@ -332,11 +326,10 @@ public struct MeshEngine: Sendable {
     // Messages for the peer of the link may need a courier.
     courier.hurry(at: turn.now)
     gossip.end(link)
-    budget.forget(link)
     paced.forget(link)
     files.forget(link)
     pings.forget(link)
-    counters.chatOfUnknown += unknown.forget(link)
+    counters.chatOfUnknown += gate.forget(link)
     talks.end(link)
   }
 
@@ -346,7 +339,7 @@ public struct MeshEngine: Sendable {
   mutating func timestamp(_ turn: Turn) -> UInt64 { clock.timestamp(at: turn.time) }
 
   /// Whether phones accept packets of this node: they drop those whose clock deviates by more than two minutes.
-  var canSend: Bool { isStarted && (isClockTrusted || witnesses.areEnough) }
+  var canSend: Bool { isStarted && gate.isClockRight }
 
   private mutating func doWhatIsDue(_ turn: inout Turn) {
     // Neighbours have not had an announce while the clock was unknown.
@@ -370,7 +363,7 @@ public struct MeshEngine: Sendable {
     sendFilesWhatIsDue(&turn)
     perform(pings.endLost(at: turn.now), &turn)
     askForProofs(&turn)
-    counters.chatOfUnknown += unknown.expire(at: turn.now)
+    counters.chatOfUnknown += gate.expire(at: turn.now)
     assembler.expire(at: turn.now)
     cutSilentLinks(&turn)
     lookForSilentPeers(&turn)
@@ -462,7 +455,7 @@ public struct MeshEngine: Sendable {
     blocked.insert(peer)
     gossip.forget(peer)
     courier.forget(peer)
-    unknown.forget(peer)
+    gate.forget(peer)
   }
 
   private mutating func verify(_ peer: PeerID, _ isVerified: Bool, _ turn: inout Turn) {
@@ -573,10 +566,10 @@ extension MeshEngine {
     (holdings.peers, holdings.pins) = (table.count, table.pinCount)
     (holdings.announces, holdings.messages) = (gossip.archive.announceCount, gossip.archive.messageCount)
     (holdings.fragments, holdings.archiveBytes) = (gossip.archive.fragmentCount, gossip.archive.bytes)
-    holdings.recentPackets = seen.counts.keys + seen.counts.ids
+    holdings.recentPackets = gate.remembered
     (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
     (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)
-    (holdings.waitingChat, holdings.pacedFrames) = (unknown.count, paced.count)
+    (holdings.waitingChat, holdings.pacedFrames) = (gate.unknown.count, paced.count)
     return holdings
   }
 }

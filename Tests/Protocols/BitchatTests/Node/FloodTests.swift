@@ -83,16 +83,16 @@ struct FloodTests {
   /// Compares the records of the engine with its limits.
   private func expectBounds(_ engine: MeshEngine, _ flood: Flood) {
     #expect(engine.table.count <= 1024 && engine.table.pinCount <= 4096, "\(flood)")
-    #expect(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "\(flood)")
+    #expect(engine.gate.unknown.count <= 64 && engine.gate.unknown.bytes <= 256 << 10, "\(flood)")
     #expect(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "\(flood)")
     #expect(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "\(flood)")
     #expect(engine.paced.longest <= PacedPackets.limit, "\(flood)")
-    #expect(engine.seen.counts.keys <= 20_000 && engine.seen.counts.ids <= 10_000, "\(flood)")
+    #expect(engine.gate.seen.counts.keys <= 20_000 && engine.gate.seen.counts.ids <= 10_000, "\(flood)")
     #expect(engine.gossip.archive.messageCount <= 1000 && engine.gossip.archive.fragmentCount <= 3000, "\(flood)")
     #expect(engine.gossip.archive.announceCount <= 1024 && engine.gossip.archive.bytes <= 6 << 20, "\(flood)")
     #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")
-    #expect(engine.witnesses.count <= 16, "\(flood)")
-    #expect(engine.budget.count <= engine.links.count, "\(flood)")
+    #expect(engine.gate.witnesses.count <= 16, "\(flood)")
+    #expect(engine.gate.budget.count <= engine.links.count, "\(flood)")
     #expect(engine.counters.malformed.count <= 32, "\(flood)")
   }
 
@@ -134,7 +134,7 @@ struct FloodTests {
     for link in hall.links(0, 1) + hall.links(0, 2) { hall.disconnect(link) }
     hall.pass(.seconds(400))
     let engine = hall.nodes[0].engine
-    #expect(engine.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
+    #expect(engine.gate.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
     #expect(engine.sessions.halfOpen == 0, "\(flood)")
     #expect(engine.table.count == 0, "\(flood)")
   }
@@ -190,7 +190,7 @@ struct FloodTests {
       hall.inject(Stranger(number + 1000).announce(at: hall.time), on: link, to: 0)
     }
     let engine = hall.nodes[0].engine
-    #expect(engine.links.isEmpty && engine.budget.count == 0 && engine.unknown.count == 0)
+    #expect(engine.links.isEmpty && engine.gate.budget.count == 0 && engine.gate.unknown.count == 0)
     #expect(engine.gossip.deadline == nil)
     #expect(engine.paced.count == 0)
   }

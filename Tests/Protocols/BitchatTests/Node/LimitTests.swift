@@ -395,7 +395,7 @@ struct LimitTests {
     stage.inject(cem.line("hello", at: stage.time))
     #expect(stage.ann.heard.isEmpty)
     stage.hall.pass(.milliseconds(milliseconds))
-    #expect(stage.bob.engine.unknown.count == 0)
+    #expect(stage.bob.engine.gate.unknown.count == 0)
     stage.inject(cem.announce(at: stage.time))
     #expect(stage.ann.heard.count == (isHeard ? 1 : 0))
     #expect(stage.ann.engine.counters.chatOfUnknown == (isHeard ? 0 : 1))
@@ -429,27 +429,27 @@ struct LimitTests {
       for number in 0..<count { stage.hall.inject(cem.line("\(text) \(number)", at: stage.time), on: link, to: 0) }
     }
     flood(stage.link, "one")
-    #expect(stage.ann.engine.unknown.count == 32)
+    #expect(stage.ann.engine.gate.unknown.count == 32)
     #expect(stage.ann.engine.counters.chatOfUnknown == 18)
     let (second, third) = (stage.hall.connect(to: 0), stage.hall.connect(to: 0))
     flood(second, "one", 32)
-    #expect(stage.ann.engine.unknown.count == 32)
+    #expect(stage.ann.engine.gate.unknown.count == 32)
     flood(second, "two")
     flood(third, "three")
-    #expect(stage.ann.engine.unknown.count == 64)
+    #expect(stage.ann.engine.gate.unknown.count == 64)
     // Packets that waited for a sender's announce are dropped with their link.
     let before = stage.ann.engine.counters.chatOfUnknown
     stage.hall.handle(.linkClosed(stage.link), at: 0)
     stage.hall.handle(.linkClosed(second), at: 0)
     #expect(stage.ann.engine.counters.chatOfUnknown == before + 64)
-    #expect(stage.ann.engine.unknown.count == 0)
-    #expect(stage.ann.engine.unknown.bytes == 0)
+    #expect(stage.ann.engine.gate.unknown.count == 0)
+    #expect(stage.ann.engine.gate.unknown.bytes == 0)
     var random = SeededRandom(seed: 1)
     for _ in 0..<20 {
       let noise = random.bytes(30_000).map { 0x20 + $0 % 0x5F }
       stage.hall.inject(cem.packet(.message, noise, at: stage.time), on: third, to: 0)
     }
-    #expect(stage.ann.engine.unknown.bytes <= 256 << 10)
-    #expect(stage.ann.engine.unknown.count < 20)
+    #expect(stage.ann.engine.gate.unknown.bytes <= 256 << 10)
+    #expect(stage.ann.engine.gate.unknown.count < 20)
   }
 }

@@ -242,7 +242,7 @@ struct ReliabilityTests {
     }
     let engine = hall.nodes[0].engine
     #expect(engine.table.count == 0 && engine.table.pinCount == 0)
-    #expect(engine.unknown.count <= 32)
+    #expect(engine.gate.unknown.count <= 32)
     // 30 first messages are answered, and 10 handshakes are begun because of messages that no key opens.
     #expect(engine.sessions.halfOpen <= 40)
     #expect(engine.sessions.peers.isEmpty)
