@@ -41,6 +41,8 @@ enum Intent {
   case giveWay(LinkID)
   /// Store a packet of this node for neighbours that missed it.
   case archive(GossipArchive.Item)
+  /// Record that a chat message is sent, so that files leave capacity for chat.
+  case chatted
   /// Send a packet of this node over these links, in the dialect of each.
   case send(Packet, as: PacketClass, to: [LinkID])
   /// Send an answer to a sync request.

@@ -46,7 +46,7 @@ extension MeshEngine {
       if let sealed = try? sessions.seal(NoisePayload.file(order.file).bytes, for: peer, at: turn.now) {
         packet = Packet(
           version: .v2, type: .noiseEncrypted, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
-          route: ownLink(of: peer) == nil && order.isFirst ? route(to: peer, turn) ?? [] : [], payload: sealed)
+          route: ownLinks(of: peer).isEmpty && order.isFirst ? route(to: peer, turn) ?? [] : [], payload: sealed)
       }
     } else {
       packet = signed(
@@ -68,7 +68,7 @@ extension MeshEngine {
   /// Removes the packets of a file from archive and queues.
   mutating func withdraw(_ packets: FilePackets, _ turn: inout Turn) {
     gossip.forget(packets, of: identity.id)
-    paced.remove(where: packets.contains)
+    transmitter.withdraw(packets)
     turn.actions.append(.withdraw(packets))
   }
 

@@ -106,44 +106,20 @@ extension MeshEngine {
     send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
   }
 
-  /// Sends a Noise message.
-  ///
-  /// A neighbour gets it over its own links and those that its announces arrive over. Another peer gets it by a known
-  /// route, else over all links. All links are also used while the peer has not answered earlier messages, or does not
-  /// name this node as its neighbour.
+  /// Sends a Noise message over the links that `Transmitter.paths` chooses.
   mutating func send(
     _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
   ) {
-    var packet = Packet(
+    let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
-    let isUnanswered = outbox.isUnanswered(by: peer, at: turn.now)
-    let own = ownLinks(of: peer)
-    if !own.isEmpty, !isUnanswered {
-      guard !isDoubtful(peer) else { return transmit(packet, as: kind, to: targets(), &turn) }
-      transmit(packet, as: kind, to: own, &turn)
-      let others = ways.others(to: peer, besides: own, at: turn.now)
-      guard let farthest = others.map(\.hops).max() else { return }
-      // If the peer names this node as its neighbour, one hop more than its announces took is enough.
-      if table[peer]?.names(identity.id) == true {
-        packet.timeToLive = UInt8(clamping: min(farthest + 1, Int(Limits.timeToLive)))
-      }
-      return transmit(packet, as: kind, to: others.map(\.link), &turn)
-    }
-    // A hop that does not relay would otherwise be used forever.
-    if !isUnanswered, type != .noiseHandshake, let route = route(to: peer, turn), let first = route.first,
-      case let hop = links(to: first), !hop.isEmpty
-    {
-      (packet.version, packet.route) = (.v2, route)
-      return transmit(packet, as: kind, to: hop, &turn)
-    }
-    transmit(packet, as: kind, to: targets(), &turn)
+    let paths = Transmitter.paths(
+      of: packet, to: peer, isUnanswered: outbox.isUnanswered(by: peer, at: turn.now),
+      isInSeed: isReachedInSeed(peer, at: turn.now), view(turn))
+    for path in paths { transmit(path.packet, as: kind, to: path.links, &turn) }
   }
 
   func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
-    // A route may include nodes of either dialect, but a dialect S packet needs nodes that speak it.
-    guard table[peer]?.version == .v2, !isReachedInSeed(peer, at: turn.now) else { return nil }
-    let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: turn.now)
-    return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
+    Transmitter.route(to: peer, isInSeed: isReachedInSeed(peer, at: turn.now), view(turn))
   }
 
   mutating func handleNoise(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {

@@ -110,7 +110,7 @@ extension MeshEngine {
     for relay in pending.takeDue(at: turn.now) {
       var targets = targets(but: relay.heardOn)
       if relay.isOfSeed { targets = targets.filter { isSeed($0) } }
-      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { ownLink(of: $0) != nil }),
+      if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { !ownLinks(of: $0).isEmpty }),
         relay.type == .fragment || !isDoubtful(hop)
       {
         // A packet for a neighbour, or with a neighbour as next hop, is sent over its own links and those that its
@@ -125,7 +125,7 @@ extension MeshEngine {
       counters.relayed += 1
       if relay.type == .announce { table.sentOn(relay.sender) }
       if relay.type == .fragment, relay.heardOn.contains(where: { isFast($0) }) {
-        for link in targets where !isFast(link) { hold(relay, for: link, turn) }
+        for link in targets where !isFast(link) { hold(relay, for: link, &turn) }
         targets = targets.filter { isFast($0) }
         guard !targets.isEmpty else { continue }
       }
@@ -137,13 +137,12 @@ extension MeshEngine {
 
   /// Paces a fragment for a phone that cannot follow the speed of arrival. If the queue is full, the fragment is
   /// dropped; the phone requests it.
-  private mutating func hold(_ relay: RelayQueue.Relay, for link: LinkID, _ turn: Turn) {
-    guard relay.received.count <= narrowest([link]) else {
+  private mutating func hold(_ relay: RelayQueue.Relay, for link: LinkID, _ turn: inout Turn) {
+    guard relay.received.count <= links.frameLimit(of: link) else {
       counters.unsendable += 1
       return
     }
-    let lane = PacedPackets.Lane.passedOn(from: relay.link)
-    counters.relaysDropped += UInt64(paced.add([relay.bytes], on: link, as: .fragment, in: lane, at: turn.now) ?? 1)
+    perform([transmitter.pace(relay.bytes, as: .fragment, on: link, from: relay.link, at: turn.now)], &turn)
   }
 
   /// Selects a subset of the links, as many as the iOS app would. The choice is constant for one packet.

@@ -67,8 +67,7 @@ public struct MeshEngine: Sendable {
   var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   /// Proofs of signing keys.
   var challenges = Challenges()
-  /// Packets with delayed sending: paced fragments, and announces for new links.
-  var paced = PacedPackets()
+  var transmitter: Transmitter
   /// Conversations in dialect S.
   var talks = SeedTalks()
   /// Courier envelopes of others, and own messages at couriers.
@@ -107,6 +106,7 @@ public struct MeshEngine: Sendable {
     self.signatures = signatures
     hash = KeyedHash(randomFrom: &self.random)
     gate = PacketGate(hash: hash, signatures: signatures)
+    transmitter = Transmitter(own: identity.id, signingKey: identity.signingKey, signatures: signatures)
     sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
@@ -136,7 +136,7 @@ public struct MeshEngine: Sendable {
     }
     take(announceAt)
     take(pending.deadline)
-    take(paced.deadline)
+    take(transmitter.deadline)
     take(sessions.deadline)
     take(gate.deadline)
     take(assembler.deadline)
@@ -261,7 +261,8 @@ public struct MeshEngine: Sendable {
       case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
       case .makeFilePacket(let number): makeFilePacket(number, &turn)
       case .withdraw(let packets): withdraw(packets, &turn)
-      case .giveWay(let link): paced.giveWay(on: link, at: turn.now)
+      case .giveWay(let link): transmitter.giveWay(on: link, at: turn.now)
+      case .chatted: files.chatted(at: turn.now)
       case .archive(let item): _ = gossip.store(item)
       case .send(let packet, let kind, let targets): transmit(packet, as: kind, to: targets, &turn)
       case .sendAnswer(let bytes, let type, let link): answer(bytes, type, on: link, &turn)
@@ -289,7 +290,8 @@ public struct MeshEngine: Sendable {
     perform(challenges.endAll(), &turn)
     perform(pings.endAll(), &turn)
     isStarted = false
-    (links, pending, paced) = (LinkTable(), RelayQueue(), PacedPackets())
+    (links, pending) = (LinkTable(), RelayQueue())
+    transmitter.endAll()
     gossip.endAll()
     (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
@@ -309,10 +311,10 @@ public struct MeshEngine: Sendable {
   }
 
   private mutating func change(_ link: LinkID, _ frameLimit: Int, _ turn: inout Turn) {
-    let wasNarrow = isNarrow(link)
+    let wasNarrow = links.isNarrow(link)
     links[link]?.frameLimit = frameLimit
     // The announce did not fit when the link was opened.
-    if wasNarrow, !isNarrow(link) { announce(on: link, &turn) }
+    if wasNarrow, !links.isNarrow(link) { announce(on: link, &turn) }
   }
 
   private mutating func close(_ link: LinkID, _ turn: Turn) {
@@ -326,7 +328,7 @@ public struct MeshEngine: Sendable {
     // Messages for the peer of the link may need a courier.
     courier.hurry(at: turn.now)
     gossip.end(link)
-    paced.forget(link)
+    transmitter.forget(link)
     files.forget(link)
     pings.forget(link)
     counters.chatOfUnknown += gate.forget(link)
@@ -346,7 +348,7 @@ public struct MeshEngine: Sendable {
     if state == .waitingForClock, canSend { announceAt = turn.now }
     announceIfDue(&turn)
     greetNeighbours(&turn)
-    for packet in paced.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
+    for packet in transmitter.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
     where links[packet.link] != nil {
       files.giveWay(on: packet.link, at: turn.now)
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
@@ -569,7 +571,7 @@ extension MeshEngine {
     holdings.recentPackets = gate.remembered
     (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
     (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)
-    (holdings.waitingChat, holdings.pacedFrames) = (gate.unknown.count, paced.count)
+    (holdings.waitingChat, holdings.pacedFrames) = (gate.unknown.count, transmitter.paced.count)
     return holdings
   }
 }
@@ -676,10 +678,7 @@ extension MeshEngine {
   ) {
     let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    var known = link.map { [$0] } ?? links(to: peer)
-    if link == nil { known += ways.others(to: peer, besides: known, at: turn.now).map(\.link) }
-    let isEverywhere = known.isEmpty || link == nil && isDoubtful(peer)
-    transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
+    transmit(packet, as: kind, to: link.map { [$0] } ?? Transmitter.links(forPingTo: peer, view(turn)), &turn)
   }
 
   mutating func handlePing(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
@@ -745,11 +744,10 @@ extension MeshEngine {
 
   /// Sends an answer. Fragments for a phone are paced like those of a file.
   mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
-    guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
+    guard type == .fragment, !isFast(link), bytes.count <= links.frameLimit(of: link) else {
       return transmit(bytes, as: .syncAnswer, to: [link], &turn)
     }
-    let dropped = paced.add([bytes], on: link, as: .syncAnswer, in: .passedOn(from: nil), at: turn.now)
-    counters.relaysDropped += UInt64(dropped ?? 1)
+    perform([transmitter.pace(bytes, as: .syncAnswer, on: link, from: nil, at: turn.now)], &turn)
   }
 
   // MARK: Gap repair

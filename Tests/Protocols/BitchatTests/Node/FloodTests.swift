@@ -86,7 +86,7 @@ struct FloodTests {
     #expect(engine.gate.unknown.count <= 64 && engine.gate.unknown.bytes <= 256 << 10, "\(flood)")
     #expect(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "\(flood)")
     #expect(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "\(flood)")
-    #expect(engine.paced.longest <= PacedPackets.limit, "\(flood)")
+    #expect(engine.transmitter.paced.longest <= PacedPackets.limit, "\(flood)")
     #expect(engine.gate.seen.counts.keys <= 20_000 && engine.gate.seen.counts.ids <= 10_000, "\(flood)")
     #expect(engine.gossip.archive.messageCount <= 1000 && engine.gossip.archive.fragmentCount <= 3000, "\(flood)")
     #expect(engine.gossip.archive.announceCount <= 1024 && engine.gossip.archive.bytes <= 6 << 20, "\(flood)")
@@ -192,7 +192,7 @@ struct FloodTests {
     let engine = hall.nodes[0].engine
     #expect(engine.links.isEmpty && engine.gate.budget.count == 0 && engine.gate.unknown.count == 0)
     #expect(engine.gossip.deadline == nil)
-    #expect(engine.paced.count == 0)
+    #expect(engine.transmitter.paced.count == 0)
   }
 
   @Test("A node knows 1,024 of 1,201 peers, and a favourite and its pin are among them")

@@ -197,7 +197,7 @@ struct RefreshTests {
     hall.pass(.seconds(1))
     var speaker = hall.nodes[0].engine
     _ = speaker.say(LimitStage.text(1500), at: hall.now, time: hall.time)
-    #expect(isRight(speaker) && speaker.paced.count > 0)
+    #expect(isRight(speaker) && speaker.transmitter.paced.count > 0)
     hall.pass(.seconds(1))
     try hall.tell("hello", to: cem.id, as: 1, at: 0)
     #expect(isRight(hall.nodes[0].engine))
