@@ -2,7 +2,7 @@ extension Rules {
   /// The machines of the mesh node, each in the folder of its name. A folder that is not listed is not a machine yet,
   /// or holds values that several machines use.
   static let machines: Set = [
-    "Challenges", "Courier", "FileTransfers", "GossipSync", "PacketGate", "Pings", "Transmitter",
+    "Challenges", "Courier", "FileTransfers", "GossipSync", "PacketGate", "Pings", "RelayQueue", "Transmitter",
   ]
   /// The folder of the engine, which calls the machines.
   static let engineFolder = "Node"
@@ -11,7 +11,7 @@ extension Rules {
   static let unconverted = [
     "MeshEngine+Announcing": 20, "MeshEngine+Courier": 9, "MeshEngine+Dialects": 9, "MeshEngine+Files": 14,
     "MeshEngine+Owed": 11, "MeshEngine+Private": 16, "MeshEngine+Receiving": 17, "MeshEngine+Refreshing": 5,
-    "MeshEngine+Relaying": 10, "MeshEngine+SeedReceiving": 8, "MeshEngine+Sending": 10,
+    "MeshEngine+Relaying": 8, "MeshEngine+SeedReceiving": 8, "MeshEngine+Sending": 10,
   ]
 
   /// A machine of the mesh node names no type of another machine or of the engine.

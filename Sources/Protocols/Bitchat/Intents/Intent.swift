@@ -49,4 +49,12 @@ enum Intent {
   case sendAnswer([UInt8], MessageType, on: LinkID)
   /// Send a ping or its answer; without a link, over the links of the peer.
   case sendPing(PingPayload, as: MessageType, in: PacketClass, to: PeerID, over: LinkID?)
+  /// Send an encoded packet over these links, in fragments where a link is too narrow.
+  case sendBytes([UInt8], as: PacketClass, to: [LinkID])
+  /// Send a fragment of another node that arrived on `from` at the speed of a phone.
+  case paceFragment([UInt8], on: LinkID, from: LinkID?)
+  /// Record the TTL with which a packet is relayed.
+  case noteReach(UInt8, of: WireKey, MessageType)
+  /// Record that an announce of a peer was relayed.
+  case announceRelayed(of: PeerID)
 }

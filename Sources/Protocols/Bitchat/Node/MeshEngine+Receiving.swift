@@ -67,7 +67,7 @@ extension MeshEngine {
     if !goesOn || isOvertaken || isNewsTooOften {
       gate.end(key, view.type)
     } else {
-      gate.note(reach: isReassembled ? decide(view)?.timeToLive ?? 0 : 0, of: key, view.type)
+      gate.note(reach: isReassembled ? relayRules.decide(view)?.timeToLive ?? 0 : 0, of: key, view.type)
       relay(arrival, key, isOfKnown: isOfKnown, &turn)
     }
     if isVerified { gate.shareReach(of: key, view.type, with: id) }

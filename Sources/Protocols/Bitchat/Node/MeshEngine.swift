@@ -265,6 +265,11 @@ public struct MeshEngine: Sendable {
       case .chatted: files.chatted(at: turn.now)
       case .archive(let item): _ = gossip.store(item)
       case .send(let packet, let kind, let targets): transmit(packet, as: kind, to: targets, &turn)
+      case .sendBytes(let bytes, let kind, let targets): transmit(bytes, as: kind, to: targets, &turn)
+      case .paceFragment(let bytes, let link, let source):
+        perform([transmitter.pace(bytes, as: .fragment, on: link, from: source, at: turn.now)], &turn)
+      case .noteReach(let reach, let key, let type): gate.note(reach: reach, of: key, type)
+      case .announceRelayed(let peer): table.sentOn(peer)
       case .sendAnswer(let bytes, let type, let link): answer(bytes, type, on: link, &turn)
       case .sendPing(let payload, let type, let kind, let peer, let link):
         send(payload, as: type, in: kind, to: peer, over: link, &turn)
