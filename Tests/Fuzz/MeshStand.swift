@@ -428,7 +428,7 @@ struct MeshStand {
     promise(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "fragments have a limit")
     promise(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "what is passed on has a limit")
     promise(engine.gossip.archive.bytes <= 6 << 20, "what is kept has a limit")
-    promise(engine.sessions.halfOpen <= 64, "handshakes under way have a limit")
+    promise(engine.messages.sessions.halfOpen <= 64, "handshakes under way have a limit")
     promise(engine.carried <= 40 && engine.courier.desk.bag.bytes <= 1 << 20, "what is carried has a limit")
     promise(engine.files.count <= 8, "files on their way have a limit")
     promise(engine.gate.budget.count <= engine.links.count, "of links that are gone nothing stays")

@@ -27,6 +27,20 @@ enum Intent {
   case handleReceipt(MessageID, from: PeerID, isRead: Bool)
   /// Send a courier envelope to a peer over these links.
   case sendEnvelope(CourierEnvelope, to: PeerID, over: [LinkID])
+  /// Send a Noise message to a peer.
+  case sendNoise([UInt8], as: MessageType, to: PeerID, PacketClass)
+  /// Send what waited for a session with a peer.
+  case sessionBegan(PeerID)
+  /// Handle a payload that a peer has sent in its session.
+  case handlePlaintext([UInt8], from: PeerID)
+  /// Check whether messages need a courier.
+  case hurryCourier
+  /// Entrust a receipt to a courier if a courier has brought the message.
+  case entrust(NoisePayload, to: PeerID)
+  /// Remove the envelopes of a message that was delivered.
+  case forgetEnvelopes(of: OutgoingMessage)
+  /// Record whether a peer reports this node as its favourite.
+  case favouredBy(PeerID, Bool)
   /// Record that couriers carry a message of this node.
   case deposited(UInt32, with: [PeerID], key: X25519.PublicKey)
   /// Send a receipt for a message or file to its sender, over a courier if there is no session.

@@ -121,8 +121,7 @@ extension MeshEngine {
     if news.novelty != .same { turn.actions.append(.peer(peer)) }
     claim(arrival, of: peer, &turn)
     if news.novelty == .newPeer {
-      outbox.hurry(peer, at: turn.now)
-      owed.hurry(peer, at: turn.now)
+      messages.hurry(peer, at: turn.now)
       files.hurry(to: peer, at: turn.now)
     }
     askForKeyOfVerified(peer, arrival, &turn)
@@ -169,9 +168,8 @@ extension MeshEngine {
     gossip.begin(link, isSlow: isSeed(link), at: turn.now)
     turn.actions.append(.bound(link, peer))
     // The first neighbour may make other peers reachable again.
-    for waiting in neighbours.count == 1 ? outbox.peers : [peer] { outbox.hurry(waiting, at: turn.now) }
-    owed.hurry(peer, at: turn.now)
-    probeSession(with: peer, &turn)
+    messages.meet(peer, isOnly: neighbours.count == 1, at: turn.now)
+    if canSend { perform(messages.probe(peer, isBlocked: blocked.contains(peer)), &turn) }
     meetCourier(peer, turn)
     files.hurry(at: turn.now)
     cutSecondLink(to: peer, &turn)
@@ -198,7 +196,7 @@ extension MeshEngine {
     guard ways.note(peer, over: arrival.link, hops: arrival.hops, at: turn.now) else { return }
     if !courier.isEmpty { perform(courier.handAgain(to: peer, over: arrival.link, view(turn)), &turn) }
     // A phone that receives a first handshake message twice drops the handshake that it answered first.
-    if table.isEarshot(peer) { carryOut(sessions.handle(.again(peer), at: turn.now), &turn) }
+    if table.isEarshot(peer) { handleSession(.again(peer), &turn) }
   }
 
   /// Handles an announce that arrived over its first link. The device at the other end is the sender, or one that

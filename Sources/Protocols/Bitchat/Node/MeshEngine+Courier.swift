@@ -61,7 +61,7 @@ extension MeshEngine {
     perform(courier.expire(view(turn)), &turn)
     guard let round = courier.beginRound(preferring: favourites, view(turn), randomFrom: &random) else { return }
     let view = view(turn)
-    for message in outbox.stranded(where: { Courier.hasNoPath($0, since: $1, view) }) {
+    for message in messages.outbox.stranded(where: { Courier.hasNoPath($0, since: $1, view) }) {
       perform(courier.deposit(message, round, from: identity.noiseKey, view, randomFrom: &random), &turn)
     }
     perform(courier.depositReceipts(round, from: identity.noiseKey, view, randomFrom: &random), &turn)

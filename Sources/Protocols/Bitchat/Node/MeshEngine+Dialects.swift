@@ -105,7 +105,7 @@ extension MeshEngine {
       let inner = Packet(
         type: SeedNumbers.seed.message, timestamp: turn.time, sender: identity.id, recipient: peer, payload: said.bytes)
       guard let plaintext = try? inner.encoded(),
-        let sealed = try? sessions.seal(plaintext, for: peer, at: turn.now)
+        let sealed = try? messages.encrypt(plaintext, for: peer, at: turn.now)
       else { return true }
       send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
     case .delivered(let id):
@@ -193,7 +193,7 @@ extension MeshEngine {
     talks.agree(on: version, with: peer.id, on: arrival.link)
     if version == .v2 { table.hear(peer.id, version: .v2, at: turn.now) }
     // The node with the smaller ID begins the session, or the only one that has sent a hello.
-    if identity.id < peer.id || !talk.hasGreeted { carryOut(sessions.handle(.begin(peer.id), at: turn.now), &turn) }
+    if identity.id < peer.id || !talk.hasGreeted { handleSession(.begin(peer.id), &turn) }
     return true
   }
 

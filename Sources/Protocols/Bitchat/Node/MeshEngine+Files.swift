@@ -43,7 +43,7 @@ extension MeshEngine {
     guard let order = files.order(number) else { return }
     var packet: Packet?
     if let peer = order.peer {
-      if let sealed = try? sessions.seal(NoisePayload.file(order.file).bytes, for: peer, at: turn.now) {
+      if let sealed = try? messages.encrypt(NoisePayload.file(order.file).bytes, for: peer, at: turn.now) {
         packet = Packet(
           version: .v2, type: .noiseEncrypted, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
           route: ownLinks(of: peer).isEmpty && order.isFirst ? route(to: peer, turn) ?? [] : [], payload: sealed)
@@ -59,7 +59,7 @@ extension MeshEngine {
 
   /// Begins a new session with the peer of a file, if `Sessions` allows it now.
   mutating func renewSession(forFile number: UInt32, with peer: PeerID, _ turn: inout Turn) {
-    let actions = sessions.handle(.unanswered(peer), at: turn.now)
+    let actions = messages.handle(.unanswered(peer), table, at: turn.now)
     guard !actions.isEmpty else { return }
     files.noteRenewal(of: number, at: turn.now)
     carryOut(actions, &turn)

@@ -196,7 +196,7 @@ extension MeshEngine {
     table.leave(peer.id, at: packet.timestamp)
     gossip.leave(peer.id)
     // The session of the peer ends too.
-    _ = sessions.handle(.forget(peer.id), at: turn.now)
+    messages.leave(peer.id, at: turn.now)
     vacateLinks(of: peer.id, turn)
     perform(files.putOff(to: peer.id, at: turn.now), &turn)
     courier.hurry(at: turn.now)

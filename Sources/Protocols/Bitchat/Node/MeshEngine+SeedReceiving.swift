@@ -10,8 +10,8 @@ extension MeshEngine {
     PacketMeaning(
       type: packet.type, payload: packet.payload,
       state: PacketMeaning.SeedState(
-        awaitsHandshakeResponse: mayUseSeed(packet.sender) && sessions.awaitsAnswer(from: packet.sender),
-        hasSession: mayUseSeed(packet.sender) && sessions.hasSession(with: packet.sender)))
+        awaitsHandshakeResponse: mayUseSeed(packet.sender) && messages.sessions.awaitsAnswer(from: packet.sender),
+        hasSession: mayUseSeed(packet.sender) && messages.sessions.hasSession(with: packet.sender)))
   }
 
   /// Whether the packet answers a handshake that this node has begun in dialect S.

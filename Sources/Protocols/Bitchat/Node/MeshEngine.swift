@@ -49,12 +49,7 @@ public struct MeshEngine: Sendable {
   let signatures: any SignatureChecking
   var links = LinkTable<MeshLink>()
   var table = PeerTable()
-  var sessions: Sessions<PeerID>
-  var outbox = Outbox()
-  /// Favourite notices and read receipts without a known arrival.
-  var owed = OwedNews()
-  /// Peers that may have lost their session.
-  var doubtful: Set<PeerID> = []
+  var messages: DirectMessages
   /// Public packets for neighbours that missed them, and requests for missed ones.
   var gossip: GossipSync
   /// Checks of received packets.
@@ -63,8 +58,6 @@ public struct MeshEngine: Sendable {
   var ways = PeerWays()
   var pending = RelayQueue()
   var assembler = FragmentAssembler()
-  /// Received private messages, for the detection of copies: an envelope may arrive a day later.
-  var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   /// Proofs of signing keys.
   var challenges = Challenges()
   var transmitter: Transmitter
@@ -107,9 +100,10 @@ public struct MeshEngine: Sendable {
     hash = KeyedHash(randomFrom: &self.random)
     gate = PacketGate(hash: hash, signatures: signatures)
     transmitter = Transmitter(own: identity.id, signingKey: identity.signingKey, signatures: signatures)
-    sessions = Sessions(
+    let sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
+    messages = DirectMessages(sessions: sessions, signingKey: identity.signingKey.publicKey)
     gossip = GossipSync(role: configuration.role)
     courier = Courier(limit: configuration.role.envelopeLimit(configuration.carries))
   }
@@ -137,7 +131,7 @@ public struct MeshEngine: Sendable {
     take(announceAt)
     take(pending.deadline)
     take(transmitter.deadline)
-    take(sessions.deadline)
+    take(messages.sessions.deadline)
     take(gate.deadline)
     take(assembler.deadline)
     take(talks.deadline)
@@ -147,8 +141,7 @@ public struct MeshEngine: Sendable {
     // Unsolicited packets wait until the clock is known to be right.
     if canSend {
       take(gossip.deadline)
-      take(outbox.deadline)
-      take(owed.deadline)
+      take(messages.deadline)
       take(courier.deadline)
       take(files.deadline { isFast($0) })
       take(repairDeadline)
@@ -198,7 +191,7 @@ public struct MeshEngine: Sendable {
     case .received(let bytes, let link): receive(bytes, on: link, &turn)
     case .announce: announceAt = now
     case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
-    case .notTaken(let message, let peer): received.forget(ReceivedMessage(sender: peer, id: message))
+    case .notTaken(let message, let peer): messages.forgetReceived(message, from: peer)
     case .read(let message, let peer): noteRead(message, from: peer, &turn)
     case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
     case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
@@ -237,7 +230,7 @@ public struct MeshEngine: Sendable {
   func view(_ turn: Turn) -> NodeView {
     NodeView(
       now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend, peers: table,
-      links: links, ways: ways, sessions: sessions, blocked: blocked)
+      links: links, ways: ways, sessions: messages.sessions, blocked: blocked)
   }
 
   /// Carries out what a machine has decided.
@@ -247,16 +240,24 @@ public struct MeshEngine: Sendable {
       case .report(let action): turn.actions.append(action)
       case .count(let counter, let number): counters[keyPath: counter] += number
       case .seal(let payload, let peer): seal(payload, for: peer, &turn)
-      case .beginSession(let peer): carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
-      case .tryHandshake(let peer): carryOut(sessions.handle(.ask(peer), at: turn.now), &turn)
-      case .unanswered(let peer): carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn)
+      case .beginSession(let peer): handleSession(.begin(peer), &turn)
+      case .tryHandshake(let peer): handleSession(.ask(peer), &turn)
+      case .unanswered(let peer): handleSession(.unanswered(peer), &turn)
       case .challenge(let peer): ask(peer, &turn)
       case .settle(let peer, let signingKey): settle(peer, signingKey, &turn)
       case .conclude(let peer, let outcome): perform(challenges.conclude(peer, outcome), &turn)
       case .handlePrivateMessage(let message, let peer): handlePrivateMessage(message, from: peer, &turn)
       case .handleReceipt(let id, let peer, let isRead): handleReceipt(id, from: peer, isRead: isRead, &turn)
       case .sendEnvelope(let envelope, let peer, let links): send(envelope, to: peer, over: links, &turn)
-      case .deposited(let number, let couriers, let key): noteDeposit(of: number, with: couriers, key, &turn)
+      case .deposited(let number, let couriers, let key):
+        perform(messages.noteDeposit(of: number, with: couriers, key), &turn)
+      case .sendNoise(let message, let type, let peer, let kind): send(message, as: type, to: peer, kind, &turn)
+      case .sessionBegan(let peer): beginSession(with: peer, &turn)
+      case .handlePlaintext(let plaintext, let peer): handlePlaintext(plaintext, from: peer, &turn)
+      case .hurryCourier: courier.hurry(at: turn.now)
+      case .entrust(let receipt, let peer): courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
+      case .forgetEnvelopes(let message): courier.forget(message)
+      case .favouredBy(let peer, let isFavourite): courier.favour(by: peer, isFavourite, table)
       case .acknowledge(let receipt, let peer): acknowledge(receipt, to: peer, &turn)
       case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
       case .makeFilePacket(let number): makeFilePacket(number, &turn)
@@ -328,7 +329,7 @@ public struct MeshEngine: Sendable {
     ways.forget(link)
     if let peer, !isNeighbour(peer) {
       ways.forgetWays(to: peer)
-      doubtSession(with: peer)
+      messages.doubt(peer, limit: Self.sessionLimits.sessions)
     }
     // Messages for the peer of the link may need a courier.
     courier.hurry(at: turn.now)
@@ -360,7 +361,7 @@ public struct MeshEngine: Sendable {
     }
     relayWhatIsDue(&turn)
     if canSend { syncWhatIsDue(&turn) }
-    if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
+    if let due = messages.sessions.deadline, due <= turn.now { handleSession(.timer, &turn) }
     if canSend {
       sendWhatIsDue(&turn)
       sendOwedNews(&turn)
@@ -451,7 +452,7 @@ public struct MeshEngine: Sendable {
   }
 
   /// Whether there is a session that the peer has not, as far as is known, lost.
-  public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) && !doubtful.contains(peer) }
+  public func hasSession(with peer: PeerID) -> Bool { messages.hasSession(with: peer) }
 
   private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: Turn) {
     guard isBlocked else {
@@ -490,12 +491,9 @@ public struct MeshEngine: Sendable {
 
   private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
     table.forget(peer, withPin: true)
-    _ = sessions.handle(.forget(peer), at: turn.now)
     files.forget(peer)
     ways.forget(peer)
     challenges.forget(peer)
-    owed.forget(peer)
-    doubtful.remove(peer)
     gossip.forget(peer)
     courier.forget(peer)
     courier.favour(by: peer, false, table)
@@ -503,9 +501,7 @@ public struct MeshEngine: Sendable {
     verified.remove(peer)
     blocked.remove(peer)
     table.hold(peer, false)
-    let forgotten = outbox.forget(peer)
-    for number in forgotten.undelivered { turn.actions.append(.progress(number, .failed)) }
-    for number in forgotten.all { turn.actions.append(.keep(.settled(number))) }
+    perform(messages.forget(peer, at: turn.now), &turn)
     perform(files.cancel(to: peer), &turn)
     turn.actions.append(.gone(peer))
   }
@@ -533,7 +529,7 @@ extension MeshEngine {
 
   /// Restores the ID of a received private message, so that copies are not reported.
   public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {
-    received.insert(ReceivedMessage(sender: peer, id: message), at: now)
+    messages.restoreReceived(message, from: peer, at: now)
   }
 }
 
@@ -565,7 +561,7 @@ extension MeshEngine {
   }
 
   /// Counters of handshakes and sessions, by name.
-  public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
+  public var noiseTallies: [Tally] { messages.sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
 
   /// Current amounts of stored items.
   public var holdings: Holdings {

@@ -90,7 +90,7 @@ struct FloodTests {
     #expect(engine.gate.seen.counts.keys <= 20_000 && engine.gate.seen.counts.ids <= 10_000, "\(flood)")
     #expect(engine.gossip.archive.messageCount <= 1000 && engine.gossip.archive.fragmentCount <= 3000, "\(flood)")
     #expect(engine.gossip.archive.announceCount <= 1024 && engine.gossip.archive.bytes <= 6 << 20, "\(flood)")
-    #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")
+    #expect(engine.messages.sessions.halfOpen <= 64 && engine.messages.sessions.peers.count <= 256, "\(flood)")
     #expect(engine.gate.witnesses.count <= 16, "\(flood)")
     #expect(engine.gate.budget.count <= engine.links.count, "\(flood)")
     #expect(engine.counters.malformed.count <= 32, "\(flood)")
@@ -135,7 +135,7 @@ struct FloodTests {
     hall.pass(.seconds(400))
     let engine = hall.nodes[0].engine
     #expect(engine.gate.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
-    #expect(engine.sessions.halfOpen == 0, "\(flood)")
+    #expect(engine.messages.sessions.halfOpen == 0, "\(flood)")
     #expect(engine.table.count == 0, "\(flood)")
   }
 

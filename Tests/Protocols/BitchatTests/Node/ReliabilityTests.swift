@@ -96,7 +96,7 @@ struct ReliabilityTests {
     for number in UInt64(0)..<60 {
       let message = NoisePayload.privateMessage(
         try PrivateMessage(id: MessageID("id \(number)"), text: "text \(number)"))
-      let payload = try ann.engine.sessions.seal(message.bytes, for: bob.id, at: hall.now)
+      let payload = try ann.engine.messages.encrypt(message.bytes, for: bob.id, at: hall.now)
       func packet(at time: UInt64) throws -> [UInt8] {
         try Packet(type: .noiseEncrypted, timestamp: time, sender: ann.id, recipient: bob.id, payload: payload)
           .encoded()
@@ -110,10 +110,10 @@ struct ReliabilityTests {
     let duplicates = bob.engine.counters.duplicates
     for bytes in replays.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
     #expect(bob.engine.counters.duplicates == duplicates)
-    #expect(bob.engine.sessions.counters[.replayed] == 60)
+    #expect(bob.engine.messages.sessions.counters[.replayed] == 60)
     for bytes in packets.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
     #expect(bob.engine.counters.duplicates == duplicates + 60)
-    #expect(bob.engine.sessions.counters[.replayed] == 60)
+    #expect(bob.engine.messages.sessions.counters[.replayed] == 60)
     #expect(bob.told.count == 61)
     #expect(Set(bob.told.map(\.text)).count == 61)
   }
@@ -244,8 +244,8 @@ struct ReliabilityTests {
     #expect(engine.table.count == 0 && engine.table.pinCount == 0)
     #expect(engine.gate.unknown.count <= 32)
     // 30 first messages are answered, and 10 handshakes are begun because of messages that no key opens.
-    #expect(engine.sessions.halfOpen <= 40)
-    #expect(engine.sessions.peers.isEmpty)
+    #expect(engine.messages.sessions.halfOpen <= 40)
+    #expect(engine.messages.sessions.peers.isEmpty)
     #expect(engine.gossip.archive.announceCount <= 1 && engine.gossip.archive.messageCount == 0)
   }
 
@@ -291,8 +291,8 @@ struct ReliabilityTests {
     let key = [point] + [UInt8](repeating: 0, count: 31)
     hall.inject(
       cem.packet(.noiseHandshake, key, at: hall.time, to: hall.nodes[0].id, isSigned: false), on: link, to: 0)
-    #expect(hall.nodes[0].engine.sessions.counters[.weakKey] == 1)
-    #expect(hall.nodes[0].engine.sessions.halfOpen == 0)
+    #expect(hall.nodes[0].engine.messages.sessions.counters[.weakKey] == 1)
+    #expect(hall.nodes[0].engine.messages.sessions.halfOpen == 0)
     #expect(hall.nodes[0].sent[link]?.count == before)
   }
 
@@ -412,10 +412,10 @@ struct ReliabilityTests {
   @Test("A session is renewed after an hour, and no message is lost")
   func rekey() throws {
     var hall = try pair()
-    let before = hall.nodes[0].engine.sessions.counters.established
+    let before = hall.nodes[0].engine.messages.sessions.counters.established
     hall.pass(.seconds(3900))
-    #expect(hall.nodes[0].engine.sessions.counters.established == before + 1)
-    #expect(hall.nodes.map(\.engine.sessions.counters.rekeys).reduce(0, +) == 1)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.established == before + 1)
+    #expect(hall.nodes.map(\.engine.messages.sessions.counters.rekeys).reduce(0, +) == 1)
     try hall.tell("second", to: 1, as: 2, at: 0)
     hall.pass(.seconds(1))
     #expect(hall.nodes[1].told.map(\.text) == ["first", "second"])
