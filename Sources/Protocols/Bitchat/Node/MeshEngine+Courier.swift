@@ -16,7 +16,9 @@ extension MeshEngine {
   }
 
   /// Records whether a peer reports this node as its favourite, in this run or an earlier one.
-  public mutating func favour(by peer: PeerID, _ isFavourite: Bool) { courier.favour(by: peer, isFavourite, table) }
+  public mutating func favour(by peer: PeerID, _ isFavourite: Bool) {
+    courier.favour(by: peer, isFavourite, neighbourhood.peers)
+  }
 
   /// Whether a packet is an envelope. Dialect S uses the same type for chat.
   func isEnvelope(_ packet: Packet) -> Bool {

@@ -28,7 +28,7 @@ extension MeshEngine {
     let message = OutgoingMessage(
       number: number, peer: peer,
       pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time,
-      noiseKey: table.noiseKey(of: peer), isDated: gate.isClockTrusted)
+      noiseKey: neighbourhood.peers.noiseKey(of: peer), isDated: gate.isClockTrusted)
     return try restore(message, at: now, time: time, isNew: true)
   }
 
@@ -66,7 +66,7 @@ extension MeshEngine {
     isDueKnown = false
     if isFavourite {
       favourites.insert(peer)
-      table.hold(peer, true)
+      neighbourhood.hold(peer, true)
     }
     if !isNoticed { oweNotice(to: peer, isFavourite, at: now) }
   }
@@ -103,7 +103,8 @@ extension MeshEngine {
   /// Facts that decide which private messages are sent.
   private func messageContext(_ turn: Turn) -> DirectMessages.Context {
     DirectMessages.Context(
-      now: turn.now, time: turn.time, peers: table, blocked: blocked, hasLinks: !links.isEmpty)
+      now: turn.now, time: turn.time, peers: neighbourhood.peers, blocked: blocked,
+      hasLinks: !neighbourhood.links.isEmpty)
   }
 
   mutating func sendWhatIsDue(_ turn: inout Turn) {
@@ -143,7 +144,7 @@ extension MeshEngine {
 
   /// Handles an event of the sessions.
   mutating func handleSession(_ event: Sessions<PeerID>.Event, _ turn: inout Turn) {
-    carryOut(messages.handle(event, table, at: turn.now), &turn)
+    carryOut(messages.handle(event, neighbourhood.peers, at: turn.now), &turn)
   }
 
   /// Carries out actions of the sessions, and sends what is due then.
@@ -180,7 +181,7 @@ extension MeshEngine {
   }
 
   mutating func handlePlaintext(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
-    table.hear(peer, at: turn.now)
+    neighbourhood.hear(peer, at: turn.now)
     guard !handleSeedPayload(plaintext, from: peer, &turn) else { return }
     let payload: NoisePayload
     do throws(NoisePayloadError) {
@@ -230,7 +231,7 @@ extension MeshEngine {
   /// Handles the signing key that a peer states inside Noise, which proves it.
   private mutating func handlePeerState(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
     files.note(state.capabilities, of: peer, limit: Self.sessionLimits.sessions, view(turn))
-    guard table.pin(of: peer) != state.signingKey || !table.isProven(peer) else { return }
+    guard neighbourhood.peers.pin(of: peer) != state.signingKey || !neighbourhood.peers.isProven(peer) else { return }
     settle(peer, state.signingKey, &turn)
   }
 }

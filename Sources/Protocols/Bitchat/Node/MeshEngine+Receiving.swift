@@ -3,11 +3,11 @@ import Crypto
 
 extension MeshEngine {
   mutating func receive(_ bytes: [UInt8], on link: LinkID, _ turn: inout Turn) {
-    guard isStarted, let place = links.index(of: link) else { return }
+    guard isStarted, let place = neighbourhood.links.index(of: link) else { return }
     counters.frames += 1
     do throws(PacketError) {
       let view = try PacketView(bytes)
-      links.change(at: place) { $0.heardAt = turn.now }
+      neighbourhood.hear(at: place, turn.now)
       accept(view, on: link, isReassembled: false, &turn)
       if pings.isConfirming(on: link) {
         let intents = pings.confirm(view, on: link, self.view(turn))
@@ -16,7 +16,7 @@ extension MeshEngine {
       }
     } catch {
       counters.count(error)
-      if links[link]?.garbage.take(at: turn.now) == false { cut(link, .garbage, &turn) }
+      if neighbourhood.isMalformedTooOften(on: link, at: turn.now) { cut(link, .garbage, &turn) }
     }
   }
 
@@ -34,7 +34,7 @@ extension MeshEngine {
     let isVerified = view.isVerified(by: identity.id)
     let key = gate.key(of: view, isVerified: isVerified)
     guard !gate.isCopy(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
-    let isOvertaken = view.type == .announce && view.timestamp < table.newest(of: view.sender)
+    let isOvertaken = view.type == .announce && view.timestamp < neighbourhood.peers.newest(of: view.sender)
     let goesOn = !configuration.blocksRelay || !blocked.contains(view.sender)
     let context = PacketGate.Context(
       now: turn.now, time: turn.time, own: identity.id, origin: origin(of: link), isFast: !isVerified && isFast(link),
@@ -54,7 +54,7 @@ extension MeshEngine {
       gate.remember(key, view.type, at: turn.now)
       return handleCopy(of: arrival, key, id: id, &turn)
     }
-    let isOfKnown = view.type == .announce && table.has(view.sender)
+    let isOfKnown = view.type == .announce && neighbourhood.peers.has(view.sender)
     let mayGoOn = act(on: packet, arrival, id, &turn)
     // Reassembled packets may have marked the turn as idle.
     turn.isIdle = false
@@ -63,7 +63,7 @@ extension MeshEngine {
     // The archive knows the latest announce of each peer.
     if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { gate.remember(id, at: turn.now) }
     let isNewsTooOften =
-      view.type == .announce && !isOvertaken && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
+      view.type == .announce && !isOvertaken && !neighbourhood.passOn(view.sender, at: turn.now)
     if !goesOn || isOvertaken || isNewsTooOften {
       gate.end(key, view.type)
     } else {
@@ -99,7 +99,7 @@ extension MeshEngine {
     counters.duplicates += 1
     turn.isIdle = true
     relay(copy: arrival, key, id: id, &turn)
-    guard arrival.view.type == .announce, table.has(arrival.view.sender) else { return }
+    guard arrival.view.type == .announce, neighbourhood.peers.has(arrival.view.sender) else { return }
     if arrival.isDirect {
       // The announce was known before it arrived over its sender's own link.
       turn.isIdle = false
@@ -183,21 +183,19 @@ extension MeshEngine {
   }
 
   /// Mark of the device at the other end of a link.
-  func mark(of link: LinkID) -> UInt32 { links[link]?.mark ?? DeviceOrigin(link).mark(for: identity.id) }
+  func mark(of link: LinkID) -> UInt32 { neighbourhood.mark(of: link) }
 
   mutating func handleLeave(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
-    guard let peer = table[packet.sender],
+    guard let peer = neighbourhood.peers[packet.sender],
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
     else { return false }
     // A leave that is older than the peer's latest announce has no effect.
     guard packet.timestamp >= peer.announcedAt else { return false }
-    let mayGoOn = table.passOn(peer.id, burst: Self.burst, at: turn.now)
-    table.hear(peer.id, at: turn.now)
-    table.leave(peer.id, at: packet.timestamp)
+    let mayGoOn = neighbourhood.passOn(peer.id, at: turn.now)
+    neighbourhood.leave(peer.id, at: turn.now, time: packet.timestamp)
     gossip.leave(peer.id)
     // The session of the peer ends too.
     messages.leave(peer.id, at: turn.now)
-    vacateLinks(of: peer.id, turn)
     perform(files.putOff(to: peer.id, at: turn.now), &turn)
     courier.hurry(at: turn.now)
     turn.actions.append(.gone(peer.id))
@@ -233,7 +231,7 @@ extension MeshEngine {
   mutating func handle(
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
-    let isKnown = table.has(packet.sender)
+    let isKnown = neighbourhood.peers.has(packet.sender)
     let id = FragmentSetID(sender: packet.sender, id: fragment.id, type: fragment.type, total: fragment.total)
     switch assembler.add(
       fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,
@@ -288,19 +286,19 @@ extension MeshEngine {
   /// Returns the sender of a packet if it is known and the signature is valid. Queues the packet of an unknown sender
   /// until the sender announces itself.
   mutating func signer(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
-    guard let peer = table[packet.sender] else {
+    guard let peer = neighbourhood.peers[packet.sender] else {
       if !gate.wait(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
       return nil
     }
     guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return nil }
-    table.hear(peer.id, version: packet.version, at: turn.now)
+    neighbourhood.hear(peer.id, version: packet.version, at: turn.now)
     return peer
   }
 
   /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed
   /// without other effects.
   private mutating func isOfRival(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
-    guard let key = challenges.rival(of: packet.sender), table.has(packet.sender) else { return false }
+    guard let key = challenges.rival(of: packet.sender), neighbourhood.peers.has(packet.sender) else { return false }
     return checkSignature(arrival, packet, key, isKnownAnnounce: false, turn)
   }
 

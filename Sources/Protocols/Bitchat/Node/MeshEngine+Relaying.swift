@@ -4,7 +4,8 @@ extension MeshEngine {
   /// Settings and facts that decide whether a packet is relayed.
   var relayRules: RelayQueue.Rules {
     RelayQueue.Rules(
-      policy: configuration.relayPolicy, encryptedLimit: configuration.encryptedRelayLimit, degree: links.count)
+      policy: configuration.relayPolicy, encryptedLimit: configuration.encryptedRelayLimit,
+      degree: neighbourhood.links.count)
   }
 
   /// Queues a packet of another node for relaying after a delay.
@@ -25,12 +26,13 @@ extension MeshEngine {
     }
     // Two copies cancel the relay of a known announce. A single link that returns each announce could otherwise cancel
     // all relays.
-    if isOfKnown, configuration.relayPolicy == .mains, table.isHeldBack(view.sender) {
+    if isOfKnown, configuration.relayPolicy == .mains, neighbourhood.peers.isHeldBack(view.sender) {
       decision.copiesEnough = max(decision.copiesEnough, RelayPolicy.copiesOfNews)
     }
     perform(
       pending.add(
-        arrival, key, decision, from: links[arrival.link]?.peer, own: identity.id, at: turn.now, randomFrom: &random),
+        arrival, key, decision, from: neighbourhood.links[arrival.link]?.peer, own: identity.id, at: turn.now,
+        randomFrom: &random),
       &turn)
   }
 
@@ -42,10 +44,10 @@ extension MeshEngine {
     let decision =
       configuration.relayPolicy == .mains && !arrival.isAnswer && !arrival.isReassembled
       ? relayRules.decide(view) : nil
-    switch pending.handleCopy(arrival, key, from: links[arrival.link]?.peer, decision) {
+    switch pending.handleCopy(arrival, key, from: neighbourhood.links[arrival.link]?.peer, decision) {
     case .superfluous:
       counters.superfluous += 1
-      if view.type == .announce { table.holdBack(view.sender) }
+      if view.type == .announce { neighbourhood.holdBack(view.sender) }
     case .waits(let timeToLive): gate.note(reach: timeToLive, of: key, view.type)
     case .unknown: if let decision { revive(arrival, key, id, decision, &turn) }
     }
@@ -60,10 +62,10 @@ extension MeshEngine {
     guard gate.isWorthwhile(decision.timeToLive, key, view.type) else { return }
     if let id, !mayRevive(id, view, decision.timeToLive) { return }
     // A newer announce of the same peer replaces this one.
-    guard view.type != .announce || view.timestamp >= table.newest(of: view.sender) else { return }
+    guard view.type != .announce || view.timestamp >= neighbourhood.peers.newest(of: view.sender) else { return }
     if view.isVerified(by: identity.id) {
       guard case .packet(let packet) = gate.decode(view, on: arrival.link, at: turn.now),
-        let signingKey = table.pin(of: view.sender)
+        let signingKey = neighbourhood.peers.pin(of: view.sender)
       else { return }
       let id = id ?? PacketID(packet)
       guard mayRevive(id, view, decision.timeToLive),

@@ -87,7 +87,8 @@ extension MeshEngine {
     _ message: MessageUUID?, of recipient: PeerID?, isRead: Bool, _ packet: Packet, _ arrival: Arrival,
     _ turn: inout Turn
   ) -> Bool {
-    guard packet.recipient == identity.id, recipient == packet.sender, table.has(packet.sender), let message,
+    guard packet.recipient == identity.id, recipient == packet.sender, neighbourhood.peers.has(packet.sender),
+      let message,
       let id = try? MessageID(message.description)
     else {
       counters.refusedSeed += 1

@@ -42,32 +42,28 @@ extension MeshEngine {
         GossipArchive.Item(bytes: bytes, of: signed))
     }
     // An announce is sent over every link, because it shows whose link it is.
-    transmit(signed, as: kind, to: kind == .announce ? links.keys : targets(), &turn)
+    transmit(signed, as: kind, to: kind == .announce ? neighbourhood.links.keys : targets(), &turn)
   }
 
   /// One link to each device of each neighbour, and each link without a known peer, except `heardOn`.
-  func targets(but heardOn: [LinkID] = []) -> [LinkID] { links.targets(but: heardOn) }
+  func targets(but heardOn: [LinkID] = []) -> [LinkID] { neighbourhood.links.targets(but: heardOn) }
 
   /// Links over which packets for a neighbour are sent; empty if the peer is not a neighbour.
-  func links(to peer: PeerID) -> [LinkID] { links.links(to: peer) }
+  func links(to peer: PeerID) -> [LinkID] { neighbourhood.links.links(to: peer) }
 
   /// Own links of a neighbour; empty if the peer's own neighbour list denies them.
-  func ownLinks(of peer: PeerID) -> [LinkID] { links.ownLinks(of: peer, own: identity.id, table, ways) }
-
-  /// Whether a peer does not name this node as its neighbour. Its own link may then be an attacker's that replays
-  /// announces, so packets for the peer go over all links.
-  func isDoubtful(_ peer: PeerID) -> Bool { table[peer]?.lacks(identity.id) ?? false }
+  func ownLinks(of peer: PeerID) -> [LinkID] { neighbourhood.ownLinks(of: peer) }
 
   /// Whether a link delivered an announce of its peer before any other link. A link with only repeated announces may be
   /// an attacker's.
-  public func hasBroughtItsPeer(_ link: LinkID) -> Bool { links[link].map { $0.broughtAt > 0 } ?? false }
+  public func hasBroughtItsPeer(_ link: LinkID) -> Bool { neighbourhood.links[link].map { $0.broughtAt > 0 } ?? false }
 
   /// First link to a neighbour; nil if the peer is not one.
   func link(to peer: PeerID) -> LinkID? { links(to: peer).first }
 
   /// Facts about the links, and how packets are encoded for them.
   private func channel(_ turn: Turn) -> Transmitter.Channel {
-    Transmitter.Channel(now: turn.now, links: links, padsAll: configuration.padsAll, inSeed: seedLinks)
+    Transmitter.Channel(now: turn.now, links: neighbourhood.links, padsAll: configuration.padsAll, inSeed: seedLinks)
   }
 
   /// Sends a packet of this node in the dialect of each link, and in fragments where a link is too narrow.

@@ -135,7 +135,8 @@ struct KeyImpostorTests {
     hall.inject(Self.forged(bob, at: hall.time), on: door, to: 0)
     hall.pass(.seconds(2))
     let ann = hall.nodes[0].engine
-    #expect(ann.peer(bob.id) == nil && ann.table.pin(of: bob.id) == Self.key(of: bob) && ann.table.isProven(bob.id))
+    let peers = ann.neighbourhood.peers
+    #expect(ann.peer(bob.id) == nil && peers.pin(of: bob.id) == Self.key(of: bob) && peers.isProven(bob.id))
     #expect(ann.challenges.isEmpty && ann.counters.otherSigningKeys == 1)
   }
 

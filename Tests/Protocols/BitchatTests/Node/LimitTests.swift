@@ -33,14 +33,14 @@ struct LimitTests {
     case .noKey: bytes = eve.packet(.announce, [1, 3, 0x65, 0x76, 0x65], at: stage.time)
     }
     let sender = try PacketView(bytes).sender
-    let pinsBefore = stage.ann.engine.table.pinCount
+    let pinsBefore = stage.ann.engine.neighbourhood.peers.pinCount
     stage.inject(bytes)
     let counters = stage.ann.engine.counters
     #expect(counters.badSignatures + counters.badAnnounces == 1)
     let hasNoTrace = stage.hasNoTrace(of: sender)
     #expect(hasNoTrace)
-    #expect(stage.ann.engine.table.pinCount == pinsBefore)
-    #expect(stage.ann.engine.links[stage.link]?.peer == nil)
+    #expect(stage.ann.engine.neighbourhood.peers.pinCount == pinsBefore)
+    #expect(stage.ann.engine.neighbourhood.links[stage.link]?.peer == nil)
     // The valid announce is not dropped as a duplicate of the invalid one.
     stage.inject(good)
     #expect(stage.ann.engine.peer(eve.id)?.nickname == eve.nickname)
@@ -54,7 +54,7 @@ struct LimitTests {
     let thief = Stranger(cem, signingWith: 2)
     stage.inject(thief.announce(at: stage.time + 1000))
     #expect(stage.ann.engine.counters.otherSigningKeys == 1)
-    #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
+    #expect(stage.ann.engine.neighbourhood.peers.pin(of: cem.id) == cem.signingKey.publicKey)
     #expect(stage.ann.engine.peer(cem.id)?.signingKey == cem.signingKey.publicKey)
     // The pinned key remains after the peer was forgotten.
     stage.hall.handle(.linkClosed(stage.link), at: 0)
@@ -62,7 +62,7 @@ struct LimitTests {
     #expect(stage.ann.engine.peer(cem.id) == nil)
     let link = stage.hall.connect(stranger: thief, to: 0)
     #expect(stage.ann.engine.peer(cem.id) == nil)
-    #expect(stage.ann.engine.links[link]?.peer == nil)
+    #expect(stage.ann.engine.neighbourhood.links[link]?.peer == nil)
   }
 
   @Test("A pin restored from an earlier run is enforced")
@@ -133,7 +133,7 @@ struct LimitTests {
     #expect(stage.ann.gone == [cem.id])
     #expect(stage.ann.engine.gossip.archive.announceCount == announces - 1)
     // The pinned signing key does not change.
-    #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
+    #expect(stage.ann.engine.neighbourhood.peers.pin(of: cem.id) == cem.signingKey.publicKey)
   }
 
   @Test("A peer that was forgotten may return with another signing key")
@@ -190,7 +190,7 @@ struct LimitTests {
     }
     flood(stage.link, from: 100)
     #expect(stage.ann.engine.peers.count == own + 10)
-    #expect(stage.ann.engine.table.pinCount == own + 10)
+    #expect(stage.ann.engine.neighbourhood.peers.pinCount == own + 10)
     #expect(stage.ann.engine.counters.tooManyIdentities == 40)
     for first: UInt64 in [200, 300, 400, 500] { flood(stage.hall.connect(to: 0), from: first) }
     #expect(stage.ann.engine.peers.count == own + 30)

@@ -76,7 +76,7 @@ struct PrivateLimitTests {
     for number in [7, 8, 7] as [UInt64] {
       let key = Stranger(number).signingKey.publicKey
       stage.inject(try stage.sealed(NoisePayload.peerState(PeerState(capabilities: [], signingKey: key)).bytes))
-      #expect(stage.hall.nodes[1].engine.table.pin(of: stage.hall.nodes[0].id) == key)
+      #expect(stage.hall.nodes[1].engine.neighbourhood.peers.pin(of: stage.hall.nodes[0].id) == key)
     }
     #expect(!stage.hall.nodes[1].kept.contains { if case .pin = $0 { true } else { false } })
   }

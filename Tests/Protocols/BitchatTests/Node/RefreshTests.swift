@@ -171,7 +171,9 @@ struct RefreshTests {
       let other = Stranger(UInt64(100 + number))
       let announcement = try Announcement(
         nickname: "other", noiseKey: other.noiseKey.publicKey, signingKey: other.signingKey.publicKey)
-      _ = try hall.nodes[0].engine.table.learn(announcement, at: hall.time, hops: 3, now: hall.now)
+      let view = try PacketView(other.announce(at: hall.time, timeToLive: 5))
+      let arrival = Arrival(view: view, link: links[0], isReassembled: false, isAnswer: false)
+      _ = try hall.nodes[0].engine.neighbourhood.learn(announcement, at: hall.time, arrival, now: hall.now)
     }
     hall.handle(.announce, at: 0)
     let before = announces(hall, of: hall.nodes[0].id, on: links[0])

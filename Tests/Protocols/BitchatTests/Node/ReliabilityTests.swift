@@ -181,7 +181,7 @@ struct ReliabilityTests {
       let caught = try #require(said.last { $0[1] == MessageType.announce.rawValue })
       hall.inject(caught, on: toAnn, to: 0)
       hall.pass(.seconds(1))
-      #expect(hall.nodes[0].engine.links[toAnn]?.peer == hall.nodes[1].id, "it passes for one of Bob's")
+      #expect(hall.nodes[0].engine.neighbourhood.links[toAnn]?.peer == hall.nodes[1].id, "it passes for one of Bob's")
       #expect(hall.links(0, 1) == [link])
       try hall.tell("for bob", to: 1, as: 1, at: 0)
       _ = hall.say("for all", at: 0)
@@ -241,7 +241,7 @@ struct ReliabilityTests {
       hall.pass(.milliseconds(20))
     }
     let engine = hall.nodes[0].engine
-    #expect(engine.table.count == 0 && engine.table.pinCount == 0)
+    #expect(engine.neighbourhood.peers.count == 0 && engine.neighbourhood.peers.pinCount == 0)
     #expect(engine.gate.unknown.count <= 32)
     // 30 first messages are answered, and 10 handshakes are begun because of messages that no key opens.
     #expect(engine.messages.sessions.halfOpen <= 40)
@@ -340,7 +340,7 @@ struct ReliabilityTests {
       let view = try PacketView(bytes)
       #expect(SignatureCheck(view, decoded: try Packet(view), key: key).isValid)
     }
-    #expect(hall.nodes[1].engine.table.pin(of: hall.nodes[0].id) == key)
+    #expect(hall.nodes[1].engine.neighbourhood.peers.pin(of: hall.nodes[0].id) == key)
     let pins = hall.nodes[1].kept.filter { if case .pin = $0 { true } else { false } }
     #expect(pins.count == 1)
   }
@@ -363,7 +363,7 @@ struct ReliabilityTests {
     hall.inject(absent.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
     hall.handle(.verified(absent.id, true), at: 0)
     #expect(pins() == [friend.id, absent.id])
-    ann.engine.table.forget(absent.id)
+    ann.engine.neighbourhood.leave(absent.id, at: hall.now, time: hall.time)
     hall.handle(.favourite(absent.id, true), at: 0)
     #expect(pins() == [friend.id, absent.id, absent.id])
     ann.kept = ann.kept.filter { if case .pin(absent.id, _, _) = $0 { false } else { true } }

@@ -222,7 +222,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
     #expect(hall.nodes[0].heard.map(\.isLate) == [true])
     #expect(hall.nodes[0].engine.counters.tooOld == 1)
-    #expect(hall.nodes[0].engine.links[link]?.peer == cem.id)
+    #expect(hall.nodes[0].engine.neighbourhood.links[link]?.peer == cem.id)
     hall.pass(.milliseconds(500))
     #expect(hall.nodes[1].heard.isEmpty)
     // A packet with a time to live other than 0 is not an answer.
