@@ -75,8 +75,8 @@ public struct MeshEngine: Sendable {
   var clock = PacketClock()
   /// Time of the last event.
   var latest = Instant.zero
-  /// Last computed `deadline`, and whether it is still valid.
-  private var dueAt: Instant?
+  private var timers = TimerTable()
+  /// Whether the timers are those of the machines.
   var isDueKnown = false
 
   /// - Parameter signatures: verifies signatures.
@@ -108,35 +108,40 @@ public struct MeshEngine: Sendable {
   }
 
   /// Time at which `Event.timer` is due; nil if nothing is scheduled.
-  public var deadline: Instant? { isDueKnown ? dueAt : firstDue }
+  public var deadline: Instant? {
+    guard !isDueKnown else { return timers.first }
+    var copy = self
+    copy.setTimers()
+    return copy.timers.first
+  }
 
   /// Returns `deadline`. As a mutating method it is called in place on an engine stored in an object, without a copy.
-  public mutating func nextDeadline() -> Instant? { deadline }
+  public mutating func nextDeadline() -> Instant? {
+    if !isDueKnown { setTimers() }
+    return timers.first
+  }
 
-  private var firstDue: Instant? {
-    guard isStarted else { return nil }
-    var first = neighbourhood.deadline
-    // Computed after each packet that is not a copy: collecting the times in an array would cost as much as a packet.
-    func take(_ moment: Instant?) {
-      if let moment, first.map({ moment < $0 }) ?? true { first = moment }
+  /// Sets the timers of all machines. Called after each packet that is not a copy.
+  private mutating func setTimers() {
+    guard isStarted else { return timers.removeAll() }
+    timers.set(.neighbourhood, neighbourhood.deadline)
+    timers.set(.relays, pending.deadline)
+    timers.set(.transmitter, transmitter.deadline)
+    timers.set(.sessions, messages.sessions.deadline)
+    timers.set(.gate, gate.deadline)
+    timers.set(.fragments, assembler.deadline)
+    timers.set(.dialects, talks.deadline)
+    timers.set(.challenges, challenges.deadline)
+    timers.set(.pings, pings.deadline)
+    guard canSend else {
+      for timer in TimerTable.Timer.unsolicited { timers.set(timer, nil) }
+      return
     }
-    take(pending.deadline)
-    take(transmitter.deadline)
-    take(messages.sessions.deadline)
-    take(gate.deadline)
-    take(assembler.deadline)
-    take(talks.deadline)
-    take(challenges.deadline)
-    take(pings.deadline)
-    // Unsolicited packets wait until the clock is known to be right.
-    if canSend {
-      take(gossip.deadline)
-      take(messages.deadline)
-      take(courier.deadline)
-      take(files.deadline { isFast($0) })
-      take(repairDeadline)
-    }
-    return first
+    timers.set(.gossip, gossip.deadline)
+    timers.set(.messages, messages.deadline)
+    timers.set(.courier, courier.deadline)
+    timers.set(.files, files.deadline { isFast($0) })
+    timers.set(.repair, repairDeadline)
   }
 
   /// Time, actions and state of one call.
@@ -182,13 +187,16 @@ public struct MeshEngine: Sendable {
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
     }
-    // Most frames are copies.
-    if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
+    // Most frames are copies. They change no deadline, except that a relay may have become superfluous.
+    if turn.isIdle, isDueKnown {
+      timers.set(.relays, pending.deadline)
+      if !timers.isDue(at: now) { return [] }
+    }
     // Work that was due before the event is still due, or the event postponed it. After a stop nothing is due.
-    if !isStarted || !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
-    if isStarted, dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
+    if !isStarted || !isDueKnown || !timers.isDue(at: now) { setTimers() }
+    if isStarted, timers.isDue(at: now) || hasUntimedWork {
       doWhatIsDue(&turn)
-      dueAt = firstDue
+      setTimers()
     }
     isDueKnown = true
     counters.abandonedFragments = UInt64(assembler.abandoned)

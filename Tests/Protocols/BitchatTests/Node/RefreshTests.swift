@@ -215,4 +215,21 @@ struct RefreshTests {
     _ = try engine.challenge(dea.id, signingKey: dea.signingKey.publicKey, at: hall.now, time: hall.time)
     #expect(isRight(engine))
   }
+
+  @Test("A node does not wake for a relay that a copy has made superfluous")
+  func superfluous() throws {
+    let (cem, dea, eve) = (Stranger(1), Stranger(2), Stranger(3))
+    var (hall, links) = stage([cem, dea])
+    hall.inject(eve.announce(at: hall.time, timeToLive: 6), on: links[0], to: 0)
+    hall.pass(.seconds(5))
+    let before = hall.nodes[0].engine.counters.superfluous
+    let again = eve.announce(at: hall.time, timeToLive: 6)
+    hall.inject(again, on: links[0], to: 0)
+    let relay = try #require(hall.nodes[0].engine.deadline)
+    #expect(hall.nodes[0].engine.pending.deadline == relay)
+    hall.inject(again, on: links[1], to: 0)
+    #expect(hall.nodes[0].engine.counters.superfluous == before + 1)
+    let next = try #require(hall.nodes[0].engine.deadline)
+    #expect(next > relay)
+  }
 }
