@@ -423,14 +423,14 @@ struct MeshStand {
   }
 
   private func check(_ engine: MeshEngine) {
-    promise(engine.talks.talks.count <= engine.links.count, "talks end with their links")
-    promise(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "chat that waits has a limit")
+    promise(engine.talks.talks.count <= engine.neighbourhood.links.count, "talks end with their links")
+    promise(engine.gate.unknown.count <= 64 && engine.gate.unknown.bytes <= 256 << 10, "chat that waits has a limit")
     promise(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "fragments have a limit")
     promise(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "what is passed on has a limit")
     promise(engine.gossip.archive.bytes <= 6 << 20, "what is kept has a limit")
-    promise(engine.sessions.halfOpen <= 64, "handshakes under way have a limit")
+    promise(engine.messages.sessions.halfOpen <= 64, "handshakes under way have a limit")
     promise(engine.carried <= 40 && engine.courier.desk.bag.bytes <= 1 << 20, "what is carried has a limit")
     promise(engine.files.count <= 8, "files on their way have a limit")
-    promise(engine.budget.count <= engine.links.count, "of links that are gone nothing stays")
+    promise(engine.gate.budget.count <= engine.neighbourhood.links.count, "of links that are gone nothing stays")
   }
 }

@@ -27,6 +27,20 @@ enum Intent {
   case handleReceipt(MessageID, from: PeerID, isRead: Bool)
   /// Send a courier envelope to a peer over these links.
   case sendEnvelope(CourierEnvelope, to: PeerID, over: [LinkID])
+  /// Send a Noise message to a peer.
+  case sendNoise([UInt8], as: MessageType, to: PeerID, PacketClass)
+  /// Send what waited for a session with a peer.
+  case sessionBegan(PeerID)
+  /// Handle a payload that a peer has sent in its session.
+  case handlePlaintext([UInt8], from: PeerID)
+  /// Check whether messages need a courier.
+  case hurryCourier
+  /// Entrust a receipt to a courier if a courier has brought the message.
+  case entrust(NoisePayload, to: PeerID)
+  /// Remove the envelopes of a message that was delivered.
+  case forgetEnvelopes(of: OutgoingMessage)
+  /// Record whether a peer reports this node as its favourite.
+  case favouredBy(PeerID, Bool)
   /// Record that couriers carry a message of this node.
   case deposited(UInt32, with: [PeerID], key: X25519.PublicKey)
   /// Send a receipt for a message or file to its sender, over a courier if there is no session.
@@ -41,10 +55,20 @@ enum Intent {
   case giveWay(LinkID)
   /// Store a packet of this node for neighbours that missed it.
   case archive(GossipArchive.Item)
+  /// Record that a chat message is sent, so that files leave capacity for chat.
+  case chatted
   /// Send a packet of this node over these links, in the dialect of each.
   case send(Packet, as: PacketClass, to: [LinkID])
   /// Send an answer to a sync request.
   case sendAnswer([UInt8], MessageType, on: LinkID)
   /// Send a ping or its answer; without a link, over the links of the peer.
   case sendPing(PingPayload, as: MessageType, in: PacketClass, to: PeerID, over: LinkID?)
+  /// Send an encoded packet over these links, in fragments where a link is too narrow.
+  case sendBytes([UInt8], as: PacketClass, to: [LinkID])
+  /// Send a fragment of another node that arrived on `from` at the speed of a phone.
+  case paceFragment([UInt8], on: LinkID, from: LinkID?)
+  /// Record the TTL with which a packet is relayed.
+  case noteReach(UInt8, of: WireKey, MessageType)
+  /// Record that an announce of a peer was relayed.
+  case announceRelayed(of: PeerID)
 }

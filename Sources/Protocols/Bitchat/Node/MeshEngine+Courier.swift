@@ -16,7 +16,9 @@ extension MeshEngine {
   }
 
   /// Records whether a peer reports this node as its favourite, in this run or an earlier one.
-  public mutating func favour(by peer: PeerID, _ isFavourite: Bool) { courier.favour(by: peer, isFavourite, table) }
+  public mutating func favour(by peer: PeerID, _ isFavourite: Bool) {
+    courier.favour(by: peer, isFavourite, neighbourhood.peers)
+  }
 
   /// Whether a packet is an envelope. Dialect S uses the same type for chat.
   func isEnvelope(_ packet: Packet) -> Bool {
@@ -31,12 +33,7 @@ extension MeshEngine {
     case .ignored(let intents): perform(intents, &turn)
     case .own(let envelope, let intents):
       perform(intents, &turn)
-      guard budget.takeSignature(on: arrival.link, isKnownAnnounce: false, at: turn.now) else {
-        counters.tooManySignatures += 1
-        return false
-      }
-      // Opening takes three curve multiplications more than checking a signature.
-      budget.spend(2, on: arrival.link)
+      guard !isRefused(gate.takeOpening(on: arrival.link, at: turn.now)) else { return false }
       perform(courier.open(envelope, from: arrival.link, with: identity.noiseKey, view(turn)), &turn)
     case .foreign(let envelope, let depositor, let intents):
       perform(intents, &turn)
@@ -66,7 +63,7 @@ extension MeshEngine {
     perform(courier.expire(view(turn)), &turn)
     guard let round = courier.beginRound(preferring: favourites, view(turn), randomFrom: &random) else { return }
     let view = view(turn)
-    for message in outbox.stranded(where: { Courier.hasNoPath($0, since: $1, view) }) {
+    for message in messages.outbox.stranded(where: { Courier.hasNoPath($0, since: $1, view) }) {
       perform(courier.deposit(message, round, from: identity.noiseKey, view, randomFrom: &random), &turn)
     }
     perform(courier.depositReceipts(round, from: identity.noiseKey, view, randomFrom: &random), &turn)

@@ -14,34 +14,36 @@ extension MeshEngine {
     guard configuration.speaksSeed else { return .live }
     if let chosen = configuration.dialects[peer] { return chosen }
     guard configuration.dialect == .seed else { return .live }
-    return table[peer]?.speaksSeed == true || talks.hasGreeted(peer) ? .seed : .live
+    return neighbourhood.peers[peer]?.speaksSeed == true || talks.hasGreeted(peer) ? .seed : .live
   }
 
   /// Whether this node uses dialect S on a link.
   func isSeed(_ link: LinkID) -> Bool {
-    guard configuration.speaksSeed, let peer = links[link]?.peer else { return false }
+    guard configuration.speaksSeed, let peer = neighbourhood.links[link]?.peer else { return false }
     return dialect(of: peer) == .seed
   }
 
   /// Whether packet types of dialect S are accepted from a peer: it announces S, or is addressed in it.
-  func mayUseSeed(_ peer: PeerID) -> Bool { table[peer]?.speaksSeed == true || dialect(of: peer) == .seed }
+  func mayUseSeed(_ peer: PeerID) -> Bool {
+    neighbourhood.peers[peer]?.speaksSeed == true || dialect(of: peer) == .seed
+  }
 
   /// Links on which this node uses dialect S.
-  var seedLinks: Set<LinkID> { configuration.speaksSeed ? Set(links.keys.filter { isSeed($0) }) : [] }
+  var seedLinks: Set<LinkID> { configuration.speaksSeed ? Set(neighbourhood.links.keys.filter { isSeed($0) }) : [] }
 
   /// Whether a packet reaches a peer in dialect S: the peer and all nodes on a route to it speak it.
   func isReachedInSeed(_ peer: PeerID, at now: Instant) -> Bool {
     guard dialect(of: peer) == .seed else { return false }
     let near = neighbours
     guard !near.contains(peer) else { return true }
-    let topology = Topology(own: identity.id, neighbours: near, peers: table.peers.values, at: now)
+    let topology = Topology(own: identity.id, neighbours: near, peers: neighbourhood.peers.peers.values, at: now)
     return topology.route(from: identity.id, to: peer) { dialect(of: $0) == .seed } != nil
   }
 
   /// Whether a peer beyond the neighbours speaks dialect L, so that public messages must be sent in both dialects.
   var hasLivePeersBehind: Bool {
     let near = neighbours
-    return table.peers.keys.contains { !near.contains($0) && dialect(of: $0) == .live }
+    return neighbourhood.peers.peers.keys.contains { !near.contains($0) && dialect(of: $0) == .live }
   }
 
   // MARK: The forms of a packet
@@ -101,18 +103,19 @@ extension MeshEngine {
       var said = SeedMessage(
         timestamp: turn.time, id: message.id.text, sender: configuration.nickname, text: message.text)
       said.isPrivate = true
-      said.recipientNickname = table[peer]?.nickname
+      said.recipientNickname = neighbourhood.peers[peer]?.nickname
       let inner = Packet(
         type: SeedNumbers.seed.message, timestamp: turn.time, sender: identity.id, recipient: peer, payload: said.bytes)
       guard let plaintext = try? inner.encoded(),
-        let sealed = try? sessions.seal(plaintext, for: peer, at: turn.now)
+        let sealed = try? messages.encrypt(plaintext, for: peer, at: turn.now)
       else { return true }
       send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
     case .delivered(let id):
       let ack = (try? MessageUUID(of: id)).flatMap { message in
         try? SeedDeliveryAck(
           message: message, ack: MessageUUID(randomFrom: &random), recipient: identity.id,
-          hops: UInt8(clamping: table[peer]?.hops ?? 1), timestamp: turn.time, nickname: configuration.nickname)
+          hops: UInt8(clamping: neighbourhood.peers[peer]?.hops ?? 1), timestamp: turn.time,
+          nickname: configuration.nickname)
       }
       guard let ack else { return false }
       send(ack.bytes, as: SeedNumbers.seed.deliveryAck, to: peer, .own, &turn)
@@ -142,9 +145,10 @@ extension MeshEngine {
     guard configuration.speaksSeed else { return }
     talks.expire(at: turn.now)
     guard canSend, configuration.role.converses else { return }
-    for link in links.keys {
-      guard let peer = links[link]?.peer, talks[link]?.peer != peer || talks[link]?.greetedAt == nil else { continue }
-      let isProven = configuration.dialects[peer] == .seed || table[peer]?.speaksSeed == true
+    for link in neighbourhood.links.keys {
+      guard let peer = neighbourhood.links[link]?.peer, talks[link]?.peer != peer || talks[link]?.greetedAt == nil
+      else { continue }
+      let isProven = configuration.dialects[peer] == .seed || neighbourhood.peers[peer]?.speaksSeed == true
       guard isProven, dialect(of: peer) == .seed, let hello = Self.hello else { continue }
       talks.greet(peer, on: link, at: turn.now)
       say(\.versionHello, hello.bytes, to: peer, on: link, &turn)
@@ -164,7 +168,7 @@ extension MeshEngine {
     counters.seedPackets += 1
     guard talks.hear(peer.id, on: arrival.link, at: turn.now), canSend else { return true }
     let agreed = hello.versions.max { $0.rawValue < $1.rawValue }
-    if agreed == .v2 { table.hear(peer.id, version: .v2, at: turn.now) }
+    if agreed == .v2 { neighbourhood.hear(peer.id, version: .v2, at: turn.now) }
     let answer = try? VersionAck(
       agreed: agreed?.rawValue ?? 0, serverVersion: Self.clientVersion, platform: Self.platform,
       isRejected: agreed == nil, reason: agreed == nil ? "no common version" : nil)
@@ -191,9 +195,9 @@ extension MeshEngine {
       return true
     }
     talks.agree(on: version, with: peer.id, on: arrival.link)
-    if version == .v2 { table.hear(peer.id, version: .v2, at: turn.now) }
+    if version == .v2 { neighbourhood.hear(peer.id, version: .v2, at: turn.now) }
     // The node with the smaller ID begins the session, or the only one that has sent a hello.
-    if identity.id < peer.id || !talk.hasGreeted { carryOut(sessions.handle(.begin(peer.id), at: turn.now), &turn) }
+    if identity.id < peer.id || !talk.hasGreeted { handleSession(.begin(peer.id), &turn) }
     return true
   }
 
@@ -201,7 +205,8 @@ extension MeshEngine {
   /// otherwise.
   private mutating func speaker(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
     guard packet.timeToLive == 0, !arrival.isReassembled, packet.recipient == identity.id,
-      links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender], !blocked.contains(peer.id),
+      neighbourhood.links[arrival.link]?.peer == packet.sender, let peer = neighbourhood.peers[packet.sender],
+      !blocked.contains(peer.id),
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
     else { return nil }
     return peer

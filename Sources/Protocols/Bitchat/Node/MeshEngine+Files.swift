@@ -25,7 +25,7 @@ extension MeshEngine {
   public func content(ofFile number: UInt32) -> [UInt8]? { files.content(of: number) }
 
   /// Slice size of a public file, in bytes, on the current links; nil if no link can carry one.
-  public var sliceBytes: Int? { FileTransfers.sliceBytes(on: links) }
+  public var sliceBytes: Int? { FileTransfers.sliceBytes(on: neighbourhood.links) }
 
   /// Whether chat is active, so that files leave capacity for it. `mutating` only so that an engine stored in an object
   /// is called in place, without a copy (as `nextDeadline`).
@@ -43,10 +43,10 @@ extension MeshEngine {
     guard let order = files.order(number) else { return }
     var packet: Packet?
     if let peer = order.peer {
-      if let sealed = try? sessions.seal(NoisePayload.file(order.file).bytes, for: peer, at: turn.now) {
+      if let sealed = try? messages.encrypt(NoisePayload.file(order.file).bytes, for: peer, at: turn.now) {
         packet = Packet(
           version: .v2, type: .noiseEncrypted, timestamp: timestamp(turn), sender: identity.id, recipient: peer,
-          route: ownLink(of: peer) == nil && order.isFirst ? route(to: peer, turn) ?? [] : [], payload: sealed)
+          route: ownLinks(of: peer).isEmpty && order.isFirst ? route(to: peer, turn) ?? [] : [], payload: sealed)
       }
     } else {
       packet = signed(
@@ -59,7 +59,7 @@ extension MeshEngine {
 
   /// Begins a new session with the peer of a file, if `Sessions` allows it now.
   mutating func renewSession(forFile number: UInt32, with peer: PeerID, _ turn: inout Turn) {
-    let actions = sessions.handle(.unanswered(peer), at: turn.now)
+    let actions = messages.handle(.unanswered(peer), neighbourhood.peers, at: turn.now)
     guard !actions.isEmpty else { return }
     files.noteRenewal(of: number, at: turn.now)
     carryOut(actions, &turn)
@@ -68,13 +68,13 @@ extension MeshEngine {
   /// Removes the packets of a file from archive and queues.
   mutating func withdraw(_ packets: FilePackets, _ turn: inout Turn) {
     gossip.forget(packets, of: identity.id)
-    paced.remove(where: packets.contains)
+    transmitter.withdraw(packets)
     turn.actions.append(.withdraw(packets))
   }
 
   /// Whether a link takes fragments at full speed because its peer is an Earshot peer.
   func isFast(_ link: LinkID) -> Bool {
-    links[link]?.peer.map { table.isEarshot($0) } ?? false
+    neighbourhood.isFast(link)
   }
 
   // MARK: Files of others
@@ -100,7 +100,7 @@ extension MeshEngine {
   /// Reports to the service how much of a file has arrived.
   mutating func reportProgress(of id: FragmentSetID, _ arrival: Arrival, _ turn: inout Turn) {
     guard mayBeFile(id, arrival), configuration.role.receives, !blocked.contains(id.sender),
-      let peer = table[id.sender],
+      let peer = neighbourhood.peers[id.sender],
       let percent = assembler.report(id, fewest: Self.fewestReported, age: Self.reportedAfter, at: turn.now)
     else { return }
     turn.actions.append(

@@ -28,7 +28,7 @@ extension MeshEngine {
     let message = OutgoingMessage(
       number: number, peer: peer,
       pieces: pieces.map { OutgoingMessage.Piece(id: MessageID(randomFrom: &random), text: $0) }, createdAt: time,
-      noiseKey: table.noiseKey(of: peer), isDated: isClockTrusted)
+      noiseKey: neighbourhood.peers.noiseKey(of: peer), isDated: gate.isClockTrusted)
     return try restore(message, at: now, time: time, isNew: true)
   }
 
@@ -44,7 +44,7 @@ extension MeshEngine {
     _ message: OutgoingMessage, at now: Instant, time: UInt64, isNew: Bool
   ) throws(TellError) -> [Action] {
     do throws(Outbox.Refusal) {
-      try outbox.add(message, at: now)
+      try messages.add(message, at: now)
     } catch {
       throw .full(error)
     }
@@ -59,91 +59,111 @@ extension MeshEngine {
     return turn.actions
   }
 
+  /// Restores a favourite of an earlier run.
+  ///
+  /// - Parameter isNoticed: whether the peer has acknowledged the last notice about it.
+  public mutating func restore(favourite peer: PeerID, _ isFavourite: Bool, isNoticed: Bool, at now: Instant) {
+    isDueKnown = false
+    if isFavourite {
+      favourites.insert(peer)
+      neighbourhood.hold(peer, true)
+    }
+    if !isNoticed { oweNotice(to: peer, isFavourite, at: now) }
+  }
+
+  /// Restores a read receipt that an earlier run may have sent without success.
+  public mutating func restoreReceipt(for message: MessageID, to peer: PeerID, at now: Instant) {
+    isDueKnown = false
+    messages.oweReceipt(for: message, to: peer, at: now)
+  }
+
+  /// Restores a delivered message of an earlier run, so that its read receipt is recognised.
+  public mutating func restore(
+    delivered number: UInt32, _ ids: [MessageID], to peer: PeerID, createdAt: UInt64, at now: Instant
+  ) {
+    isDueKnown = false
+    let pieces = ids.map { OutgoingMessage.Piece(id: $0, text: "", isDelivered: true) }
+    messages.add(
+      delivered: OutgoingMessage(number: number, peer: peer, pieces: pieces, createdAt: createdAt), at: now)
+  }
+
   /// Records whether the clock is known to be right. Dates the messages that were queued before it was.
   mutating func trustClock(_ isTrusted: Bool, _ turn: inout Turn) {
-    isClockTrusted = isTrusted
-    guard isTrusted else { return }
-    for message in outbox.date(at: turn.now, time: turn.time) {
-      turn.actions.append(.dated(message.number, message.createdAt))
-      // Delivered messages are no longer persisted.
-      if message.state == .waiting || message.state == .sent { turn.actions.append(.keep(.outgoing(message))) }
-    }
+    gate.trustClock(isTrusted)
+    if isTrusted { perform(messages.date(at: turn.now, time: turn.time), &turn) }
+  }
+
+  mutating func oweNotice(to peer: PeerID, _ isFavourite: Bool, at now: Instant) {
+    let id = MessageID(randomFrom: &random)
+    messages.owe(OwedNews.Notice(id: id, isFavourite: isFavourite), to: peer, at: now)
+  }
+
+  // MARK: Due messages
+
+  /// Facts that decide which private messages are sent.
+  private func messageContext(_ turn: Turn) -> DirectMessages.Context {
+    DirectMessages.Context(
+      now: turn.now, time: turn.time, peers: neighbourhood.peers, blocked: blocked,
+      hasLinks: !neighbourhood.links.isEmpty)
   }
 
   mutating func sendWhatIsDue(_ turn: inout Turn) {
-    guard let due = outbox.deadline, due <= turn.now else { return }
-    let (messages, wanted, unanswered, failed) = outbox.takeDue(at: turn.now, time: turn.time, reach: reach)
-    for due in messages {
-      let message = due.message
-      turn.actions.append(.keep(.outgoing(message)))
-      for piece in due.pieces {
-        if let body = try? PrivateMessage(id: piece.id, text: piece.text) {
-          seal(.privateMessage(body), for: message.peer, &turn)
-        }
-      }
-      if let state = outbox.sent(message.number) { turn.actions.append(.progress(message.number, state)) }
-    }
-    for number in failed { turn.actions += [.progress(number, .failed), .keep(.settled(number))] }
-    // Unacknowledged messages may need a courier.
-    if !unanswered.isEmpty || !wanted.isEmpty { courier.hurry(at: turn.now) }
-    for peer in unanswered.sorted() { carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn) }
-    for peer in wanted.sorted() { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
+    guard let due = messages.outbox.deadline, due <= turn.now else { return }
+    perform(messages.sendMessages(messageContext(turn)), &turn)
   }
 
-  /// Records that couriers carry a message of this node.
-  mutating func noteDeposit(
-    of number: UInt32, with couriers: [PeerID], _ key: X25519.PublicKey, _ turn: inout Turn
-  ) {
-    guard let deposited = outbox.deposited(number, with: couriers, key: key) else { return }
-    turn.actions.append(.keep(.outgoing(deposited.message)))
-    if let state = deposited.state { turn.actions.append(.progress(number, state)) }
+  mutating func sendOwedNews(_ turn: inout Turn) {
+    guard let due = messages.owed.deadline, due <= turn.now else { return }
+    perform(messages.sendNews(messageContext(turn)), &turn)
   }
 
   /// Sends a payload in the session with a peer. Sends nothing without a session.
   mutating func seal(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) {
     if configuration.speaksSeed, sealInSeed(payload, for: peer, &turn) { return }
-    guard let sealed = try? sessions.seal(payload.bytes, for: peer, at: turn.now) else { return }
+    guard let sealed = try? messages.encrypt(payload.bytes, for: peer, at: turn.now) else { return }
     send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
   }
 
-  /// Sends a Noise message.
-  ///
-  /// A neighbour gets it over its own links and those that its announces arrive over. Another peer gets it by a known
-  /// route, else over all links. All links are also used while the peer has not answered earlier messages, or does not
-  /// name this node as its neighbour.
+  /// Sends a Noise message over the links that `Transmitter.paths` chooses.
   mutating func send(
     _ payload: [UInt8], as type: MessageType, to peer: PeerID, _ kind: PacketClass, _ turn: inout Turn
   ) {
-    var packet = Packet(
+    let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
-    let isUnanswered = outbox.isUnanswered(by: peer, at: turn.now)
-    let own = ownLinks(of: peer)
-    if !own.isEmpty, !isUnanswered {
-      guard !isDoubtful(peer) else { return transmit(packet, as: kind, to: targets(), &turn) }
-      transmit(packet, as: kind, to: own, &turn)
-      let others = ways.others(to: peer, besides: own, at: turn.now)
-      guard let farthest = others.map(\.hops).max() else { return }
-      // If the peer names this node as its neighbour, one hop more than its announces took is enough.
-      if table[peer]?.names(identity.id) == true {
-        packet.timeToLive = UInt8(clamping: min(farthest + 1, Int(Limits.timeToLive)))
-      }
-      return transmit(packet, as: kind, to: others.map(\.link), &turn)
-    }
-    // A hop that does not relay would otherwise be used forever.
-    if !isUnanswered, type != .noiseHandshake, let route = route(to: peer, turn), let first = route.first,
-      case let hop = links(to: first), !hop.isEmpty
-    {
-      (packet.version, packet.route) = (.v2, route)
-      return transmit(packet, as: kind, to: hop, &turn)
-    }
-    transmit(packet, as: kind, to: targets(), &turn)
+    let paths = Transmitter.paths(
+      of: packet, to: peer, isUnanswered: messages.outbox.isUnanswered(by: peer, at: turn.now),
+      isInSeed: isReachedInSeed(peer, at: turn.now), view(turn))
+    for path in paths { transmit(path.packet, as: kind, to: path.links, &turn) }
   }
 
   func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
-    // A route may include nodes of either dialect, but a dialect S packet needs nodes that speak it.
-    guard table[peer]?.version == .v2, !isReachedInSeed(peer, at: turn.now) else { return nil }
-    let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: turn.now)
-    return topology.route(from: identity.id, to: peer) { table[$0]?.version == .v2 }
+    Transmitter.route(to: peer, isInSeed: isReachedInSeed(peer, at: turn.now), view(turn))
+  }
+
+  // MARK: Sessions
+
+  /// Handles an event of the sessions.
+  mutating func handleSession(_ event: Sessions<PeerID>.Event, _ turn: inout Turn) {
+    carryOut(messages.handle(event, neighbourhood.peers, at: turn.now), &turn)
+  }
+
+  /// Carries out actions of the sessions, and sends what is due then.
+  mutating func carryOut(_ actions: [Sessions<PeerID>.Action], _ turn: inout Turn) {
+    for action in actions { perform(messages.handle(action, at: turn.now), &turn) }
+    if canSend {
+      sendWhatIsDue(&turn)
+      sendOwedNews(&turn)
+    }
+  }
+
+  /// Sends what waited for a session with a peer.
+  mutating func beginSession(with peer: PeerID, _ turn: inout Turn) {
+    announceInSeed(to: peer, &turn)
+    perform(courier.sendReceipts(to: peer), &turn)
+    files.renew(to: peer, at: turn.now)
+    // Earlier messages may have been sealed with keys that the peer does not have.
+    messages.hurry(peer, at: turn.now)
+    ask(peer, &turn)
   }
 
   mutating func handleNoise(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
@@ -153,44 +173,15 @@ extension MeshEngine {
       return
     }
     let source = origin(of: arrival.link).source
-    let event: Sessions<PeerID>.Event =
-      packet.type == .noiseHandshake || isSeedAnswer(packet)
-      ? .handshake(packet.sender, packet.payload, from: source) : .message(packet.sender, packet.payload, from: source)
-    carryOut(sessions.handle(event, at: turn.now) { [table] in table.worth(of: $0) }, &turn)
+    let isHandshake = packet.type == .noiseHandshake || isSeedAnswer(packet)
+    handleSession(
+      isHandshake
+        ? .handshake(packet.sender, packet.payload, from: source)
+        : .message(packet.sender, packet.payload, from: source), &turn)
   }
 
-  mutating func carryOut(_ actions: [Sessions<PeerID>.Action], _ turn: inout Turn) {
-    for action in actions {
-      switch action {
-      case .send(let peer, let message): send(message, as: .noiseHandshake, to: peer, .handshake, &turn)
-      case .established(let peer, _, _):
-        doubtful.remove(peer)
-        turn.actions.append(.session(peer))
-        // Each side sends its state once per session; this proves the signing key.
-        seal(.peerState(PeerState(capabilities: .own, signingKey: identity.signingKey.publicKey)), for: peer, &turn)
-        announceInSeed(to: peer, &turn)
-        perform(courier.sendReceipts(to: peer), &turn)
-        files.renew(to: peer, at: turn.now)
-        // Earlier messages may have been sealed with keys that the peer does not have.
-        outbox.hurry(peer, at: turn.now)
-        owed.hurry(peer, at: turn.now)
-        ask(peer, &turn)
-      case .opened(let peer, let plaintext):
-        trustSession(with: peer, &turn)
-        turn.actions += owed.opened(from: peer, at: turn.now).map { .receiptSettled($0, from: peer) }
-        handlePlaintext(plaintext, from: peer, &turn)
-      case .ended(let peer): turn.actions.append(.session(peer))
-      case .failed: break
-      }
-    }
-    if canSend {
-      sendWhatIsDue(&turn)
-      sendOwedNews(&turn)
-    }
-  }
-
-  private mutating func handlePlaintext(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
-    table.hear(peer, at: turn.now)
+  mutating func handlePlaintext(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
+    neighbourhood.hear(peer, at: turn.now)
     guard !handleSeedPayload(plaintext, from: peer, &turn) else { return }
     let payload: NoisePayload
     do throws(NoisePayloadError) {
@@ -217,47 +208,30 @@ extension MeshEngine {
   }
 
   mutating func handlePrivateMessage(_ message: PrivateMessage, from peer: PeerID, _ turn: inout Turn) {
-    let received = ReceivedMessage(sender: peer, id: message.id)
-    guard !self.received.see(received, at: turn.now) else {
-      turn.actions.append(.toldAgain(message.id, from: peer))
-      return
-    }
-    self.received.insert(received, at: turn.now)
-    if let notice = FavoriteNotice(text: message.text) {
-      courier.favour(by: peer, notice.isFavorite, table)
-      return turn.actions.append(.favourited(peer, notice, message.id))
-    }
-    turn.actions.append(.told(message, from: peer, at: turn.time))
+    perform(messages.handleMessage(message, from: peer, at: turn.now, time: turn.time), &turn)
+  }
+
+  /// Handles a message that the user has read.
+  mutating func noteRead(_ message: MessageID, from peer: PeerID, _ turn: inout Turn) {
+    perform(messages.noteRead(message, from: peer, messageContext(turn)), &turn)
+    if canSend, !blocked.contains(peer) { sendOwedNews(&turn) }
   }
 
   /// Sends a receipt for a message to its sender.
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
-    guard !blocked.contains(peer) else { return }
-    guard table.has(peer), sessions.hasSession(with: peer) else {
-      courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
-      // A neighbour that wrote through a courier may believe that a session exists, and therefore begin none.
-      if link(to: peer) != nil { carryOut(sessions.handle(.begin(peer), at: turn.now), &turn) }
-      return
-    }
-    seal(receipt, for: peer, &turn)
+    perform(
+      messages.acknowledge(receipt, to: peer, isNeighbour: link(to: peer) != nil, messageContext(turn)), &turn)
   }
 
   mutating func handleReceipt(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
     if !isRead, let intents = files.handleReceipt(id, from: peer) { return perform(intents, &turn) }
-    if owed.acknowledge(id, from: peer) { turn.actions.append(.noticeSettled(peer)) }
-    guard let message = outbox.acknowledge(id, from: peer, isRead: isRead, at: turn.now) else { return }
-    if message.state != .sent { courier.forget(message) }
-    turn.actions.append(.progress(message.number, message.state))
-    guard message.state == .delivered || message.state == .read else { return }
-    turn.actions.append(.keep(.settled(message.number)))
-    // A courier that has brought the receipt may have capacity for another message.
-    if !message.couriers.isEmpty { courier.hurry(at: turn.now) }
+    perform(messages.handleReceipt(id, from: peer, isRead: isRead, at: turn.now), &turn)
   }
 
   /// Handles the signing key that a peer states inside Noise, which proves it.
   private mutating func handlePeerState(_ state: PeerState, of peer: PeerID, _ turn: inout Turn) {
     files.note(state.capabilities, of: peer, limit: Self.sessionLimits.sessions, view(turn))
-    guard table.pin(of: peer) != state.signingKey || !table.isProven(peer) else { return }
+    guard neighbourhood.peers.pin(of: peer) != state.signingKey || !neighbourhood.peers.isProven(peer) else { return }
     settle(peer, state.signingKey, &turn)
   }
 }

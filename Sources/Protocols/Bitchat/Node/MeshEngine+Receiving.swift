@@ -3,11 +3,11 @@ import Crypto
 
 extension MeshEngine {
   mutating func receive(_ bytes: [UInt8], on link: LinkID, _ turn: inout Turn) {
-    guard isStarted, let place = links.index(of: link) else { return }
+    guard isStarted, let place = neighbourhood.links.index(of: link) else { return }
     counters.frames += 1
     do throws(PacketError) {
       let view = try PacketView(bytes)
-      links.change(at: place) { $0.heardAt = turn.now }
+      neighbourhood.hear(at: place, turn.now)
       accept(view, on: link, isReassembled: false, &turn)
       if pings.isConfirming(on: link) {
         let intents = pings.confirm(view, on: link, self.view(turn))
@@ -16,7 +16,7 @@ extension MeshEngine {
       }
     } catch {
       counters.count(error)
-      if links[link]?.garbage.take(at: turn.now) == false { cut(link, .garbage, &turn) }
+      if neighbourhood.isMalformedTooOften(on: link, at: turn.now) { cut(link, .garbage, &turn) }
     }
   }
 
@@ -31,88 +31,65 @@ extension MeshEngine {
     let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
     // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not
     // checked.
-    let isVerified = view.type.isVerifiedHere && isRead(view)
-    let key = view.wireKey(hash, withSignature: !isVerified)
-    guard !seen.see(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
-    guard !isAnswer || gossip.awaitsAnswer(on: link, at: turn.now) else {
-      counters.unaskedAnswers += 1
+    let isVerified = view.isVerified(by: identity.id)
+    let key = gate.key(of: view, isVerified: isVerified)
+    guard !gate.isCopy(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
+    let isOvertaken = view.type == .announce && view.timestamp < neighbourhood.peers.newest(of: view.sender)
+    let goesOn = !configuration.blocksRelay || !blocked.contains(view.sender)
+    let context = PacketGate.Context(
+      now: turn.now, time: turn.time, own: identity.id, origin: origin(of: link), isFast: !isVerified && isFast(link),
+      awaitsAnswer: isAnswer && gossip.awaitsAnswer(on: link, at: turn.now), isOvertaken: isOvertaken, goesOn: goesOn)
+    switch gate.admit(arrival, key, isVerified: isVerified, context) {
+    case .dropped(let refusal):
+      counters[keyPath: refusal] += 1
       return
-    }
-    guard view.type == .announce || isTimely(arrival, turn) else { return }
-    // An announce older than the newest one only shows which link is the sender's.
-    let isOvertaken = view.type == .announce && view.timestamp < table.newest(of: view.sender)
-    guard arrival.isDirect || !isOvertaken else {
-      counters.oldAnnounces += 1
-      return
-    }
-    let goesOn = !blocked.contains(view.sender) || !configuration.blocksRelay
-    guard goesOn || view.type == .announce || view.type == .leave else {
-      counters.blocked += 1
-      return
-    }
-    guard
-      isVerified || isReassembled
-        || budget.takeUnverified(view.type, on: link, isFast: isFast(link), at: turn.now)
-    else {
-      counters.tooManyUnverified += 1
-      return
-    }
-    if !isReassembled, let isFirst = view.isFirstOfHandshake,
-      !handshakes.take(view, isFirst: isFirst, from: origin(of: link), hash, at: turn.now)
-    {
-      counters.tooManyHandshakes += 1
-      return
-    }
-    guard isRead(view) else {
-      seen.insert(key, view.type, at: turn.now)
-      return relay(arrival, key, &turn)
+    case .forOthers: return relay(arrival, key, &turn)
+    case .forNode: break
     }
     if view.type == .announce, refresh(arrival, key, goesOn: goesOn, &turn) { return }
-    guard budget.takeInflation(of: view.inflatedCount, on: link, at: turn.now) else {
-      counters.tooMuchInflation += 1
-      return
-    }
-    let packet: Packet
-    do throws(PacketError) { packet = try Packet(view) } catch {
-      counters.count(error)
-      return
-    }
+    guard let packet = decoded(view, on: link, turn) else { return }
     // A relay may have recompressed the packet; its bytes then differ, but its ID does not.
     let id = PacketID(packet)
-    guard !isVerified || !seen.see(id, at: turn.now), !gossip.archive.isLastAnnounce(id, of: view.sender) else {
-      seen.insert(key, view.type, at: turn.now)
+    guard !isVerified || !gate.isCopy(id, at: turn.now), !gossip.archive.isLastAnnounce(id, of: view.sender) else {
+      gate.remember(key, view.type, at: turn.now)
       return handleCopy(of: arrival, key, id: id, &turn)
     }
-    let isOfKnown = view.type == .announce && table.has(view.sender)
+    let isOfKnown = view.type == .announce && neighbourhood.peers.has(view.sender)
     let mayGoOn = act(on: packet, arrival, id, &turn)
     // Reassembled packets may have marked the turn as idle.
     turn.isIdle = false
     guard mayGoOn else { return }
-    seen.insert(key, view.type, at: turn.now)
+    gate.remember(key, view.type, at: turn.now)
     // The archive knows the latest announce of each peer.
-    if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { seen.insert(id, at: turn.now) }
+    if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { gate.remember(id, at: turn.now) }
     let isNewsTooOften =
-      view.type == .announce && !isOvertaken && !table.passOn(view.sender, burst: Self.burst, at: turn.now)
-    let reach: UInt8
+      view.type == .announce && !isOvertaken && !neighbourhood.passOn(view.sender, at: turn.now)
     if !goesOn || isOvertaken || isNewsTooOften {
-      reach = SeenPackets.ended
+      gate.end(key, view.type)
     } else {
-      reach = isReassembled ? decide(view)?.timeToLive ?? 0 : 0
+      gate.note(reach: isReassembled ? relayRules.decide(view)?.timeToLive ?? 0 : 0, of: key, view.type)
+      relay(arrival, key, isOfKnown: isOfKnown, &turn)
     }
-    seen.note(reach: reach, of: key, view.type)
-    if goesOn, !isOvertaken, !isNewsTooOften { relay(arrival, key, isOfKnown: isOfKnown, &turn) }
-    if isVerified { seen.shareReach(of: key, view.type, with: id) }
+    if isVerified { gate.shareReach(of: key, view.type, with: id) }
   }
 
-  /// Whether this node decodes a packet. Others are relayed unchanged.
-  func isRead(_ view: PacketView) -> Bool {
-    switch view.type {
-    case .announce, .message, .leave, .requestSync: true
-    case .noiseHandshake, .noiseEncrypted, .ping, .pong: view.recipient == identity.id
-    case .courier where view.recipient == identity.id: true
-    case .fragment, .fileTransfer: view.recipient == nil || view.recipient == identity.id
-    default: isReadInSeed(view)
+  /// Decodes a packet; nil if it is dropped.
+  private mutating func decoded(_ view: PacketView, on link: LinkID, _ turn: Turn) -> Packet? {
+    switch gate.decode(view, on: link, at: turn.now) {
+    case .packet(let packet): return packet
+    case .dropped(let refusal): counters[keyPath: refusal] += 1
+    case .malformed(let error): counters.count(error)
     }
+    return nil
+  }
+
+  /// Counts the reason why a packet is dropped, if there is one.
+  ///
+  /// - Returns: whether there is one.
+  mutating func isRefused(_ refusal: PacketGate.Refusal?) -> Bool {
+    guard let refusal else { return false }
+    counters[keyPath: refusal] += 1
+    return true
   }
 
   /// - Parameter id: ID of the packet, if known.
@@ -122,7 +99,7 @@ extension MeshEngine {
     counters.duplicates += 1
     turn.isIdle = true
     relay(copy: arrival, key, id: id, &turn)
-    guard arrival.view.type == .announce, table.has(arrival.view.sender) else { return }
+    guard arrival.view.type == .announce, neighbourhood.peers.has(arrival.view.sender) else { return }
     if arrival.isDirect {
       // The announce was known before it arrived over its sender's own link.
       turn.isIdle = false
@@ -198,7 +175,7 @@ extension MeshEngine {
   /// the message.
   mutating func takeLine(of peer: PeerID, _ arrival: Arrival, _ turn: Turn) -> Bool {
     let isDear = favourites.contains(peer) || isVerified(peer)
-    guard lines.take(from: peer, isDear: isDear, over: origin(of: arrival.link), at: turn.now) else {
+    guard gate.takeLine(from: peer, isDear: isDear, over: origin(of: arrival.link), at: turn.now) else {
       counters.tooManyLines += 1
       return false
     }
@@ -206,21 +183,19 @@ extension MeshEngine {
   }
 
   /// Mark of the device at the other end of a link.
-  func mark(of link: LinkID) -> UInt32 { links[link]?.mark ?? DeviceOrigin(link).mark(for: identity.id) }
+  func mark(of link: LinkID) -> UInt32 { neighbourhood.mark(of: link) }
 
   mutating func handleLeave(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) -> Bool {
-    guard let peer = table[packet.sender],
+    guard let peer = neighbourhood.peers[packet.sender],
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn)
     else { return false }
     // A leave that is older than the peer's latest announce has no effect.
     guard packet.timestamp >= peer.announcedAt else { return false }
-    let mayGoOn = table.passOn(peer.id, burst: Self.burst, at: turn.now)
-    table.hear(peer.id, at: turn.now)
-    table.leave(peer.id, at: packet.timestamp)
+    let mayGoOn = neighbourhood.passOn(peer.id, at: turn.now)
+    neighbourhood.leave(peer.id, at: turn.now, time: packet.timestamp)
     gossip.leave(peer.id)
     // The session of the peer ends too.
-    _ = sessions.handle(.forget(peer.id), at: turn.now)
-    vacateLinks(of: peer.id, turn)
+    messages.leave(peer.id, at: turn.now)
     perform(files.putOff(to: peer.id, at: turn.now), &turn)
     courier.hurry(at: turn.now)
     turn.actions.append(.gone(peer.id))
@@ -256,7 +231,7 @@ extension MeshEngine {
   mutating func handle(
     _ fragment: Fragment, of packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) -> Bool {
-    let isKnown = table.has(packet.sender)
+    let isKnown = neighbourhood.peers.has(packet.sender)
     let id = FragmentSetID(sender: packet.sender, id: fragment.id, type: fragment.type, total: fragment.total)
     switch assembler.add(
       fragment, from: packet.sender, isKnown: isKnown, isPublic: arrival.view.recipient == nil, over: arrival.link,
@@ -311,19 +286,19 @@ extension MeshEngine {
   /// Returns the sender of a packet if it is known and the signature is valid. Queues the packet of an unknown sender
   /// until the sender announces itself.
   mutating func signer(of packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Peer? {
-    guard let peer = table[packet.sender] else {
-      if !unknown.add(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
+    guard let peer = neighbourhood.peers[packet.sender] else {
+      if !gate.wait(arrival, at: turn.now) { counters.chatOfUnknown += 1 }
       return nil
     }
     guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return nil }
-    table.hear(peer.id, version: packet.version, at: turn.now)
+    neighbourhood.hear(peer.id, version: packet.version, at: turn.now)
     return peer
   }
 
   /// Whether a packet whose signature fails with the pinned key is signed with the rival key. Such a packet is relayed
   /// without other effects.
   private mutating func isOfRival(_ packet: Packet, _ arrival: Arrival, _ turn: Turn) -> Bool {
-    guard let key = challenges.rival(of: packet.sender), table.has(packet.sender) else { return false }
+    guard let key = challenges.rival(of: packet.sender), neighbourhood.peers.has(packet.sender) else { return false }
     return checkSignature(arrival, packet, key, isKnownAnnounce: false, turn)
   }
 
@@ -331,47 +306,6 @@ extension MeshEngine {
   mutating func checkSignature(
     _ arrival: Arrival, _ packet: Packet, _ key: Ed25519.PublicKey, isKnownAnnounce: Bool, _ turn: Turn
   ) -> Bool {
-    guard budget.takeSignature(on: arrival.link, isKnownAnnounce: isKnownAnnounce, at: turn.now) else {
-      counters.tooManySignatures += 1
-      return false
-    }
-    let check = SignatureCheck(arrival.view, decoded: packet, key: key, by: signatures)
-    // `takeSignature` charged one signature. Further ones, and long payloads, are charged here.
-    budget.spend(check.computed * (1 + packet.payload.count / WorkBudget.bytesPerSignature) - 1, on: arrival.link)
-    if !check.isValid { counters.badSignatures += 1 }
-    return check.isValid
+    !isRefused(gate.checkSignature(arrival, packet, key, isKnownAnnounce: isKnownAnnounce, at: turn.now))
   }
-
-  /// Whether the timestamp of a packet is close to this node's clock. Answers to sync requests may be older, and so may
-  /// reassembled file packets, whose fragments take long over a slow link.
-  private mutating func isTimely(_ arrival: Arrival, _ turn: Turn) -> Bool {
-    let mayBeFile = arrival.isReassembled && [.fileTransfer, .noiseEncrypted].contains(arrival.view.type)
-    let oldest =
-      arrival.isAnswer
-      ? GossipArchive.messageMilliseconds : mayBeFile ? GossipArchive.fileMilliseconds : Limits.clockMilliseconds
-    return isTimely(arrival.view.timestamp, turn, oldest: oldest)
-  }
-
-  /// Whether the timestamp of a verified announce is close to this node's clock. A deviation may show that this node's
-  /// clock is wrong.
-  mutating func isTimely(_ timestamp: UInt64, _ arrival: Arrival, _ turn: Turn) -> Bool {
-    let oldest = arrival.isAnswer ? GossipArchive.oldAnnounceMilliseconds : Limits.clockMilliseconds
-    return isTimely(timestamp, turn, oldest: oldest)
-  }
-
-  private mutating func isTimely(_ timestamp: UInt64, _ turn: Turn, oldest: UInt64) -> Bool {
-    let limit = timestamp > turn.time ? Limits.clockMilliseconds : oldest
-    guard Self.distance(timestamp, turn.time) > limit else { return true }
-    // An answer that is too old does not indicate a wrong clock.
-    if limit == Limits.clockMilliseconds { counters.clock += 1 } else { counters.tooOld += 1 }
-    return false
-  }
-
-  static func distance(_ one: UInt64, _ other: UInt64) -> UInt64 { one > other ? one - other : other - one }
-}
-
-extension MessageType {
-  /// Whether this node checks signatures of this type when it decodes a packet, and identifies copies by the signed
-  /// content.
-  var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave || self == .fileTransfer }
 }

@@ -5,19 +5,13 @@ import Crypto
 /// Handling of packets in dialect S, from any peer and regardless of this node's dialect. Facts: bitchat.md section
 /// 16.1.
 extension MeshEngine {
-  /// Whether this node decodes a packet of dialect S or of mid-2025. The meaning of type 04 depends on its payload.
-  func isReadInSeed(_ view: PacketView) -> Bool {
-    guard view.type.isOfSeed else { return false }
-    return !view.type.isOfSeedAlone || view.recipient.map { $0 == identity.id } ?? true
-  }
-
   /// Meaning of a packet whose type has several meanings.
   private func meaning(of packet: Packet) -> PacketMeaning {
     PacketMeaning(
       type: packet.type, payload: packet.payload,
       state: PacketMeaning.SeedState(
-        awaitsHandshakeResponse: mayUseSeed(packet.sender) && sessions.awaitsAnswer(from: packet.sender),
-        hasSession: mayUseSeed(packet.sender) && sessions.hasSession(with: packet.sender)))
+        awaitsHandshakeResponse: mayUseSeed(packet.sender) && messages.sessions.awaitsAnswer(from: packet.sender),
+        hasSession: mayUseSeed(packet.sender) && messages.sessions.hasSession(with: packet.sender)))
   }
 
   /// Whether the packet answers a handshake that this node has begun in dialect S.
@@ -75,7 +69,8 @@ extension MeshEngine {
     guard takeLine(of: peer.id, arrival, turn) else { return false }
     let line = PacketID(
       Packet(type: .message, timestamp: packet.timestamp, sender: packet.sender, payload: text.payload))
-    let isKnown = seen.see(line, at: turn.now) || gossip.archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
+    let isKnown =
+      gate.isCopy(line, at: turn.now) || gossip.archive.hasMessage(line) || talks.hasHeard(line, at: turn.now)
     talks.note(line, at: turn.now)
     keep(arrival, packet, PacketID(packet), &turn)
     guard configuration.role.receives, !isKnown else { return true }
@@ -92,7 +87,8 @@ extension MeshEngine {
     _ message: MessageUUID?, of recipient: PeerID?, isRead: Bool, _ packet: Packet, _ arrival: Arrival,
     _ turn: inout Turn
   ) -> Bool {
-    guard packet.recipient == identity.id, recipient == packet.sender, table.has(packet.sender), let message,
+    guard packet.recipient == identity.id, recipient == packet.sender, neighbourhood.peers.has(packet.sender),
+      let message,
       let id = try? MessageID(message.description)
     else {
       counters.refusedSeed += 1

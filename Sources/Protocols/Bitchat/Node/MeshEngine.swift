@@ -28,11 +28,11 @@ public struct MeshEngine: Sendable {
   public var configuration: Configuration {
     didSet {
       isDueKnown = false
-      if configuration.isMonitorStrict != oldValue.isMonitorStrict { silenceAt = firstEnd }
+      neighbourhood.cutSooner(configuration.isMonitorStrict)
       if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed
         || configuration.longestWrite != oldValue.longestWrite
       {
-        announceAt = latest
+        neighbourhood.announceSoon(at: latest)
       }
       if !configuration.speaksSeed { talks.endAll() }
     }
@@ -47,32 +47,18 @@ public struct MeshEngine: Sendable {
   var random: any RandomSource & Sendable
   let hash: KeyedHash
   let signatures: any SignatureChecking
-  var links = LinkTable<MeshLink>()
-  var table = PeerTable()
-  var sessions: Sessions<PeerID>
-  var outbox = Outbox()
-  /// Favourite notices and read receipts without a known arrival.
-  var owed = OwedNews()
-  /// Peers that may have lost their session.
-  var doubtful: Set<PeerID> = []
+  /// Peers and links.
+  var neighbourhood: Neighbourhood
+  var messages: DirectMessages
   /// Public packets for neighbours that missed them, and requests for missed ones.
   var gossip: GossipSync
-  var budget = WorkBudget()
-  var handshakes = HandshakeFlow()
-  var lines = LineQuota()
-  /// Other links over which neighbours are reachable.
-  var ways = PeerWays()
-  var seen = SeenPackets()
+  /// Checks of received packets.
+  var gate: PacketGate
   var pending = RelayQueue()
   var assembler = FragmentAssembler()
-  /// Chat of unknown peers.
-  var unknown = WaitingChat()
-  /// Received private messages, for the detection of copies: an envelope may arrive a day later.
-  var received = RecentPackets<ReceivedMessage>(limit: 10_000, lifetime: .seconds(26 * 3600))
   /// Proofs of signing keys.
   var challenges = Challenges()
-  /// Packets with delayed sending: paced fragments, and announces for new links.
-  var paced = PacedPackets()
+  var transmitter: Transmitter
   /// Conversations in dialect S.
   var talks = SeedTalks()
   /// Courier envelopes of others, and own messages at couriers.
@@ -85,22 +71,12 @@ public struct MeshEngine: Sendable {
   public internal(set) var verified: Set<PeerID> = []
 
   var isStarted = false
-  var isClockTrusted = false
-  /// Neighbours whose clocks agree with this node's, according to their announces.
-  var witnesses = ClockWitnesses()
-  /// Time of the next announce to all links; nil while the node does not announce.
-  var announceAt: Instant?
-  var announcedAt: Instant?
   /// Timestamps of this node's packets.
   var clock = PacketClock()
-  /// Next check for peers that have timed out.
-  var lookAt = Instant.zero
-  /// Earliest time at which a link is cut for inactivity; nil without links. Received packets postpone it.
-  var silenceAt: Instant?
   /// Time of the last event.
   var latest = Instant.zero
-  /// Last computed `deadline`, and whether it is still valid.
-  private var dueAt: Instant?
+  private var timers = TimerTable()
+  /// Whether the timers are those of the machines.
   var isDueKnown = false
 
   /// - Parameter signatures: verifies signatures.
@@ -113,9 +89,13 @@ public struct MeshEngine: Sendable {
     self.random = random
     self.signatures = signatures
     hash = KeyedHash(randomFrom: &self.random)
-    sessions = Sessions(
+    neighbourhood = Neighbourhood(own: identity.id, isStrict: configuration.isMonitorStrict)
+    gate = PacketGate(hash: hash, signatures: signatures)
+    transmitter = Transmitter(own: identity.id, signingKey: identity.signingKey, signatures: signatures)
+    let sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
+    messages = DirectMessages(sessions: sessions, signingKey: identity.signingKey.publicKey)
     gossip = GossipSync(role: configuration.role)
     courier = Courier(limit: configuration.role.envelopeLimit(configuration.carries))
   }
@@ -128,49 +108,40 @@ public struct MeshEngine: Sendable {
   }
 
   /// Time at which `Event.timer` is due; nil if nothing is scheduled.
-  public var deadline: Instant? { isDueKnown ? dueAt : firstDue }
-
-  /// Returns `deadline`. As a mutating method it is called in place on an engine stored in an object, without a copy.
-  public mutating func nextDeadline() -> Instant? { deadline }
-
-  private var firstDue: Instant? {
-    guard isStarted else { return nil }
-    var first = silenceAt
-    // Computed after each packet that is not a copy: collecting the times in an array would cost as much as a packet.
-    func take(_ moment: Instant?) {
-      if let moment, first.map({ moment < $0 }) ?? true { first = moment }
-    }
-    take(announceAt)
-    take(pending.deadline)
-    take(paced.deadline)
-    take(sessions.deadline)
-    take(unknown.deadline)
-    take(assembler.deadline)
-    take(talks.deadline)
-    take(challenges.deadline)
-    take(pings.deadline)
-    if table.count > 0 { take(lookAt) }
-    // Unsolicited packets wait until the clock is known to be right.
-    if canSend {
-      take(gossip.deadline)
-      take(outbox.deadline)
-      take(owed.deadline)
-      take(courier.deadline)
-      take(files.deadline { isFast($0) })
-      take(repairDeadline)
-    }
-    return first
+  public var deadline: Instant? {
+    guard !isDueKnown else { return timers.first }
+    var copy = self
+    copy.setTimers()
+    return copy.timers.first
   }
 
-  /// Time at which the first link is cut if it stays inactive; nil without links.
-  private var firstEnd: Instant? {
-    let strict = configuration.isMonitorStrict
-    var first: Instant?
-    for link in links.values {
-      let end = link.end(isStrict: strict)
-      if first.map({ end < $0 }) ?? true { first = end }
+  /// Returns `deadline`. As a mutating method it is called in place on an engine stored in an object, without a copy.
+  public mutating func nextDeadline() -> Instant? {
+    if !isDueKnown { setTimers() }
+    return timers.first
+  }
+
+  /// Sets the timers of all machines. Called after each packet that is not a copy.
+  private mutating func setTimers() {
+    guard isStarted else { return timers.removeAll() }
+    timers.set(.neighbourhood, neighbourhood.deadline)
+    timers.set(.relays, pending.deadline)
+    timers.set(.transmitter, transmitter.deadline)
+    timers.set(.sessions, messages.sessions.deadline)
+    timers.set(.gate, gate.deadline)
+    timers.set(.fragments, assembler.deadline)
+    timers.set(.dialects, talks.deadline)
+    timers.set(.challenges, challenges.deadline)
+    timers.set(.pings, pings.deadline)
+    guard canSend else {
+      for timer in TimerTable.Timer.unsolicited { timers.set(timer, nil) }
+      return
     }
-    return first
+    timers.set(.gossip, gossip.deadline)
+    timers.set(.messages, messages.deadline)
+    timers.set(.courier, courier.deadline)
+    timers.set(.files, files.deadline { isFast($0) })
+    timers.set(.repair, repairDeadline)
   }
 
   /// Time, actions and state of one call.
@@ -197,14 +168,14 @@ public struct MeshEngine: Sendable {
     case .start: start(&turn)
     case .stop: stop(&turn)
     case .clock(let isTrusted): trustClock(isTrusted, &turn)
-    case .clockSet: witnesses.forget()
+    case .clockSet: gate.forgetClocks()
     case .linkOpened(let link, let frameLimit, let isOurs, let origin): open(link, frameLimit, isOurs, origin, &turn)
     case .linkChanged(let link, let frameLimit): change(link, frameLimit, &turn)
     case .linkClosed(let link): close(link, turn)
     case .received(let bytes, let link): receive(bytes, on: link, &turn)
-    case .announce: announceAt = now
+    case .announce: neighbourhood.announceSoon(at: now)
     case .kept(let message, let peer): acknowledge(.delivered(message), to: peer, &turn)
-    case .notTaken(let message, let peer): received.forget(ReceivedMessage(sender: peer, id: message))
+    case .notTaken(let message, let peer): messages.forgetReceived(message, from: peer)
     case .read(let message, let peer): noteRead(message, from: peer, &turn)
     case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
     case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
@@ -216,13 +187,16 @@ public struct MeshEngine: Sendable {
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
     case .timer: break
     }
-    // Most frames are copies.
-    if turn.isIdle, isDueKnown, dueAt.map({ now < $0 }) ?? true { return [] }
+    // Most frames are copies. They change no deadline, except that a relay may have become superfluous.
+    if turn.isIdle, isDueKnown {
+      timers.set(.relays, pending.deadline)
+      if !timers.isDue(at: now) { return [] }
+    }
     // Work that was due before the event is still due, or the event postponed it. After a stop nothing is due.
-    if !isStarted || !isDueKnown || dueAt.map({ $0 > now }) ?? true { dueAt = firstDue }
-    if isStarted, dueAt.map({ $0 <= now }) ?? false || hasUntimedWork {
+    if !isStarted || !isDueKnown || !timers.isDue(at: now) { setTimers() }
+    if isStarted, timers.isDue(at: now) || hasUntimedWork {
       doWhatIsDue(&turn)
-      dueAt = firstDue
+      setTimers()
     }
     isDueKnown = true
     counters.abandonedFragments = UInt64(assembler.abandoned)
@@ -242,8 +216,9 @@ public struct MeshEngine: Sendable {
   /// Read-only state from which machines decide.
   func view(_ turn: Turn) -> NodeView {
     NodeView(
-      now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend, peers: table,
-      links: links, ways: ways, sessions: sessions, blocked: blocked)
+      now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend,
+      peers: neighbourhood.peers, links: neighbourhood.links, ways: neighbourhood.ways, sessions: messages.sessions,
+      blocked: blocked)
   }
 
   /// Carries out what a machine has decided.
@@ -253,23 +228,37 @@ public struct MeshEngine: Sendable {
       case .report(let action): turn.actions.append(action)
       case .count(let counter, let number): counters[keyPath: counter] += number
       case .seal(let payload, let peer): seal(payload, for: peer, &turn)
-      case .beginSession(let peer): carryOut(sessions.handle(.begin(peer), at: turn.now), &turn)
-      case .tryHandshake(let peer): carryOut(sessions.handle(.ask(peer), at: turn.now), &turn)
-      case .unanswered(let peer): carryOut(sessions.handle(.unanswered(peer), at: turn.now), &turn)
+      case .beginSession(let peer): handleSession(.begin(peer), &turn)
+      case .tryHandshake(let peer): handleSession(.ask(peer), &turn)
+      case .unanswered(let peer): handleSession(.unanswered(peer), &turn)
       case .challenge(let peer): ask(peer, &turn)
       case .settle(let peer, let signingKey): settle(peer, signingKey, &turn)
       case .conclude(let peer, let outcome): perform(challenges.conclude(peer, outcome), &turn)
       case .handlePrivateMessage(let message, let peer): handlePrivateMessage(message, from: peer, &turn)
       case .handleReceipt(let id, let peer, let isRead): handleReceipt(id, from: peer, isRead: isRead, &turn)
       case .sendEnvelope(let envelope, let peer, let links): send(envelope, to: peer, over: links, &turn)
-      case .deposited(let number, let couriers, let key): noteDeposit(of: number, with: couriers, key, &turn)
+      case .deposited(let number, let couriers, let key):
+        perform(messages.noteDeposit(of: number, with: couriers, key), &turn)
+      case .sendNoise(let message, let type, let peer, let kind): send(message, as: type, to: peer, kind, &turn)
+      case .sessionBegan(let peer): beginSession(with: peer, &turn)
+      case .handlePlaintext(let plaintext, let peer): handlePlaintext(plaintext, from: peer, &turn)
+      case .hurryCourier: courier.hurry(at: turn.now)
+      case .entrust(let receipt, let peer): courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
+      case .forgetEnvelopes(let message): courier.forget(message)
+      case .favouredBy(let peer, let isFavourite): courier.favour(by: peer, isFavourite, neighbourhood.peers)
       case .acknowledge(let receipt, let peer): acknowledge(receipt, to: peer, &turn)
       case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
       case .makeFilePacket(let number): makeFilePacket(number, &turn)
       case .withdraw(let packets): withdraw(packets, &turn)
-      case .giveWay(let link): paced.giveWay(on: link, at: turn.now)
+      case .giveWay(let link): transmitter.giveWay(on: link, at: turn.now)
+      case .chatted: files.chatted(at: turn.now)
       case .archive(let item): _ = gossip.store(item)
       case .send(let packet, let kind, let targets): transmit(packet, as: kind, to: targets, &turn)
+      case .sendBytes(let bytes, let kind, let targets): transmit(bytes, as: kind, to: targets, &turn)
+      case .paceFragment(let bytes, let link, let source):
+        perform([transmitter.pace(bytes, as: .fragment, on: link, from: source, at: turn.now)], &turn)
+      case .noteReach(let reach, let key, let type): gate.note(reach: reach, of: key, type)
+      case .announceRelayed(let peer): neighbourhood.noteRelay(of: peer)
       case .sendAnswer(let bytes, let type, let link): answer(bytes, type, on: link, &turn)
       case .sendPing(let payload, let type, let kind, let peer, let link):
         send(payload, as: type, in: kind, to: peer, over: link, &turn)
@@ -282,8 +271,7 @@ public struct MeshEngine: Sendable {
   private mutating func start(_ turn: inout Turn) {
     guard !isStarted else { return }
     isStarted = true
-    announceAt = turn.now
-    lookAt = turn.now
+    neighbourhood.start(at: turn.now)
   }
 
   private mutating func stop(_ turn: inout Turn) {
@@ -295,48 +283,36 @@ public struct MeshEngine: Sendable {
     perform(challenges.endAll(), &turn)
     perform(pings.endAll(), &turn)
     isStarted = false
-    (links, pending, paced) = (LinkTable(), RelayQueue(), PacedPackets())
+    neighbourhood.stop()
+    pending = RelayQueue()
+    transmitter.endAll()
     gossip.endAll()
-    (announceAt, silenceAt) = (nil, nil)
     talks.endAll()
   }
 
   private mutating func open(
     _ link: LinkID, _ frameLimit: Int, _ isOurs: Bool, _ origin: DeviceOrigin?, _ turn: inout Turn
   ) {
-    guard isStarted, links[link] == nil else { return }
-    let state = MeshLink(
-      frameLimit: frameLimit, isOurs: isOurs, origin: origin ?? DeviceOrigin(link), node: identity.id, at: turn.now)
-    links[link] = state
-    let end = state.end(isStrict: configuration.isMonitorStrict)
-    silenceAt = min(silenceAt ?? end, end)
+    guard isStarted, neighbourhood.links[link] == nil else { return }
+    neighbourhood.open(link, frameLimit: frameLimit, isOurs: isOurs, from: origin, at: turn.now)
     // The peer needs an announce before any other packet.
     announce(on: link, &turn)
   }
 
   private mutating func change(_ link: LinkID, _ frameLimit: Int, _ turn: inout Turn) {
-    let wasNarrow = isNarrow(link)
-    links[link]?.frameLimit = frameLimit
     // The announce did not fit when the link was opened.
-    if wasNarrow, !isNarrow(link) { announce(on: link, &turn) }
+    if neighbourhood.resize(link, frameLimit: frameLimit) { announce(on: link, &turn) }
   }
 
   private mutating func close(_ link: LinkID, _ turn: Turn) {
-    let peer = links[link]?.peer
-    links[link] = nil
-    ways.forget(link)
-    if let peer, !isNeighbour(peer) {
-      ways.forgetWays(to: peer)
-      doubtSession(with: peer)
-    }
+    if let peer = neighbourhood.close(link) { messages.doubt(peer, limit: Self.sessionLimits.sessions) }
     // Messages for the peer of the link may need a courier.
     courier.hurry(at: turn.now)
     gossip.end(link)
-    budget.forget(link)
-    paced.forget(link)
+    transmitter.forget(link)
     files.forget(link)
     pings.forget(link)
-    counters.chatOfUnknown += unknown.forget(link)
+    counters.chatOfUnknown += gate.forget(link)
     talks.end(link)
   }
 
@@ -346,21 +322,21 @@ public struct MeshEngine: Sendable {
   mutating func timestamp(_ turn: Turn) -> UInt64 { clock.timestamp(at: turn.time) }
 
   /// Whether phones accept packets of this node: they drop those whose clock deviates by more than two minutes.
-  var canSend: Bool { isStarted && (isClockTrusted || witnesses.areEnough) }
+  var canSend: Bool { isStarted && gate.isClockRight }
 
   private mutating func doWhatIsDue(_ turn: inout Turn) {
     // Neighbours have not had an announce while the clock was unknown.
-    if state == .waitingForClock, canSend { announceAt = turn.now }
+    if state == .waitingForClock, canSend { neighbourhood.announceSoon(at: turn.now) }
     announceIfDue(&turn)
     greetNeighbours(&turn)
-    for packet in paced.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
-    where links[packet.link] != nil {
+    for packet in transmitter.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
+    where neighbourhood.links[packet.link] != nil {
       files.giveWay(on: packet.link, at: turn.now)
       turn.actions.append(.send(packet.bytes, on: packet.link, packet.kind))
     }
     relayWhatIsDue(&turn)
     if canSend { syncWhatIsDue(&turn) }
-    if let due = sessions.deadline, due <= turn.now { carryOut(sessions.handle(.timer, at: turn.now), &turn) }
+    if let due = messages.sessions.deadline, due <= turn.now { handleSession(.timer, &turn) }
     if canSend {
       sendWhatIsDue(&turn)
       sendOwedNews(&turn)
@@ -370,34 +346,15 @@ public struct MeshEngine: Sendable {
     sendFilesWhatIsDue(&turn)
     perform(pings.endLost(at: turn.now), &turn)
     askForProofs(&turn)
-    counters.chatOfUnknown += unknown.expire(at: turn.now)
+    counters.chatOfUnknown += gate.expire(at: turn.now)
     assembler.expire(at: turn.now)
-    cutSilentLinks(&turn)
+    for (link, reason) in neighbourhood.silentLinks(at: turn.now) { cut(link, reason, &turn) }
     lookForSilentPeers(&turn)
   }
 
-  private mutating func cutSilentLinks(_ turn: inout Turn) {
-    guard let silenceAt, silenceAt <= turn.now else { return }
-    defer { self.silenceAt = firstEnd }
-    for (link, state) in links {
-      guard state.end(isStrict: configuration.isMonitorStrict) <= turn.now else { continue }
-      cut(link, state.peer != nil ? .silent : state.formerPeer != nil ? .left : .noAnnounce, &turn)
-    }
-  }
-
-  /// Unbinds the links of a peer that has left. Its machine may use them for other services. They are cut unless a
-  /// peer announces itself over them.
-  mutating func vacateLinks(of peer: PeerID, _ turn: Turn) {
-    for (link, state) in links where state.peer == peer { links[link]?.vacate(at: turn.now) }
-    ways.forgetWays(to: peer)
-    silenceAt = firstEnd
-  }
-
   private mutating func lookForSilentPeers(_ turn: inout Turn) {
-    guard lookAt <= turn.now else { return }
-    lookAt = turn.now.advanced(by: .seconds(30))
+    guard let silent = neighbourhood.takeSilentPeers(at: turn.now) else { return }
     gossip.age(at: turn.time)
-    let silent = table.forget(notHeardSince: turn.now.advanced(by: .zero - MeshLink.silentTime))
     turn.actions += silent.map { .gone($0) }
     // Messages for these peers may need a courier.
     if !silent.isEmpty { courier.hurry(at: turn.now) }
@@ -410,7 +367,7 @@ public struct MeshEngine: Sendable {
 
   private mutating func updateState(_ turn: inout Turn) {
     let now: State =
-      !isStarted ? .stopped : !canSend ? .waitingForClock : hasNeighbours ? .connected : .alone
+      !isStarted ? .stopped : !canSend ? .waitingForClock : neighbourhood.hasNeighbours ? .connected : .alone
     guard now != state else { return }
     state = now
     turn.actions.append(.state(now))
@@ -419,31 +376,29 @@ public struct MeshEngine: Sendable {
   // MARK: Peers
 
   /// Peers with a link to this node.
-  public var neighbours: Set<PeerID> { Set(links.values.compactMap(\.peer)) }
+  public var neighbours: Set<PeerID> { neighbourhood.neighbours }
 
   /// Device at the other end of a link.
-  func origin(of link: LinkID) -> DeviceOrigin { links[link]?.origin ?? DeviceOrigin(link) }
+  func origin(of link: LinkID) -> DeviceOrigin { neighbourhood.origin(of: link) }
 
   /// Whether this node has a link with a peer.
-  public func isNeighbour(_ peer: PeerID) -> Bool { links.values.contains { $0.peer == peer } }
-
-  private var hasNeighbours: Bool { links.values.contains { $0.peer != nil } }
+  public func isNeighbour(_ peer: PeerID) -> Bool { neighbourhood.isNeighbour(peer) }
 
   /// Known peers, sorted by ID.
-  public var peers: [Peer] { table.peers.values.sorted { $0.id < $1.id } }
+  public var peers: [Peer] { neighbourhood.peers.peers.values.sorted { $0.id < $1.id } }
 
-  public func peer(_ id: PeerID) -> Peer? { table[id] }
+  public func peer(_ id: PeerID) -> Peer? { neighbourhood.peers[id] }
 
   /// Public messages and files that neighbours can get from this node.
   public var publicPackets: [PacketID] { gossip.archive.publicPackets }
 
   /// Time of the last packet of a peer, also of one that has left; nil if unknown.
-  public func heardAt(of id: PeerID) -> Instant? { table.heardAt(of: id) }
+  public func heardAt(of id: PeerID) -> Instant? { neighbourhood.peers.heardAt(of: id) }
 
   /// Pairs of linked peers, this node included, sorted, each with the smaller ID first. A link counts if both ends
   /// announce it, or if it is this node's own.
   public func pairs(at now: Instant) -> [(PeerID, PeerID)] {
-    let topology = Topology(own: identity.id, neighbours: neighbours, peers: table.peers.values, at: now)
+    let topology = Topology(own: identity.id, neighbours: neighbours, peers: neighbourhood.peers.peers.values, at: now)
     let said = topology.edges.flatMap { peer, others in others.filter { peer < $0 }.map { (peer, $0) } }
     let own = neighbours.map { (min($0, identity.id), max($0, identity.id)) }
     let unsaid = own.filter { pair in !said.contains { $0 == pair } }
@@ -451,7 +406,7 @@ public struct MeshEngine: Sendable {
   }
 
   /// Whether there is a session that the peer has not, as far as is known, lost.
-  public func hasSession(with peer: PeerID) -> Bool { sessions.hasSession(with: peer) && !doubtful.contains(peer) }
+  public func hasSession(with peer: PeerID) -> Bool { messages.hasSession(with: peer) }
 
   private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: Turn) {
     guard isBlocked else {
@@ -462,19 +417,19 @@ public struct MeshEngine: Sendable {
     blocked.insert(peer)
     gossip.forget(peer)
     courier.forget(peer)
-    unknown.forget(peer)
+    gate.forget(peer)
   }
 
   private mutating func verify(_ peer: PeerID, _ isVerified: Bool, _ turn: inout Turn) {
     if isVerified { verified.insert(peer) } else { verified.remove(peer) }
-    table.hold(peer, isVerified || favourites.contains(peer))
+    neighbourhood.hold(peer, isVerified || favourites.contains(peer))
     keepPin(of: peer, &turn)
     guard isVerified, challenges.begin(verified: peer, view(turn)) else { return }
     askForProofs(&turn)
   }
 
   /// Whether a user has verified the fingerprint of a peer, and the peer has proven its signing key.
-  public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && table.isProven(peer) }
+  public func isVerified(_ peer: PeerID) -> Bool { verified.contains(peer) && neighbourhood.peers.isProven(peer) }
 
   /// Whether a peer was asked for a proof of its signing key, and has neither proven it nor failed.
   public func awaitsProof(of peer: PeerID) -> Bool { challenges.isAwaited(peer) }
@@ -482,30 +437,23 @@ public struct MeshEngine: Sendable {
   private mutating func favour(_ peer: PeerID, _ isFavourite: Bool, _ turn: inout Turn) {
     guard favourites.contains(peer) != isFavourite else { return }
     if isFavourite { favourites.insert(peer) } else { favourites.remove(peer) }
-    table.hold(peer, isFavourite || verified.contains(peer))
+    neighbourhood.hold(peer, isFavourite || verified.contains(peer))
     keepPin(of: peer, &turn)
     oweNotice(to: peer, isFavourite, at: turn.now)
     if canSend { sendOwedNews(&turn) }
   }
 
   private mutating func forget(_ peer: PeerID, _ turn: inout Turn) {
-    table.forget(peer, withPin: true)
-    _ = sessions.handle(.forget(peer), at: turn.now)
+    neighbourhood.forget(peer)
     files.forget(peer)
-    ways.forget(peer)
     challenges.forget(peer)
-    owed.forget(peer)
-    doubtful.remove(peer)
     gossip.forget(peer)
     courier.forget(peer)
-    courier.favour(by: peer, false, table)
+    courier.favour(by: peer, false, neighbourhood.peers)
     favourites.remove(peer)
     verified.remove(peer)
     blocked.remove(peer)
-    table.hold(peer, false)
-    let forgotten = outbox.forget(peer)
-    for number in forgotten.undelivered { turn.actions.append(.progress(number, .failed)) }
-    for number in forgotten.all { turn.actions.append(.keep(.settled(number))) }
+    perform(messages.forget(peer, at: turn.now), &turn)
     perform(files.cancel(to: peer), &turn)
     turn.actions.append(.gone(peer))
   }
@@ -520,12 +468,12 @@ extension MeshEngine {
   public mutating func restorePin(
     of peer: PeerID, _ signingKey: Ed25519.PublicKey, isProven: Bool, at now: Instant
   ) {
-    table.restorePin(peer, signingKey, isProven: isProven, at: now)
+    neighbourhood.restorePin(peer, signingKey, isProven: isProven, at: now)
   }
 
   /// Restores the Noise key of a peer, for messages sealed while the peer is away.
   public mutating func restoreNoiseKey(of peer: PeerID, _ key: X25519.PublicKey) {
-    if PeerID(noiseKey: key) == peer { table.restoreNoiseKey(peer, key) }
+    if PeerID(noiseKey: key) == peer { neighbourhood.restoreNoiseKey(peer, key) }
   }
 
   /// Restores a public packet for sync.
@@ -533,7 +481,7 @@ extension MeshEngine {
 
   /// Restores the ID of a received private message, so that copies are not reported.
   public mutating func restoreReceived(_ message: MessageID, from peer: PeerID, at now: Instant) {
-    received.insert(ReceivedMessage(sender: peer, id: message), at: now)
+    messages.restoreReceived(message, from: peer, at: now)
   }
 }
 
@@ -565,18 +513,18 @@ extension MeshEngine {
   }
 
   /// Counters of handshakes and sessions, by name.
-  public var noiseTallies: [Tally] { sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
+  public var noiseTallies: [Tally] { messages.sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
 
   /// Current amounts of stored items.
   public var holdings: Holdings {
     var holdings = Holdings()
-    (holdings.peers, holdings.pins) = (table.count, table.pinCount)
+    (holdings.peers, holdings.pins) = (neighbourhood.peers.count, neighbourhood.peers.pinCount)
     (holdings.announces, holdings.messages) = (gossip.archive.announceCount, gossip.archive.messageCount)
     (holdings.fragments, holdings.archiveBytes) = (gossip.archive.fragmentCount, gossip.archive.bytes)
-    holdings.recentPackets = seen.counts.keys + seen.counts.ids
+    holdings.recentPackets = gate.remembered
     (holdings.pendingRelays, holdings.pendingBytes) = (pending.count, pending.bytes)
     (holdings.assemblies, holdings.assemblyBytes) = (assembler.count, assembler.bytes)
-    (holdings.waitingChat, holdings.pacedFrames) = (unknown.count, paced.count)
+    (holdings.waitingChat, holdings.pacedFrames) = (gate.unknown.count, transmitter.paced.count)
     return holdings
   }
 }
@@ -584,7 +532,7 @@ extension MeshEngine {
 // Descriptions contain neither content, nor peers, nor keys.
 
 extension MeshEngine: CustomStringConvertible, CustomReflectable {
-  public var description: String { "a mesh node, \(state.rawValue), with \(links.count) links" }
+  public var description: String { "a mesh node, \(state.rawValue), with \(neighbourhood.links.count) links" }
   public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
@@ -642,13 +590,12 @@ extension MeshEngine {
 
   /// Pins the signing key that a peer has proven inside Noise, instead of any other.
   mutating func settle(_ peer: PeerID, _ signingKey: Ed25519.PublicKey, _ turn: inout Turn) {
-    let wasProven = table.isProven(peer)
+    let wasProven = neighbourhood.peers.isProven(peer)
     let rival = challenges.settle(peer, signingKey)
-    let isReplaced = table.prove(peer, signingKey, at: turn.now)
+    let isReplaced = neighbourhood.prove(peer, signingKey, at: turn.now)
     if isReplaced {
       // Announces and messages with the other key are an attacker's, and so are the links that count as the peer's own.
       gossip.forget(peer)
-      vacateLinks(of: peer, turn)
       turn.actions.append(.gone(peer))
     }
     if let arrival = rival?.announce, let packet = try? Packet(arrival.view),
@@ -657,7 +604,7 @@ extension MeshEngine {
       keep(arrival, packet, PacketID(packet), &turn)
     }
     keepPin(of: peer, &turn)
-    if !wasProven, !isReplaced, table.has(peer) { turn.actions.append(.peer(peer)) }
+    if !wasProven, !isReplaced, neighbourhood.peers.has(peer) { turn.actions.append(.peer(peer)) }
     if challenges.takesAnyKey(of: peer) { perform(challenges.conclude(peer, .proven), &turn) }
   }
 }
@@ -683,10 +630,7 @@ extension MeshEngine {
   ) {
     let packet = Packet(
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    var known = link.map { [$0] } ?? links(to: peer)
-    if link == nil { known += ways.others(to: peer, besides: known, at: turn.now).map(\.link) }
-    let isEverywhere = known.isEmpty || link == nil && isDoubtful(peer)
-    transmit(packet, as: kind, to: isEverywhere ? targets() : known, &turn)
+    transmit(packet, as: kind, to: link.map { [$0] } ?? Transmitter.links(forPingTo: peer, view(turn)), &turn)
   }
 
   mutating func handlePing(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
@@ -711,7 +655,9 @@ extension MeshEngine {
     // An attacker can ping a neighbour in this node's name and make it answer with the mark of a fragment that was not
     // received. Only an unsolicited pong confirms a fragment.
     let confirmation = FileConfirmation(mark: payload.nonce, isOfFragment: payload.interval != nil)
-    if links[arrival.link]?.peer == packet.sender, files.confirm(confirmation, on: arrival.link, at: turn.now) {
+    if neighbourhood.links[arrival.link]?.peer == packet.sender,
+      files.confirm(confirmation, on: arrival.link, at: turn.now)
+    {
       return sendFilesWhatIsDue(&turn)
     }
     perform(pings.handlePong(payload, from: packet.sender, hops: hops, at: turn.now), &turn)
@@ -730,7 +676,8 @@ extension MeshEngine {
 
   /// Answers a sync request of a direct neighbour. Requests travel one hop.
   mutating func handleSyncRequest(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
-    guard packet.timeToLive == 0, links[arrival.link]?.peer == packet.sender, let peer = table[packet.sender],
+    guard packet.timeToLive == 0, neighbourhood.links[arrival.link]?.peer == packet.sender,
+      let peer = neighbourhood.peers[packet.sender],
       arrival.view.recipient.map({ $0 == identity.id }) ?? true,
       let request = try? SyncRequest(reading: packet.payload),
       checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn),
@@ -752,11 +699,10 @@ extension MeshEngine {
 
   /// Sends an answer. Fragments for a phone are paced like those of a file.
   mutating func answer(_ bytes: [UInt8], _ type: MessageType, on link: LinkID, _ turn: inout Turn) {
-    guard type == .fragment, !isFast(link), bytes.count <= frameLimit(of: link) else {
+    guard type == .fragment, !isFast(link), bytes.count <= neighbourhood.links.frameLimit(of: link) else {
       return transmit(bytes, as: .syncAnswer, to: [link], &turn)
     }
-    let dropped = paced.add([bytes], on: link, as: .syncAnswer, in: .passedOn(from: nil), at: turn.now)
-    counters.relaysDropped += UInt64(dropped ?? 1)
+    perform([transmitter.pace(bytes, as: .syncAnswer, on: link, from: nil, at: turn.now)], &turn)
   }
 
   // MARK: Gap repair
@@ -766,7 +712,7 @@ extension MeshEngine {
     guard !files.isQuiet, configuration.role.storesMessages,
       let stalled = assembler.nextStalled(GossipSync.repairPause)
     else { return nil }
-    return gossip.repairDeadline(stalled: stalled, links, table)
+    return gossip.repairDeadline(stalled: stalled, neighbourhood.links, neighbourhood.peers)
   }
 
   /// Requests missing fragments from one neighbour at a time.

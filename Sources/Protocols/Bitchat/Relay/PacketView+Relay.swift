@@ -35,3 +35,30 @@ extension PacketView {
     return copy
   }
 }
+
+extension PacketView {
+  /// Whether a node decodes the packet. Others are relayed unchanged.
+  func isRead(by node: PeerID) -> Bool {
+    switch type {
+    case .announce, .message, .leave, .requestSync: true
+    case .noiseHandshake, .noiseEncrypted, .ping, .pong: recipient == node
+    case .courier where recipient == node: true
+    case .fragment, .fileTransfer: recipient == nil || recipient == node
+    default: isReadInSeed(by: node)
+    }
+  }
+
+  /// Whether a node decodes a packet of dialect S or of mid-2025. The meaning of type 04 depends on its payload.
+  private func isReadInSeed(by node: PeerID) -> Bool {
+    guard type.isOfSeed else { return false }
+    return !type.isOfSeedAlone || recipient.map { $0 == node } ?? true
+  }
+
+  /// Whether a node checks the signature when it receives the packet. Copies are then identified by the signed content.
+  func isVerified(by node: PeerID) -> Bool { type.isVerifiedHere && isRead(by: node) }
+}
+
+extension MessageType {
+  /// Whether nodes check signatures of this type when they decode a packet, and identify copies by the signed content.
+  var isVerifiedHere: Bool { self == .announce || self == .message || self == .leave || self == .fileTransfer }
+}

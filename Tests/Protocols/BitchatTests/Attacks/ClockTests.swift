@@ -33,7 +33,7 @@ struct ClockWitnessAttackTests {
       if number % 2 == 0 { hall.handle(.linkClosed(again), at: 0) }
     }
     #expect(hall.nodes[0].engine.state == .waitingForClock)
-    #expect(hall.nodes[0].engine.witnesses.count <= 16)
+    #expect(hall.nodes[0].engine.gate.witnesses.count <= 16)
     // Two neighbours suffice without an attack. Here one more is needed.
     let other = hall.connect(to: 0, from: DeviceOrigin(address: 8))
     hall.inject(Stranger(30).announce(at: hall.time), on: other, to: 0)

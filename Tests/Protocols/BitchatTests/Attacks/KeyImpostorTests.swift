@@ -110,7 +110,7 @@ struct KeyImpostorTests {
     }
     #expect(!hall.nodes[0].engine.isVerified(bob.id))
     // The pause between two questions doubles, so forged announces cause few handshakes.
-    #expect(hall.nodes[0].engine.sessions.counters.begun < 25)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.begun < 25)
     hall.connect(0, 1)
     let known = try #require(Self.delay(&hall) { $0.nodes[0].engine.isVerified(bob.id) })
     print("impostor, after an hour: \(known)")
@@ -135,7 +135,8 @@ struct KeyImpostorTests {
     hall.inject(Self.forged(bob, at: hall.time), on: door, to: 0)
     hall.pass(.seconds(2))
     let ann = hall.nodes[0].engine
-    #expect(ann.peer(bob.id) == nil && ann.table.pin(of: bob.id) == Self.key(of: bob) && ann.table.isProven(bob.id))
+    let peers = ann.neighbourhood.peers
+    #expect(ann.peer(bob.id) == nil && peers.pin(of: bob.id) == Self.key(of: bob) && peers.isProven(bob.id))
     #expect(ann.challenges.isEmpty && ann.counters.otherSigningKeys == 1)
   }
 
@@ -183,14 +184,14 @@ struct KeyImpostorTests {
     for other in 1...3 { hall.connect(0, other) }
     hall.pass(.seconds(2))
     let door = hall.connect(stranger: Self.eve, to: 0)
-    let before = hall.nodes[0].engine.sessions.counters.begun
+    let before = hall.nodes[0].engine.messages.sessions.counters.begun
     for _ in 0..<120 {
       for victim in 1...3 { hall.inject(Self.forged(hall.nodes[victim], at: hall.time), on: door, to: 0) }
       hall.pass(.milliseconds(500))
     }
     let ann = hall.nodes[0].engine
     // At most one handshake for each victim: then its key is proven.
-    #expect(ann.sessions.counters.begun - before <= 3)
+    #expect(ann.messages.sessions.counters.begun - before <= 3)
     for victim in 1...3 {
       #expect(ann.peer(hall.nodes[victim].id)?.signingKey == Self.key(of: hall.nodes[victim]))
     }
@@ -216,14 +217,14 @@ struct KeyImpostorTests {
       forge(other, on: door)
       hall.pass(.milliseconds(150))
     }
-    #expect(hall.nodes[0].engine.sessions.counters.begun == 4)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.begun == 4)
     #expect(hall.nodes[0].engine.challenges.disputes.count <= Disputes.limit)
     let doors = (0..<10).map { hall.connect(to: 0, from: DeviceOrigin(address: UInt64(100 + $0))) }
     for (number, other) in others.suffix(50).enumerated() {
       forge(other, on: doors[number % 10])
       hall.pass(.milliseconds(110))
     }
-    #expect(hall.nodes[0].engine.sessions.counters.begun <= 12)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.begun <= 12)
   }
 
   @Test("A relay-only node relays the announces and messages of the victim although an impostor came first")

@@ -184,7 +184,7 @@ struct WormholeTests {
     hall.connect(0, 1)
     hall.connect(2, 0)
     hall.pass(.seconds(60))
-    #expect(hall.nodes[0].engine.links[door]?.peer == bob)
+    #expect(hall.nodes[0].engine.neighbourhood.links[door]?.peer == bob)
     for number in 0..<5 { _ = hall.say("line \(number)", at: 2) }
     try hall.tell("for bob", to: 1, at: 2)
     hall.pass(.seconds(2))
@@ -207,7 +207,7 @@ struct WormholeTests {
       }
       let link = hall.connect(larger, 1 - larger)
       hall.pass(.seconds(60))
-      #expect(hall.nodes[larger].engine.links[door]?.peer == id)
+      #expect(hall.nodes[larger].engine.neighbourhood.links[door]?.peer == id)
       #expect(hall.links(0, 1) == [link])
     }
   }

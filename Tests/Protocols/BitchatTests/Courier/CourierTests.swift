@@ -63,7 +63,7 @@ struct CourierTests {
     hall.pass(.seconds(60))
     for node in hall.nodes {
       #expect(node.engine.courier.desk.held == [0, 0, 0, 0, 0, 0], "\(node.name)")
-      #expect(node.engine.outbox.waiting == 0)
+      #expect(node.engine.messages.outbox.waiting == 0)
     }
     // The records of all envelopes are deleted.
     for node in hall.nodes { #expect(node.carriedIDs.isEmpty, "\(node.name)") }

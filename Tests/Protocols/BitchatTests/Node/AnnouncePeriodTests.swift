@@ -60,7 +60,7 @@ struct AnnouncePeriodTests {
       }
     }
     _ = Self.pauses(&hall, for: 400, announceSome)
-    #expect(hall.nodes[0].engine.table.count > 256)
+    #expect(hall.nodes[0].engine.neighbourhood.peers.count > 256)
     let pauses = Self.pauses(&hall, for: 600, announceSome)
     #expect(pauses.count >= 12)
     #expect(pauses.allSatisfy { (32_000...44_000).contains($0) }, "\(pauses)")

@@ -283,14 +283,14 @@ struct ChatTests {
     hall.pass(.seconds(2))
     let id = try #require(hall.nodes[1].told.first?.id)
     hall.passes = { _, _, _ in true }
-    let receipt = try hall.nodes[2].engine.sessions.seal(
+    let receipt = try hall.nodes[2].engine.messages.encrypt(
       NoisePayload.delivered(id).bytes, for: hall.nodes[0].id, at: hall.now)
     let packet = Packet(
       type: .noiseEncrypted, timestamp: hall.time, sender: hall.nodes[2].id, recipient: hall.nodes[0].id,
       payload: receipt)
     let link = try #require(hall.links(0, 1).first)
     hall.inject(try packet.encoded(), on: link, to: 0)
-    #expect(hall.nodes[0].engine.sessions.counters.opened > 1)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.opened > 1)
     #expect(hall.nodes[0].progress[1] == [.sent])
   }
 }

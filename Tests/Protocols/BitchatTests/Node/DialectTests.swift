@@ -125,7 +125,8 @@ struct DialectTests {
     try hall.tell("psst", to: 1, as: 1, at: 0)
     hall.pass(.milliseconds(100))
     let packet = try Packet(decoding: sealed)
-    let actions = hall.nodes[1].engine.sessions.handle(.message(hall.nodes[0].id, packet.payload), at: hall.now)
+    let actions = hall.nodes[1].engine.messages.handle(
+      .message(hall.nodes[0].id, packet.payload), PeerTable(), at: hall.now)
     let plaintexts = actions.compactMap { if case .opened(_, let plaintext) = $0 { plaintext } else { nil } }
     let inner = try Packet(decoding: try #require(plaintexts.first))
     #expect(inner.type.rawValue == 0x04 && inner.sender == hall.nodes[0].id && inner.recipient == hall.nodes[1].id)

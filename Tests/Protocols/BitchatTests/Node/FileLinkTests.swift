@@ -265,8 +265,8 @@ struct FileLinkTests {
     for number in [1, 2] as [UInt32] {
       try hall.sendFile(FileTests.content(1 << 20, seed: UInt64(number)), as: number, at: 0)
     }
-    hall.pass(.seconds(60)) { relay.engine.paced.longest == PacedPackets.limit }
-    #expect(relay.engine.paced.longest == PacedPackets.limit)
+    hall.pass(.seconds(60)) { relay.engine.transmitter.paced.longest == PacedPackets.limit }
+    #expect(relay.engine.transmitter.paced.longest == PacedPackets.limit)
     _ = hall.say(LimitStage.text(3000), at: 1)
     let before = fragments()
     hall.pass(.milliseconds(500))
@@ -274,7 +274,8 @@ struct FileLinkTests {
     #expect(fragments() - before <= 21, "what has no room does not go at once")
     let dropped = relay.engine.counters.relaysDropped
     hall.pass(.seconds(2))
-    #expect(relay.engine.counters.relaysDropped > dropped && relay.engine.paced.longest <= PacedPackets.limit)
+    #expect(
+      relay.engine.counters.relaysDropped > dropped && relay.engine.transmitter.paced.longest <= PacedPackets.limit)
   }
 
   @Test("A full lane of one link does not reduce the capacity of other links")

@@ -311,7 +311,7 @@ struct FileTests {
     try hall.tell("hello", to: 1, at: 0)
     hall.pass(.seconds(3))
     let peer = hall.nodes[1].id
-    #expect(hall.nodes[0].engine.sessions.hasSession(with: peer))
+    #expect(hall.nodes[0].engine.messages.sessions.hasSession(with: peer))
     #expect(hall.nodes[0].engine.files.capabilities[peer] == nil)
     hall.passes = { _, _, _ in true }
     try hall.sendFile([1, 2, 3], to: 1, as: 5, at: 0)

@@ -82,17 +82,17 @@ struct FloodTests {
 
   /// Compares the records of the engine with its limits.
   private func expectBounds(_ engine: MeshEngine, _ flood: Flood) {
-    #expect(engine.table.count <= 1024 && engine.table.pinCount <= 4096, "\(flood)")
-    #expect(engine.unknown.count <= 64 && engine.unknown.bytes <= 256 << 10, "\(flood)")
+    #expect(engine.neighbourhood.peers.count <= 1024 && engine.neighbourhood.peers.pinCount <= 4096, "\(flood)")
+    #expect(engine.gate.unknown.count <= 64 && engine.gate.unknown.bytes <= 256 << 10, "\(flood)")
     #expect(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "\(flood)")
     #expect(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "\(flood)")
-    #expect(engine.paced.longest <= PacedPackets.limit, "\(flood)")
-    #expect(engine.seen.counts.keys <= 20_000 && engine.seen.counts.ids <= 10_000, "\(flood)")
+    #expect(engine.transmitter.paced.longest <= PacedPackets.limit, "\(flood)")
+    #expect(engine.gate.seen.counts.keys <= 20_000 && engine.gate.seen.counts.ids <= 10_000, "\(flood)")
     #expect(engine.gossip.archive.messageCount <= 1000 && engine.gossip.archive.fragmentCount <= 3000, "\(flood)")
     #expect(engine.gossip.archive.announceCount <= 1024 && engine.gossip.archive.bytes <= 6 << 20, "\(flood)")
-    #expect(engine.sessions.halfOpen <= 64 && engine.sessions.peers.count <= 256, "\(flood)")
-    #expect(engine.witnesses.count <= 16, "\(flood)")
-    #expect(engine.budget.count <= engine.links.count, "\(flood)")
+    #expect(engine.messages.sessions.halfOpen <= 64 && engine.messages.sessions.peers.count <= 256, "\(flood)")
+    #expect(engine.gate.witnesses.count <= 16, "\(flood)")
+    #expect(engine.gate.budget.count <= engine.neighbourhood.links.count, "\(flood)")
     #expect(engine.counters.malformed.count <= 32, "\(flood)")
   }
 
@@ -128,15 +128,17 @@ struct FloodTests {
     #expect(hall.nodes[0].heard.map(\.text).filter { $0.hasPrefix("public") } == expected, "\(flood)")
     #expect(hall.nodes[2].heard.map(\.text).filter { $0.hasPrefix("public") } == expected, "\(flood)")
     #expect(hall.nodes[0].told.map(\.text) == (0..<seconds).map { "private \($0)" }, "\(flood)")
-    #expect(hall.nodes[1].engine.links.count == 1 && hall.nodes[2].engine.links.count == 1, "\(flood)")
+    #expect(
+      hall.nodes[1].engine.neighbourhood.links.count == 1 && hall.nodes[2].engine.neighbourhood.links.count == 1,
+      "\(flood)")
     // After all links have closed, the records of the senders are deleted.
     hall.handle(.linkClosed(link), at: 0)
     for link in hall.links(0, 1) + hall.links(0, 2) { hall.disconnect(link) }
     hall.pass(.seconds(400))
     let engine = hall.nodes[0].engine
-    #expect(engine.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
-    #expect(engine.sessions.halfOpen == 0, "\(flood)")
-    #expect(engine.table.count == 0, "\(flood)")
+    #expect(engine.gate.unknown.count == 0 && engine.assembler.count == 0 && engine.pending.count == 0, "\(flood)")
+    #expect(engine.messages.sessions.halfOpen == 0, "\(flood)")
+    #expect(engine.neighbourhood.peers.count == 0, "\(flood)")
   }
 
   @Test("Forged messages and endless fragments on 7 links do not block a neighbour's short or long message")
@@ -190,9 +192,9 @@ struct FloodTests {
       hall.inject(Stranger(number + 1000).announce(at: hall.time), on: link, to: 0)
     }
     let engine = hall.nodes[0].engine
-    #expect(engine.links.isEmpty && engine.budget.count == 0 && engine.unknown.count == 0)
+    #expect(engine.neighbourhood.links.isEmpty && engine.gate.budget.count == 0 && engine.gate.unknown.count == 0)
     #expect(engine.gossip.deadline == nil)
-    #expect(engine.paced.count == 0)
+    #expect(engine.transmitter.paced.count == 0)
   }
 
   @Test("A node knows 1,024 of 1,201 peers, and a favourite and its pin are among them")
@@ -207,7 +209,7 @@ struct FloodTests {
       hall.pass(.milliseconds(100))
     }
     let engine = hall.nodes[0].engine
-    #expect(engine.table.count == 1024)
+    #expect(engine.neighbourhood.peers.count == 1024)
     #expect(engine.peer(friend.id) != nil)
     #expect(engine.gossip.archive.announceCount <= 1024)
     #expect(hall.nodes[0].gone.count == 1201 - 1024)

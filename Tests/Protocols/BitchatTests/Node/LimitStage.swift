@@ -29,7 +29,7 @@ struct LimitStage {
     let before = bob.engine.counters.frames
     hall.pass(.milliseconds(500))
     // Bob meanwhile receives Ann's own announces and sync requests.
-    return ann.engine.peer(id) == nil && ann.engine.table.pin(of: id) == nil && bob.engine.peer(id) == nil
+    return ann.engine.peer(id) == nil && ann.engine.neighbourhood.peers.pin(of: id) == nil && bob.engine.peer(id) == nil
       && bob.engine.counters.frames <= before + 2
   }
 

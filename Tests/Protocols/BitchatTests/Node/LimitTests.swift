@@ -33,14 +33,14 @@ struct LimitTests {
     case .noKey: bytes = eve.packet(.announce, [1, 3, 0x65, 0x76, 0x65], at: stage.time)
     }
     let sender = try PacketView(bytes).sender
-    let pinsBefore = stage.ann.engine.table.pinCount
+    let pinsBefore = stage.ann.engine.neighbourhood.peers.pinCount
     stage.inject(bytes)
     let counters = stage.ann.engine.counters
     #expect(counters.badSignatures + counters.badAnnounces == 1)
     let hasNoTrace = stage.hasNoTrace(of: sender)
     #expect(hasNoTrace)
-    #expect(stage.ann.engine.table.pinCount == pinsBefore)
-    #expect(stage.ann.engine.links[stage.link]?.peer == nil)
+    #expect(stage.ann.engine.neighbourhood.peers.pinCount == pinsBefore)
+    #expect(stage.ann.engine.neighbourhood.links[stage.link]?.peer == nil)
     // The valid announce is not dropped as a duplicate of the invalid one.
     stage.inject(good)
     #expect(stage.ann.engine.peer(eve.id)?.nickname == eve.nickname)
@@ -54,7 +54,7 @@ struct LimitTests {
     let thief = Stranger(cem, signingWith: 2)
     stage.inject(thief.announce(at: stage.time + 1000))
     #expect(stage.ann.engine.counters.otherSigningKeys == 1)
-    #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
+    #expect(stage.ann.engine.neighbourhood.peers.pin(of: cem.id) == cem.signingKey.publicKey)
     #expect(stage.ann.engine.peer(cem.id)?.signingKey == cem.signingKey.publicKey)
     // The pinned key remains after the peer was forgotten.
     stage.hall.handle(.linkClosed(stage.link), at: 0)
@@ -62,7 +62,7 @@ struct LimitTests {
     #expect(stage.ann.engine.peer(cem.id) == nil)
     let link = stage.hall.connect(stranger: thief, to: 0)
     #expect(stage.ann.engine.peer(cem.id) == nil)
-    #expect(stage.ann.engine.links[link]?.peer == nil)
+    #expect(stage.ann.engine.neighbourhood.links[link]?.peer == nil)
   }
 
   @Test("A pin restored from an earlier run is enforced")
@@ -133,7 +133,7 @@ struct LimitTests {
     #expect(stage.ann.gone == [cem.id])
     #expect(stage.ann.engine.gossip.archive.announceCount == announces - 1)
     // The pinned signing key does not change.
-    #expect(stage.ann.engine.table.pin(of: cem.id) == cem.signingKey.publicKey)
+    #expect(stage.ann.engine.neighbourhood.peers.pin(of: cem.id) == cem.signingKey.publicKey)
   }
 
   @Test("A peer that was forgotten may return with another signing key")
@@ -190,7 +190,7 @@ struct LimitTests {
     }
     flood(stage.link, from: 100)
     #expect(stage.ann.engine.peers.count == own + 10)
-    #expect(stage.ann.engine.table.pinCount == own + 10)
+    #expect(stage.ann.engine.neighbourhood.peers.pinCount == own + 10)
     #expect(stage.ann.engine.counters.tooManyIdentities == 40)
     for first: UInt64 in [200, 300, 400, 500] { flood(stage.hall.connect(to: 0), from: first) }
     #expect(stage.ann.engine.peers.count == own + 30)
@@ -395,7 +395,7 @@ struct LimitTests {
     stage.inject(cem.line("hello", at: stage.time))
     #expect(stage.ann.heard.isEmpty)
     stage.hall.pass(.milliseconds(milliseconds))
-    #expect(stage.bob.engine.unknown.count == 0)
+    #expect(stage.bob.engine.gate.unknown.count == 0)
     stage.inject(cem.announce(at: stage.time))
     #expect(stage.ann.heard.count == (isHeard ? 1 : 0))
     #expect(stage.ann.engine.counters.chatOfUnknown == (isHeard ? 0 : 1))
@@ -429,27 +429,27 @@ struct LimitTests {
       for number in 0..<count { stage.hall.inject(cem.line("\(text) \(number)", at: stage.time), on: link, to: 0) }
     }
     flood(stage.link, "one")
-    #expect(stage.ann.engine.unknown.count == 32)
+    #expect(stage.ann.engine.gate.unknown.count == 32)
     #expect(stage.ann.engine.counters.chatOfUnknown == 18)
     let (second, third) = (stage.hall.connect(to: 0), stage.hall.connect(to: 0))
     flood(second, "one", 32)
-    #expect(stage.ann.engine.unknown.count == 32)
+    #expect(stage.ann.engine.gate.unknown.count == 32)
     flood(second, "two")
     flood(third, "three")
-    #expect(stage.ann.engine.unknown.count == 64)
+    #expect(stage.ann.engine.gate.unknown.count == 64)
     // Packets that waited for a sender's announce are dropped with their link.
     let before = stage.ann.engine.counters.chatOfUnknown
     stage.hall.handle(.linkClosed(stage.link), at: 0)
     stage.hall.handle(.linkClosed(second), at: 0)
     #expect(stage.ann.engine.counters.chatOfUnknown == before + 64)
-    #expect(stage.ann.engine.unknown.count == 0)
-    #expect(stage.ann.engine.unknown.bytes == 0)
+    #expect(stage.ann.engine.gate.unknown.count == 0)
+    #expect(stage.ann.engine.gate.unknown.bytes == 0)
     var random = SeededRandom(seed: 1)
     for _ in 0..<20 {
       let noise = random.bytes(30_000).map { 0x20 + $0 % 0x5F }
       stage.hall.inject(cem.packet(.message, noise, at: stage.time), on: third, to: 0)
     }
-    #expect(stage.ann.engine.unknown.bytes <= 256 << 10)
-    #expect(stage.ann.engine.unknown.count < 20)
+    #expect(stage.ann.engine.gate.unknown.bytes <= 256 << 10)
+    #expect(stage.ann.engine.gate.unknown.count < 20)
   }
 }

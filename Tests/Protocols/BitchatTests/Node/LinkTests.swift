@@ -46,7 +46,7 @@ struct LinkTests {
     for round in 0..<100 {
       hall.inject(caught[round % caught.count], on: link, to: 0)
       hall.pass(.milliseconds(500))
-      peers.append(hall.nodes[0].engine.links[link]?.peer)
+      peers.append(hall.nodes[0].engine.neighbourhood.links[link]?.peer)
     }
     let changes = zip(peers, peers.dropFirst()).count { $0 != $1 }
     #expect(changes <= 2)

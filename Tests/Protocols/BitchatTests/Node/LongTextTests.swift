@@ -28,7 +28,7 @@ struct LongTextTests {
     let told = hall.nodes[1].told.map(\.text)
     #expect(told.dropLast().joined() == text && told.last == "short")
     #expect(most <= Outbox.window + 2 && hall.nodes[0].progress[1]?.last == .delivered)
-    #expect(hall.nodes[0].progress[2]?.last == .delivered && hall.nodes[0].engine.outbox.bytes == 0)
+    #expect(hall.nodes[0].progress[2]?.last == .delivered && hall.nodes[0].engine.messages.outbox.bytes == 0)
   }
 
   @Test("With one of twenty packets lost every text arrives as a whole", arguments: UInt64(1)...3)

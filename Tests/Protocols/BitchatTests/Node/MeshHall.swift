@@ -1,5 +1,6 @@
 import Common
 import Crypto
+import Noise
 
 @testable import Bitchat
 
@@ -139,7 +140,10 @@ struct MeshHall {
   var time: UInt64 { Self.epoch + UInt64(Instant.zero.duration(to: now) / .milliseconds(1)) }
 
   /// Adds nodes that are started and have a trusted clock.
-  mutating func add(_ names: [String], _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }) {
+  mutating func add(
+    _ names: [String], limits: SessionLimits = MeshEngine.sessionLimits,
+    _ adjust: (inout MeshEngine.Configuration) -> Void = { _ in }
+  ) {
     for name in names {
       var configuration = MeshEngine.Configuration(nickname: name)
       adjust(&configuration)
@@ -147,8 +151,10 @@ struct MeshHall {
         noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
       let seed = random.bytes(8).reduce(0) { $0 << 8 | UInt64($1) }
       nodes.append(
-        Node(MeshEngine(identity: identity, configuration: configuration, random: SeededRandom(seed: seed)), name: name)
-      )
+        Node(
+          MeshEngine(
+            identity: identity, configuration: configuration, random: SeededRandom(seed: seed), limits: limits),
+          name: name))
       handle(.clock(isTrusted: true), at: nodes.count - 1)
       handle(.start, at: nodes.count - 1)
     }

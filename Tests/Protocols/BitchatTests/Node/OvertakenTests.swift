@@ -87,7 +87,7 @@ struct OvertakenTests {
     #expect(air.lost.count == 4)
     #expect(hall.nodes[0].progress[2] == [.sent])
     // The session answers all other messages, so it is not replaced.
-    #expect(hall.nodes[0].engine.sessions.counters.recoveries == 0)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.recoveries == 0)
   }
 
   @Test("Receipts that arrive out of order within 2 s cause no retransmission")

@@ -28,7 +28,7 @@ struct OwedNewsTests {
     hall.pass(.seconds(2))
     hall.handle(.favourite(hall.nodes[1].id, true), at: 0)
     hall.pass(.seconds(5))
-    #expect(isFavoured(hall) && hall.nodes[0].engine.owed.deadline == nil)
+    #expect(isFavoured(hall) && hall.nodes[0].engine.messages.owed.deadline == nil)
   }
 
   @Test(
@@ -104,7 +104,7 @@ struct OwedNewsTests {
     #expect(hall.nodes[0].progress[1]?.last == .read)
     try hall.tell("second", to: 1, as: 2, at: 0)
     hall.pass(.seconds(3))
-    #expect(hall.nodes[1].receiptsSettled == [id] && hall.nodes[1].engine.owed.receipts == 0)
+    #expect(hall.nodes[1].receiptsSettled == [id] && hall.nodes[1].engine.messages.owed.receipts == 0)
   }
 
   @Test("A blocked peer gets no read receipt, not even after it is unblocked")

@@ -18,7 +18,7 @@ struct PrivateLimitTests {
     #expect(throws: MeshEngine.TellError.tooLong) {
       try stage.ann.engine.tell(longest + "a", to: bob, as: 2, at: stage.hall.now, time: stage.time)
     }
-    #expect(stage.ann.engine.outbox.waiting == 1)
+    #expect(stage.ann.engine.messages.outbox.waiting == 1)
   }
 
   @Test("A first handshake message over a link that replays announces does not end the neighbour's handshake")
@@ -45,9 +45,10 @@ struct PrivateLimitTests {
   @Test("A favourite's idle session outlives sessions of strangers")
   func dearSession() throws {
     var hall = MeshHall()
-    hall.add(["ann"])
+    var limits = MeshEngine.sessionLimits
+    limits.sessions = 2
+    hall.add(["ann"], limits: limits)
     let (ann, link) = (hall.nodes[0], hall.connect(to: 0))
-    ann.engine.sessions.limits.sessions = 2
     let strangers = (UInt64(1)...4).map { Stranger($0) }
     hall.handle(.favourite(strangers[0].id, true), at: 0)
     var random = SeededRandom(seed: 3)
@@ -64,7 +65,7 @@ struct PrivateLimitTests {
       hall.inject(packet(try handshake.write(randomFrom: &random)), on: link, to: 0)
       hall.pass(.seconds(1))
     }
-    #expect(Set(ann.engine.sessions.peers) == [strangers[0].id, strangers[3].id])
+    #expect(Set(ann.engine.messages.sessions.peers) == [strangers[0].id, strangers[3].id])
   }
 
   @Test(
@@ -75,7 +76,7 @@ struct PrivateLimitTests {
     for number in [7, 8, 7] as [UInt64] {
       let key = Stranger(number).signingKey.publicKey
       stage.inject(try stage.sealed(NoisePayload.peerState(PeerState(capabilities: [], signingKey: key)).bytes))
-      #expect(stage.hall.nodes[1].engine.table.pin(of: stage.hall.nodes[0].id) == key)
+      #expect(stage.hall.nodes[1].engine.neighbourhood.peers.pin(of: stage.hall.nodes[0].id) == key)
     }
     #expect(!stage.hall.nodes[1].kept.contains { if case .pin = $0 { true } else { false } })
   }
@@ -122,7 +123,7 @@ struct PrivateLimitTests {
     let fits = Outbox.byteLimit / Limits.privateTextBytes
     for number in 1...UInt32(fits) { try hall.tell(text, to: Stranger(UInt64(number / 90)).id, as: number, at: 0) }
     let left = Outbox.byteLimit - fits * Limits.privateTextBytes
-    #expect(hall.nodes[0].engine.outbox.bytes == Outbox.byteLimit - left && fits < Outbox.limit)
+    #expect(hall.nodes[0].engine.messages.outbox.bytes == Outbox.byteLimit - left && fits < Outbox.limit)
     let last = String(repeating: "a", count: left + 1)
     #expect(throws: MeshEngine.TellError.full(.tooMany)) { try hall.tell(last, to: Stranger(9).id, as: 1000, at: 0) }
     if left > 0 { try hall.tell(String(last.dropLast()), to: Stranger(9).id, as: 1000, at: 0) }
@@ -132,9 +133,9 @@ struct PrivateLimitTests {
   func deliveredText() throws {
     var hall = FileTests.line(2)
     try hall.tell(String(repeating: "long ", count: 100), to: 1, as: 3, at: 0)
-    #expect(hall.nodes[0].engine.outbox.bytes == 500)
+    #expect(hall.nodes[0].engine.messages.outbox.bytes == 500)
     hall.pass(.seconds(10))
-    #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[0].engine.outbox.bytes == 0)
+    #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[0].engine.messages.outbox.bytes == 0)
     for message in hall.nodes[1].told { hall.handle(.read(message.id, from: hall.nodes[0].id), at: 1) }
     hall.pass(.seconds(5))
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered, .read])
@@ -156,7 +157,7 @@ struct PrivateLimitTests {
     /// A packet with this plaintext, which Bob has not received yet.
     mutating func sealed(_ plaintext: [UInt8]) throws -> [UInt8] {
       let ann = hall.nodes[0]
-      let payload = try ann.engine.sessions.seal(plaintext, for: hall.nodes[1].id, at: hall.now)
+      let payload = try ann.engine.messages.encrypt(plaintext, for: hall.nodes[1].id, at: hall.now)
       return try packet(payload)
     }
 
@@ -211,19 +212,19 @@ struct PrivateLimitTests {
   func replay() throws {
     var stage = try Private()
     let plaintext: [UInt8] = [0x01, 0, 1, 0x31, 1, 1, 0x61]
-    let payload = try stage.hall.nodes[0].engine.sessions.seal(
+    let payload = try stage.hall.nodes[0].engine.messages.encrypt(
       plaintext, for: stage.hall.nodes[1].id, at: stage.hall.now)
     stage.inject(try stage.packet(payload))
     stage.hall.pass(.milliseconds(5))
     stage.inject(try stage.packet(payload))
     #expect(stage.hall.nodes[1].told.count == 2)
-    #expect(stage.hall.nodes[1].engine.sessions.counters[.replayed] == 1)
+    #expect(stage.hall.nodes[1].engine.messages.sessions.counters[.replayed] == 1)
     // The nonce is authenticated: another nonce does not open the message.
     var jump = payload
     jump.replaceSubrange(0..<4, with: [0xC0, 0, 0, 0])
     stage.hall.pass(.milliseconds(5))
     stage.inject(try stage.packet(jump))
-    #expect(stage.hall.nodes[1].engine.sessions.counters[.undecryptable] == 1)
+    #expect(stage.hall.nodes[1].engine.messages.sessions.counters[.undecryptable] == 1)
     #expect(stage.hall.nodes[1].engine.hasSession(with: stage.hall.nodes[0].id))
   }
 
@@ -238,15 +239,15 @@ struct PrivateLimitTests {
       }
     }
     try garbage(2)
-    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 0)
+    #expect(stage.hall.nodes[1].engine.messages.sessions.counters.recoveries == 0)
     try garbage(60)
-    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 1)
+    #expect(stage.hall.nodes[1].engine.messages.sessions.counters.recoveries == 1)
     try stage.hall.tell("second", to: 1, as: 2, at: 0)
     stage.hall.pass(.seconds(20))
     #expect(stage.hall.nodes[1].told.map(\.text) == ["first", "second"])
     stage.hall.pass(.seconds(60))
     try garbage(10)
-    #expect(stage.hall.nodes[1].engine.sessions.counters.recoveries == 2)
+    #expect(stage.hall.nodes[1].engine.messages.sessions.counters.recoveries == 2)
   }
 
   @Test("A handshake with a key that does not match the peer ID makes no session")
@@ -266,7 +267,7 @@ struct PrivateLimitTests {
       cem.packet(
         .noiseHandshake, try handshake.write(randomFrom: &random), at: stage.time, to: stage.ann.id, isSigned: false))
     #expect(!stage.ann.engine.hasSession(with: cem.id))
-    #expect(stage.ann.engine.sessions.counters[.wrongKey] == 1)
+    #expect(stage.ann.engine.messages.sessions.counters[.wrongKey] == 1)
   }
 
   // MARK: Requests for sync

@@ -224,10 +224,10 @@ struct ProofTests {
     let key = Stranger(7).signingKey.publicKey
     #expect(throws: MeshEngine.ChallengeError.ourselves) { try hall.challenge(0, at: 0) }
     // An announced key that is not proven may be an attacker's, so a code with another key is checked.
-    #expect(hall.nodes[0].engine.table.isProven(hall.nodes[1].id) == false)
+    #expect(hall.nodes[0].engine.neighbourhood.peers.isProven(hall.nodes[1].id) == false)
     try hall.challenge(1, signingKey: key, at: 0)
     hall.pass(.seconds(30))
-    #expect(hall.nodes[0].proofs == [.wrong] && hall.nodes[0].engine.table.isProven(hall.nodes[1].id))
+    #expect(hall.nodes[0].proofs == [.wrong] && hall.nodes[0].engine.neighbourhood.peers.isProven(hall.nodes[1].id))
     #expect(throws: MeshEngine.ChallengeError.otherKey) { try hall.challenge(1, signingKey: key, at: 0) }
     hall.handle(.block(hall.nodes[1].id, true), at: 0)
     #expect(throws: MeshEngine.ChallengeError.blocked) { try hall.challenge(1, at: 0) }

@@ -171,7 +171,9 @@ struct RefreshTests {
       let other = Stranger(UInt64(100 + number))
       let announcement = try Announcement(
         nickname: "other", noiseKey: other.noiseKey.publicKey, signingKey: other.signingKey.publicKey)
-      _ = try hall.nodes[0].engine.table.learn(announcement, at: hall.time, hops: 3, now: hall.now)
+      let view = try PacketView(other.announce(at: hall.time, timeToLive: 5))
+      let arrival = Arrival(view: view, link: links[0], isReassembled: false, isAnswer: false)
+      _ = try hall.nodes[0].engine.neighbourhood.learn(announcement, at: hall.time, arrival, now: hall.now)
     }
     hall.handle(.announce, at: 0)
     let before = announces(hall, of: hall.nodes[0].id, on: links[0])
@@ -197,7 +199,7 @@ struct RefreshTests {
     hall.pass(.seconds(1))
     var speaker = hall.nodes[0].engine
     _ = speaker.say(LimitStage.text(1500), at: hall.now, time: hall.time)
-    #expect(isRight(speaker) && speaker.paced.count > 0)
+    #expect(isRight(speaker) && speaker.transmitter.paced.count > 0)
     hall.pass(.seconds(1))
     try hall.tell("hello", to: cem.id, as: 1, at: 0)
     #expect(isRight(hall.nodes[0].engine))
@@ -212,5 +214,22 @@ struct RefreshTests {
     engine = alone
     _ = try engine.challenge(dea.id, signingKey: dea.signingKey.publicKey, at: hall.now, time: hall.time)
     #expect(isRight(engine))
+  }
+
+  @Test("A node does not wake for a relay that a copy has made superfluous")
+  func superfluous() throws {
+    let (cem, dea, eve) = (Stranger(1), Stranger(2), Stranger(3))
+    var (hall, links) = stage([cem, dea])
+    hall.inject(eve.announce(at: hall.time, timeToLive: 6), on: links[0], to: 0)
+    hall.pass(.seconds(5))
+    let before = hall.nodes[0].engine.counters.superfluous
+    let again = eve.announce(at: hall.time, timeToLive: 6)
+    hall.inject(again, on: links[0], to: 0)
+    let relay = try #require(hall.nodes[0].engine.deadline)
+    #expect(hall.nodes[0].engine.pending.deadline == relay)
+    hall.inject(again, on: links[1], to: 0)
+    #expect(hall.nodes[0].engine.counters.superfluous == before + 1)
+    let next = try #require(hall.nodes[0].engine.deadline)
+    #expect(next > relay)
   }
 }

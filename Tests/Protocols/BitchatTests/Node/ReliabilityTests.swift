@@ -96,7 +96,7 @@ struct ReliabilityTests {
     for number in UInt64(0)..<60 {
       let message = NoisePayload.privateMessage(
         try PrivateMessage(id: MessageID("id \(number)"), text: "text \(number)"))
-      let payload = try ann.engine.sessions.seal(message.bytes, for: bob.id, at: hall.now)
+      let payload = try ann.engine.messages.encrypt(message.bytes, for: bob.id, at: hall.now)
       func packet(at time: UInt64) throws -> [UInt8] {
         try Packet(type: .noiseEncrypted, timestamp: time, sender: ann.id, recipient: bob.id, payload: payload)
           .encoded()
@@ -110,10 +110,10 @@ struct ReliabilityTests {
     let duplicates = bob.engine.counters.duplicates
     for bytes in replays.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
     #expect(bob.engine.counters.duplicates == duplicates)
-    #expect(bob.engine.sessions.counters[.replayed] == 60)
+    #expect(bob.engine.messages.sessions.counters[.replayed] == 60)
     for bytes in packets.shuffled(using: &random) { hall.inject(bytes, on: LinkID(1), to: 1) }
     #expect(bob.engine.counters.duplicates == duplicates + 60)
-    #expect(bob.engine.sessions.counters[.replayed] == 60)
+    #expect(bob.engine.messages.sessions.counters[.replayed] == 60)
     #expect(bob.told.count == 61)
     #expect(Set(bob.told.map(\.text)).count == 61)
   }
@@ -181,7 +181,7 @@ struct ReliabilityTests {
       let caught = try #require(said.last { $0[1] == MessageType.announce.rawValue })
       hall.inject(caught, on: toAnn, to: 0)
       hall.pass(.seconds(1))
-      #expect(hall.nodes[0].engine.links[toAnn]?.peer == hall.nodes[1].id, "it passes for one of Bob's")
+      #expect(hall.nodes[0].engine.neighbourhood.links[toAnn]?.peer == hall.nodes[1].id, "it passes for one of Bob's")
       #expect(hall.links(0, 1) == [link])
       try hall.tell("for bob", to: 1, as: 1, at: 0)
       _ = hall.say("for all", at: 0)
@@ -241,11 +241,11 @@ struct ReliabilityTests {
       hall.pass(.milliseconds(20))
     }
     let engine = hall.nodes[0].engine
-    #expect(engine.table.count == 0 && engine.table.pinCount == 0)
-    #expect(engine.unknown.count <= 32)
+    #expect(engine.neighbourhood.peers.count == 0 && engine.neighbourhood.peers.pinCount == 0)
+    #expect(engine.gate.unknown.count <= 32)
     // 30 first messages are answered, and 10 handshakes are begun because of messages that no key opens.
-    #expect(engine.sessions.halfOpen <= 40)
-    #expect(engine.sessions.peers.isEmpty)
+    #expect(engine.messages.sessions.halfOpen <= 40)
+    #expect(engine.messages.sessions.peers.isEmpty)
     #expect(engine.gossip.archive.announceCount <= 1 && engine.gossip.archive.messageCount == 0)
   }
 
@@ -291,8 +291,8 @@ struct ReliabilityTests {
     let key = [point] + [UInt8](repeating: 0, count: 31)
     hall.inject(
       cem.packet(.noiseHandshake, key, at: hall.time, to: hall.nodes[0].id, isSigned: false), on: link, to: 0)
-    #expect(hall.nodes[0].engine.sessions.counters[.weakKey] == 1)
-    #expect(hall.nodes[0].engine.sessions.halfOpen == 0)
+    #expect(hall.nodes[0].engine.messages.sessions.counters[.weakKey] == 1)
+    #expect(hall.nodes[0].engine.messages.sessions.halfOpen == 0)
     #expect(hall.nodes[0].sent[link]?.count == before)
   }
 
@@ -340,7 +340,7 @@ struct ReliabilityTests {
       let view = try PacketView(bytes)
       #expect(SignatureCheck(view, decoded: try Packet(view), key: key).isValid)
     }
-    #expect(hall.nodes[1].engine.table.pin(of: hall.nodes[0].id) == key)
+    #expect(hall.nodes[1].engine.neighbourhood.peers.pin(of: hall.nodes[0].id) == key)
     let pins = hall.nodes[1].kept.filter { if case .pin = $0 { true } else { false } }
     #expect(pins.count == 1)
   }
@@ -363,7 +363,7 @@ struct ReliabilityTests {
     hall.inject(absent.announce(at: hall.time, timeToLive: 6), on: link, to: 0)
     hall.handle(.verified(absent.id, true), at: 0)
     #expect(pins() == [friend.id, absent.id])
-    ann.engine.table.forget(absent.id)
+    ann.engine.neighbourhood.leave(absent.id, at: hall.now, time: hall.time)
     hall.handle(.favourite(absent.id, true), at: 0)
     #expect(pins() == [friend.id, absent.id, absent.id])
     ann.kept = ann.kept.filter { if case .pin(absent.id, _, _) = $0 { false } else { true } }
@@ -412,10 +412,10 @@ struct ReliabilityTests {
   @Test("A session is renewed after an hour, and no message is lost")
   func rekey() throws {
     var hall = try pair()
-    let before = hall.nodes[0].engine.sessions.counters.established
+    let before = hall.nodes[0].engine.messages.sessions.counters.established
     hall.pass(.seconds(3900))
-    #expect(hall.nodes[0].engine.sessions.counters.established == before + 1)
-    #expect(hall.nodes.map(\.engine.sessions.counters.rekeys).reduce(0, +) == 1)
+    #expect(hall.nodes[0].engine.messages.sessions.counters.established == before + 1)
+    #expect(hall.nodes.map(\.engine.messages.sessions.counters.rekeys).reduce(0, +) == 1)
     try hall.tell("second", to: 1, as: 2, at: 0)
     hall.pass(.seconds(1))
     #expect(hall.nodes[1].told.map(\.text) == ["first", "second"])

@@ -94,7 +94,7 @@ struct RepeatedAnnounceTests {
     hall.pass(.seconds(20))
     let eve = hall.connect(to: 0)
     hall.inject(announce.with(7, at: 2), on: eve, to: 0)
-    #expect(hall.nodes[0].engine.links[eve]?.peer == hall.nodes[1].id)
+    #expect(hall.nodes[0].engine.neighbourhood.links[eve]?.peer == hall.nodes[1].id)
     _ = hall.say("hello, bob", at: 2)
     hall.pass(.milliseconds(6))
     #expect(hall.nodes[0].heard.count == 1)

@@ -62,6 +62,6 @@ struct StaleSessionTests {
     hall.connect(0, 1)
     hall.pass(.seconds(3))
     #expect(hall.nodes[0].engine.hasSession(with: bob))
-    #expect(hall.nodes[0].engine.sessions.counters.established == 1, "the session is the same")
+    #expect(hall.nodes[0].engine.messages.sessions.counters.established == 1, "the session is the same")
   }
 }

@@ -132,11 +132,11 @@ struct SyncAnswerTests {
     asker.hall.pass(.seconds(1))
     try asker.ask()
     asker.hall.pass(.milliseconds(60))
-    #expect(asker.hall.nodes[0].engine.paced.count > 5)
+    #expect(asker.hall.nodes[0].engine.transmitter.paced.count > 5)
     asker.hall.handle(.cancelFile(7), at: 0)
     let before = asker.fragments
     asker.hall.pass(.seconds(5))
-    #expect(asker.fragments == before && asker.hall.nodes[0].engine.paced.count == 0)
+    #expect(asker.fragments == before && asker.hall.nodes[0].engine.transmitter.paced.count == 0)
   }
 
   @Test("An answer that exceeds a link's queue is cut short, and later answers hold the rest")
@@ -222,7 +222,7 @@ struct SyncAnswerTests {
     #expect(hall.nodes[0].heard.map(\.text) == ["hello"])
     #expect(hall.nodes[0].heard.map(\.isLate) == [true])
     #expect(hall.nodes[0].engine.counters.tooOld == 1)
-    #expect(hall.nodes[0].engine.links[link]?.peer == cem.id)
+    #expect(hall.nodes[0].engine.neighbourhood.links[link]?.peer == cem.id)
     hall.pass(.milliseconds(500))
     #expect(hall.nodes[1].heard.isEmpty)
     // A packet with a time to live other than 0 is not an answer.

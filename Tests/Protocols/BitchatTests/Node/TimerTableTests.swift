@@ -1,0 +1,52 @@
+import Common
+import Testing
+
+@testable import Bitchat
+
+@Suite("The timers of a mesh node")
+struct TimerTableTests {
+  private static func seconds(_ number: Int) -> Instant { Instant.zero.advanced(by: .seconds(number)) }
+
+  @Test("The first deadline is the earliest of all timers")
+  func first() {
+    var timers = TimerTable()
+    #expect(timers.first == nil)
+    timers.set(.gossip, Self.seconds(3))
+    timers.set(.relays, Self.seconds(2))
+    timers.set(.files, Self.seconds(4))
+    #expect(timers.first == Self.seconds(2))
+  }
+
+  @Test("When the earliest timer is postponed or removed, the next one becomes the first")
+  func next() {
+    var timers = TimerTable()
+    timers.set(.gossip, Self.seconds(3))
+    timers.set(.relays, Self.seconds(2))
+    timers.set(.relays, Self.seconds(5))
+    #expect(timers.first == Self.seconds(3))
+    timers.set(.gossip, nil)
+    #expect(timers.first == Self.seconds(5))
+    timers.set(.relays, nil)
+    #expect(timers.first == nil)
+  }
+
+  @Test("Of two equal deadlines one remains when the other is removed")
+  func equal() {
+    var timers = TimerTable()
+    timers.set(.gossip, Self.seconds(3))
+    timers.set(.relays, Self.seconds(3))
+    timers.set(.gossip, nil)
+    #expect(timers.first == Self.seconds(3))
+  }
+
+  @Test("A timer is due at its deadline, not a nanosecond before")
+  func due() {
+    var timers = TimerTable()
+    #expect(!timers.isDue(at: Self.seconds(1_000_000)))
+    timers.set(.pings, Self.seconds(10))
+    #expect(!timers.isDue(at: Self.seconds(10).advanced(by: .nanoseconds(-1))))
+    #expect(timers.isDue(at: Self.seconds(10)))
+    timers.removeAll()
+    #expect(!timers.isDue(at: Self.seconds(10)) && timers.first == nil)
+  }
+}
