@@ -114,7 +114,7 @@ install-service: release
 	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
 	  if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
 	done
-	install -D -m 644 man/earshot-social.1 '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1'
+	install -D -m 644 docs/man/earshot-social.1 '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1'
 	install -d '$(DESTDIR)$(EXAMPLES)'
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
@@ -166,7 +166,7 @@ install-social: release-social
 	to='$(DESTDIR)$(CONFDIR)/social.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/social.conf "$$to"; fi
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshot-sociald --write-catalog '$(DESTDIR)$(SOCIAL_CATALOG)'
-	install -D -m 644 man/earshot-sociald.8 '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
+	install -D -m 644 docs/man/earshot-sociald.8 '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
 
 uninstall: ## Remove the installed files, except the configuration and the user.
 	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service 2>/dev/null || true)

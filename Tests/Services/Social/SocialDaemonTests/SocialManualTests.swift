@@ -8,9 +8,9 @@ import Testing
 struct SocialManualTests {
   private static let top = #filePath.split(separator: "/").dropLast(5).map { "/\($0)" }.joined()
 
-  @Test("man/earshot-social.1 has every command and option; EARSHOT_REGENERATE=1 rewrites it")
+  @Test("docs/man/earshot-social.1 has every command and option; EARSHOT_REGENERATE=1 rewrites it")
   func manual() throws {
-    let path = Self.top + "/man/earshot-social.1"
+    let path = Self.top + "/docs/man/earshot-social.1"
     let grammar = try #require(SocialTool.part.verbs.first).grammar
     let text = grammar.manual(program: ["earshot"], see: ["earshot-sociald(8)"])
     if ProcessInfo.processInfo.environment["EARSHOT_REGENERATE"] != nil {
