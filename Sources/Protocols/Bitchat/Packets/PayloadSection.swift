@@ -91,20 +91,21 @@ extension Packet {
   fileprivate var isDense: Bool {
     switch type {
     case .fragment: true
-    case .requestSync: !hasFragmentIDs
+    case .requestSync: isFilterAlone
     default: type.isPadded
     }
   }
 
-  /// Whether the payload of a sync request has a record with fragment IDs, type 06. A record begins with a type byte
-  /// and a length of two bytes, big endian.
-  private var hasFragmentIDs: Bool {
+  /// Whether the payload consists of the records of a sync request, and none has fragment IDs (type 06). A record begins
+  /// with a type byte and a length of two bytes, big endian. In dialect S, the type of sync requests means JSON.
+  private var isFilterAlone: Bool {
     var rest = payload[...]
-    while rest.count >= 3 {
+    while !rest.isEmpty {
+      guard rest.count >= 3 else { return false }
       let (type, length) = (rest[rest.startIndex], Int(rest[rest.startIndex + 1]) << 8 | Int(rest[rest.startIndex + 2]))
-      if type == 0x06, length > 0 { return true }
+      guard rest.count >= 3 + length, type != 0x06 || length == 0 else { return false }
       rest = rest.dropFirst(3 + length)
     }
-    return false
+    return true
   }
 }
