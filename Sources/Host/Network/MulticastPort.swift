@@ -199,7 +199,7 @@ public final class MulticastPort {
   private static func making(
     _ address: IPAddress, _ configure: (Int32) throws(NetworkError) -> Void
   ) throws(NetworkError) -> Int32 {
-    let descriptor = try Socket.make(address, type: SOCK_DGRAM)
+    let descriptor = try Socket.make(.datagram, for: address)
     do throws(NetworkError) {
       try configure(descriptor)
     } catch {

@@ -5,11 +5,17 @@ enum Socket {
   /// Bytes that the kernel buffers for a stream in one direction. The kernel doubles the number for its own overhead.
   static let kernelBuffer: Int32 = 128 << 10
 
+  /// Type of a socket. Swift 6.0.3 does not find the constants in a module that names their C type.
+  enum Kind {
+    case stream, datagram
+
+    fileprivate var type: UInt32 { self == .stream ? SOCK_STREAM.rawValue : SOCK_DGRAM.rawValue }
+  }
+
   /// Makes a socket that does not block and is not inherited by other programs.
-  static func make(_ address: IPAddress, type: __socket_type) throws(NetworkError) -> Int32 {
+  static func make(_ kind: Kind, for address: IPAddress) throws(NetworkError) -> Int32 {
     let family = address.isIPv6 ? AF_INET6 : AF_INET
-    let descriptor = socket(
-      family, Int32(type.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    let descriptor = socket(family, Int32(kind.type | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { throw NetworkError(errno: errno) }
     // Without this, an IPv6 socket takes IPv4 connections as well, under addresses of a third form.
     if address.isIPv6 { set(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }

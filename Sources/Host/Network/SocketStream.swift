@@ -146,7 +146,7 @@ public final class SocketStream {
 
   private func open(_ endpoint: Endpoint, within limit: Duration, on scheduler: any Scheduler) {
     do throws(NetworkError) {
-      descriptor = try Socket.make(endpoint.address, type: SOCK_STREAM)
+      descriptor = try Socket.make(.stream, for: endpoint.address)
     } catch {
       return endSoon(error)
     }

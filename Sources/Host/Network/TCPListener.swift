@@ -89,7 +89,7 @@ public final class TCPListener {
     on endpoint: Endpoint, bounds: ConnectionBounds = ConnectionBounds(),
     onConnection: @escaping @LoopActor (IncomingConnection) -> Void
   ) throws(NetworkError) {
-    let descriptor = try Socket.make(endpoint.address, type: SOCK_STREAM)
+    let descriptor = try Socket.make(.stream, for: endpoint.address)
     do throws(NetworkError) {
       Socket.set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
       // Accepted sockets inherit these.

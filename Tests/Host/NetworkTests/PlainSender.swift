@@ -5,7 +5,7 @@ import Testing
 
 /// Sends a datagram of zeros by a socket of its own, of any length.
 func sendPlainly(_ count: Int, to destination: Endpoint) throws {
-  let descriptor = try Socket.make(destination.address, type: SOCK_DGRAM)
+  let descriptor = try Socket.make(.datagram, for: destination.address)
   defer { close(descriptor) }
   let bytes = [UInt8](repeating: 0, count: count)
   let sent = bytes.withUnsafeBytes { buffer in

@@ -164,13 +164,13 @@ private final class FullListener {
   private var descriptors: [Int32] = []
 
   init() throws {
-    let descriptor = try Socket.make(.loopback4, type: SOCK_STREAM)
+    let descriptor = try Socket.make(.stream, for: .loopback4)
     descriptors.append(descriptor)
     try Socket.bind(descriptor, to: Endpoint(.loopback4, port: 0))
     try #require(listen(descriptor, 0) == 0)
     local = try #require(Socket.local(descriptor))
     for _ in 0..<4 {
-      let client = try Socket.make(.loopback4, type: SOCK_STREAM)
+      let client = try Socket.make(.stream, for: .loopback4)
       descriptors.append(client)
       _ = local.withSocketAddress { connect(client, $0, $1) }
     }
