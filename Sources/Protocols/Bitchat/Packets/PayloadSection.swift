@@ -96,8 +96,10 @@ extension Packet {
     }
   }
 
-  /// Whether the payload consists of the records of a sync request, and none has fragment IDs (type 06). A record begins
-  /// with a type byte and a length of two bytes, big endian. In dialect S, the type of sync requests means JSON.
+  /// Whether the payload consists of the records of a sync request, and none has fragment IDs (type 06).
+  ///
+  /// A record begins with a type byte and a length of two bytes, big endian. In dialect S, the type of sync requests
+  /// means JSON.
   private var isFilterAlone: Bool {
     var rest = payload[...]
     while !rest.isEmpty {
