@@ -29,7 +29,7 @@ public struct PresenceRadioSettings: SettingsSection, Equatable {
     Setting(
       "Reachable", \.reachable, .choice, .onReload,
       "When peers can connect to the adapter by RFCOMM. auto: while something is announced. Meanwhile the kernel sends "
-        + "advertisements that are not connectable from the adapter's own address. no: never, and nothing is announced "
+        + "all advertisements as connectable ones, from the adapter's own address. no: never, and nothing is announced "
         + "by Bluetooth."),
     Setting(
       "LiteralAdvertisement", \.isLiteral, .bool, .onReload,
