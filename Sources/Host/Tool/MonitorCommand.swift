@@ -22,8 +22,9 @@ final class MonitorCommand {
 
   func run() async throws(Failure) -> ExitCode {
     try await client.connect()
-    let signals = client.onSignal { [weak self] in self?.show($0) }
-    let watch = client.bus.watchName(client.service) { [weak self] in self?.ownerChanged($0) }
+    // Nothing else holds the command while it waits.
+    let signals = client.onSignal { self.show($0) }
+    let watch = client.bus.watchName(client.service) { self.ownerChanged($0) }
     defer {
       signals.cancel()
       watch.cancel()
