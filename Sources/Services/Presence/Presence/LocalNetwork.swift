@@ -149,9 +149,11 @@ final class LocalNetwork: PresenceNetwork {
   }
 
   private func update(_ interfaces: [NetworkInterface]) {
-    let wanted = interfaces.filter(isWanted).flatMap { interface in
-      Self.addresses(of: interface).map { (SiteKey(interface: interface.index, address: $0), interface.name) }
-    }.prefix(Self.sites)
+    var found: [(SiteKey, String)] = []
+    for interface in interfaces where isWanted(interface) {
+      found += Self.addresses(of: interface).map { (SiteKey(interface: interface.index, address: $0), interface.name) }
+    }
+    let wanted = found.prefix(Self.sites)
     let keys = Set(wanted.map(\.0))
     for (key, site) in sitesByKey where !keys.contains(key) {
       close(site)
