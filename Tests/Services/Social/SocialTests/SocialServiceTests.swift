@@ -416,7 +416,7 @@ struct SocialServiceTests {
     stand.clock.run()
     client.wire.takesOutput = false
     let before = client.wire.unsent.count
-    let ping: [UInt8] = [0x89, 0x80 + 125, 0, 0, 0, 0] + [UInt8](repeating: 7, count: 125)
+    let ping: [UInt8] = [0x89, 0xFD, 0, 0, 0, 0] + [UInt8](repeating: 7, count: 125)
     for _ in 0..<2000 {
       client.wire.arrive(ping + ping + ping)
       stand.clock.run()
@@ -424,7 +424,7 @@ struct SocialServiceTests {
     let answers = client.wire.unsent.dropFirst(before)
     #expect(answers.count <= 16 && answers.reduce(0) { $0 + $1.count } <= 16 * 127)
     // The last ping has its answer when the client reads again.
-    client.wire.arrive([0x89, 0x80 + 1, 0, 0, 0, 0, 42])
+    client.wire.arrive([0x89, 0x81, 0, 0, 0, 0, 42])
     stand.clock.run()
     var output: [UInt8] = []
     client.wire.onOutput = { output += $0 }
