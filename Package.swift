@@ -5,6 +5,9 @@ import PackageDescription
 // a room depends on lower layers and, within a layer, on the rooms named above it: on those that it imports, and no
 // others.
 
+/// The targets of tests that the short selection runs.
+nonisolated(unsafe) var selection: Set<String> = []
+
 let package = Package(
   name: "Earshot",
   products: [
@@ -406,11 +409,18 @@ enum Go {
 }
 
 func tests(_ path: String, _ dependencies: [String] = [], go: Go = .virtualTime, vectors: Bool = false) -> Target {
-  .testTarget(
-    name: path == last(path) ? path + "Tests" : last(path), dependencies: names(dependencies),
-    path: "Tests/\(path)", resources: vectors ? [.copy("Vectors")] : [], swiftSettings: Every.settings)
+  let name = path == last(path) ? path + "Tests" : last(path)
+  if case .selection = go { selection.insert(name) }
+  return .testTarget(
+    name: name, dependencies: names(dependencies), path: "Tests/\(path)",
+    resources: vectors ? [.copy("Vectors")] : [], swiftSettings: Every.settings)
 }
 
 func names(_ names: [String]) -> [Target.Dependency] { names.map { .byName(name: $0) } }
 
 func last(_ path: String) -> String { path.split(separator: "/").last.map(String.init) ?? path }
+
+// Building the other tests as well takes most of the time on a new machine, which runs only the selection.
+if Context.environment["EARSHOT_TESTS"] == "selection" {
+  package.targets.removeAll { $0.type == .test && !selection.contains($0.name) }
+}
