@@ -56,16 +56,11 @@ public enum TLSCertificateEvent: Hashable, Sendable {
 /// client verifies it. The session has no socket and no clock: the owner hands it what the peer sent, and sends what
 /// `takeOutgoing` returns.
 public final class TLSCertificateSession {
-  /// Bytes that are decrypted at once: one record.
-  private static let slice = 16 << 10
-
   private enum Phase { case handshake, open, over }
 
   /// The context outlives the session.
   private let context: AnyObject
-  private var handle: OpaquePointer?
-  private var incoming: OpaquePointer?
-  private var outgoing: OpaquePointer?
+  private var memory: TLSMemory?
   private var phase = Phase.handshake
   private var hasEnded = false
 
@@ -74,8 +69,8 @@ public final class TLSCertificateSession {
   /// - Returns: nil if libssl has no memory.
   public init?(_ identity: TLSIdentity) {
     context = identity
-    handle = earshot_tls_session(identity.handle, 1, nil, &incoming, &outgoing)
-    guard handle != nil else { return nil }
+    memory = TLSMemory(identity.handle, isServer: true)
+    guard memory != nil else { return nil }
   }
 
   /// The client's side. `takeOutgoing` returns the first bytes of the handshake.
@@ -85,73 +80,49 @@ public final class TLSCertificateSession {
   public init?(_ trust: TLSTrust, host: String, isNumeric: Bool) {
     context = trust
     guard !host.isEmpty, !host.utf8.contains(0) else { return nil }
-    handle = earshot_tls_session(trust.handle, 0, nil, &incoming, &outgoing)
-    guard let handle, earshot_tls_expect(handle, host, isNumeric ? 1 : 0) == 1 else {
-      // `deinit` frees the handle.
+    memory = TLSMemory(trust.handle, isServer: false)
+    guard let memory, earshot_tls_expect(memory.handle, host, isNumeric ? 1 : 0) == 1 else {
+      // `deinit` frees the session.
       ERR_clear_error()
       return nil
     }
     _ = advance()
   }
 
-  deinit { SSL_free(handle) }
+  deinit { memory?.free() }
 
   /// Takes bytes that the peer sent.
   public func receive(_ bytes: [UInt8]) -> [TLSCertificateEvent] {
     var events: [TLSCertificateEvent] = []
     var rest = bytes[...]
-    while phase != .over, !rest.isEmpty {
-      let portion = rest.prefix(Self.slice)
+    while let memory, phase != .over, !rest.isEmpty {
+      let portion = rest.prefix(TLSMemory.slice)
       rest = rest.dropFirst(portion.count)
-      let count = portion.withUnsafeBytes { BIO_write(incoming, $0.baseAddress, Int32($0.count)) }
-      guard count == portion.count else { return events + fail("libssl takes no more bytes") }
+      guard memory.accept(portion) else { return events + fail("libssl takes no more bytes") }
       if phase == .handshake { events += advance() }
-      if phase == .open { events += read() }
+      if phase == .open { events += read(memory) }
     }
     return events
   }
 
   /// Encrypts bytes for the peer. They are dropped before `established` and after the end.
   public func send(_ bytes: [UInt8]) {
-    guard phase == .open, let handle else { return }
-    var rest = bytes[...]
-    while !rest.isEmpty {
-      let portion = rest.prefix(Self.slice)
-      ERR_clear_error()
-      // A memory BIO takes everything, so that nothing is written in part.
-      let count = portion.withUnsafeBytes { SSL_write(handle, $0.baseAddress, Int32($0.count)) }
-      guard count > 0 else { return ERR_clear_error() }
-      rest = rest.dropFirst(Int(count))
-    }
+    if phase == .open { _ = memory?.write(bytes[...]) }
   }
 
   /// Notifies the peer that nothing more is sent.
   public func finish() {
-    guard phase == .open, let handle else { return }
-    ERR_clear_error()
-    _ = SSL_shutdown(handle)
-    ERR_clear_error()
+    if phase == .open { memory?.finish() }
   }
 
   /// Bytes for the peer, all there are. Call it after every other call.
-  public func takeOutgoing() -> [UInt8] {
-    guard let outgoing else { return [] }
-    let size = min(earshot_tls_pending(outgoing), Int(Int32.max))
-    guard size > 0 else { return [] }
-    return [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
-      count = max(0, Int(BIO_read(outgoing, buffer.baseAddress, Int32(size))))
-    }
-  }
+  public func takeOutgoing() -> [UInt8] { memory?.takeOutgoing() ?? [] }
 
   private func advance() -> [TLSCertificateEvent] {
-    guard let handle else { return [] }
-    ERR_clear_error()
-    let result = SSL_do_handshake(handle)
-    guard result == 1 else {
-      let error = SSL_get_error(handle, result)
-      ERR_clear_error()
+    guard let memory else { return [] }
+    if let error = memory.advance() {
       if error == SSL_ERROR_WANT_READ { return [] }
-      if let problem = earshot_tls_certificate_problem(handle) {
+      if let problem = earshot_tls_certificate_problem(memory.handle) {
         return fail("its certificate is not trusted: \(String(cString: problem))")
       }
       return fail("the TLS handshake failed")
@@ -160,27 +131,16 @@ public final class TLSCertificateSession {
     return [.established]
   }
 
-  private func read() -> [TLSCertificateEvent] {
+  private func read(_ memory: TLSMemory) -> [TLSCertificateEvent] {
     var events: [TLSCertificateEvent] = []
-    while let handle, !hasEnded {
-      ERR_clear_error()
-      var result: Int32 = 0
-      let bytes = [UInt8](unsafeUninitializedCapacity: Self.slice) { buffer, count in
-        result = SSL_read(handle, buffer.baseAddress, Int32(buffer.count))
-        count = max(0, Int(result))
-      }
-      if result > 0 {
-        events.append(.received(bytes))
-        continue
-      }
-      let error = SSL_get_error(handle, result)
-      ERR_clear_error()
-      switch error {
-      case SSL_ERROR_WANT_READ: return events
-      case SSL_ERROR_ZERO_RETURN:
+    while !hasEnded {
+      switch memory.read() {
+      case .bytes(let bytes): events.append(.received(bytes))
+      case .error(SSL_ERROR_WANT_READ): return events
+      case .error(SSL_ERROR_ZERO_RETURN):
         hasEnded = true
         return events + [.ended]
-      default: return events + fail("the TLS connection failed")
+      case .error: return events + fail("the TLS connection failed")
       }
     }
     return events

@@ -30,7 +30,7 @@ public final class TLSContext: @unchecked Sendable {
     let list = suites.map(\.name).joined(separator: ":")
     guard !suites.isEmpty, let handle = earshot_tls_context(isServer ? 1 : 0, list, calls) else {
       calls.deallocate()
-      _ = earshot_tls_last_reason()
+      ERR_clear_error()
       return nil
     }
     (self.isServer, self.suites, self.handle, self.calls) = (isServer, suites, handle, calls)

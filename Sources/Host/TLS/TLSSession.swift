@@ -26,8 +26,6 @@ public final class TLSSession {
   public static let handshakeTime = Duration.seconds(10)
   /// The longest pre-shared key, in bytes.
   public static let keySize = 64
-  /// Bytes that are decrypted at once: one record.
-  private static let slice = 16 << 10
 
   private enum Phase {
     case handshake(deadline: Instant)
@@ -37,9 +35,7 @@ public final class TLSSession {
 
   private let context: TLSContext
   private let role: TLSRole
-  private var handle: OpaquePointer?
-  private var incoming: OpaquePointer?
-  private var outgoing: OpaquePointer?
+  private var memory: TLSMemory?
   private var phase: Phase
   private var identity: String
   private var hasEnded = false
@@ -67,16 +63,13 @@ public final class TLSSession {
       guard context.isServer else { throw .failed }
     }
     let owner = Unmanaged.passUnretained(self).toOpaque()
-    handle = earshot_tls_session(context.handle, context.isServer ? 1 : 0, owner, &incoming, &outgoing)
-    guard handle != nil else {
-      _ = earshot_tls_last_reason()
-      throw .failed
-    }
+    memory = TLSMemory(context.handle, isServer: context.isServer, owner: owner)
+    guard memory != nil else { throw .failed }
     if !context.isServer { _ = advance() }
     if isOver { throw .failed }
   }
 
-  deinit { SSL_free(handle) }
+  deinit { memory?.free() }
 
   /// When `timer` is due; nil after the handshake.
   public var deadline: Instant? { if case .handshake(let deadline) = phase { deadline } else { nil } }
@@ -88,13 +81,12 @@ public final class TLSSession {
     var events: [TLSEvent] = []
     var rest = bytes
     // In portions, so that a long one is not held twice.
-    while let handle, !isOver, !rest.isEmpty {
-      let portion = rest.prefix(Self.slice)
+    while let memory, !isOver, !rest.isEmpty {
+      let portion = rest.prefix(TLSMemory.slice)
       rest = rest.dropFirst(portion.count)
-      let count = portion.withUnsafeBytes { BIO_write(incoming, $0.baseAddress, Int32($0.count)) }
-      guard count == portion.count else { return events + fail(.failed) }
+      guard memory.accept(portion) else { return events + fail(.failed) }
       if case .handshake = phase { events += advance() }
-      if case .open = phase { events += read(handle) }
+      if case .open = phase { events += read(memory) }
     }
     return events
   }
@@ -113,82 +105,44 @@ public final class TLSSession {
   /// - Returns: false, and nothing is sent, before `established`, after `finish` and after the end.
   @discardableResult
   public func send(_ bytes: ArraySlice<UInt8>) -> Bool {
-    guard case .open = phase, !hasFinished, let handle else { return false }
-    var rest = bytes
-    while !rest.isEmpty {
-      let portion = rest.prefix(Self.slice)
-      ERR_clear_error()
-      // A memory BIO takes everything, so that nothing is written in part.
-      let count = portion.withUnsafeBytes { SSL_write(handle, $0.baseAddress, Int32($0.count)) }
-      guard count > 0 else {
-        _ = earshot_tls_last_reason()
-        return false
-      }
-      rest = rest.dropFirst(Int(count))
-    }
-    return true
+    guard case .open = phase, !hasFinished, let memory else { return false }
+    return memory.write(bytes)
   }
 
   /// Notifies the peer that nothing more is sent. The peer may go on sending.
   public func finish() {
-    guard case .open = phase, !hasFinished, let handle else { return }
+    guard case .open = phase, !hasFinished, let memory else { return }
     hasFinished = true
-    ERR_clear_error()
-    _ = SSL_shutdown(handle)
-    ERR_clear_error()
+    memory.finish()
   }
 
   /// Bytes for the peer, all there are. It must be called after every other call.
-  public func takeOutgoing() -> [UInt8] {
-    guard let outgoing else { return [] }
-    let size = min(earshot_tls_pending(outgoing), Int(Int32.max))
-    guard size > 0 else { return [] }
-    return [UInt8](unsafeUninitializedCapacity: size) { buffer, count in
-      count = max(0, Int(BIO_read(outgoing, buffer.baseAddress, Int32(size))))
-    }
-  }
+  public func takeOutgoing() -> [UInt8] { memory?.takeOutgoing() ?? [] }
 
   // MARK: libssl
 
   private var isOver: Bool { if case .over = phase { true } else { false } }
 
   private func advance() -> [TLSEvent] {
-    guard let handle else { return [] }
-    ERR_clear_error()
-    let result = SSL_do_handshake(handle)
-    guard result == 1 else {
-      let error = SSL_get_error(handle, result)
-      ERR_clear_error()
-      return error == SSL_ERROR_WANT_READ ? [] : fail(reason)
-    }
-    guard let suite = TLSSuite(number: earshot_tls_suite(handle)), context.suites.contains(suite) else {
+    guard let memory else { return [] }
+    if let error = memory.advance() { return error == SSL_ERROR_WANT_READ ? [] : fail(reason) }
+    guard let suite = TLSSuite(number: earshot_tls_suite(memory.handle)), context.suites.contains(suite) else {
       return fail(.failed)
     }
     phase = .open
     return [.established(identity: identity, suite: suite)]
   }
 
-  private func read(_ handle: OpaquePointer) -> [TLSEvent] {
+  private func read(_ memory: TLSMemory) -> [TLSEvent] {
     var events: [TLSEvent] = []
     while !hasEnded {
-      ERR_clear_error()
-      var result: Int32 = 0
-      let bytes = [UInt8](unsafeUninitializedCapacity: Self.slice) { buffer, count in
-        result = SSL_read(handle, buffer.baseAddress, Int32(buffer.count))
-        count = max(0, Int(result))
-      }
-      if result > 0 {
-        events.append(.received(bytes))
-        continue
-      }
-      let error = SSL_get_error(handle, result)
-      ERR_clear_error()
-      switch error {
-      case SSL_ERROR_WANT_READ: return events
-      case SSL_ERROR_ZERO_RETURN where receivedAlert == .closeNotify:
+      switch memory.read() {
+      case .bytes(let bytes): events.append(.received(bytes))
+      case .error(SSL_ERROR_WANT_READ): return events
+      case .error(SSL_ERROR_ZERO_RETURN) where receivedAlert == .closeNotify:
         hasEnded = true
         return events + [.ended]
-      default: return events + fail(reason)
+      case .error: return events + fail(reason)
       }
     }
     return events
@@ -230,8 +184,8 @@ public final class TLSSession {
   private func findKey(
     _ identity: UnsafePointer<CChar>?, _ buffer: UnsafeMutablePointer<UInt8>?, _ size: Int
   ) -> UInt32 {
-    guard case .server(let find) = role, let identity, let handle,
-      let suite = TLSSuite(number: earshot_tls_suite(handle)), let text = String(validatingCString: identity),
+    guard case .server(let find) = role, let identity, let memory,
+      let suite = TLSSuite(number: earshot_tls_suite(memory.handle)), let text = String(validatingCString: identity),
       (1...Self.identitySize).contains(text.utf8.count), let key = find(text, suite)
     else { return 0 }
     self.identity = text

@@ -104,13 +104,6 @@ static inline uint32_t earshot_tls_suite(const SSL *ssl) {
   return cipher == NULL ? 0 : SSL_CIPHER_get_protocol_id(cipher);
 }
 
-/* Whether the last entry of this thread's error list has this reason; the list is emptied. */
-static inline int earshot_tls_last_reason(void) {
-  int reason = ERR_GET_REASON(ERR_peek_last_error());
-  ERR_clear_error();
-  return reason;
-}
-
 /* A context of a client of TLS 1.2 and 1.3 that verifies the server's certificate: with the certificates in the file, or with those of
  * the system if it is NULL. NULL if the file cannot be used. */
 static inline SSL_CTX *earshot_tls_verifying_context(const char *trusted_file) {
