@@ -61,7 +61,8 @@ struct BlobFiles: Sendable {
     return found
   }
 
-  private static func onDisk<Value>(
+  /// Performs a call of the disk, whose error becomes one of the store of blobs.
+  static func onDisk<Value>(
     _ body: () throws(Store.StoreError) -> Value
   ) throws(ASN.StoreError) -> Value {
     do throws(Store.StoreError) {

@@ -33,7 +33,7 @@ public struct StoreImport {
     from path: String, into store: SQLiteBlobStore, on fileSystem: any FileSystem = SystemFileSystem()
   ) throws(ASN.StoreError) -> Report {
     var reading = StoreImport(
-      store: store, tree: try onDisk { () throws(Store.StoreError) in try fileSystem.openDirectory(path) })
+      store: store, tree: try BlobFiles.onDisk { () throws(Store.StoreError) in try fileSystem.openDirectory(path) })
     try reading.read()
     return reading.report
   }
@@ -199,24 +199,14 @@ public struct StoreImport {
   }
 
   private func names(_ directory: any Directory) throws(ASN.StoreError) -> [String] {
-    try Self.onDisk { () throws(Store.StoreError) in try directory.names().sorted() }
+    try BlobFiles.onDisk { () throws(Store.StoreError) in try directory.names().sorted() }
   }
 
   private func kind(_ name: String, in directory: any Directory) throws(ASN.StoreError) -> FileStatus.Kind? {
-    try Self.onDisk { () throws(Store.StoreError) in try directory.status(of: name)?.kind }
+    try BlobFiles.onDisk { () throws(Store.StoreError) in try directory.status(of: name)?.kind }
   }
 
   private func open(_ name: String, in directory: any Directory) throws(ASN.StoreError) -> any Directory {
-    try Self.onDisk { () throws(Store.StoreError) in try directory.openDirectory(name) }
-  }
-
-  private static func onDisk<Value>(
-    _ body: () throws(Store.StoreError) -> Value
-  ) throws(ASN.StoreError) -> Value {
-    do throws(Store.StoreError) {
-      return try body()
-    } catch {
-      throw ASN.StoreError(error)
-    }
+    try BlobFiles.onDisk { () throws(Store.StoreError) in try directory.openDirectory(name) }
   }
 }
