@@ -41,6 +41,15 @@ private final class Ends {
 struct ProfileTests {
   init() { EventLoop.shared.runInBackground() }
 
+  /// Serves the profile, and waits until bluetoothd has it.
+  @LoopActor
+  private func accepting(_ rig: Rig) async throws -> (ends: Ends, listening: Registration) {
+    let ends = Ends()
+    let listening = try rig.driver.listen(on: profile) { ends.accept($0) }
+    try await rig.fake.until { rig.fake.profiles.count == 1 }
+    return (ends, listening)
+  }
+
   @Test("A profile is registered with its first UUID, as a server without authentication on a free channel")
   @LoopActor
   func registering() async throws {
@@ -82,9 +91,7 @@ struct ProfileTests {
   func connection() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
-    let ends = Ends()
-    let listening = try rig.driver.listen(on: profile) { ends.accept($0) }
-    try await rig.fake.until { rig.fake.profiles.count == 1 }
+    let (ends, listening) = try await accepting(rig)
     let device = rig.fake.addDevice("00:AA:02:00:00:07")
     let peer = SocketStream(owning: try await rig.fake.connect(device, to: rig.fake.profiles[0]))
     let answers = Mailbox<[UInt8]>()
@@ -104,9 +111,7 @@ struct ProfileTests {
   func ending(byRequest: Bool) async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
-    let ends = Ends()
-    let listening = try rig.driver.listen(on: profile) { ends.accept($0) }
-    try await rig.fake.until { rig.fake.profiles.count == 1 }
+    let (ends, listening) = try await accepting(rig)
     let device = rig.fake.addDevice()
     let peer = try await rig.fake.connect(device, to: rig.fake.profiles[0])
     _ = try await ends.streams.next()
@@ -127,9 +132,7 @@ struct ProfileTests {
   func refusing() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
-    let ends = Ends()
-    let listening = try rig.driver.listen(on: profile) { ends.accept($0) }
-    try await rig.fake.until { rig.fake.profiles.count == 1 }
+    let (ends, listening) = try await accepting(rig)
     let registered = rig.fake.profiles[0]
     for path in ["/org/bluez/hci9/dev_00_AA_02_00_00_01", "/org/bluez/hci0/keyboard"] as [ObjectPath] {
       await #expect(throws: DBusError.self) { _ = try await rig.fake.connect(path, to: registered) }
@@ -151,9 +154,7 @@ struct ProfileTests {
   func origin() async throws {
     let rig = try await Rig.managed()
     defer { rig.close() }
-    let ends = Ends()
-    let listening = try rig.driver.listen(on: profile) { ends.accept($0) }
-    try await rig.fake.until { rig.fake.profiles.count == 1 }
+    let (ends, listening) = try await accepting(rig)
     let device = rig.fake.addDevice()
     let peer = try await rig.fake.connect(device, to: rig.fake.profiles[0])
     _ = try await ends.streams.next()
