@@ -187,8 +187,8 @@ public struct Handshake: Sendable {
 ///     sender's static key    48, sealed
 ///     text                   as long as its plaintext, and a tag of 16
 ///
-/// The receiver learns the sender's static key. The message has no protection against replay, and anybody who obtains
-/// the receiver's static key can read it.
+/// The receiver learns the sender's static key. The message is not protected against replay. Whoever has the receiver's
+/// private key can read all such messages, also earlier ones.
 public enum OneWayMessage {
   /// Number of bytes that a message is longer than its text.
   public static let overhead = 96

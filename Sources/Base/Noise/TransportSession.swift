@@ -6,9 +6,9 @@ import Crypto
 ///     ciphertext    as long as the plaintext
 ///     tag           16
 ///
-/// The cipher's nonce is four zero bytes and the nonce as eight bytes, least significant first; there is no additional
-/// data. A sender counts from 0 and stops before 2^32 - 1. A receiver accepts messages in any order, each once, if they
-/// are at most 1,023 behind the newest (`ReplayWindow`).
+/// The nonce of the cipher has 12 bytes: four zeros, then the message's nonce as eight bytes, least significant first.
+/// There is no additional data. A sender counts from 0 and stops before 2^32 - 1. A receiver accepts messages in any
+/// order, each once, if they are at most 1,023 behind the newest (`ReplayWindow`).
 ///
 /// A message may be longer than the 65,535 bytes of Noise (revision 34, section 3): the caller sets limits.
 public struct TransportSession: Sendable {

@@ -24,12 +24,12 @@ public enum JSONValue: Sendable, Equatable {
   case array([JSONValue])
   case object([Member])
 
-  /// Null if there is no string.
+  /// Returns the string as a JSON string, and nil as `null`.
   public static func optional(_ string: String?) -> JSONValue {
     string.map { .string($0) } ?? .null
   }
 
-  /// The value of the object's member with this name; nil if there is no such member, or if this is not an object.
+  /// Value of the member with this name; nil if the object has no such member, or this value is not an object.
   public subscript(name: String) -> JSONValue? {
     guard case .object(let members) = self else { return nil }
     return members.first { $0.name == name }?.value

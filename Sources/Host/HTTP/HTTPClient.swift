@@ -17,7 +17,7 @@ public protocol HTTPResponseReading {
   mutating func finish() throws(Failure) -> Response
 }
 
-/// Why there is no response.
+/// Reason for which a request got no usable response.
 public enum HTTPClientError<Failure: Error>: Error {
   case network(NetworkError)
   /// The exchange took longer than its limit.

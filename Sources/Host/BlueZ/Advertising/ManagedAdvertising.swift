@@ -112,8 +112,9 @@ final class ManagedAdvertising: AdvertisingWay {
 
   // MARK: Settings
 
-  /// Stores the settings. While the whole adapter is connectable, the kernel sends non-connectable advertisements from
-  /// the adapter's address. They are recreated when the adapter is no longer connectable.
+  /// Stores the settings of the adapter. While the adapter is connectable, the kernel sends all advertisements from the
+  /// adapter's own address. When it is no longer connectable, this creates non-connectable advertisements again, with
+  /// an address of their own.
   private func take(_ settings: ControllerSettings) {
     let wasConnectable = self.settings.contains(.connectable)
     self.settings = settings

@@ -15,7 +15,7 @@ final class KeptRegistration {
   private let kind: Kind
   private let bus: BusConnection
   private let attempts: Attempts
-  /// The arguments of the registration after the path; nil for those of its kind.
+  /// Arguments of the D-Bus call after the object's path; nil: the arguments that `kind` gives.
   private let arguments: [DBusValue]?
   private let willRegister: @LoopActor () -> Void
   private let asksForLess: @LoopActor (DBusError) -> Bool
@@ -25,7 +25,7 @@ final class KeptRegistration {
   nonisolated static let timeLimit = Duration.seconds(10)
 
   /// - Parameters:
-  ///   - arguments: the arguments of the registration after the path; nil for those of its kind.
+  ///   - arguments: arguments of the D-Bus call after the object's path; nil: the arguments that `kind` gives.
   ///   - willRegister: called before each attempt.
   ///   - asksForLess: called when bluetoothd refuses; returns whether the object now requests less, and is registered
   ///     again immediately.

@@ -86,8 +86,8 @@ final class PatternMonitor {
     proceed()
   }
 
-  /// Sends the next command, one at a time. A monitor that is no longer needed is removed when the kernel has returned
-  /// its handle.
+  /// Sends the next command. One command is pending at a time, so a monitor that is no longer needed is removed after
+  /// the kernel has returned its handle.
   private func proceed() {
     guard !isAsking else { return }
     if let live {

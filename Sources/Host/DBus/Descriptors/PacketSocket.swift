@@ -38,9 +38,9 @@ public final class PacketSocket {
   /// Called once when every copy of the other end is closed. Its earlier packets can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
-  /// Pause of `onReadable` after several packets were received, because waking for each packet costs more than waking
-  /// for several. After the pause it is called even without new packets. There is no pause after a single packet, or
-  /// after a `receive` that returned its maximum count. Nil: never a pause.
+  /// Time for which `onReadable` is not called after a `receive` of several packets: to wake once for several packets
+  /// costs less than to wake for each. After this time `onReadable` is called even if no packet has arrived. A
+  /// `receive` of one packet, or of its maximum count, is followed by no pause. Nil: never a pause.
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor

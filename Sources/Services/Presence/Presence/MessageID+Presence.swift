@@ -29,7 +29,8 @@ extension Journal.MessageID {
     "PresencePaused", "e93d5a1f60c74b2c97b8f1d42ea0657c", "Discovery is paused because of too many announcements",
     """
     More than 50 new announcements arrived in a second. Discovery goes on after the pause, which doubles each time up
-    to 10 min. Peers that are nearby already can still be reached.
+    to 10 min. Peers that are nearby already can be reached for another minute
+    by Bluetooth, and two on the network.
     """)
 
   /// An old phone has connected by Bluetooth.
