@@ -31,7 +31,7 @@ final class MeshProcess {
       Nickname=service
       TrustClock=yes
       """)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = "neighbour"
     settings.trustsClock = true
     let loop = EventLoop.shared

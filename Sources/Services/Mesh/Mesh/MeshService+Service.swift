@@ -9,13 +9,13 @@ import Radio
 
 extension MeshService: Service {
   public nonisolated static let name = "Mesh"
-  public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
+  public nonisolated static let sections: [any SettingsSection.Type] = [MeshSettings.self]
   public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 2)
   public nonisolated static let messages = Journal.MessageID.mesh
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let keeper = MeshKeeper(directory: nil, scheduler: scheduler, disk: scheduler)
-    let service = MeshService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)
+    let service = MeshService(radio: radio, scheduler: scheduler, settings: MeshSettings(), keeper: keeper)
     return [
       DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
       DescribedObject("\(MeshFace.path.string)/peerID", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
@@ -24,7 +24,7 @@ extension MeshService: Service {
   }
 
   public static func make(_ context: ServiceContext) -> MeshService? {
-    let settings = Settings(context.configuration)
+    let settings = MeshSettings(context.configuration)
     guard settings.enabled else { return nil }
     let keeper = MeshKeeper(
       directory: context.stateDirectory, settings: settings.kept,
@@ -55,7 +55,7 @@ extension MeshService: Service {
     then?()
   }
 
-  public func apply(_ configuration: Configuration) { apply(Settings(configuration)) }
+  public func apply(_ configuration: Configuration) { apply(MeshSettings(configuration)) }
 
   public var statusLine: String {
     switch state {

@@ -10,7 +10,7 @@ import Store
 /// Node of the mesh: an engine, its links at the radio, and persistent data.
 @LoopActor
 public final class MeshService {
-  public internal(set) var settings: Settings
+  public internal(set) var settings: MeshSettings
   let radio: any Radio
   let scheduler: any Scheduler
   let clock: any WallClock
@@ -124,7 +124,7 @@ public final class MeshService {
   ///   - keeper: persistent store.
   ///   - random: makes random sources for keys and nonces.
   public init(
-    radio: any Radio, scheduler: any Scheduler, settings: Settings, keeper: MeshKeeper,
+    radio: any Radio, scheduler: any Scheduler, settings: MeshSettings, keeper: MeshKeeper,
     clock: any WallClock = SystemWallClock(),
     random: @escaping @LoopActor () -> any RandomSource & Sendable = { SystemRandom() }
   ) {
@@ -327,7 +327,7 @@ public final class MeshService {
   }
 
   /// Applies settings that can change at run time.
-  public func apply(_ settings: Settings) {
+  public func apply(_ settings: MeshSettings) {
     var settings = settings
     settings.role = self.settings.role
     let power = self.settings.power
@@ -481,8 +481,6 @@ public final class MeshService {
     return (troubles + hidden + lost + overheard + traits.disclosures).joined(separator: " ")
   }
 
-  var isRelay: Bool { settings.role == .relay }
-
   public var nickname: String { chosenNickname ?? settings.nickname }
 
   /// Number of neighbours.
@@ -502,15 +500,6 @@ extension MeshService {
 
 /// Power settings: on mains the node scans continuously, on battery a fifteenth of the time.
 extension MeshService {
-  /// Power source of the node.
-  public enum Power: String, Sendable, CaseIterable {
-    case mains
-    case battery
-  }
-
-  /// Advertising interval.
-  var advertisingInterval: Duration { settings.power == .battery ? .seconds(1) : .milliseconds(200) }
-
   /// Whether to scan now. On battery, schedules the next check.
   func isScanDue() -> Bool {
     guard settings.power == .battery else {
@@ -539,7 +528,7 @@ extension MeshService {
   }
 
   /// Applies a changed power source.
-  func powerChanged(from old: Power) {
+  func powerChanged(from old: MeshSettings.Power) {
     guard settings.power != old, isStarted, engine != nil, server != nil else { return }
     duty = ScanDuty()
     advertise()
@@ -608,7 +597,7 @@ extension MeshService {
   /// - Parameters:
   ///   - name: name of the peer for ``MeshNameBook/peer(_:)``.
   ///   - then: called once, within 10 s.
-  func ping(_ name: String, then: @escaping @LoopActor (Pong) -> Void) throws(Refusal) {
+  func ping(_ name: String, then: @escaping @LoopActor (Pong) -> Void) throws(MeshRefusal) {
     let peer = try peer(called: name)
     lastPing &+= 1
     let number = lastPing

@@ -60,10 +60,10 @@ struct BacklogTests {
   @LoopActor
   private static func say(
     _ count: Int, _ padding: String = "", by house: Village.House
-  ) -> (taken: [String], refusal: MeshService.Refusal?) {
+  ) -> (taken: [String], refusal: MeshRefusal?) {
     var taken: [String] = []
     for number in 0..<count {
-      do throws(MeshService.Refusal) {
+      do throws(MeshRefusal) {
         _ = try house.mesh.say("line \(number)\(padding)")
         taken.append("line \(number)\(padding)")
       } catch {

@@ -119,7 +119,7 @@ struct CourierServiceTests {
     let folder = try ScratchFolder()
     let directory = folder.path("state")
     let village = Village()
-    func asMailbox(_ settings: inout MeshService.Settings) {
+    func asMailbox(_ settings: inout MeshSettings) {
       (settings.role, settings.courierEnvelopes) = (.mailbox, 1000)
     }
     let box = village.add("box", directory: directory, asMailbox)
@@ -164,7 +164,7 @@ struct CourierServiceTests {
       .carried(
         CarriedEnvelope(envelope: envelope, depositor: PeerID(rawValue: 1), isOfFavourite: false, storedAt: now))
     ])
-    for (role, carried) in [(.mailbox, 1), (.relay, 0), (.mailbox, 0)] as [(MeshService.Settings.Role, Int)] {
+    for (role, carried) in [(.mailbox, 1), (.relay, 0), (.mailbox, 0)] as [(NodeRole, Int)] {
       village.time.advance(by: .seconds(5))
       village.restart(box, "box", directory: directory) { $0.role = role }
       village.time.advance(by: .seconds(1))
@@ -178,14 +178,14 @@ struct CourierServiceTests {
 
   @Test("A mailbox carries the configured number of envelopes, a node 40, a relay none")
   func roles() {
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     #expect(settings.engine(nickname: "").carries == 40 && settings.memory == 0)
     settings.enabled = true
     let usual = settings.memory
     (settings.role, settings.courierEnvelopes) = (.mailbox, 700)
-    #expect(settings.engine(nickname: "").carries == 700 && !settings.engine(nickname: "").isRelayOnly)
+    #expect(settings.engine(nickname: "").carries == 700 && settings.engine(nickname: "").role == .mailbox)
     #expect(settings.memory > usual)
     settings.role = .relay
-    #expect(settings.engine(nickname: "").isRelayOnly)
+    #expect(settings.engine(nickname: "").role == .relay)
   }
 }

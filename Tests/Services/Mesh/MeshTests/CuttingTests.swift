@@ -61,7 +61,7 @@ struct CuttingTests {
     let village = Village()
     let radio = village.air.addNode()
     let shared = SharedRadio(driver: SlowRadio(radio, village.time), scheduler: village.time)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = "node"
     let mesh = MeshService(
       radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: village.time, settings: settings,

@@ -10,7 +10,7 @@ import Testing
 struct DialectServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  private typealias PeerDialect = MeshService.Settings.PeerDialect
+  private typealias PeerDialect = MeshSettings.PeerDialect
 
   @Test("Nodes of dialect S exchange public and private messages with each other and with dialect L")
   @LoopActor
@@ -67,7 +67,7 @@ struct DialectServiceTests {
     ] {
       #expect(PeerDialect(word) == nil, "\(word)")
     }
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.dialects = [PeerDialect(peer: id, dialect: .live), PeerDialect(peer: id, dialect: .seed)]
     #expect(settings.engine(nickname: "").dialects == [id: .seed])
     #expect(settings.dialects.map(\.word) == ["0123456789abcdef:live", "0123456789abcdef:seed"])

@@ -199,8 +199,8 @@ struct DiskOutageTests {
     #expect(bob.mesh.state == .stopped && bob.mesh.engine == nil && bob.radio.address != ann.radio.address)
     #expect(bob.mesh.reason.contains("earshot-mesh") && bob.mesh.reason.contains("earshot mesh wipe"))
     #expect(bob.mesh.statusLine == bob.mesh.reason && bob.mesh.wipeWord == "unknown")
-    #expect(throws: MeshService.Refusal.self) { try bob.mesh.say("nobody says this") }
-    #expect(throws: MeshService.Refusal.self) { try bob.mesh.tell("ann", "nor this") }
+    #expect(throws: MeshRefusal.self) { try bob.mesh.say("nobody says this") }
+    #expect(throws: MeshRefusal.self) { try bob.mesh.tell("ann", "nor this") }
     #expect(try folder.files() == before)
     #expect(ann.mesh.neighbours == 0 && ann.mesh.engine?.peers.isEmpty == true)
 

@@ -18,7 +18,7 @@ struct DoorstepTests {
     let village = Village()
     let clock = Village.Clock(village.time)
     let doorstep = Doorstep(village.time)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = "node"
     let keeper = MeshKeeper(
       directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)

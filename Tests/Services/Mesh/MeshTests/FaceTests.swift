@@ -73,12 +73,12 @@ struct FaceTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     for (text, refusal) in [
-      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshService.Refusal.tooManyCharacters),
-      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshService.Refusal.tooLong),
+      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshRefusal.tooManyCharacters),
+      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshRefusal.tooLong),
     ] {
       #expect(throws: refusal) { try ann.mesh.say(text) }
     }
-    #expect(DBusError(MeshService.Refusal.tooManyCharacters).name == "org.earshot.Error.InvalidArgs")
+    #expect(DBusError(MeshRefusal.tooManyCharacters).name == "org.earshot.Error.InvalidArgs")
     let longest = String(repeating: "a", count: Limits.publicTextCharacters)
     _ = try ann.mesh.say(longest)
     #expect(village.wait(.seconds(60)) { bob.texts == [longest] })

@@ -148,8 +148,8 @@ struct FaultTests {
     let number = try ann.mesh.tell("cat", "in private through the relay")
     #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
     #expect(relay.texts.isEmpty && relay.waiting.isEmpty)
-    #expect(throws: MeshService.Refusal.self) { try relay.mesh.say("a relay says nothing") }
-    #expect(throws: MeshService.Refusal.self) { try relay.mesh.tell("ann", "nor in private") }
+    #expect(throws: MeshRefusal.self) { try relay.mesh.say("a relay says nothing") }
+    #expect(throws: MeshRefusal.self) { try relay.mesh.tell("ann", "nor in private") }
     _ = try ann.mesh.tell("relay", "it does not answer")
     village.time.advance(by: .seconds(60))
     #expect(relay.texts.isEmpty && ann.progress.values.allSatisfy { $0.last != .read })

@@ -137,7 +137,7 @@ struct FileKeepingTests {
   @Test("A mailbox sends and receives messages and files; a relay does not")
   @LoopActor
   func roles() async throws {
-    for role in [MeshService.Settings.Role.mailbox, .relay] {
+    for role in [NodeRole.mailbox, .relay] {
       let village = Village()
       let (ann, box) = (village.add("ann"), village.add("box", at: 5) { $0.role = role })
       #expect(village.wait { village.isAcquainted })

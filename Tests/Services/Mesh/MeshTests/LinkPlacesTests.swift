@@ -103,7 +103,7 @@ struct CrowdedDoorstepTests {
     init() {
       clock = Village.Clock(village.time)
       doorstep = Doorstep(village.time)
-      var settings = MeshService.Settings()
+      var settings = MeshSettings()
       settings.nickname = "node"
       let keeper = MeshKeeper(
         directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)

@@ -45,7 +45,7 @@ struct NamesTests {
     alice.mesh.stop()
     #expect(village.wait { anna.mesh.engine?.peer(alice.id) == nil })
     anna.mesh.forget(alice.id)
-    #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell(name, "secret") }
+    #expect(throws: MeshRefusal.self) { try anna.mesh.tell(name, "secret") }
     #expect(carl.texts == [])
   }
 
@@ -57,11 +57,11 @@ struct NamesTests {
     let (one, two) = (village.add("ben", at: 3), village.add("Ben", at: 4))
     #expect(village.wait { village.isAcquainted })
     for name in ["ben", "BEN"] {
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell(name, "secret") }
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.send(file: [1], name: "x", mime: "", to: name) }
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.ping(name) { _ in } }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.tell(name, "secret") }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.send(file: [1], name: "x", mime: "", to: name) }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.ping(name) { _ in } }
     }
-    do throws(MeshService.Refusal) {
+    do throws(MeshRefusal) {
       _ = try anna.mesh.peer(called: "Ben")
       Issue.record("not refused")
     } catch {
@@ -95,7 +95,7 @@ struct NamesTests {
         #expect(anna.mesh.view(of: id)?.nickname == name && anna.mesh.view(of: id)?.hops == 0)
       }
       // There is no message from or to emil.
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.peer(called: "emil") }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.peer(called: "emil") }
       village.restart(anna, "anna", directory: folder.path("state"))
       #expect(village.wait(.seconds(5)) { anna.mesh.marks.count == 3 })
     }
@@ -182,7 +182,7 @@ struct NamesTests {
     #expect(village.wait { anna.mesh.marks[alice.id]?.nickname == "lily" })
     carl.mesh.setNickname("alice")
     #expect(village.wait { anna.mesh.name(of: carl.id) == "alice" })
-    #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell("alice", "secret") }
+    #expect(throws: MeshRefusal.self) { try anna.mesh.tell("alice", "secret") }
     #expect(try anna.mesh.peer(called: "lily") == alice.id)
     #expect(anna.mesh.nameBook.name(of: carl.id.description) == "alice#\(carl.id.description.suffix(4))")
     try anna.mesh.favourite(alice.id, false)
@@ -216,7 +216,7 @@ struct NamesTests {
     #expect(village.wait { village.isAcquainted })
     let long = String(repeating: "x", count: 255) + "[FAVORITED]:x"
     for text in ["[FAVORITED]", "[UNFAVORITED]:see list", "[FAVORITED]: what?", "[FAVORITED] hello", long] {
-      #expect(throws: MeshService.Refusal.favouriteNotice, "\(text)") { try anna.mesh.tell("ben", text) }
+      #expect(throws: MeshRefusal.favouriteNotice, "\(text)") { try anna.mesh.tell("ben", text) }
     }
     _ = try anna.mesh.tell("ben", " [FAVORITED]")
     _ = try anna.mesh.say("[FAVORITED]: public")

@@ -134,7 +134,7 @@ struct PowerTests {
   /// A node with idle Earshot peers as neighbours, for a period that begins after five minutes of setup.
   @LoopActor
   private static func spend(
-    _ power: MeshService.Power, neighbours: Int, for duration: Duration, seed: UInt64 = 1
+    _ power: MeshSettings.Power, neighbours: Int, for duration: Duration, seed: UInt64 = 1
   ) -> Spent {
     let village = Village(seed: seed)
     let counting = CountingScheduler(village.time)
@@ -183,7 +183,7 @@ struct PowerTests {
   @Test("A newcomer and a node on battery are linked within 60 s in 19 of 20 cases")
   @LoopActor
   func found() async {
-    for power in [MeshService.Power.battery, .mains] {
+    for power in [MeshSettings.Power.battery, .mains] {
       var waits: [Double] = []
       for seed in 1...60 as ClosedRange<UInt64> {
         let village = Village(seed: seed)

@@ -44,9 +44,9 @@ struct SharedRadioTests {
     }
 
     private static func node(
-      _ name: String, on radio: SharedRadio, _ hall: Hall, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+      _ name: String, on radio: SharedRadio, _ hall: Hall, _ adjust: (inout MeshSettings) -> Void = { _ in }
     ) -> MeshService {
-      var settings = MeshService.Settings()
+      var settings = MeshSettings()
       settings.nickname = name
       adjust(&settings)
       var made = UInt64(name.utf8.reduce(0) { $0 * 31 + Int($1) })

@@ -113,7 +113,7 @@ struct TalkTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
     village.time.advance(by: .seconds(30))
     #expect(bob.mesh.state == .waitingForClock && !bob.mesh.reason.isEmpty)
-    #expect(throws: MeshService.Refusal.self) { try bob.mesh.say("too early") }
+    #expect(throws: MeshRefusal.self) { try bob.mesh.say("too early") }
     #expect(ann.mesh.engine?.peer(bob.id) == nil)
     clock.isSynchronised = true
     #expect(village.wait { village.isAcquainted })

@@ -34,10 +34,10 @@ struct VanishedTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    #expect(throws: MeshService.Refusal.ourselves) { try ann.mesh.tell(ann.id.description, "to me") }
+    #expect(throws: MeshRefusal.ourselves) { try ann.mesh.tell(ann.id.description, "to me") }
     for blank in ["", " ", " \n\t ", "\u{A0}\u{2003}"] {
-      #expect(throws: MeshService.Refusal.empty) { try ann.mesh.say(blank) }
-      #expect(throws: MeshService.Refusal.empty) { try ann.mesh.tell(bob.id.description, blank) }
+      #expect(throws: MeshRefusal.empty) { try ann.mesh.say(blank) }
+      #expect(throws: MeshRefusal.empty) { try ann.mesh.tell(bob.id.description, blank) }
     }
     #expect(ann.mesh.log.messages.isEmpty)
   }

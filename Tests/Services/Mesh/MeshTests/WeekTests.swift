@@ -44,7 +44,7 @@ private final class Street {
     folder = try ScratchFolder()
     let clock = Village.Clock(village.time)
     let doorstep = Doorstep(village.time)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     (settings.nickname, settings.fileStore, settings.archive) = ("node", Self.fileStore, .seconds(3600))
     let keeper = MeshKeeper(
       directory: folder.path("mesh"), settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock

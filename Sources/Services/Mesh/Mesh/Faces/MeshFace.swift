@@ -74,7 +74,7 @@ public final class MeshFace {
         errors: [.invalidArgs, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
-          answer(call) { then throws(MeshService.Refusal) in try service.say(text, then: then) }
+          answer(call) { then throws(MeshRefusal) in try service.say(text, then: then) }
         }),
       Method(
         "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
@@ -88,7 +88,7 @@ public final class MeshFace {
           guard let peer = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
             return call.fail(.invalidArgs("Tell takes a peer and a text."))
           }
-          answer(call) { then throws(MeshService.Refusal) in try service.tell(peer, text, then: then) }
+          answer(call) { then throws(MeshRefusal) in try service.tell(peer, text, then: then) }
         }),
       Method(
         "FindPeer", in: [Argument("name", "s")], out: [Argument("peer", "s")],
@@ -101,7 +101,7 @@ public final class MeshFace {
           + "candidates.",
         errors: [.invalidArgs, .notFound],
         returning: { call throws(DBusError) in
-          do throws(MeshService.Refusal) {
+          do throws(MeshRefusal) {
             return [.string(try service.peer(called: call.arguments.first?.asString ?? "").description)]
           } catch {
             throw DBusError(error)
@@ -113,11 +113,11 @@ public final class MeshFace {
   /// Replies with the number of a message once it is stored.
   private static func answer(
     _ call: MethodCall,
-    _ body: (@escaping @LoopActor () -> Void) throws(MeshService.Refusal) -> UInt32
+    _ body: (@escaping @LoopActor () -> Void) throws(MeshRefusal) -> UInt32
   ) {
     // The store may answer within the call.
     let box = NumberBox()
-    do throws(MeshService.Refusal) {
+    do throws(MeshRefusal) {
       box.number = try body {
         box.isKept = true
         box.answer(call)
@@ -184,9 +184,9 @@ public final class MeshFace {
         errors: [.invalidArgs],
         returning: { call throws(DBusError) in
           let name = PastedText.trimmed(call.arguments.first?.asString ?? "")
-          guard name.utf8.count <= MeshService.Settings.nicknameBytes, NicknameText.isUsable(name) else {
+          guard name.utf8.count <= MeshSettings.nicknameBytes, NicknameText.isUsable(name) else {
             throw .invalidArgs(
-              "A nickname has 1 to \(MeshService.Settings.nicknameBytes) bytes of text that can be shown on one line.")
+              "A nickname has 1 to \(MeshSettings.nicknameBytes) bytes of text that can be shown on one line.")
           }
           service.setNickname(name)
           return []
@@ -234,7 +234,7 @@ public final class MeshFace {
           + "no code, because it answers no challenges inside Noise.",
         errors: [.notReady, .notSupported],
         returning: { _ throws(DBusError) in
-          guard !service.isRelay else { throw DBusError(MeshService.Refusal.relay) }
+          guard service.settings.role.converses else { throw DBusError(MeshRefusal.relay) }
           guard let text = service.verificationCode() else { throw .notReady(service.reason) }
           return [.string(text)]
         }),
@@ -314,7 +314,7 @@ extension MeshMessage {
 }
 
 extension DBusError {
-  init(_ refusal: MeshService.Refusal) {
+  init(_ refusal: MeshRefusal) {
     switch refusal {
     case .notReady: self = .notReady(refusal.sentence)
     case .empty, .tooLong, .tooManyCharacters, .emptyFile, .otherKind, .ourselves, .favouriteNotice:
@@ -372,7 +372,7 @@ extension MeshFace {
   private static func send(
     _ content: [UInt8], _ texts: [String], _ service: MeshService
   ) throws(DBusError) -> UInt32 {
-    do throws(MeshService.Refusal) {
+    do throws(MeshRefusal) {
       return try service.send(file: content, name: texts[0], mime: texts[1], to: texts[2])
     } catch {
       throw DBusError(error)
@@ -380,7 +380,7 @@ extension MeshFace {
   }
 
   private static func ping(_ call: MethodCall, _ service: MeshService) {
-    do throws(MeshService.Refusal) {
+    do throws(MeshRefusal) {
       try service.ping(call.arguments.first?.asString ?? "") { pong in
         switch pong {
         case .answered(let milliseconds, let hops):

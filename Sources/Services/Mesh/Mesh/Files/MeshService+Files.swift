@@ -17,8 +17,8 @@ extension MeshService {
   /// - Returns: the file's number.
   public func send(
     file content: [UInt8], name: String, mime: String, to peer: String
-  ) throws(Refusal) -> UInt32 {
-    guard !isRelay else { throw .relay }
+  ) throws(MeshRefusal) -> UInt32 {
+    guard settings.role.sends else { throw .relay }
     guard !content.isEmpty else { throw .emptyFile }
     guard content.count <= Limits.fileBytes else { throw .fileTooLong }
     let kind = mime.isEmpty ? FileKind(content: content) : FileKind(mime: mime)
@@ -97,7 +97,7 @@ extension MeshService {
 
   /// Handles a received file. Its sender gets a receipt once it is stored.
   func received(_ file: ReceivedFile) {
-    guard !isRelay else { return }
+    guard settings.role.receives else { return }
     if files.knows(file.keys, at: time) {
       // The sender did not get the receipt.
       if let receipt = file.receipt { handle(.fileKept(receipt, from: file.sender)) }
@@ -118,7 +118,7 @@ extension MeshService {
 
   /// Lists an incoming file from its first progress report on.
   func arriving(_ file: ArrivingFile) {
-    guard !isRelay else { return }
+    guard settings.role.receives else { return }
     let number = fileArrivalNumbers.number(of: file.id, at: scheduler.now) {
       let number = log.takeNumber()
       files.add(

@@ -299,7 +299,8 @@ extension MeshService {
     guard let engine else { return }
     do throws(RadioError) {
       advertisement = try radio.advertise(
-        BitchatGATT.advertisement(of: engine.identity.id, every: advertisingInterval), BitchatGATT.advertisingTerms,
+        BitchatGATT.advertisement(of: engine.identity.id, every: settings.advertisingInterval),
+        BitchatGATT.advertisingTerms,
         for: server)
     } catch {
       Log.shared.error("The mesh cannot advertise: \(error)", .error(error), .protocolName("bitchat"))

@@ -8,82 +8,11 @@ import Store
 
 /// Public and private messages.
 extension MeshService {
-  /// Reason why a message or command is rejected.
-  public enum Refusal: CodedError, Equatable {
-    case notReady(String)
-    case empty
-    case tooLong
-    case tooManyCharacters
-    /// A text does not name exactly one peer.
-    case name(MeshNameRefusal)
-    case tooManyWait
-    case linksFull
-    case tooManyLines
-    case tooManyPings
-    case relay
-    case emptyFile
-    case fileTooLong
-    case otherKind(String)
-    case tooManyFiles
-    case ourselves
-    case favouriteNotice
-
-    public var code: String {
-      switch self {
-      case .notReady: "NotReady"
-      case .empty: "EmptyText"
-      case .tooLong, .tooManyCharacters: "TextTooLong"
-      case .name(let refusal): refusal.isUnknown ? "UnknownPeer" : "AmbiguousPeer"
-      case .tooManyWait: "TooManyWait"
-      case .linksFull: "LinksFull"
-      case .tooManyLines: "TooManyLines"
-      case .tooManyPings: "TooManyPings"
-      case .relay: "RelayOnly"
-      case .emptyFile: "EmptyFile"
-      case .fileTooLong: "FileTooLong"
-      case .otherKind: "OtherKind"
-      case .tooManyFiles: "TooManyFiles"
-      case .ourselves: "Ourselves"
-      case .favouriteNotice: "FavouriteNotice"
-      }
-    }
-
-    public var sentence: String {
-      switch self {
-      case .notReady(let why): why
-      case .empty: "The text is empty."
-      case .tooLong: "The text has more than \(Limits.privateTextBytes) bytes."
-      case .tooManyCharacters:
-        "The text has more than \(Limits.publicTextCharacters) characters, the limit of public messages."
-      case .name(let refusal): refusal.sentence
-      case .tooManyWait: "Too many private messages wait for delivery: 100 for one peer, 1,000 in all, or 16 MiB."
-      case .linksFull:
-        "The message was not sent: the queues of the links to the neighbours are full. Try again in some seconds."
-      case .tooManyLines:
-        "The message was not sent: neighbours accept \(Limits.publicMessagesPerMinute) public messages a minute from "
-          + "one peer. Try again in some seconds."
-      case .tooManyPings: "\(Limits.waitingPings) pings are already waiting for their answers."
-      case .relay:
-        "This node is a relay (Role=relay in [Mesh]), which has no messages, files and verification codes of its own."
-      case .emptyFile: "The file is empty."
-      case .fileTooLong: "The file has more than \(Limits.fileBytes) bytes."
-      case .otherKind(let mime):
-        "The content is not of the type \(mime.isEmpty ? "that it seems to have" : PrintableText.clean(mime)), or the "
-          + "apps do not accept this type. They accept any file as application/octet-stream."
-      case .tooManyFiles: "Eight files are already being sent."
-      case .ourselves: "The peer is this node itself."
-      case .favouriteNotice:
-        "The apps take a private text that begins with [FAVORITED] or [UNFAVORITED] for a notice, and do not show it. "
-          + "Begin the text with another character."
-      }
-    }
-  }
-
   /// Sends a public message.
   ///
   /// - Parameter then: called when the message is committed to disk, or the store fails, as `reason` then states.
   /// - Returns: the message's number.
-  public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(Refusal) -> UInt32 {
+  public func say(_ text: String, then: @escaping @LoopActor () -> Void = {}) throws(MeshRefusal) -> UInt32 {
     try check(text)
     guard (try? PublicText(text)) != nil else { throw .tooManyCharacters }
     guard !areLinksFull else { throw .linksFull }
@@ -108,7 +37,7 @@ extension MeshService {
   /// - Returns: the message's number.
   public func tell(
     _ name: String, _ text: String, then: @escaping @LoopActor () -> Void = {}
-  ) throws(Refusal) -> UInt32 {
+  ) throws(MeshRefusal) -> UInt32 {
     try check(text)
     guard engine != nil else { throw .notReady(hindrance ?? "The mesh is not ready.") }
     let peer = try peer(called: name)
@@ -169,8 +98,8 @@ extension MeshService {
       && open.allSatisfy { $0.queue.isOwnFull || engine?.isFullOfFragments($0.id) == true }
   }
 
-  private func check(_ text: String) throws(Refusal) {
-    guard !isRelay else { throw .relay }
+  private func check(_ text: String) throws(MeshRefusal) {
+    guard settings.role.sends else { throw .relay }
     guard !PastedText.trimmed(text).isEmpty else { throw .empty }
     guard text.utf8.count <= Limits.privateTextBytes else { throw .tooLong }
   }
@@ -178,7 +107,7 @@ extension MeshService {
   // MARK: Messages of other peers
 
   func heard(_ message: PublicMessage) {
-    guard !isRelay, !log.has(message.packet), !isErased(message) else { return }
+    guard settings.role.receives, !log.has(message.packet), !isErased(message) else { return }
     let line = MeshMessage(
       number: log.takeNumber(), time: message.timestamp, conversation: nil, sender: message.sender,
       nickname: message.nickname, text: message.text, packet: message.packet, state: .unread, via: message.via)
@@ -268,7 +197,8 @@ extension MeshService {
     _ changes: [MeshChange], isUrgent: Bool = true, then: @escaping @LoopActor (StoreError?) -> Void = { _ in }
   ) {
     guard !changes.isEmpty else { return }
-    keeper.keep(isRelay ? changes.filter(\.isOfRelay) : changes, isUrgent: isUrgent) { [weak self] error in
+    keeper.keep(settings.role.storesMessages ? changes : changes.filter(\.isOfRelay), isUrgent: isUrgent) {
+      [weak self] error in
       then(error)
       if error != nil { self?.changed() }
     }

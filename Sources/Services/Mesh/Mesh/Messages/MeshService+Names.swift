@@ -25,7 +25,7 @@ extension MeshService {
   func name(of peer: PeerID) -> String { engine?.peer(peer)?.nickname ?? marks[peer]?.nickname ?? "" }
 
   /// Resolves a text to a peer: ``MeshNameBook/peer(_:)``.
-  func peer(called text: String) throws(Refusal) -> PeerID {
+  func peer(called text: String) throws(MeshRefusal) -> PeerID {
     // An ID is resolved without names.
     if let id = MeshNameBook.id(text), let peer = try? PeerID(text: id) { return peer }
     let id: String

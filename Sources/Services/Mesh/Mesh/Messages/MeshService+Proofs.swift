@@ -53,7 +53,7 @@ extension MeshService {
 extension DBusError {
   fileprivate init(_ error: MeshEngine.ChallengeError, reason: String) {
     switch error {
-    case .relayOnly: self = DBusError(.notSupported, MeshService.Refusal.relay.sentence)
+    case .relayOnly: self = DBusError(.notSupported, MeshRefusal.relay.sentence)
     case .notReady: self = .notReady(reason.isEmpty ? "The mesh is not ready." : reason)
     case .ourselves: self = .invalidArgs("The code is this node's own.")
     case .notNear: self = DBusError(.notFound, "The peer of this code is not in range.")
