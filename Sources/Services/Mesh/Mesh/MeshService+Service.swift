@@ -31,7 +31,7 @@ extension MeshService: Service {
       scheduler: context.scheduler, disk: context.makeWorker())
     let service = MeshService(
       radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)
-    service.changes.addForGood { context.statusChanged() }
+    service.node.changes.addForGood { context.statusChanged() }
     return service
   }
 
@@ -40,19 +40,7 @@ extension MeshService: Service {
   }
 
   public func begin() {
-    start { [weak self] in self?.tellRestored() }
-  }
-
-  public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    guard engine == nil else { return then() }
-    whenRestored = then
-    restoreTimer = scheduler.schedule(after: limit) { [weak self] in self?.tellRestored() }
-  }
-
-  private func tellRestored() {
-    let then = whenRestored
-    (whenRestored, restoreTimer) = (nil, nil)
-    then?()
+    start { [weak self] in self?.reportRestored() }
   }
 
   public func apply(_ configuration: Configuration) { apply(MeshSettings(configuration)) }
@@ -63,15 +51,6 @@ extension MeshService: Service {
     case .waitingForClock: "The mesh waits for the clock to be set."
     case .alone: "The mesh has no neighbour in range."
     case .connected: neighbours == 1 ? "The mesh has one neighbour." : "The mesh has \(neighbours) neighbours."
-    }
-  }
-
-  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    let end = scheduler.now.advanced(by: limit)
-    guard leaving != nil else { return keeper.whenIdle(within: limit, then: then) }
-    whenLeft.append { [weak self] in
-      guard let self else { return then() }
-      keeper.whenIdle(within: max(.zero, scheduler.now.duration(to: end)), then: then)
     }
   }
 }

@@ -27,13 +27,13 @@ final class Village {
     }
 
     func observe() {
-      mesh.arrivals.addForGood { [weak self] in self?.waiting.append($0) }
-      mesh.progress.addForGood { [weak self] in self?.progress[$0.number, default: []].append($0.state) }
+      mesh.messages.arrivals.addForGood { [weak self] in self?.waiting.append($0) }
+      mesh.messages.progress.addForGood { [weak self] in self?.progress[$0.number, default: []].append($0.state) }
     }
 
-    var id: PeerID { mesh.ownID }
+    var id: PeerID { mesh.node.ownID }
     /// The texts from other nodes, public and private, in order.
-    var texts: [String] { mesh.log.messages.filter { $0.sender != id }.map(\.text) }
+    var texts: [String] { mesh.messages.log.messages.filter { $0.sender != id }.map(\.text) }
   }
 
   /// The wall clock of all houses: it follows virtual time, from 2030 on.
@@ -130,6 +130,15 @@ final class Village {
 
   /// Whether each of the houses knows all others.
   var isAcquainted: Bool {
-    houses.allSatisfy { house in houses.allSatisfy { $0 === house || house.mesh.engine?.peer($0.id) != nil } }
+    houses.allSatisfy { house in houses.allSatisfy { $0 === house || house.mesh.node.engine?.peer($0.id) != nil } }
+  }
+}
+
+extension MeshPeers {
+  /// Edits the marks of a marked peer without a change in the store.
+  func edit(_ peer: PeerID, _ change: (inout PeerMarks) -> Void) {
+    guard var marks = marks[peer] else { return }
+    change(&marks)
+    remember(marks)
   }
 }

@@ -43,7 +43,7 @@ public struct MeshSettings: SettingsSection {
   /// Preferred dialect, and dialects of single peers.
   public var dialect = MeshDialect.live
   public var dialects: [PeerDialect] = []
-  /// Journal lines per kind of event and minute, from section `[Log]`.
+  /// Journal entries per kind of event and minute, from section `[Log]`.
   public var linesPerPeer = LogSettings().linesPerPeer
 
   /// Configured dialect of a peer.
