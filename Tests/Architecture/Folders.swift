@@ -92,23 +92,14 @@ struct FileUses {
 }
 
 extension Rules {
-  /// The rooms whose folders are not in order yet. A room leaves the list when it is converted; none is added.
-  static let unorderedRooms: Set = ["Services/Mesh/Mesh"]
-
   /// The folders of a room form the order that the design lists: a file uses files of its own folder and of lower rows.
-  static func foldersAreOrdered(
-    _ files: [SourceFile], _ order: FolderOrder, except unordered: Set<String> = unorderedRooms
-  ) -> [String] {
+  static func foldersAreOrdered(_ files: [SourceFile], _ order: FolderOrder) -> [String] {
     let rooms = byRoom(files)
-    let unknown = Set(order.rows.keys).union(unordered).subtracting(rooms.keys).sorted()
+    let unknown = Set(order.rows.keys).subtracting(rooms.keys).sorted()
     return unknown.map { "\($0) is listed, and is not a room with folders" }
       + rooms.sorted { $0.key < $1.key }.flatMap { room, files -> [String] in
-        switch (order.rows[room], unordered.contains(room)) {
-        case (let rows?, false): return violations(in: files, of: room, rows)
-        case (.some, true): return ["\(room) is in order, and is still an exception"]
-        case (nil, false): return ["\(room) has folders, and no order is listed"]
-        case (nil, true): return []
-        }
+        guard let rows = order.rows[room] else { return ["\(room) has folders, and no order is listed"] }
+        return violations(in: files, of: room, rows)
       }
   }
 

@@ -39,7 +39,7 @@ struct FoldersTests {
   }
 
   private func violations(_ more: SourceFile...) -> [String] {
-    Rules.foldersAreOrdered(sound + more, order, except: [])
+    Rules.foldersAreOrdered(sound + more, order)
   }
 
   @Test("The block of the page is read, and its end is found")
@@ -79,7 +79,7 @@ struct FoldersTests {
       "// Tree\nlet text = \"Tree\"\nlet kind = Outer.Tree.self\nprivate enum Name { case a }\nlet node = Node()"
     let node = file("Host/Bus/Values/Node", "struct Node {}")
     let files = sound.filter { !$0.path.hasSuffix("Objects/Node.swift") } + [file("Host/Bus/Values/Texts", text), node]
-    #expect(Rules.foldersAreOrdered(files, order, except: []) == [])
+    #expect(Rules.foldersAreOrdered(files, order) == [])
   }
 
   @Test("A folder or room that is missing from the list, or from the tree, is reported")
@@ -91,27 +91,13 @@ struct FoldersTests {
       ])
     let page = "```folders\nHost/Bus  .  Objects  Names  Values  Gone\nHost/Lost  .  A\n```"
     #expect(
-      Rules.foldersAreOrdered([file("Host/Bus/A", ""), file("Host/Bus/Objects/B", "")], FolderOrder(page), except: [])
+      Rules.foldersAreOrdered([file("Host/Bus/A", ""), file("Host/Bus/Objects/B", "")], FolderOrder(page))
         == [
           "Host/Lost is listed, and is not a room with folders",
           "Host/Bus: the folder Gone is listed and does not exist",
           "Host/Bus: the folder Names is listed and does not exist",
           "Host/Bus: the folder Values is listed and does not exist",
         ])
-  }
-
-  @Test("An exception for a room that is in order, or that does not exist, is reported")
-  func exceptions() {
-    #expect(
-      Rules.foldersAreOrdered(sound, order, except: ["Host/Bus"]) == [
-        "Host/Bus is in order, and is still an exception"
-      ])
-    #expect(
-      Rules.foldersAreOrdered(sound, order, except: ["Host/Gone"]) == [
-        "Host/Gone is listed, and is not a room with folders"
-      ])
-    let wrong = file("Host/Bus/Values/Path", "struct Path { let tree: Tree? }")
-    #expect(Rules.foldersAreOrdered(sound + [wrong], FolderOrder(""), except: ["Host/Bus"]) == [])
   }
 
   @Test("A circle of files across folders is reported with its files; one within a folder is not")

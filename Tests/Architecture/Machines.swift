@@ -7,6 +7,8 @@ extension Rules {
   ]
   /// The folder of the engine, which calls the machines.
   static let engineFolder = "Node"
+  /// The service of the mesh node.
+  static let serviceRoom = "Services/Mesh/Mesh"
   /// The files that still name stored properties of the engine, each with the number of these properties. The numbers
   /// only fall; a file leaves the list when it names none.
   static let unconverted = [
@@ -28,10 +30,11 @@ extension Rules {
     }
   }
 
-  /// No extension of a type names a stored property of the type, unless it is in the file of the type. Each listed file
-  /// names as many as the list allows.
+  /// In the mesh node and its service, no extension of a type names a stored property of the type, unless it is in the
+  /// file of the type. Each listed file names as many as the list allows.
   static func stateStaysInItsFile(_ files: [SourceFile], except listed: [String: Int] = unconverted) -> [String] {
-    let found = stateUses(ofMachinesAndEngine(files))
+    let service = files.filter { $0.swift != nil && $0.place?.room == serviceRoom }
+    let found = stateUses(ofMachinesAndEngine(files) + service)
     return Set(found.keys).union(listed.keys).sorted().compactMap { file -> String? in
       let (names, allowed) = (found[file, default: []].sorted(), listed[file] ?? 0)
       return names.count == allowed
@@ -64,6 +67,22 @@ extension Rules {
     let before = index > body.startIndex ? body[index - 1].text : ""
     if before == "." { return index - 1 > body.startIndex && body[index - 2].text == "self" }
     return next != ":" && !["let", "var", "func", "case", "for"].contains(before)
+  }
+
+  /// Only `NodeRole` compares roles. Other files of the mesh ask it what a role does.
+  static func rolesAreDefinedOnce(_ files: [SourceFile]) -> [String] {
+    files.filter { file in
+      guard let room = file.place?.room, file.path.split(separator: "/").last != "NodeRole.swift" else { return false }
+      return room == "Protocols/Bitchat" || room == serviceRoom
+    }
+    .flatMap { file -> [String] in
+      let words = file.swift?.tokens ?? []
+      return words.indices.dropLast(2).compactMap { index -> String? in
+        let comparison = words[index + 1].text + words[index + 2].text
+        guard words[index].text == "role", comparison == "==" || comparison == "!=" else { return nil }
+        return "\(file.path):\(words[index].line): compares a role"
+      }
+    }
   }
 
   private static func ofMachinesAndEngine(_ files: [SourceFile]) -> [SourceFile] {

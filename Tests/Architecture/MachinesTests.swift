@@ -36,7 +36,37 @@ struct MachinesTests {
 
   @Test("No extension outside the file of a type names its stored properties, except in the listed files")
   func state() throws {
-    #expect(Rules.stateStaysInItsFile(try Self.sources.get()) == [])
+    let service = try House.files(below: "Sources/\(Rules.serviceRoom)", suffix: ".swift")
+    #expect(service.count > 20)
+    #expect(Rules.stateStaysInItsFile(try Self.sources.get() + service) == [])
+  }
+
+  @Test("An extension that names a stored property of a part of the service is reported")
+  func plantedServiceUse() {
+    func part(_ path: String, _ text: String) -> SourceFile {
+      SourceFile(path: "Sources/\(Rules.serviceRoom)/\(path).swift", text: text)
+    }
+    let links = part("Links/MeshLinks", "final class MeshLinks { private(set) var ports: [Int] = [] }")
+    let more = part("Links/MeshLinks+More", "extension MeshLinks { var count: Int { ports.count } }")
+    #expect(
+      Rules.stateStaysInItsFile([links, more], except: [:]) == [
+        #"Stored properties that MeshLinks+More names: 1 ["ports"]; listed: 0"#
+      ])
+  }
+
+  @Test("Only NodeRole compares the roles of a node")
+  func roles() throws {
+    let service = try House.files(below: "Sources/\(Rules.serviceRoom)", suffix: ".swift")
+    #expect(Rules.rolesAreDefinedOnce(try Self.sources.get() + service) == [])
+  }
+
+  @Test("A file that compares a role is reported")
+  func plantedRole() {
+    func reported(_ text: String) -> Int { Rules.rolesAreDefinedOnce([file("Node/A", text)]).count }
+    #expect(reported("let isRelay = settings.role == .relay") == 1)
+    #expect(reported("guard role != .mailbox else { return }") == 1)
+    #expect(reported("guard role.receives else { return } // role == .relay") == 0)
+    #expect(Rules.rolesAreDefinedOnce([file("Intents/NodeRole", "let isRelay = role == .relay")]) == [])
   }
 
   private var pings: SourceFile {

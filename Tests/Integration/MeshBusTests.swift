@@ -18,20 +18,20 @@ struct MeshBusTests {
     defer { mesh.close() }
     try await mesh.process.start()
     let id = try await mesh.id()
-    try await mesh.delivered(try mesh.neighbour.tell(id, "before all"))
+    try await mesh.delivered(try mesh.neighbour.messages.tell(id, "before all"))
     for round in 1...3 {
       let (coming, going) = ("while the bus is gone \(round)", "told to a bus that ends \(round)")
       // The reply may be lost with the bus.
       let asked = Mailbox<Bool>()
       mesh.process.client.call(
         "org.earshot", MeshFace.path, MeshFace.interfaceName, "Tell",
-        [.string(mesh.neighbour.ownID.description), .string(going)]
+        [.string(mesh.neighbour.node.ownID.description), .string(going)]
       ) { result in if case .success = result { asked.put(true) } else { asked.put(false) } }
-      if round > 1 { try await mesh.delivered(try mesh.neighbour.tell(id, "amid \(round)")) }
+      if round > 1 { try await mesh.delivered(try mesh.neighbour.messages.tell(id, "amid \(round)")) }
       mesh.process.bus.kill()
       let wasAnswered = try await asked.next()
       // The radio link does not depend on the bus.
-      try await mesh.delivered(try mesh.neighbour.tell(id, coming))
+      try await mesh.delivered(try mesh.neighbour.messages.tell(id, coming))
 
       try mesh.process.bus.start()
       let back = Mailbox<Bool>()
@@ -46,7 +46,7 @@ struct MeshBusTests {
       #expect(try await mesh.id() == id)
     }
     let last = "the bus is back"
-    _ = try await mesh.call("Tell", [.string(mesh.neighbour.ownID.description), .string(last)])
+    _ = try await mesh.call("Tell", [.string(mesh.neighbour.node.ownID.description), .string(last)])
     try await mesh.told(last)
     #expect(mesh.copies(last) == 1)
   }

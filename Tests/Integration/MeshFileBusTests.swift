@@ -40,7 +40,7 @@ struct MeshFileBusTests {
   private static func acquainted() async throws -> MeshProcess {
     let mesh = try await MeshProcess()
     try await mesh.process.start()
-    try await mesh.delivered(try mesh.neighbour.tell(try await mesh.id(), "hello"))
+    try await mesh.delivered(try mesh.neighbour.messages.tell(try await mesh.id(), "hello"))
     return mesh
   }
 
@@ -50,14 +50,14 @@ struct MeshFileBusTests {
     let mesh = try await Self.acquainted()
     defer { mesh.close() }
     let came = Mailbox<UInt32>()
-    mesh.neighbour.fileArrivals.addForGood { came.put($0) }
+    mesh.neighbour.files.arrivals.addForGood { came.put($0) }
     var random = SeededRandom(seed: 1)
     let content = random.bytes(20_000)
-    let file = try await Self.send(content, "out.bin", to: mesh.neighbour.ownID.description, mesh)
+    let file = try await Self.send(content, "out.bin", to: mesh.neighbour.node.ownID.description, mesh)
     let number = try await came.next()
     #expect(mesh.neighbour.files[number]?.name == "out.bin" && mesh.neighbour.files[number]?.isPrivate == true)
     let opened = Mailbox<[UInt8]?>()
-    mesh.neighbour.open(file: number) { opened.put(try? $0.get()) }
+    mesh.neighbour.files.open(number) { opened.put(try? $0.get()) }
     #expect(try await opened.next() == content)
     #expect(try await Self.all(mesh, file)["Direction"]?.asString == "outgoing")
     _ = try await Self.call(mesh, file, "Delete")
@@ -76,12 +76,12 @@ struct MeshFileBusTests {
     defer { watch.cancel() }
     var random = SeededRandom(seed: 2)
     let content = random.bytes(20_000)
-    _ = try mesh.neighbour.send(file: content, name: "in.bin", mime: "", to: try await mesh.id())
+    _ = try mesh.neighbour.files.send(file: content, name: "in.bin", mime: "", to: try await mesh.id())
     let file = MeshFileFaces.path(try await waiting.next())
     let told = try await Self.all(mesh, file)
     #expect(told["Name"]?.asString == "in.bin" && told["Size"]?.asUInt64 == 20_000)
     #expect(told["State"]?.asString == "received" && told["Private"]?.asBool == true)
-    #expect(told["Peer"]?.asString == mesh.neighbour.ownID.description)
+    #expect(told["Peer"]?.asString == mesh.neighbour.node.ownID.description)
     let opened = try await Self.call(mesh, file, "Open").first?.asDescriptor
     #expect(try opened?.readAll(limit: 100_000) == content)
   }
@@ -91,7 +91,7 @@ struct MeshFileBusTests {
   func cancelled() async throws {
     let mesh = try await Self.acquainted()
     defer { mesh.close() }
-    let answer = try await mesh.call("Ping", [.string(mesh.neighbour.ownID.description)])
+    let answer = try await mesh.call("Ping", [.string(mesh.neighbour.node.ownID.description)])
     #expect(answer.count == 2 && answer.last?.asUInt32 == 1, "\(answer)")
     mesh.process.air.conditions.filter = { _ in .drop }
     var random = SeededRandom(seed: 3)

@@ -20,7 +20,7 @@ struct MeshKillTests {
     defer { mesh.close() }
     try await mesh.process.start()
     let id = try await mesh.id()
-    let first = try mesh.neighbour.tell(id, "before all")
+    let first = try mesh.neighbour.messages.tell(id, "before all")
     try await mesh.delivered(first)
     var (told, answered) = (0, 0)
     let rounds = Extent.of(3, all: 50)
@@ -28,8 +28,8 @@ struct MeshKillTests {
       let (coming, going) = ("to the service \(round)", "from the service \(round)")
       let killed = mesh.kill(
         after: Int.random(in: 1...8, using: &random), pause: .microseconds(Int.random(in: 0...3000, using: &random)))
-      let number = try mesh.neighbour.tell(id, coming)
-      let answer = try? await mesh.call("Tell", [.string(mesh.neighbour.ownID.description), .string(going)])
+      let number = try mesh.neighbour.messages.tell(id, coming)
+      let answer = try? await mesh.call("Tell", [.string(mesh.neighbour.node.ownID.description), .string(going)])
       _ = try await killed.next()
       let wasDelivered = mesh.state(of: number) == .delivered
       try await mesh.process.start()
@@ -59,7 +59,7 @@ struct MeshKillTests {
     defer { mesh.close() }
     try await mesh.process.start()
     let id = try await mesh.id()
-    let number = try mesh.neighbour.tell(id, "a secret that nobody else may read")
+    let number = try mesh.neighbour.messages.tell(id, "a secret that nobody else may read")
     try await mesh.delivered(number)
     _ = try await mesh.call("SetNickname", [.string("somebody with a name")])
     let before = try Self.files(in: mesh.process.directory).filter { $0.key.contains("/state/mesh/") }

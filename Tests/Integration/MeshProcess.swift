@@ -31,15 +31,15 @@ final class MeshProcess {
       Nickname=service
       TrustClock=yes
       """)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = "neighbour"
     settings.trustsClock = true
     let loop = EventLoop.shared
     neighbour = MeshService(
       radio: process.radio(), scheduler: loop, settings: settings,
       keeper: MeshKeeper(directory: nil, scheduler: loop, disk: loop))
-    neighbour.progress.addForGood { [progress] in progress.put($0.number) }
-    neighbour.arrivals.addForGood { [arrivals] in arrivals.put($0) }
+    neighbour.messages.progress.addForGood { [progress] in progress.put($0.number) }
+    neighbour.messages.arrivals.addForGood { [arrivals] in arrivals.put($0) }
     process.air.conditions.filter = { [weak self] _ in
       self?.count()
       return .deliver
@@ -78,7 +78,7 @@ final class MeshProcess {
   // MARK: The neighbour
 
   /// The delivery state of the neighbour's own message.
-  func state(of number: UInt32) -> MeshMessage.State? { neighbour.log[number]?.state }
+  func state(of number: UInt32) -> MeshMessage.State? { neighbour.messages.log[number]?.state }
 
   /// Waits until the receipt for the neighbour's message arrives.
   func delivered(_ number: UInt32) async throws {
@@ -87,7 +87,7 @@ final class MeshProcess {
 
   /// How often the neighbour received a text.
   func copies(_ text: String) -> Int {
-    neighbour.log.messages.count { $0.text == text && $0.sender != neighbour.ownID }
+    neighbour.messages.log.messages.count { $0.text == text && $0.sender != neighbour.node.ownID }
   }
 
   /// Waits until the neighbour has received a text.

@@ -45,8 +45,8 @@ struct MeshWatchTests {
     _ = try await other.call("org.earshot", "/", "org.freedesktop.DBus.Peer", "Ping")
     _ = try await client.call("org.earshot", ManagerFace.path, ManagerFace.interfaceName, "Watch")
 
-    try await mesh.delivered(try mesh.neighbour.tell(try await mesh.id(), "hello"))
-    let peer = MeshFace.path.child("peer\(mesh.neighbour.ownID)")
+    try await mesh.delivered(try mesh.neighbour.messages.tell(try await mesh.id(), "hello"))
+    let peer = MeshFace.path.child("peer\(mesh.neighbour.node.ownID)")
     func changed(_ path: ObjectPath, _ property: String, _ value: DBusValue) async throws {
       _ = try await signals.first { message in
         message.path == path && message.member == "PropertiesChanged"
@@ -61,7 +61,7 @@ struct MeshWatchTests {
     try await changed(peer, "Favourite", .bool(true))
 
     var random = SeededRandom(seed: 2)
-    _ = try mesh.neighbour.send(file: random.bytes(1 << 20), name: "in.bin", mime: "", to: "")
+    _ = try mesh.neighbour.files.send(file: random.bytes(1 << 20), name: "in.bin", mime: "", to: "")
     let added = try await signals.first {
       $0.member == "InterfacesAdded" && $0.arguments.first?.asObjectPath?.string.hasPrefix(Self.mesh + "file") == true
     }

@@ -134,7 +134,7 @@ struct SettingsTests {
     #expect(wallet.engine.scanTimeout == .seconds(4) && wallet.engine.connectTimeout == .seconds(5))
     #expect(wallet.engine.reportTimeout == .seconds(6) && wallet.engine.idleTimeout == .seconds(3_600))
     #expect(wallet.concurrentTransfers == 2 && wallet.keptTransfers == 7)
-    let mesh = read[MeshService.Settings.self]
+    let mesh = read[MeshSettings.self]
     #expect(mesh.enabled && mesh.nickname == "relay 7" && mesh.role == .relay && mesh.relayPolicy == .apps)
     #expect(mesh.fileStore == 9 << 20 && mesh.filesFor == .seconds(7_200))
     #expect(mesh.archive == .seconds(3_600) && mesh.links == 3 && mesh.monitor == .strict)
@@ -227,8 +227,8 @@ struct SettingsTests {
       Self.defaults.changes(to: missing.configuration).map { "\($0.name)=\($0.new)" } == [
         "Verifier.KeepFor=8760h", "Mesh.FileStore=1G", "Mesh.FilesFor=8760h",
       ])
-    let mesh = Self.read("[Mesh]\nFilesFor=7 days\n").configuration[MeshService.Settings.self]
-    #expect(mesh.filesFor == .seconds(365 * 24 * 3600) && mesh.fileStore == MeshService.Settings().fileStore)
+    let mesh = Self.read("[Mesh]\nFilesFor=7 days\n").configuration[MeshSettings.self]
+    #expect(mesh.filesFor == .seconds(365 * 24 * 3600) && mesh.fileStore == MeshSettings().fileStore)
   }
 
   @Test("Defaults of settings equal those of engine, store and bus")

@@ -65,12 +65,7 @@ extension MeshEngine {
   /// Settings of the node.
   public struct Configuration: Hashable, Sendable {
     public var nickname: String
-    public var role = NodeRole.member
-    /// Whether the node is a relay.
-    public var isRelayOnly: Bool {
-      get { role == .relay }
-      set { role = newValue ? .relay : .member }
-    }
+    public var role = NodeRole.node
     public var relayPolicy = RelayPolicy.mains
     /// Maximum TTL of relayed encrypted packets; nil for no limit.
     public var encryptedRelayLimit: UInt8?

@@ -9,13 +9,13 @@ import Radio
 
 extension MeshService: Service {
   public nonisolated static let name = "Mesh"
-  public nonisolated static let sections: [any SettingsSection.Type] = [Settings.self]
+  public nonisolated static let sections: [any SettingsSection.Type] = [MeshSettings.self]
   public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 2)
   public nonisolated static let messages = Journal.MessageID.mesh
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let keeper = MeshKeeper(directory: nil, scheduler: scheduler, disk: scheduler)
-    let service = MeshService(radio: radio, scheduler: scheduler, settings: Settings(), keeper: keeper)
+    let service = MeshService(radio: radio, scheduler: scheduler, settings: MeshSettings(), keeper: keeper)
     return [
       DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
       DescribedObject("\(MeshFace.path.string)/peerID", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
@@ -24,14 +24,14 @@ extension MeshService: Service {
   }
 
   public static func make(_ context: ServiceContext) -> MeshService? {
-    let settings = Settings(context.configuration)
+    let settings = MeshSettings(context.configuration)
     guard settings.enabled else { return nil }
     let keeper = MeshKeeper(
       directory: context.stateDirectory, settings: settings.kept,
       scheduler: context.scheduler, disk: context.makeWorker())
     let service = MeshService(
       radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)
-    service.changes.addForGood { context.statusChanged() }
+    service.node.changes.addForGood { context.statusChanged() }
     return service
   }
 
@@ -40,22 +40,10 @@ extension MeshService: Service {
   }
 
   public func begin() {
-    start { [weak self] in self?.tellRestored() }
+    start { [weak self] in self?.reportRestored() }
   }
 
-  public func whenRestored(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    guard engine == nil else { return then() }
-    whenRestored = then
-    restoreTimer = scheduler.schedule(after: limit) { [weak self] in self?.tellRestored() }
-  }
-
-  private func tellRestored() {
-    let then = whenRestored
-    (whenRestored, restoreTimer) = (nil, nil)
-    then?()
-  }
-
-  public func apply(_ configuration: Configuration) { apply(Settings(configuration)) }
+  public func apply(_ configuration: Configuration) { apply(MeshSettings(configuration)) }
 
   public var statusLine: String {
     switch state {
@@ -63,15 +51,6 @@ extension MeshService: Service {
     case .waitingForClock: "The mesh waits for the clock to be set."
     case .alone: "The mesh has no neighbour in range."
     case .connected: neighbours == 1 ? "The mesh has one neighbour." : "The mesh has \(neighbours) neighbours."
-    }
-  }
-
-  public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    let end = scheduler.now.advanced(by: limit)
-    guard leaving != nil else { return keeper.whenIdle(within: limit, then: then) }
-    whenLeft.append { [weak self] in
-      guard let self else { return then() }
-      keeper.whenIdle(within: max(.zero, scheduler.now.duration(to: end)), then: then)
     }
   }
 }

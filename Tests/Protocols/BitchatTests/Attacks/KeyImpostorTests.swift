@@ -230,7 +230,7 @@ struct KeyImpostorTests {
   @Test("A relay-only node relays the announces and messages of the victim although an impostor came first")
   func relay() throws {
     var hall = MeshHall()
-    hall.add(["ann"]) { $0.isRelayOnly = true }
+    hall.add(["ann"]) { $0.role = .relay }
     hall.add(["bob", "cem"])
     let door = hall.connect(to: 0)
     hall.inject(Self.forged(hall.nodes[1], at: hall.time), on: door, to: 0)

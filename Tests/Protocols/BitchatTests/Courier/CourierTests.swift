@@ -336,7 +336,7 @@ struct CourierTests {
   @Test("Peers that announce no courier slots, such as Android phones and relays, get no envelopes")
   func ableOnes() throws {
     var hall = Self.apart(["ann", "bob", "far"])
-    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["relay"]) { $0.role = .relay }
     var (others, links): ([Stranger], [LinkID]) = ([], [])
     func envelopes(of node: Int) -> Int {
       links.map { link in hall.nodes[node].sent[link, default: []].count { $0[1] == MessageType.courier.rawValue } }
@@ -375,7 +375,7 @@ struct CourierTests {
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"])
-    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["relay"]) { $0.role = .relay }
     hall.add(["bob"])
     hall.connect(0, 1)
     hall.connect(1, 2)

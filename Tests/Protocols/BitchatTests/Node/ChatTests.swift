@@ -235,7 +235,7 @@ struct ChatTests {
   func relayOnly() throws {
     var hall = MeshHall()
     hall.add(["ann"])
-    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["relay"]) { $0.role = .relay }
     hall.add(["cem"])
     hall.connect(0, 1)
     hall.connect(1, 2)

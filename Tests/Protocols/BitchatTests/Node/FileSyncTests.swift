@@ -75,7 +75,7 @@ struct FileSyncTests {
   func relays() throws {
     var hall = MeshHall()
     hall.add(["ann"])
-    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["relay"]) { $0.role = .relay }
     hall.add(["bob"])
     for (one, other) in [(0, 1), (0, 2), (1, 2)] { hall.connect(one, other) }
     hall.pass(.seconds(20))

@@ -353,7 +353,7 @@ struct FileTests {
     #expect(hall.nodes[0].fileStates.values.allSatisfy { $0.last == .sent || $0.last == .sending })
     hall.pass(.seconds(30))
     #expect((1...8).allSatisfy { hall.nodes[0].fileStates[$0]?.last == .sent })
-    hall.add(["a relay"]) { $0.isRelayOnly = true }
+    hall.add(["a relay"]) { $0.role = .relay }
     #expect(throws: MeshEngine.SendError.relayOnly) { try hall.sendFile([1], at: 1) }
   }
 

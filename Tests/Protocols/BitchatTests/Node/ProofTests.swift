@@ -182,7 +182,7 @@ struct ProofTests {
   func relay() throws {
     var hall = MeshHall()
     hall.add(["ann"])
-    hall.add(["relay"]) { $0.isRelayOnly = true }
+    hall.add(["relay"]) { $0.role = .relay }
     hall.connect(0, 1)
     hall.pass(.seconds(5))
     try hall.challenge(1, at: 0)

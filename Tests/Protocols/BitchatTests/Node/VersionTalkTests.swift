@@ -138,7 +138,7 @@ struct VersionTalkTests {
     #expect(stage.sent(0x20).count == 1)
     stage.hall.add(["relay"]) { configuration in
       configuration.dialect = .seed
-      configuration.isRelayOnly = true
+      configuration.role = .relay
     }
     let link = stage.hall.connect(to: 1)
     let announcement = try? Announcement(

@@ -64,7 +64,7 @@ struct AgreementTests {
     #expect(village.isAcquainted)
     village.time.advance(by: .seconds(30))
     for (one, house) in village.houses.enumerated() {
-      let near = house.mesh.engine?.neighbours ?? []
+      let near = house.mesh.node.engine?.neighbours ?? []
       for (other, neighbour) in village.houses.enumerated() where one < other && near.contains(neighbour.id) {
         links.append((Int32(one), Int32(other)))
       }
@@ -72,7 +72,7 @@ struct AgreementTests {
     var prompt = 0
     for line in 0..<Self.lines {
       let text = "line \(line)"
-      _ = try village.houses[(7 * line) % Self.houses].mesh.say(text)
+      _ = try village.houses[(7 * line) % Self.houses].mesh.messages.say(text)
       village.time.advance(by: .seconds(3))
       prompt += village.houses.count { $0.texts.contains(text) }
     }

@@ -19,7 +19,7 @@ struct BacklogTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     let texts = (0..<600).map { "line \($0)" }
-    for text in texts { _ = try ann.mesh.say(text) }
+    for text in texts { _ = try ann.mesh.messages.say(text) }
     #expect(village.wait(.seconds(120)) { bob.texts.count == 600 })
     #expect(bob.texts == texts)
   }
@@ -38,7 +38,7 @@ struct BacklogTests {
     let (taken, refusal) = Self.say(3000, padding, by: ann)
     #expect(refusal == .linksFull && taken.count > 100)
     #expect(village.wait(.seconds(120)) { bob.texts == taken })
-    _ = try ann.mesh.say("one more")
+    _ = try ann.mesh.messages.say("one more")
   }
 
   @Test("600 short public messages are accepted at once, then 10 a second")
@@ -60,11 +60,11 @@ struct BacklogTests {
   @LoopActor
   private static func say(
     _ count: Int, _ padding: String = "", by house: Village.House
-  ) -> (taken: [String], refusal: MeshService.Refusal?) {
+  ) -> (taken: [String], refusal: MeshRefusal?) {
     var taken: [String] = []
     for number in 0..<count {
-      do throws(MeshService.Refusal) {
-        _ = try house.mesh.say("line \(number)\(padding)")
+      do throws(MeshRefusal) {
+        _ = try house.mesh.messages.say("line \(number)\(padding)")
         taken.append("line \(number)\(padding)")
       } catch {
         return (taken, error)
@@ -80,7 +80,7 @@ struct BacklogTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     let text = (0..<8192).map { "\(1_000_000 + $0) " }.joined()
-    let numbers = try [ann.mesh.tell("bob", text), ann.mesh.tell("bob", "short")]
+    let numbers = try [ann.mesh.messages.tell("bob", text), ann.mesh.messages.tell("bob", "short")]
     #expect(village.wait(.seconds(120)) { numbers.allSatisfy { ann.progress[$0]?.last == .delivered } })
     #expect(bob.texts.dropLast().joined() == text && bob.texts.last == "short")
   }

@@ -27,12 +27,12 @@ struct BothWaysTests {
   @LoopActor
   func both(areMixed: Bool) async throws {
     let (village, ann, bob) = pair(areMixed: areMixed)
-    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
-    #expect(ann.mesh.ports.count == 1 && bob.mesh.ports.count == 1)
-    #expect([ann, bob].count { $0.mesh.ports.values.contains(where: \.isOurs) } == 1)
-    let number = try ann.mesh.tell("bob", "one way")
+    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.links.ports.values.contains(where: \.isClientReady) } })
+    #expect(ann.mesh.links.ports.count == 1 && bob.mesh.links.ports.count == 1)
+    #expect([ann, bob].count { $0.mesh.links.ports.values.contains(where: \.isOurs) } == 1)
+    let number = try ann.mesh.messages.tell("bob", "one way")
     #expect(village.wait { ann.progress[number]?.last == .delivered })
-    let back = try bob.mesh.tell("ann", "the other way")
+    let back = try bob.mesh.messages.tell("ann", "the other way")
     #expect(village.wait { bob.progress[back]?.last == .delivered })
     #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
   }
@@ -43,22 +43,22 @@ struct BothWaysTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     bob.radio.controller.longestWrite = longest
-    #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == UInt16(longest) })
-    #expect(village.wait { ann.mesh.ports.values.contains { $0.peer == bob.id && $0.isClientReady } })
+    #expect(village.wait { ann.mesh.node.engine?.peer(bob.id)?.longestWrite == UInt16(longest) })
+    #expect(village.wait { ann.mesh.links.ports.values.contains { $0.peer == bob.id && $0.isClientReady } })
     // A peer that claims a smaller frame size than an iPhone's does not shrink the frames.
-    #expect(ann.mesh.ports.values.map(\.frameLimit) == [max(longest, Limits.commonFrameBytes)])
+    #expect(ann.mesh.links.ports.values.map(\.frameLimit) == [max(longest, Limits.commonFrameBytes)])
     #expect(bob.mesh.reason.contains("166 bytes and more") && bob.mesh.reason.contains("Debian 13"))
     #expect(!ann.mesh.reason.contains("166"))
     guard longest == 510 else { return }
-    #expect(village.wait { bob.mesh.ports.values.map(\.frameLimit) == [Limits.frameBytes] })
+    #expect(village.wait { bob.mesh.links.ports.values.map(\.frameLimit) == [Limits.frameBytes] })
     // The padded packet has 512 bytes.
-    let number = try ann.mesh.tell("bob", String(repeating: "x", count: 200))
+    let number = try ann.mesh.messages.tell("bob", String(repeating: "x", count: 200))
     #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
-    _ = try ann.mesh.say(String(repeating: "y", count: 5000))
+    _ = try ann.mesh.messages.say(String(repeating: "y", count: 5000))
     #expect(village.wait(.seconds(10)) { bob.texts.last == String(repeating: "y", count: 5000) })
     // Other releases of BlueZ accept all lengths.
     bob.radio.controller.longestWrite = ATT.valueLimit
-    #expect(village.wait { ann.mesh.engine?.peer(bob.id)?.longestWrite == nil })
+    #expect(village.wait { ann.mesh.node.engine?.peer(bob.id)?.longestWrite == nil })
   }
 
   /// The values written to a phone's server.
@@ -111,10 +111,10 @@ struct BothWaysTests {
     listen(phone, in: village)
     let (id, announce) = try announce(at: village.time, isEarshot: isEarshot)
     phone.write(announce, as: .command)
-    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains { $0.peer == id } })
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.ports.values.contains { $0.peer == id } })
     village.time.advance(by: .seconds(5))
     (phone.heard, delegate.written) = ([], [])
-    _ = try ann.mesh.say("a line")
+    _ = try ann.mesh.messages.say("a line")
     village.time.advance(by: .seconds(1))
     let (lines, other) = isEarshot ? (delegate.written, phone.heard) : (phone.heard, delegate.written)
     #expect(lines.contains { $0[1] == MessageType.message.rawValue } && other.isEmpty)
@@ -125,12 +125,12 @@ struct BothWaysTests {
   @LoopActor
   func end() async throws {
     let (village, ann, bob) = pair(areMixed: true)
-    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
+    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.links.ports.values.contains(where: \.isClientReady) } })
     bob.radio.power = false
-    #expect(village.wait { ann.mesh.ports.isEmpty && bob.mesh.ports.isEmpty })
+    #expect(village.wait { ann.mesh.links.ports.isEmpty && bob.mesh.links.ports.isEmpty })
     bob.radio.power = true
     #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
-    let number = try ann.mesh.tell("bob", "again")
+    let number = try ann.mesh.messages.tell("bob", "again")
     #expect(village.wait { ann.progress[number]?.last == .delivered })
   }
 
@@ -144,7 +144,7 @@ struct BothWaysTests {
     ann.radio.controller.reachesEverySubscriber = true
     let phone = Stranger(on: village, to: ann)
     listen(phone, in: village)
-    let port = try #require(ann.mesh.ports.values.first)
+    let port = try #require(ann.mesh.links.ports.values.first)
     #expect(village.wait(.seconds(5)) { port.exploring == nil })
     let (id, announce) = try announce(at: village.time, isEarshot: false)
     phone.write(announce, as: .command)
@@ -165,22 +165,23 @@ struct BothWaysTests {
     ann.radio.controller.reachesEverySubscriber = true
     let phones = (0..<3).map { _ in Stranger(on: village, to: ann) }
     for phone in phones { listen(phone, in: village) }
-    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.count(where: \.isOpen) == 3 })
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.ports.values.count(where: \.isOpen) == 3 })
     village.time.advance(by: .seconds(5))
     for phone in phones { phone.heard = [] }
-    let before = ann.mesh.sent
+    let before = ann.mesh.links.sender.sent
     var random = SeededRandom(seed: 1)
     // The last message is sent in fragments, which each link paces separately.
     let lines = ["one", "two", random.bytes(1500).map { String(format: "%02x", $0) }.joined()]
     for line in lines {
-      _ = try ann.mesh.say(line)
+      _ = try ann.mesh.messages.say(line)
       village.time.advance(by: .seconds(2))
     }
     let said = [MessageType.message, .fragment].map(\.rawValue)
     let heard = phones.map { phone in phone.heard.filter { said.contains($0[1]) } }
     #expect(heard[0].count { $0[1] == MessageType.message.rawValue } == 2 && heard[0].count >= 5, "\(heard[0].count)")
     #expect(heard.allSatisfy { Set($0) == Set(heard[0]) && Set($0).count == $0.count })
-    #expect(ann.mesh.sent - before < UInt64(2 * heard[0].count), "what the node says of itself goes besides")
+    #expect(
+      ann.mesh.links.sender.sent - before < UInt64(2 * heard[0].count), "what the node says of itself goes besides")
   }
 
   /// A server whose notifications reach all clients.
@@ -206,15 +207,15 @@ struct BothWaysTests {
     let mesh = village.add("ann").mesh
     village.time.advance(by: .seconds(10))
     let server = OpenServer()
-    mesh.server = server
+    mesh.links.sender.server = server
     for (number, since) in [(9001, Instant.zero), (9002, .zero), (9003, village.time.now)] as [(UInt64, Instant)] {
       let port = MeshPort(LinkID(number), BluetoothAddress(number), since: since)
       (port.isServed, port.isOpen) = (true, true)
-      mesh.ports[port.id] = port
+      mesh.links.add(port)
       server.links.append(port.id)
     }
     let frame = [UInt8](repeating: 1, count: 100)
-    for link in server.links { mesh.send(frame, on: link, .own) }
+    for link in server.links { mesh.links.send(frame, on: link, .own) }
     #expect(server.meant == [LinkID(9001), LinkID(9003)])
   }
 
@@ -246,12 +247,12 @@ struct BothWaysTests {
     phone.discover()
     #expect(village.wait(.seconds(5)) { phone.isExplored })
     phone.subscribe()
-    #expect(village.wait(.seconds(5)) { ann.mesh.ports.values.contains(where: \.isOpen) })
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.ports.values.contains(where: \.isOpen) })
     var random = SeededRandom(seed: 3)
     let line = random.bytes(1000).map { String(format: "%02x", $0) }.joined()
     func longest() throws -> Int? {
       phone.heard = []
-      _ = try ann.mesh.say(line)
+      _ = try ann.mesh.messages.say(line)
       village.time.advance(by: .seconds(10))
       return phone.heard.map(\.count).max()
     }
@@ -266,12 +267,12 @@ struct BothWaysTests {
   @LoopActor
   func room() async throws {
     let (village, ann, bob) = pair(areMixed: false)
-    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.ports.values.contains(where: \.isClientReady) } })
-    let port = try #require(ann.mesh.ports.values.first)
+    #expect(village.wait { [ann, bob].allSatisfy { $0.mesh.links.ports.values.contains(where: \.isClientReady) } })
+    let port = try #require(ann.mesh.links.ports.values.first)
     #expect(village.wait { !port.isBusy && port.queue.isEmpty })
-    for number in 0..<3 { _ = try ann.mesh.say("line \(number)") }
+    for number in 0..<3 { _ = try ann.mesh.messages.say("line \(number)") }
     let first = try #require(port.writing).frame
-    ann.mesh.hasRoom(port.id)
+    ann.mesh.links.hasRoom(port.id)
     #expect(port.isBusy && port.writing?.frame == first)
     #expect(village.wait(.seconds(5)) { bob.texts == ["line 0", "line 1", "line 2"] })
   }
@@ -283,24 +284,25 @@ struct BothWaysTests {
     for house in [ann, bob] { house.radio.controller.longestWrite = 510 }
     let isReady = village.wait {
       [ann, bob].allSatisfy { house in
-        house.mesh.ports.values.map(\.frameLimit) == [510] && house.mesh.ports.values.allSatisfy(\.isClientReady)
+        house.mesh.links.ports.values.map(\.frameLimit) == [510]
+          && house.mesh.links.ports.values.allSatisfy(\.isClientReady)
       }
     }
     try #require(isReady)
     // The link of the node that was connected to, which notifies a subscriber.
-    let isAnns = ann.mesh.ports.values.contains { !$0.isOurs }
+    let isAnns = ann.mesh.links.ports.values.contains { !$0.isOurs }
     let (house, other) = isAnns ? (ann, bob) : (bob, ann)
-    let port = try #require(house.mesh.ports.values.first)
+    let port = try #require(house.mesh.links.ports.values.first)
     #expect(village.wait { !port.isBusy && port.queue.isEmpty })
     let lines = (0..<3).map { "line \($0)" }
-    for line in lines { _ = try house.mesh.say(line) }
+    for line in lines { _ = try house.mesh.messages.say(line) }
     #expect(port.isBusy && port.queue.count == 2)
-    let before = house.mesh.unreachable
+    let before = house.mesh.links.sender.unreachable
     port.client?.disconnect()
     village.time.advance(by: .milliseconds(50))
-    #expect(port.client == nil && house.mesh.ports[port.id] === port, "the link stays")
+    #expect(port.client == nil && house.mesh.links.ports[port.id] === port, "the link stays")
     #expect(port.queue.isEmpty && !port.isBusy && port.frameLimit == Limits.frameBytes)
-    #expect(house.mesh.unreachable == before + 1, "what was being written may have gone with it")
+    #expect(house.mesh.links.sender.unreachable == before + 1, "what was being written may have gone with it")
     #expect(village.wait(.seconds(1)) { other.texts == lines })
   }
 
@@ -313,25 +315,27 @@ struct BothWaysTests {
     for house in [ann, bob] { house.radio.controller.longestWrite = 510 }
     let isReady = village.wait {
       [ann, bob].allSatisfy { house in
-        house.mesh.ports.values.map(\.frameLimit) == [510] && house.mesh.ports.values.allSatisfy(\.isClientReady)
+        house.mesh.links.ports.values.map(\.frameLimit) == [510]
+          && house.mesh.links.ports.values.allSatisfy(\.isClientReady)
       }
     }
     try #require(isReady)
-    let (house, other) = ann.mesh.ports.values.contains { !$0.isOurs } ? (ann, bob) : (bob, ann)
-    let port = try #require(house.mesh.ports.values.first)
+    let (house, other) = ann.mesh.links.ports.values.contains { !$0.isOurs } ? (ann, bob) : (bob, ann)
+    let port = try #require(house.mesh.links.ports.values.first)
     #expect(village.wait { !port.isBusy && port.queue.isEmpty && port.isSubscribed })
-    let before = (sent: house.mesh.sent, unreachable: house.mesh.unreachable)
-    let frames = try #require(other.mesh.engine?.counters.frames)
+    let before = (sent: house.mesh.links.sender.sent, unreachable: house.mesh.links.sender.unreachable)
+    let frames = try #require(other.mesh.node.engine?.counters.frames)
     let long = (0..<40).map { [UInt8](repeating: $0, count: 512) }
-    for frame in long { house.mesh.send(frame, on: port.id, .file) }
-    #expect(village.wait(.seconds(5)) { other.mesh.engine?.counters.frames ?? 0 >= frames + 40 })
-    #expect(house.mesh.sent >= before.sent + 40 && house.mesh.unreachable == before.unreachable)
+    for frame in long { house.mesh.links.send(frame, on: port.id, .file) }
+    #expect(village.wait(.seconds(5)) { other.mesh.node.engine?.counters.frames ?? 0 >= frames + 40 })
+    #expect(
+      house.mesh.links.sender.sent >= before.sent + 40 && house.mesh.links.sender.unreachable == before.unreachable)
     // A packet that was refused waits until the server's end reports buffer space.
     (port.isBusy, port.writing) = (true, nil)
-    house.mesh.hasRoom(port.id)
+    house.mesh.links.hasRoom(port.id)
     #expect(!port.isBusy)
     // A packet that fits is written as before.
-    _ = try house.mesh.say("a line")
+    _ = try house.mesh.messages.say("a line")
     #expect(port.writing != nil)
     #expect(village.wait(.seconds(5)) { other.texts == ["a line"] })
   }
@@ -344,19 +348,19 @@ struct BothWaysTests {
     let (wide, narrow) = (MeshPort(LinkID(9001), BluetoothAddress(1)), MeshPort(LinkID(9002), BluetoothAddress(2)))
     for (port, mtu) in [(wide, 517), (narrow, 185)] {
       (port.isServed, port.mtu) = (true, mtu)
-      mesh.ports[port.id] = port
+      mesh.links.add(port)
     }
-    #expect(mesh.frameLimit(of: wide) == 182 && mesh.frameLimit(of: narrow) == 182)
+    #expect(mesh.links.frameLimit(of: wide) == 182 && mesh.links.frameLimit(of: narrow) == 182)
     let narrowest = MeshPort(LinkID(9003), BluetoothAddress(3))
     (narrowest.isServed, narrowest.mtu) = (true, 23)
-    mesh.ports[narrowest.id] = narrowest
-    #expect(mesh.frameLimit(of: wide) == 182, "one client at the smallest MTU takes nothing from the others")
-    #expect(mesh.frameLimit(of: narrowest) == 20)
+    mesh.links.add(narrowest)
+    #expect(mesh.links.frameLimit(of: wide) == 182, "one client at the smallest MTU takes nothing from the others")
+    #expect(mesh.links.frameLimit(of: narrowest) == 20)
     (wide.isClientReady, wide.writeLimit) = (true, 509)
-    #expect(mesh.frameLimit(of: wide) == 509 && mesh.frameLimit(of: narrow) == 182)
+    #expect(mesh.links.frameLimit(of: wide) == 509 && mesh.links.frameLimit(of: narrow) == 182)
     wide.isClientReady = false
     ann.radio.controller.reachesEverySubscriber = false
-    #expect(mesh.frameLimit(of: wide) == 512 && mesh.frameLimit(of: narrow) == 182)
+    #expect(mesh.links.frameLimit(of: wide) == 512 && mesh.links.frameLimit(of: narrow) == 182)
   }
 }
 
@@ -371,18 +375,18 @@ struct GivingWayTests {
     let village = Village()
     let ann = village.add("ann")
     ann.radio.controller.advertisingSlots = 1
-    #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
+    #expect(village.wait { ann.mesh.node.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
     let kiosk = ann.shared.tenant("kiosk", share: .nothing)
     let visitor = Advertisement(data: AdvertisingData(flags: 6, serviceUUIDs: [BluetoothUUID(short: 0xFE90)]))
     let registration = try kiosk.advertise(visitor, AdvertisingTerms(.person), for: nil)
-    #expect(village.wait { !ann.mesh.radio.status.traits.advertisesAll })
+    #expect(village.wait { !ann.mesh.node.radio.status.traits.advertisesAll })
     village.time.advance(by: .seconds(120))
-    #expect(!ann.mesh.radio.status.traits.advertisesAll)
+    #expect(!ann.mesh.node.radio.status.traits.advertisesAll)
     let bob = village.add("bob", at: 5)
     #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
     #expect(ann.mesh.reason.contains("too few advertising slots"))
     registration.cancel()
-    #expect(village.wait { ann.mesh.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
+    #expect(village.wait { ann.mesh.node.radio.status.traits.advertisesAll && ann.mesh.reason.isEmpty })
   }
   @Test("While another service has a client no file fragment leaves; afterwards the file continues")
   @LoopActor
@@ -394,11 +398,11 @@ struct GivingWayTests {
     let quiet = kiosk.askForQuiet()
     village.time.advance(by: .milliseconds(1))
     var random = SeededRandom(seed: 1)
-    let number = try ann.mesh.send(file: random.bytes(20_000), name: "a", mime: "", to: "")
+    let number = try ann.mesh.files.send(file: random.bytes(20_000), name: "a", mime: "", to: "")
     village.time.advance(by: .seconds(30))
-    #expect(ann.mesh.scan == nil && bob.mesh.files.numbers.isEmpty)
+    #expect(ann.mesh.links.search.scan == nil && bob.mesh.files.log.numbers.isEmpty)
     #expect(ann.mesh.files[number]?.percent == 0)
     quiet.cancel()
-    #expect(village.wait(.seconds(30)) { bob.mesh.files.numbers.count == 1 })
+    #expect(village.wait(.seconds(30)) { bob.mesh.files.log.numbers.count == 1 })
   }
 }

@@ -30,19 +30,19 @@ struct CodeTests {
     let village = Village()
     let (ann, bob) = (village.add("ann", directory: folder.path("state")), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let code = try #require(bob.mesh.verificationCode())
+    let code = try #require(bob.mesh.peers.verificationCode())
     #expect(try ann.mesh.verify(code: code) == bob.id)
-    #expect(ann.mesh.proofs[bob.id] == .asked && ann.mesh.view(of: bob.id)?.marks.isVerified == false)
-    #expect(village.wait(.seconds(10)) { ann.mesh.proofs[bob.id] == .proven })
-    #expect(ann.mesh.view(of: bob.id)?.marks.isVerified == true)
-    #expect(ann.mesh.engine?.verified == [bob.id])
+    #expect(ann.mesh.peers.proofs[bob.id] == .asked && ann.mesh.peers.view(of: bob.id)?.marks.isVerified == false)
+    #expect(village.wait(.seconds(10)) { ann.mesh.peers.proofs[bob.id] == .proven })
+    #expect(ann.mesh.peers.view(of: bob.id)?.marks.isVerified == true)
+    #expect(ann.mesh.node.engine?.verified == [bob.id])
     // Reading a code is one-sided: bob does not verify ann by it.
-    #expect(bob.mesh.view(of: ann.id)?.marks.isVerified == false)
+    #expect(bob.mesh.peers.view(of: ann.id)?.marks.isVerified == false)
 
     village.restart(ann, "ann", directory: folder.path("state"))
     #expect(village.wait { village.isAcquainted })
-    #expect(ann.mesh.view(of: bob.id)?.marks.isVerified == true && ann.mesh.engine?.verified == [bob.id])
-    #expect(ann.mesh.proofs[bob.id] == nil)
+    #expect(ann.mesh.peers.view(of: bob.id)?.marks.isVerified == true && ann.mesh.node.engine?.verified == [bob.id])
+    #expect(ann.mesh.peers.proofs[bob.id] == nil)
   }
 
   @Test("Blanks around a code, peer ID or nickname are ignored")
@@ -51,15 +51,16 @@ struct CodeTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let code = try #require(bob.mesh.verificationCode())
+    let code = try #require(bob.mesh.peers.verificationCode())
     for blank in ["\r\n", " ", "\t", "\u{FEFF}", "\u{A0}", "\u{2003}\n"] {
       let broken = "\(code.prefix(70))\(blank)\(code.dropFirst(70))"
       for text in [blank + code, code + blank, broken] { #expect(try ann.mesh.verify(code: text) == bob.id) }
       for name in ["bob", bob.id.description, "bob#" + bob.id.description.suffix(4)] {
-        #expect(try ann.mesh.peer(called: blank + name + blank) == bob.id, "\(name)")
+        #expect(try ann.mesh.peers.peer(called: blank + name + blank) == bob.id, "\(name)")
       }
     }
-    #expect(Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: "x" + code) }?.is(.invalidArgs) == true)
+    #expect(
+      Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: "x" + code) }?.is(.invalidArgs) == true)
   }
 
   @Test(
@@ -71,24 +72,25 @@ struct CodeTests {
     let others = ["away", "leaves", "blocked"].map { village.add($0, at: 3) }
     let relay = village.add("relay", at: 4) { $0.role = .relay }
     // Peers known only through the node that leaves would become unknown.
-    #expect(village.wait { village.isAcquainted && ann.mesh.engine?.neighbours.count == 4 })
-    let codes = try (others + [relay]).map { try #require($0.mesh.verificationCode()) }
+    #expect(village.wait { village.isAcquainted && ann.mesh.node.engine?.neighbours.count == 4 })
+    let codes = try (others + [relay]).map { try #require($0.mesh.peers.verificationCode()) }
     others[0].radio.power = false
     for code in codes { _ = try ann.mesh.verify(code: code) }
     try ann.mesh.block(others[2].id, true)
     others[1].mesh.stop()
     village.time.advance(by: .seconds(26))
-    let standings = (others + [relay]).map { ann.mesh.proofs[$0.id] }
+    let standings = (others + [relay]).map { ann.mesh.peers.proofs[$0.id] }
     // A node that leaves may have answered before.
     #expect(standings[0] == .noAnswer && standings[2] == .blocked && standings[3] == .noAnswer)
     #expect(standings[1] == .gone)
-    #expect(ann.mesh.engine?.verified == [])
-    for house in others + [relay] { #expect(ann.mesh.view(of: house.id)?.marks.isVerified != true) }
+    #expect(ann.mesh.node.engine?.verified == [])
+    for house in others + [relay] { #expect(ann.mesh.peers.view(of: house.id)?.marks.isVerified != true) }
     #expect(
       Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: codes[2]) }?.name.hasSuffix("InvalidArgs")
         == true)
     #expect(
-      Self.refusal { () throws(DBusError) in try relay.mesh.verify(code: codes[0]) }?.name.hasSuffix("NotSupported")
+      Self.refusal { () throws(DBusError) in try relay.mesh.verify(code: codes[0]) }?.name.hasSuffix(
+        "NotSupported")
         == true)
   }
 
@@ -100,9 +102,9 @@ struct CodeTests {
     let (ann, bob) = (village.add("ann", clock: clock), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     // In their session bob proves its signing key.
-    let number = try ann.mesh.tell("bob", "hello")
+    let number = try ann.mesh.messages.tell("bob", "hello")
     #expect(village.wait { ann.progress[number]?.last == .delivered })
-    let code = try #require(bob.mesh.verificationCode())
+    let code = try #require(bob.mesh.peers.verificationCode())
     var random = SeededRandom(seed: 9)
     let stranger = MeshEngine.Identity(randomFrom: &random)
     let bobsKey = try VerificationCode(reading: code).noiseKey
@@ -113,7 +115,7 @@ struct CodeTests {
     }
     for (text, name) in [
       ("hello", "InvalidArgs"), (code.replacing("nick=bob", with: "nick=bop"), "InvalidArgs"),
-      (try #require(ann.mesh.verificationCode()), "InvalidArgs"),
+      (try #require(ann.mesh.peers.verificationCode()), "InvalidArgs"),
       (try made(stranger.noiseKey.publicKey, stranger.signingKey), "NotFound"),
       (try made(bobsKey, stranger.signingKey), "InvalidArgs"),
     ] {
@@ -124,8 +126,8 @@ struct CodeTests {
     let error = Self.refusal { () throws(DBusError) in try ann.mesh.verify(code: code) }
     #expect(error?.message.contains("older than five minutes") == true)
     village.time.advance(by: .seconds(30))
-    #expect(ann.mesh.proofs[bob.id] == nil && bob.mesh.engine?.counters.answeredChallenges == 0)
-    #expect(ann.mesh.engine?.verified == [])
+    #expect(ann.mesh.peers.proofs[bob.id] == nil && bob.mesh.node.engine?.counters.answeredChallenges == 0)
+    #expect(ann.mesh.node.engine?.verified == [])
   }
 
   @Test("`Proof` of a peer that cannot be asked stays empty when its fingerprint is verified")
@@ -135,12 +137,12 @@ struct CodeTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     try ann.mesh.block(bob.id, true)
-    try ann.mesh.verify(bob.id, true)
-    #expect(ann.mesh.proofs[bob.id] == nil)
+    try ann.mesh.peers.verify(bob.id, true)
+    #expect(ann.mesh.peers.proofs[bob.id] == nil)
     try ann.mesh.block(bob.id, false)
-    try ann.mesh.verify(bob.id, true)
-    #expect(ann.mesh.proofs[bob.id] == .asked)
-    #expect(village.wait(.seconds(10)) { ann.mesh.proofs[bob.id] == .proven })
+    try ann.mesh.peers.verify(bob.id, true)
+    #expect(ann.mesh.peers.proofs[bob.id] == .asked)
+    #expect(village.wait(.seconds(10)) { ann.mesh.peers.proofs[bob.id] == .proven })
   }
 
   @Test("The results of proofs are limited in number, and the latest is available")

@@ -32,9 +32,9 @@ struct CourierServiceTests {
     let houses = Self.apart(village)
     let (ann, bob, cem) = (houses[0], houses[1], houses[2])
     // Bob carries two receipts of a favourite, and one message.
-    try bob.mesh.favourite(cem.id, true)
-    cem.mesh.engine?.favour(by: bob.id, true)
-    let number = try ann.mesh.tell(cem.id.description, "when you are back")
+    try bob.mesh.peers.favourite(cem.id, true)
+    cem.mesh.node.engine?.favour(by: bob.id, true)
+    let number = try ann.mesh.messages.tell(cem.id.description, "when you are back")
     village.time.advance(by: .seconds(5))
     bob.radio.position = AirPosition(x: 5)
     #expect(village.wait(.seconds(60)) { bob.mesh.carried == 1 })
@@ -43,9 +43,9 @@ struct CourierServiceTests {
     village.time.advance(by: .seconds(1800))
     bob.radio.position = AirPosition(x: 2005)
     #expect(village.wait(.seconds(120)) { cem.texts == ["when you are back"] && !cem.waiting.isEmpty })
-    #expect(cem.mesh.log.messages.first?.conversation == ann.id)
+    #expect(cem.mesh.messages.log.messages.first?.conversation == ann.id)
     let waiting = try #require(cem.waiting.first)
-    #expect(cem.mesh.markRead(waiting))
+    #expect(cem.mesh.messages.markRead(waiting))
     village.time.advance(by: .seconds(60))
     #expect(ann.progress[number] == [.sent])
     bob.radio.position = AirPosition(x: 5)
@@ -57,7 +57,7 @@ struct CourierServiceTests {
     for (house, metres) in zip(houses, [0.0, 1000, 2000]) { house.radio.position = AirPosition(x: metres) }
     village.time.advance(by: .seconds(25 * 3600))
     #expect(houses.allSatisfy { $0.mesh.carried == 0 })
-    #expect(houses.allSatisfy { $0.mesh.engine?.peers.isEmpty == true })
+    #expect(houses.allSatisfy { $0.mesh.node.engine?.peers.isEmpty == true })
   }
 
   @Test(
@@ -70,17 +70,17 @@ struct CourierServiceTests {
     let ann = village.add("ann", directory: folder.path("state"))
     let (bob, cem) = (village.add("bob"), village.add("cem"))
     #expect(village.wait { village.isAcquainted })
-    try ann.mesh.favourite(cem.id, true)
-    let number = try bob.mesh.tell(ann.id.description, "hello")
+    try ann.mesh.peers.favourite(cem.id, true)
+    let number = try bob.mesh.messages.tell(ann.id.description, "hello")
     #expect(village.wait(.seconds(60)) { bob.progress[number]?.last == .delivered })
-    try bob.mesh.favourite(ann.id, true)
-    #expect(village.wait(.seconds(60)) { ann.mesh.marks[bob.id]?.isFavouriteOfPeer == true })
+    try bob.mesh.peers.favourite(ann.id, true)
+    #expect(village.wait(.seconds(60)) { ann.mesh.peers.marks[bob.id]?.isFavouriteOfPeer == true })
     for (house, metres) in zip([ann, bob, cem], [0.0, 1000, 2000]) { house.radio.position = AirPosition(x: metres) }
     village.time.advance(by: .seconds(500))
     if restarts { village.restart(ann, "ann", directory: folder.path("state")) }
-    #expect(village.wait(.seconds(10)) { ann.mesh.engine != nil })
+    #expect(village.wait(.seconds(10)) { ann.mesh.node.engine != nil })
     let text = String(repeating: "seven hundred bytes of a letter ", count: 22)
-    _ = try ann.mesh.tell(cem.id.description, text)
+    _ = try ann.mesh.messages.tell(cem.id.description, text)
     bob.radio.position = AirPosition(x: 5)
     #expect(village.wait(.seconds(120)) { bob.mesh.carried == 3 })
   }
@@ -92,10 +92,10 @@ struct CourierServiceTests {
     let village = Village()
     let houses = Self.apart(village, directory: folder.path("state"))
     let (ann, bob, cem) = (houses[0], houses[1], houses[2])
-    _ = try ann.mesh.tell(cem.id.description, "a letter of some length, which nobody else shall read")
+    _ = try ann.mesh.messages.tell(cem.id.description, "a letter of some length, which nobody else shall read")
     bob.radio.position = AirPosition(x: 5)
     #expect(village.wait(.seconds(60)) { bob.mesh.carried == 1 })
-    let sealed = try #require(bob.mesh.engine?.courier.desk.bag.envelopes.values.first?.envelope.ciphertext)
+    let sealed = try #require(bob.mesh.node.engine?.courier.desk.bag.envelopes.values.first?.envelope.ciphertext)
     village.time.advance(by: .seconds(5))
     for (_, bytes) in try folder.files() { #expect(!contains(bytes, Array(sealed.prefix(24)))) }
     bob.radio.position = AirPosition(x: 1000)
@@ -104,7 +104,7 @@ struct CourierServiceTests {
     #expect(bob.mesh.carried == 1)
     var isWiped = false
     bob.mesh.wipe { _ in isWiped = true }
-    #expect(village.wait { isWiped && bob.mesh.engine != nil })
+    #expect(village.wait { isWiped && bob.mesh.node.engine != nil })
     #expect(bob.mesh.carried == 0)
     bob.radio.position = AirPosition(x: 2005)
     village.time.advance(by: .seconds(120))
@@ -119,13 +119,13 @@ struct CourierServiceTests {
     let folder = try ScratchFolder()
     let directory = folder.path("state")
     let village = Village()
-    func asMailbox(_ settings: inout MeshService.Settings) {
+    func asMailbox(_ settings: inout MeshSettings) {
       (settings.role, settings.courierEnvelopes) = (.mailbox, 1000)
     }
     let box = village.add("box", directory: directory, asMailbox)
     village.time.advance(by: .seconds(1))
     let now: UInt64 = 1_900_000_000_000
-    box.mesh.keep(
+    box.mesh.node.keep(
       try (0..<1000).map { number in
         let mark = Array("ciphertext \(number)".utf8)
         let envelope = try CourierEnvelope(
@@ -142,7 +142,7 @@ struct CourierServiceTests {
     #expect(box.mesh.carried == 1000)
     var isWiped = false
     box.mesh.wipe { _ in isWiped = true }
-    #expect(village.wait { isWiped && box.mesh.engine != nil })
+    #expect(village.wait { isWiped && box.mesh.node.engine != nil })
     village.restart(box, "box", directory: directory, asMailbox)
     village.time.advance(by: .seconds(1))
     #expect(box.mesh.carried == 0)
@@ -160,11 +160,11 @@ struct CourierServiceTests {
     let envelope = try CourierEnvelope(
       tag: #require(CourierTag([UInt8](repeating: 1, count: 16))), expiry: now + 3_600_000,
       ciphertext: [UInt8](repeating: 7, count: 300))
-    box.mesh.keep([
+    box.mesh.node.keep([
       .carried(
         CarriedEnvelope(envelope: envelope, depositor: PeerID(rawValue: 1), isOfFavourite: false, storedAt: now))
     ])
-    for (role, carried) in [(.mailbox, 1), (.relay, 0), (.mailbox, 0)] as [(MeshService.Settings.Role, Int)] {
+    for (role, carried) in [(.mailbox, 1), (.relay, 0), (.mailbox, 0)] as [(NodeRole, Int)] {
       village.time.advance(by: .seconds(5))
       village.restart(box, "box", directory: directory) { $0.role = role }
       village.time.advance(by: .seconds(1))
@@ -178,14 +178,14 @@ struct CourierServiceTests {
 
   @Test("A mailbox carries the configured number of envelopes, a node 40, a relay none")
   func roles() {
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     #expect(settings.engine(nickname: "").carries == 40 && settings.memory == 0)
     settings.enabled = true
     let usual = settings.memory
     (settings.role, settings.courierEnvelopes) = (.mailbox, 700)
-    #expect(settings.engine(nickname: "").carries == 700 && !settings.engine(nickname: "").isRelayOnly)
+    #expect(settings.engine(nickname: "").carries == 700 && settings.engine(nickname: "").role == .mailbox)
     #expect(settings.memory > usual)
     settings.role = .relay
-    #expect(settings.engine(nickname: "").isRelayOnly)
+    #expect(settings.engine(nickname: "").role == .relay)
   }
 }

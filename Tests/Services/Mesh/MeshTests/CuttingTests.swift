@@ -61,7 +61,7 @@ struct CuttingTests {
     let village = Village()
     let radio = village.air.addNode()
     let shared = SharedRadio(driver: SlowRadio(radio, village.time), scheduler: village.time)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = "node"
     let mesh = MeshService(
       radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: village.time, settings: settings,
@@ -75,17 +75,17 @@ struct CuttingTests {
     phone.subscribe()
     #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
     for number in 0..<200 { phone.write([0xFF, UInt8(number)], as: .command) }
-    #expect(village.wait(.seconds(5)) { mesh.ports.values.contains(where: \.isCut) })
-    let port = try #require(mesh.ports.values.first)
-    let frames = mesh.engine?.counters.frames
+    #expect(village.wait(.seconds(5)) { mesh.links.ports.values.contains(where: \.isCut) })
+    let port = try #require(mesh.links.ports.values.first)
+    let frames = mesh.node.engine?.counters.frames
     phone.heard = []
     village.time.advance(by: .milliseconds(1900))
-    #expect(phone.isLinked && mesh.ports[port.id] === port, "the link is still there")
-    #expect(mesh.engine?.counters.frames == frames && phone.heard.isEmpty && !port.isOpen)
-    _ = try mesh.say("is anybody there?")
+    #expect(phone.isLinked && mesh.links.ports[port.id] === port, "the link is still there")
+    #expect(mesh.node.engine?.counters.frames == frames && phone.heard.isEmpty && !port.isOpen)
+    _ = try mesh.messages.say("is anybody there?")
     #expect(port.queue.isEmpty)
     village.time.advance(by: .seconds(1))
-    #expect(!phone.isLinked && mesh.ports.isEmpty && phone.heard.isEmpty)
+    #expect(!phone.isLinked && mesh.links.ports.isEmpty && phone.heard.isEmpty)
     mesh.stop()
     village.time.advance(by: .seconds(1))
   }

@@ -10,7 +10,7 @@ import Testing
 struct DialectServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
-  private typealias PeerDialect = MeshService.Settings.PeerDialect
+  private typealias PeerDialect = MeshSettings.PeerDialect
 
   @Test("Nodes of dialect S exchange public and private messages with each other and with dialect L")
   @LoopActor
@@ -19,17 +19,17 @@ struct DialectServiceTests {
     let (ann, bob) = (village.add("ann") { $0.dialect = .seed }, village.add("bob", at: 8) { $0.dialect = .seed })
     let cat = village.add("cat", at: 16)
     #expect(village.wait { village.isAcquainted })
-    #expect(village.wait { ann.mesh.engine?.hasSession(with: bob.id) == true }, "it shakes hands by itself")
-    _ = try ann.mesh.say("to all")
+    #expect(village.wait { ann.mesh.node.engine?.hasSession(with: bob.id) == true }, "it shakes hands by itself")
+    _ = try ann.mesh.messages.say("to all")
     #expect(village.wait(.seconds(5)) { bob.texts == ["to all"] && cat.texts == ["to all"] })
     for (one, other) in [(ann, bob), (bob, ann), (ann, cat), (cat, ann)] {
-      let number = try one.mesh.tell(other.id.description, "private")
+      let number = try one.mesh.messages.tell(other.id.description, "private")
       #expect(village.wait(.seconds(20)) { one.progress[number]?.last == .delivered })
       let waiting = try #require(other.waiting.last)
-      #expect(other.mesh.markRead(waiting))
+      #expect(other.mesh.messages.markRead(waiting))
       #expect(village.wait(.seconds(5)) { one.progress[number]?.last == .read })
     }
-    #expect((bob.mesh.engine?.counters.seedPackets ?? 0) > 3 && cat.mesh.engine?.counters.seedPackets == 0)
+    #expect((bob.mesh.node.engine?.counters.seedPackets ?? 0) > 3 && cat.mesh.node.engine?.counters.seedPackets == 0)
     #expect(ann.texts == ["private", "private"] && cat.texts == ["to all", "private"])
   }
 
@@ -42,13 +42,13 @@ struct DialectServiceTests {
     var settings = ann.mesh.settings
     settings.dialects = [PeerDialect(peer: bob.id, dialect: .seed)]
     ann.mesh.apply(settings)
-    _ = try ann.mesh.say("in dialect S")
+    _ = try ann.mesh.messages.say("in dialect S")
     #expect(village.wait(.seconds(5)) { bob.texts == ["in dialect S"] })
-    #expect((bob.mesh.engine?.counters.seedPackets ?? 0) > 0 && ann.mesh.engine?.counters.seedPackets == 0)
+    #expect((bob.mesh.node.engine?.counters.seedPackets ?? 0) > 0 && ann.mesh.node.engine?.counters.seedPackets == 0)
     settings = bob.mesh.settings
     settings.dialect = .seed
     bob.mesh.apply(settings)
-    #expect(village.wait { (ann.mesh.engine?.counters.seedPackets ?? 0) > 0 }, "they greet each other")
+    #expect(village.wait { (ann.mesh.node.engine?.counters.seedPackets ?? 0) > 0 }, "they greet each other")
     settings.dialect = .live
     bob.mesh.apply(settings)
     #expect(bob.mesh.settings.engine(nickname: "bob").dialect == .live)
@@ -67,7 +67,7 @@ struct DialectServiceTests {
     ] {
       #expect(PeerDialect(word) == nil, "\(word)")
     }
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.dialects = [PeerDialect(peer: id, dialect: .live), PeerDialect(peer: id, dialect: .seed)]
     #expect(settings.engine(nickname: "").dialects == [id: .seed])
     #expect(settings.dialects.map(\.word) == ["0123456789abcdef:live", "0123456789abcdef:seed"])

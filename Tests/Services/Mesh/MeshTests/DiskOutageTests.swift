@@ -21,18 +21,18 @@ struct DiskOutageTests {
     let village = Village(seed: UInt64(moment + 1))
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
     #expect(village.wait { village.isAcquainted })
-    let first = try ann.mesh.tell("bob", "first")
+    let first = try ann.mesh.messages.tell("bob", "first")
     #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
     let texts = (1...6).map { "message \($0)" }
-    let numbers = try texts.map { try ann.mesh.tell("bob", $0) }
-    let answer = try bob.mesh.tell("ann", "an answer")
+    let numbers = try texts.map { try ann.mesh.messages.tell("bob", $0) }
+    let answer = try bob.mesh.messages.tell("ann", "an answer")
     village.time.advance(by: .milliseconds(moment * 15))
     disk.isLost = true
-    let early = Set(numbers.filter { ann.mesh.log[$0]?.state == .delivered })
+    let early = Set(numbers.filter { ann.mesh.messages.log[$0]?.state == .delivered })
     village.time.advance(by: .seconds(40))
     // A message that was being stored when the disk failed may be on the disk.
     #expect(bob.texts.sorted() == (["first"] + texts).sorted(), "they can be read all the same")
-    let meanwhile = Set(numbers.filter { ann.mesh.log[$0]?.state == .delivered })
+    let meanwhile = Set(numbers.filter { ann.mesh.messages.log[$0]?.state == .delivered })
     #expect(meanwhile.isSuperset(of: early))
     if meanwhile.count < numbers.count { #expect(bob.mesh.reason.contains("the disk")) }
 
@@ -43,10 +43,10 @@ struct DiskOutageTests {
     disk.isLost = false
     // Bob retries the disk every minute, and ann need not resend for that.
     let isBack = village.wait(.seconds(62)) {
-      bob.mesh.reason.isEmpty && numbers.allSatisfy { ann.mesh.log[$0]?.state == .delivered }
+      bob.mesh.reason.isEmpty && numbers.allSatisfy { ann.mesh.messages.log[$0]?.state == .delivered }
     }
-    #expect(isBack && bob.mesh.unkept.isEmpty)
-    #expect(village.wait(.seconds(60)) { bob.mesh.log[answer]?.state == .delivered })
+    #expect(isBack && bob.mesh.messages.unkeptCount == 0)
+    #expect(village.wait(.seconds(60)) { bob.mesh.messages.log[answer]?.state == .delivered })
     #expect(ann.texts == ["an answer"])
     let waiting = bob.waiting
     #expect(Set(waiting).count == waiting.count && waiting.count == 7)
@@ -64,7 +64,7 @@ struct DiskOutageTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
     #expect(village.wait { village.isAcquainted })
-    let first = try ann.mesh.tell("bob", "first")
+    let first = try ann.mesh.messages.tell("bob", "first")
     #expect(village.wait(.seconds(10)) { ann.progress[first]?.last == .delivered })
     disk.isLost = true
     return (folder, disk, village, ann, bob)
@@ -91,15 +91,15 @@ struct DiskOutageTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
     #expect(village.wait { village.isAcquainted })
     disk.isLost = true
-    let number = try ann.mesh.tell("bob", "is anybody there?")
+    let number = try ann.mesh.messages.tell("bob", "is anybody there?")
     village.time.advance(by: .seconds(600))
     #expect(bob.texts == ["is anybody there?"] && bob.waiting.count == 1)
-    #expect(ann.mesh.log[number]?.state == .sent && bob.mesh.reason.contains("the disk"))
+    #expect(ann.mesh.messages.log[number]?.state == .sent && bob.mesh.reason.contains("the disk"))
     // The refusal ends with the process: then the sender resends the message, and it is stored.
     disk.isLost = false
     village.restart(bob, "bob", directory: "", store: disk)
     #expect(bob.texts.isEmpty)
-    #expect(village.wait(.seconds(1300)) { ann.mesh.log[number]?.state == .delivered })
+    #expect(village.wait(.seconds(1300)) { ann.mesh.messages.log[number]?.state == .delivered })
     #expect(bob.texts == ["is anybody there?"])
   }
 
@@ -108,19 +108,19 @@ struct DiskOutageTests {
   @LoopActor
   func crowdedOut() throws {
     let (folder, disk, village, ann, bob) = try Self.lost()
-    let number = try ann.mesh.tell("bob", "crowded out")
+    let number = try ann.mesh.messages.tell("bob", "crowded out")
     #expect(village.wait(.seconds(10)) { bob.texts.contains("crowded out") })
     // Enough messages of that peer to evict its oldest.
     for count in 0..<3600 {
       let message = try PrivateMessage(id: Bitchat.MessageID("message \(count)"), text: "\(count)")
-      bob.mesh.told(message, from: ann.id, at: bob.mesh.time)
+      bob.mesh.messages.told(message, from: ann.id, at: bob.mesh.node.time)
     }
-    #expect(!bob.texts.contains("crowded out") && bob.mesh.unkept.count <= 3600)
+    #expect(!bob.texts.contains("crowded out") && bob.mesh.messages.unkeptCount <= 3600)
     #expect(village.wait(.seconds(1300)) { bob.texts.contains("crowded out") }, "ann says it again")
-    #expect(ann.mesh.log[number]?.state == .sent)
+    #expect(ann.mesh.messages.log[number]?.state == .sent)
     disk.isLost = false
-    #expect(village.wait(.seconds(62)) { ann.mesh.log[number]?.state == .delivered })
-    #expect(try Self.read(folder).contains("crowded out") && bob.mesh.unkept.isEmpty)
+    #expect(village.wait(.seconds(62)) { ann.mesh.messages.log[number]?.state == .delivered })
+    #expect(try Self.read(folder).contains("crowded out") && bob.mesh.messages.unkeptCount == 0)
   }
 
   @Test("A favourite notice during an outage is stored and acknowledged after it")
@@ -128,15 +128,15 @@ struct DiskOutageTests {
   func favour() async throws {
     let (folder, disk, village, ann, bob) = try Self.lost()
     defer { withExtendedLifetime(folder) {} }
-    try ann.mesh.favourite(bob.id, true)
+    try ann.mesh.peers.favourite(bob.id, true)
     village.time.advance(by: .seconds(5))
-    #expect(bob.mesh.unkeptNotices.count == 1 && bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
+    #expect(bob.mesh.peers.unkeptNotices.count == 1 && bob.mesh.peers.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
     disk.isLost = false
     village.time.advance(by: .seconds(62))
-    #expect(bob.mesh.unkeptNotices.isEmpty)
+    #expect(bob.mesh.peers.unkeptNotices.isEmpty)
     village.restart(bob, "bob", directory: "", store: disk)
     village.time.advance(by: .seconds(1))
-    #expect(bob.mesh.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
+    #expect(bob.mesh.peers.view(of: ann.id)?.marks.isFavouriteOfPeer == true)
   }
 
   @Test("During an outage four favourite notices of a peer wait, and more are refused")
@@ -149,11 +149,11 @@ struct DiskOutageTests {
     #expect(village.wait { village.isAcquainted })
     disk.isLost = true
     let notices = try (0..<6).map { try Bitchat.MessageID("notice \($0)") }
-    for id in notices { bob.mesh.favourited(ann.id, FavoriteNotice(isFavorite: true), id) }
-    #expect(bob.mesh.unkeptNotices == [ann.id: Array(notices.prefix(4))])
+    for id in notices { bob.mesh.peers.favourited(ann.id, FavoriteNotice(isFavorite: true), id) }
+    #expect(bob.mesh.peers.unkeptNotices == [ann.id: Array(notices.prefix(4))])
     disk.isLost = false
     village.time.advance(by: .seconds(62))
-    #expect(bob.mesh.unkeptNotices.isEmpty)
+    #expect(bob.mesh.peers.unkeptNotices.isEmpty)
   }
 
   @Test("A refused wipe is repeated by the next wipe, and the reason stays until then")
@@ -190,19 +190,19 @@ struct DiskOutageTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: FlakyDisk(state, environment: withKey)))
     #expect(village.wait { village.isAcquainted })
     let id = bob.id
-    let number = try ann.mesh.tell("bob", "kept")
+    let number = try ann.mesh.messages.tell("bob", "kept")
     #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
 
     village.restart(bob, "bob", directory: "", store: FlakyDisk(state))
     let before = try folder.files()
     village.time.advance(by: .seconds(60))
-    #expect(bob.mesh.state == .stopped && bob.mesh.engine == nil && bob.radio.address != ann.radio.address)
+    #expect(bob.mesh.state == .stopped && bob.mesh.node.engine == nil && bob.radio.address != ann.radio.address)
     #expect(bob.mesh.reason.contains("earshot-mesh") && bob.mesh.reason.contains("earshot mesh wipe"))
     #expect(bob.mesh.statusLine == bob.mesh.reason && bob.mesh.wipeWord == "unknown")
-    #expect(throws: MeshService.Refusal.self) { try bob.mesh.say("nobody says this") }
-    #expect(throws: MeshService.Refusal.self) { try bob.mesh.tell("ann", "nor this") }
+    #expect(throws: MeshRefusal.self) { try bob.mesh.messages.say("nobody says this") }
+    #expect(throws: MeshRefusal.self) { try bob.mesh.messages.tell("ann", "nor this") }
     #expect(try folder.files() == before)
-    #expect(ann.mesh.neighbours == 0 && ann.mesh.engine?.peers.isEmpty == true)
+    #expect(ann.mesh.neighbours == 0 && ann.mesh.node.engine?.peers.isEmpty == true)
 
     village.restart(bob, "bob", directory: "", store: FlakyDisk(state, environment: withKey))
     #expect(village.wait { village.isAcquainted })

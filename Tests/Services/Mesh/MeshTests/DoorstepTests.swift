@@ -18,7 +18,7 @@ struct DoorstepTests {
     let village = Village()
     let clock = Village.Clock(village.time)
     let doorstep = Doorstep(village.time)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = "node"
     let keeper = MeshKeeper(
       directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
@@ -54,14 +54,14 @@ struct DoorstepTests {
       else { return }
       indexes.append(fragment.index)
     }
-    let before = mesh.sent
-    _ = try mesh.send(file: (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
+    let before = mesh.links.sender.sent
+    _ = try mesh.files.send(file: (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
     #expect(village.wait(.seconds(60)) { passer.files == 1 })
     #expect(indexes.count > 40 && indexes == Array(0..<UInt16(indexes.count)))
     #expect(ways.contains(true) && ways.contains(false))
     // A value that was queued counts when it is written.
     village.time.advance(by: .seconds(1))
-    #expect(mesh.sent == before + UInt64(ways.count))
+    #expect(mesh.links.sender.sent == before + UInt64(ways.count))
     mesh.stop()
     village.time.advance(by: .seconds(2))
   }
@@ -77,11 +77,11 @@ struct DoorstepTests {
       if !isAtOnce, FragmentID(ofPacket: value) != nil { written.append(value) }
     }
     doorstep.isRefusing = true
-    let number = try mesh.send(
+    let number = try mesh.files.send(
       file: (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
     #expect(village.wait(.seconds(10)) { !written.isEmpty })
     if isCancelled {
-      #expect(mesh.cancel(file: number))
+      #expect(mesh.files.cancel(number))
       village.time.advance(by: .seconds(10))
       #expect(written.count == 1)
     } else {
@@ -96,17 +96,17 @@ struct DoorstepTests {
     let (village, doorstep, mesh, passer) = Self.nodeAndPasser(connects: true)
     func send(_ count: Int) throws {
       let before = passer.files
-      _ = try mesh.send(file: (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
+      _ = try mesh.files.send(file: (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }, name: "a", mime: "", to: "")
       #expect(village.wait(.seconds(60)) { passer.files == before + 1 })
     }
     #expect(doorstep.backlogs.isEmpty)
     try send(20_000)
     #expect(doorstep.backlogs.map(\.backlog) == [.long])
-    _ = try mesh.say("a line")
+    _ = try mesh.messages.say("a line")
     village.time.advance(by: .seconds(1))
     #expect(doorstep.backlogs.map(\.backlog) == [.long, .short])
     try send(20_001)
-    _ = try mesh.say("another one")
+    _ = try mesh.messages.say("another one")
     #expect(doorstep.backlogs.count == 2)
     village.time.advance(by: OutgoingFiles.chatTime)
     #expect(doorstep.backlogs.count == 2, "nothing goes that would wait")

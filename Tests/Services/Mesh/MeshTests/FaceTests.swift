@@ -43,10 +43,10 @@ struct FaceTests {
     let property = try #require(mesh.properties.first { $0.name == "SliceBytes" })
     #expect(property.get() == .uint32(0))
     #expect(village.wait { village.isAcquainted })
-    let slice = try #require(ann.mesh.engine?.sliceBytes)
+    let slice = try #require(ann.mesh.node.engine?.sliceBytes)
     #expect(slice > 400 && property.get() == .uint32(UInt32(slice)))
     bob.mesh.stop()
-    #expect(village.wait { ann.mesh.ports.isEmpty })
+    #expect(village.wait { ann.mesh.links.ports.isEmpty })
     #expect(property.get() == .uint32(0))
   }
 
@@ -60,7 +60,7 @@ struct FaceTests {
       String(contentsOf: page, encoding: .utf8).components(separatedBy: "\n## ").first { $0.hasPrefix("Counters\n") })
     let village = Village()
     let house = village.add("ann")
-    #expect(village.wait { house.mesh.engine != nil })
+    #expect(village.wait { house.mesh.node.engine != nil })
     let names = house.mesh.tallies.map(\.name)
     #expect(names.count > 85 && names.contains("NoiseDroppedUndecryptable"))
     #expect(names.filter { !section.contains("`\($0)`") } == [])
@@ -73,14 +73,14 @@ struct FaceTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     for (text, refusal) in [
-      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshService.Refusal.tooManyCharacters),
-      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshService.Refusal.tooLong),
+      (String(repeating: "a", count: Limits.publicTextCharacters + 1), MeshRefusal.tooManyCharacters),
+      (String(repeating: "é", count: Limits.privateTextBytes / 2 + 1), MeshRefusal.tooLong),
     ] {
-      #expect(throws: refusal) { try ann.mesh.say(text) }
+      #expect(throws: refusal) { try ann.mesh.messages.say(text) }
     }
-    #expect(DBusError(MeshService.Refusal.tooManyCharacters).name == "org.earshot.Error.InvalidArgs")
+    #expect(DBusError(MeshRefusal.tooManyCharacters).name == "org.earshot.Error.InvalidArgs")
     let longest = String(repeating: "a", count: Limits.publicTextCharacters)
-    _ = try ann.mesh.say(longest)
+    _ = try ann.mesh.messages.say(longest)
     #expect(village.wait(.seconds(60)) { bob.texts == [longest] })
   }
 

@@ -24,13 +24,13 @@ struct FileArrivalTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     var seen: [UInt32: [String]] = [:]
-    bob.mesh.fileChanges.addForGood { [weak mesh = bob.mesh] number in
+    bob.mesh.files.changes.addForGood { [weak mesh = bob.mesh] number in
       let entry = mesh?.files[number]
       seen[number, default: []].append("\(entry?.stateName ?? "gone") \(entry?.percent ?? 0)")
     }
     let content = Self.content(1 << 20)
-    _ = try ann.mesh.send(file: content, name: "a.bin", mime: "", to: isPrivate ? "bob" : "")
-    #expect(village.wait(.seconds(300)) { bob.mesh.files.entries.values.contains { $0.kept != nil } })
+    _ = try ann.mesh.files.send(file: content, name: "a.bin", mime: "", to: isPrivate ? "bob" : "")
+    #expect(village.wait(.seconds(300)) { bob.mesh.files.log.entries.values.contains { $0.kept != nil } })
     #expect(seen.count == 1)
     let (number, states) = try #require(seen.first)
     #expect(states.first?.hasPrefix("receiving") == true && states.last == "received 100" && states.count > 10)
@@ -46,17 +46,17 @@ struct FileArrivalTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    _ = try ann.mesh.send(file: Self.content(1 << 20), name: "a.bin", mime: "", to: "bob")
-    #expect(village.wait(.seconds(60)) { !bob.mesh.files.numbers.isEmpty })
-    let number = try #require(bob.mesh.files.numbers.first)
-    #expect(bob.mesh.files[number]?.stateName == "receiving" && !bob.mesh.cancel(file: number))
+    _ = try ann.mesh.files.send(file: Self.content(1 << 20), name: "a.bin", mime: "", to: "bob")
+    #expect(village.wait(.seconds(60)) { !bob.mesh.files.log.numbers.isEmpty })
+    let number = try #require(bob.mesh.files.log.numbers.first)
+    #expect(bob.mesh.files[number]?.stateName == "receiving" && !bob.mesh.files.cancel(number))
     var answer: String?
-    bob.mesh.open(file: number) { result in
+    bob.mesh.files.open(number) { result in
       if case .failure(let error) = result { answer = error.sentence }
     }
     #expect(village.wait(.seconds(1)) { answer != nil } && answer == "The file is not complete yet.")
     ann.mesh.stop()
-    #expect(village.wait(.seconds(120)) { bob.mesh.files.numbers.isEmpty })
+    #expect(village.wait(.seconds(120)) { bob.mesh.files.log.numbers.isEmpty })
   }
 
   @Test("At most 16 arriving files are listed, and no number is used twice")

@@ -15,7 +15,7 @@ struct FileKeepingTests {
 
   @LoopActor
   private static func names(_ house: Village.House) -> [String] {
-    house.mesh.files.numbers.compactMap { house.mesh.files[$0]?.name }
+    house.mesh.files.log.numbers.compactMap { house.mesh.files[$0]?.name }
   }
 
   @Test(
@@ -28,10 +28,10 @@ struct FileKeepingTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
     #expect(village.wait { village.isAcquainted })
     disk.isLost = true
-    let number = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: isPublic ? "" : "bob")
+    let number = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: isPublic ? "" : "bob")
     #expect(village.wait(.seconds(60)) { bob.mesh.reason.contains("the disk") })
     village.time.advance(by: .seconds(10))
-    #expect(Self.names(bob).isEmpty && bob.mesh.intake.count == 1)
+    #expect(Self.names(bob).isEmpty && bob.mesh.files.waiting == 1)
     #expect(ann.mesh.files[number]?.state == (isPublic ? .sent : .sending))
     disk.isLost = false
     #expect(village.wait(.seconds(62)) { Self.names(bob) == ["a"] })
@@ -50,7 +50,7 @@ struct FileKeepingTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
     #expect(village.wait { village.isAcquainted })
-    let number = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
+    let number = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
     #expect(village.wait(.seconds(60)) { Self.names(bob) == ["a"] })
     // The acknowledgement is lost.
     bob.radio.power = false
@@ -71,22 +71,22 @@ struct FileKeepingTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
     #expect(village.wait { village.isAcquainted })
-    let number = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: isPublic ? "" : "bob")
+    let number = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: isPublic ? "" : "bob")
     #expect(village.wait(.seconds(60)) { Self.names(bob) == ["a"] })
     // The acknowledgement is lost.
     bob.radio.power = false
     var answers: [Bool] = []
-    bob.mesh.delete(file: try #require(bob.mesh.files.numbers.first)) { answers.append($0 == nil) }
+    bob.mesh.files.delete(try #require(bob.mesh.files.log.numbers.first)) { answers.append($0 == nil) }
     #expect(village.wait(.seconds(5)) { answers == [true] })
     var told: [UInt32] = []
     if isRestarted { village.restart(bob, "bob", directory: folder.path("state")) }
-    bob.mesh.fileArrivals.addForGood { told.append($0) }
+    bob.mesh.files.arrivals.addForGood { told.append($0) }
     bob.radio.power = true
     #expect(village.wait(.seconds(600)) { isPublic || ann.mesh.files[number]?.state == .delivered })
     // Long enough for sync requests of missing fragments.
     village.time.advance(by: .seconds(120))
     #expect(Self.names(bob).isEmpty && told.isEmpty)
-    #expect(bob.mesh.engine?.neighbours == [ann.id])
+    #expect(bob.mesh.node.engine?.neighbours == [ann.id])
   }
 
   @Test("A node that became a relay erases deleted files from its disk")
@@ -96,12 +96,12 @@ struct FileKeepingTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
     #expect(village.wait { village.isAcquainted })
-    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
+    _ = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
     #expect(village.wait(.seconds(60)) { Self.names(bob) == ["a"] })
     village.restart(bob, "bob", directory: folder.path("state")) { $0.role = .relay }
     #expect(village.wait(.seconds(5)) { Self.names(bob) == ["a"] })
     var answers: [Bool] = []
-    bob.mesh.delete(file: try #require(bob.mesh.files.numbers.first)) { answers.append($0 == nil) }
+    bob.mesh.files.delete(try #require(bob.mesh.files.log.numbers.first)) { answers.append($0 == nil) }
     #expect(village.wait(.seconds(5)) { answers == [true] })
     #expect(try folder.files().keys.filter { $0.contains("file-") }.isEmpty)
     village.restart(bob, "bob", directory: folder.path("state"))
@@ -118,37 +118,37 @@ struct FileKeepingTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state"), disk: worker))
     #expect(village.wait { village.isAcquainted })
     worker.isHeld = true
-    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
-    #expect(village.wait(.seconds(60)) { bob.mesh.intake.count == 1 })
+    _ = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: "bob")
+    #expect(village.wait(.seconds(60)) { bob.mesh.files.waiting == 1 })
     var isWiped = false
     bob.mesh.wipe { isWiped = $0 == nil }
     worker.isHeld = false
     #expect(village.wait(.seconds(5)) { isWiped })
     village.time.advance(by: .seconds(5))
-    #expect(Self.names(bob).isEmpty && bob.mesh.intake.count == 0)
+    #expect(Self.names(bob).isEmpty && bob.mesh.files.waiting == 0)
 
-    let number = try bob.mesh.send(file: [1], name: "b", mime: "", to: "")
+    let number = try bob.mesh.files.send(file: [1], name: "b", mime: "", to: "")
     village.time.advance(by: .seconds(5))
     village.restart(bob, "bob", directory: folder.path("state"))
     #expect(village.wait { village.isAcquainted })
-    #expect(try bob.mesh.say("after the file") > number)
+    #expect(try bob.mesh.messages.say("after the file") > number)
   }
 
   @Test("A mailbox sends and receives messages and files; a relay does not")
   @LoopActor
   func roles() async throws {
-    for role in [MeshService.Settings.Role.mailbox, .relay] {
+    for role in [NodeRole.mailbox, .relay] {
       let village = Village()
       let (ann, box) = (village.add("ann"), village.add("box", at: 5) { $0.role = role })
       #expect(village.wait { village.isAcquainted })
-      _ = try ann.mesh.say("good morning")
-      _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "")
+      _ = try ann.mesh.messages.say("good morning")
+      _ = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: "")
       village.time.advance(by: .seconds(20))
       #expect(box.texts == (role == .mailbox ? ["good morning"] : []))
       #expect(Self.names(box) == (role == .mailbox ? ["a"] : []))
-      let said = try? box.mesh.say("good evening")
+      let said = try? box.mesh.messages.say("good evening")
       #expect((said != nil) == (role == .mailbox))
-      let sent = try? box.mesh.send(file: [1], name: "b", mime: "", to: "")
+      let sent = try? box.mesh.files.send(file: [1], name: "b", mime: "", to: "")
       #expect((sent != nil) == (role == .mailbox))
     }
   }
@@ -162,19 +162,19 @@ struct FileKeepingTests {
     let bob = village.add("bob", at: 5, directory: folder.path("state")) { $0.fileStore = 4000 }
     #expect(village.wait { village.isAcquainted })
     func give(_ name: String, _ size: Int, to peer: String) throws {
-      _ = try ann.mesh.send(file: [UInt8](repeating: 7, count: size), name: name, mime: "", to: peer)
+      _ = try ann.mesh.files.send(file: [UInt8](repeating: 7, count: size), name: name, mime: "", to: peer)
     }
     var told: [UInt32] = []
-    bob.mesh.fileArrivals.addForGood { told.append($0) }
+    bob.mesh.files.arrivals.addForGood { told.append($0) }
     try give("dear", 3000, to: "bob")
     #expect(village.wait(.seconds(60)) { Self.names(bob) == ["dear"] })
     // A public file does not evict a private one.
     try give("large", 2000, to: "")
-    #expect(village.wait(.seconds(10)) { bob.mesh.intake.lost == 1 })
-    #expect(bob.mesh.intake.count == 0 && Self.names(bob) == ["dear"])
+    #expect(village.wait(.seconds(10)) { bob.mesh.files.lost == 1 })
+    #expect(bob.mesh.files.waiting == 0 && Self.names(bob) == ["dear"])
     try give("small", 500, to: "")
     #expect(village.wait(.seconds(10)) { Self.names(bob) == ["dear", "small"] })
-    #expect(told == bob.mesh.files.numbers)
+    #expect(told == bob.mesh.files.log.numbers)
   }
 
   @Test("Files are limited per minute by sender, by link and in all")
@@ -224,14 +224,13 @@ struct FileKeepingTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    if isFavourite { try bob.mesh.favourite(ann.id, true) }
+    if isFavourite { try bob.mesh.peers.favourite(ann.id, true) }
     for number in 0..<100 as Range<UInt64> {
-      guard bob.mesh.intake.take(Self.file(number, of: number), at: village.time.now) else { continue }
-      let file = bob.mesh.intake.next(at: village.time.now)
-      bob.mesh.intake.wrote(try #require(file))
+      bob.mesh.files.received(Self.file(number, of: number))
+      #expect(village.wait(.seconds(1)) { bob.mesh.files.waiting == 0 })
     }
-    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "")
-    #expect(village.wait(.seconds(20)) { Self.names(bob) == ["a"] } == isFavourite)
+    _ = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(20)) { Self.names(bob).contains("a") } == isFavourite)
   }
 
   @Test("Files waiting for the disk are limited, stay in order, and are repeated after a refusal")

@@ -21,14 +21,14 @@ struct FileTests {
   @LoopActor
   private static func content(of number: UInt32, at house: Village.House, _ village: Village) -> [UInt8]? {
     var found: Result<[UInt8], StoreError>?
-    house.mesh.open(file: number) { found = $0 }
+    house.mesh.files.open(number) { found = $0 }
     _ = village.wait(.seconds(1)) { found != nil }
     return try? found?.get()
   }
 
   @LoopActor
   private static func incoming(_ house: Village.House) -> [FileLog.Entry] {
-    house.mesh.files.numbers.compactMap { house.mesh.files[$0] }.filter { $0.direction == .incoming }
+    house.mesh.files.log.numbers.compactMap { house.mesh.files[$0] }.filter { $0.direction == .incoming }
   }
 
   @Test(
@@ -40,7 +40,7 @@ struct FileTests {
     #expect(village.wait { village.isAcquainted })
     for (name, peer) in [("public.bin", ""), ("private.bin", "bob")] {
       let content = Self.content(size, seed: UInt64(name.count))
-      let number = try ann.mesh.send(file: content, name: "/srv/ann/" + name, mime: "", to: peer)
+      let number = try ann.mesh.files.send(file: content, name: "/srv/ann/" + name, mime: "", to: peer)
       #expect(village.wait(.seconds(300)) { Self.incoming(bob).contains { $0.name == name } })
       let file = try #require(Self.incoming(bob).last)
       #expect(file.peer == ann.id && file.size == size && file.isPrivate == !peer.isEmpty)
@@ -49,7 +49,7 @@ struct FileTests {
       #expect(village.wait(.seconds(20)) { ann.mesh.files[number]?.state == (peer.isEmpty ? .sent : .delivered) })
       #expect(ann.mesh.files[number]?.percent == 100)
     }
-    #expect(bob.mesh.files.numbers.count == 2)
+    #expect(bob.mesh.files.log.numbers.count == 2)
   }
 
   @Test("Files survive a restart sealed; deleting and wiping erase them")
@@ -61,7 +61,7 @@ struct FileTests {
     #expect(village.wait { village.isAcquainted })
     let contents = [Array(repeating: UInt8(ascii: "x"), count: 3000), Self.content(2000)]
     for (place, content) in contents.enumerated() {
-      _ = try ann.mesh.send(file: content, name: "file \(place)", mime: "", to: "bob")
+      _ = try ann.mesh.files.send(file: content, name: "file \(place)", mime: "", to: "bob")
       #expect(village.wait(.seconds(60)) { Self.incoming(bob).count == place + 1 })
     }
     func sealed() throws -> [String] { try folder.files().keys.filter { $0.contains("file-") } }
@@ -72,13 +72,13 @@ struct FileTests {
     #expect(files.map(\.name) == ["file 0", "file 1"] && files.allSatisfy(\.isPrivate))
     #expect(Self.content(of: files[0].number, at: bob, village) == contents[0])
     var isDeleted = false
-    bob.mesh.delete(file: files[0].number) { isDeleted = $0 == nil }
+    bob.mesh.files.delete(files[0].number) { isDeleted = $0 == nil }
     #expect(village.wait(.seconds(5)) { isDeleted })
-    #expect(try sealed().count == 1 && bob.mesh.files.numbers.count == 1)
+    #expect(try sealed().count == 1 && bob.mesh.files.log.numbers.count == 1)
     var isWiped = false
     bob.mesh.wipe { isWiped = $0 == nil }
     #expect(village.wait(.seconds(5)) { isWiped })
-    #expect(try sealed().isEmpty && bob.mesh.files.numbers.isEmpty)
+    #expect(try sealed().isEmpty && bob.mesh.files.log.numbers.isEmpty)
   }
 
   @Test("A file that is not allowed or that the apps do not take is refused before it is sent")
@@ -94,13 +94,13 @@ struct FileTests {
     ]
     for (content, mime, peer, code) in refusals {
       do {
-        _ = try ann.mesh.send(file: content, name: "a", mime: mime, to: peer)
+        _ = try ann.mesh.files.send(file: content, name: "a", mime: mime, to: peer)
         Issue.record("not refused: \(code)")
       } catch {
         #expect(error.code == code)
       }
     }
-    #expect(ann.mesh.files.numbers.isEmpty)
+    #expect(ann.mesh.files.log.numbers.isEmpty)
   }
 
   @Test(
@@ -110,17 +110,17 @@ struct FileTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let number = try ann.mesh.send(file: Self.content(200_000), name: "a", mime: "", to: "")
+    let number = try ann.mesh.files.send(file: Self.content(200_000), name: "a", mime: "", to: "")
     #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.percent ?? 0 >= 20 })
-    #expect(ann.mesh.cancel(file: number))
+    #expect(ann.mesh.files.cancel(number))
     // Only a ping may be left.
-    #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files <= 1 })
-    #expect(ann.mesh.files[number]?.state == .cancelled && !ann.mesh.cancel(file: number))
+    #expect(ann.mesh.links.ports.values.allSatisfy { $0.queue.files <= 1 })
+    #expect(ann.mesh.files[number]?.state == .cancelled && !ann.mesh.files.cancel(number))
     // Packets that the radio has already accepted still arrive.
     village.time.advance(by: .seconds(3))
-    let frames = bob.mesh.engine?.counters.frames ?? 0
+    let frames = bob.mesh.node.engine?.counters.frames ?? 0
     village.time.advance(by: .seconds(2))
-    #expect((bob.mesh.engine?.counters.frames ?? 0) - frames < 8, "announces and requests at most")
+    #expect((bob.mesh.node.engine?.counters.frames ?? 0) - frames < 8, "announces and requests at most")
     #expect(Self.incoming(bob).isEmpty)
     village.time.advance(by: .seconds(120))
     #expect(Self.incoming(bob).isEmpty)
@@ -132,13 +132,15 @@ struct FileTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let number = try ann.mesh.send(file: Self.content(200_000), name: "a", mime: "", to: "")
+    let number = try ann.mesh.files.send(file: Self.content(200_000), name: "a", mime: "", to: "")
     #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.percent ?? 0 >= 20 })
     var isDeleted = false
-    ann.mesh.delete(file: number) { isDeleted = $0 == nil }
-    #expect(ann.mesh.ports.values.allSatisfy { $0.queue.files <= 1 } && ann.mesh.engine?.content(ofFile: number) == nil)
+    ann.mesh.files.delete(number) { isDeleted = $0 == nil }
+    #expect(
+      ann.mesh.links.ports.values.allSatisfy { $0.queue.files <= 1 }
+        && ann.mesh.node.engine?.content(ofFile: number) == nil)
     village.time.advance(by: .seconds(60))
-    #expect(isDeleted && ann.mesh.files.numbers.isEmpty && Self.incoming(bob).isEmpty)
+    #expect(isDeleted && ann.mesh.files.log.numbers.isEmpty && Self.incoming(bob).isEmpty)
   }
 
   @Test("A public file deleted after sending is not given to a newcomer")
@@ -149,9 +151,9 @@ struct FileTests {
       let ann = village.add("ann")
       village.add("bob", at: 5)
       #expect(village.wait { village.isAcquainted })
-      let number = try ann.mesh.send(file: Self.content(20_000), name: "a", mime: "", to: "")
+      let number = try ann.mesh.files.send(file: Self.content(20_000), name: "a", mime: "", to: "")
       #expect(village.wait(.seconds(60)) { ann.mesh.files[number]?.state == .sent })
-      if isDeleted { ann.mesh.delete(file: number) { #expect($0 == nil) } }
+      if isDeleted { ann.mesh.files.delete(number) { #expect($0 == nil) } }
       // In ann's range, and out of bob's.
       let cat = village.add("cat", at: -8)
       #expect(village.wait { cat.mesh.neighbours == 1 })
@@ -166,8 +168,8 @@ struct FileTests {
     let village = Village()
     let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 8), village.add("cat", at: 16))
     #expect(village.wait { village.isAcquainted })
-    var pongs: [MeshService.Pong] = []
-    try ann.mesh.ping("cat") { pongs.append($0) }
+    var pongs: [MeshPings.Outcome] = []
+    try ann.mesh.pings.ping("cat") { pongs.append($0) }
     #expect(village.wait(.seconds(5)) { pongs.count == 1 })
     guard case .answered(let milliseconds, let hops)? = pongs.first else {
       Issue.record("no answer")
@@ -176,7 +178,7 @@ struct FileTests {
     #expect(hops == 2 && milliseconds > 0)
     cat.radio.power = false
     bob.radio.power = false
-    try ann.mesh.ping(cat.id.description) { pongs.append($0) }
+    try ann.mesh.pings.ping(cat.id.description) { pongs.append($0) }
     #expect(village.wait(.seconds(11)) { pongs.count == 2 })
     guard case .lost? = pongs.last else {
       Issue.record("an answer from nobody")
@@ -185,12 +187,12 @@ struct FileTests {
     bob.radio.power = true
     #expect(village.wait { ann.mesh.neighbours == 1 })
     pongs = []
-    for _ in 0..<Limits.waitingPings { try ann.mesh.ping(cat.id.description) { pongs.append($0) } }
+    for _ in 0..<Limits.waitingPings { try ann.mesh.pings.ping(cat.id.description) { pongs.append($0) } }
     do {
-      try ann.mesh.ping(cat.id.description) { _ in }
+      try ann.mesh.pings.ping(cat.id.description) { _ in }
       Issue.record("one more waits")
     } catch { #expect(error.sentence == "64 pings are already waiting for their answers.") }
     #expect(village.wait(.seconds(11)) { pongs.count == Limits.waitingPings })
-    try ann.mesh.ping(cat.id.description) { _ in }
+    try ann.mesh.pings.ping(cat.id.description) { _ in }
   }
 }

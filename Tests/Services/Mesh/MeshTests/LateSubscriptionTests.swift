@@ -22,11 +22,11 @@ struct LateSubscriptionTests {
     #expect(village.wait(.seconds(5)) { phone.isExplored })
     phone.write([0xFF], as: .command)
     village.time.advance(by: .milliseconds(300))
-    #expect(ann.mesh.ports.count == 1 && phone.heard.isEmpty)
+    #expect(ann.mesh.links.ports.count == 1 && phone.heard.isEmpty)
     phone.subscribe()
     // The next broadcast announce would come later.
     village.time.advance(by: .milliseconds(500))
     #expect(phone.heard.first.map { $0[1] } == 0x01)
-    #expect(ann.mesh.unreachable == 0)
+    #expect(ann.mesh.links.sender.unreachable == 0)
   }
 }

@@ -23,7 +23,7 @@ struct LeavingTests {
     #expect(village.wait(.seconds(5)) { phone.isExplored })
     phone.subscribe()
     #expect(village.wait(.seconds(5)) { !phone.heard.isEmpty })
-    _ = try bob.mesh.say("to be erased")
+    _ = try bob.mesh.messages.say("to be erased")
     village.time.advance(by: .seconds(1))
     return (bob, phone)
   }
@@ -38,14 +38,14 @@ struct LeavingTests {
     var results: [Bool] = []
     bob.mesh.wipe { results.append($0 == nil) }
     village.time.advance(by: .milliseconds(50))
-    #expect(bob.mesh.leaving != nil && results.isEmpty)
+    #expect(bob.mesh.links.isLeaving && results.isEmpty)
     bob.mesh.stop()
     village.time.advance(by: .seconds(1))
     #expect(results == [true] && !phone.isLinked)
-    #expect(bob.mesh.engine == nil && bob.mesh.server == nil, "it was stopped")
+    #expect(bob.mesh.node.engine == nil && bob.mesh.links.sender.server == nil, "it was stopped")
     village.restart(bob, "bob", directory: folder.path("state"))
-    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
-    #expect(bob.id != id && bob.mesh.log.messages.isEmpty)
+    #expect(village.wait(.seconds(5)) { bob.mesh.node.engine != nil })
+    #expect(bob.id != id && bob.mesh.messages.log.messages.isEmpty)
   }
 
   @Test("A node wiped while stopping is wiped before it is at rest")
@@ -59,12 +59,12 @@ struct LeavingTests {
     bob.mesh.stop()
     bob.mesh.rest(within: .seconds(5)) { order.append("at rest") }
     village.time.advance(by: .milliseconds(50))
-    #expect(bob.mesh.leaving != nil && order.isEmpty)
+    #expect(bob.mesh.links.isLeaving && order.isEmpty)
     bob.mesh.wipe { order.append($0 == nil ? "wiped" : "not wiped") }
     village.time.advance(by: .seconds(1))
     #expect(order == ["wiped", "at rest"] && !phone.isLinked)
     village.restart(bob, "bob", directory: folder.path("state"))
-    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
-    #expect(bob.id != id && bob.mesh.log.messages.isEmpty)
+    #expect(village.wait(.seconds(5)) { bob.mesh.node.engine != nil })
+    #expect(bob.id != id && bob.mesh.messages.log.messages.isEmpty)
   }
 }

@@ -103,7 +103,7 @@ struct CrowdedDoorstepTests {
     init() {
       clock = Village.Clock(village.time)
       doorstep = Doorstep(village.time)
-      var settings = MeshService.Settings()
+      var settings = MeshSettings()
       settings.nickname = "node"
       let keeper = MeshKeeper(
         directory: "", settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock)
@@ -147,11 +147,11 @@ struct CrowdedDoorstepTests {
   func shares() {
     let door = Door()
     for _ in 0..<8 { door.add() }
-    #expect(door.linked == [0, 1, 2, 3, 4] && door.mesh.ports.count == 5)
+    #expect(door.linked == [0, 1, 2, 3, 4] && door.mesh.links.ports.count == 5)
     for _ in 0..<3 { door.add(connects: false) }
     door.village.time.advance(by: .seconds(30))
     #expect(door.linked.count == 7 && door.linked.prefix(5) == [0, 1, 2, 3, 4])
-    #expect(door.mesh.neighbours == 7 && door.mesh.ports.values.count { $0.isOurs } == 2)
+    #expect(door.mesh.neighbours == 7 && door.mesh.links.ports.values.count { $0.isOurs } == 2)
     door.close()
   }
 
@@ -160,14 +160,14 @@ struct CrowdedDoorstepTests {
   func newcomer() throws {
     let door = Door()
     for _ in 0..<5 { door.add() }
-    try door.mesh.favourite(door.passers[0].id, true)
+    try door.mesh.peers.favourite(door.passers[0].id, true)
     door.village.time.advance(by: .seconds(240))
     door.add()
     #expect(door.linked == [0, 1, 2, 3, 4])
     door.village.time.advance(by: .seconds(60))
     door.come(door.passers[5])
     door.village.time.advance(by: .seconds(2))
-    #expect(door.linked == [0, 2, 3, 4, 5] && door.mesh.neighbours == 5 && door.mesh.ports.count == 5)
+    #expect(door.linked == [0, 2, 3, 4, 5] && door.mesh.neighbours == 5 && door.mesh.links.ports.count == 5)
     door.close()
   }
 
@@ -177,12 +177,12 @@ struct CrowdedDoorstepTests {
     let door = Door()
     for _ in 0..<5 { door.add() }
     let favourite = door.passers[0].id
-    try door.mesh.favourite(favourite, true)
+    try door.mesh.peers.favourite(favourite, true)
     door.village.time.advance(by: .seconds(280))
-    let link = try #require(door.mesh.ports.values.first { $0.peer == door.passers[1].id }?.id)
-    let announce = try #require(door.mesh.engine?.gossip.archive.announce(of: favourite)?.bytes)
-    try door.mesh.written(announce, to: BitchatGATT.characteristic, on: link)
-    #expect(door.mesh.ports[link]?.peer == favourite)
+    let link = try #require(door.mesh.links.ports.values.first { $0.peer == door.passers[1].id }?.id)
+    let announce = try #require(door.mesh.node.engine?.gossip.archive.announce(of: favourite)?.bytes)
+    try door.mesh.links.written(announce, to: BitchatGATT.characteristic, on: link)
+    #expect(door.mesh.links.ports[link]?.peer == favourite)
     door.village.time.advance(by: .seconds(20))
     door.add()
     #expect(door.linked == [0, 2, 3, 4, 5])
@@ -229,10 +229,10 @@ struct CrowdedDoorstepTests {
     }
     let first = stranger()
     let early = stranger()
-    #expect(first.isLinked && !early.isLinked && ann.mesh.ports.count == 1)
+    #expect(first.isLinked && !early.isLinked && ann.mesh.links.ports.count == 1)
     village.time.advance(by: .milliseconds(4500))
     let late = stranger()
-    #expect(!first.isLinked && late.isLinked && ann.mesh.ports.count == 1)
+    #expect(!first.isLinked && late.isLinked && ann.mesh.links.ports.count == 1)
   }
 
   /// Ann with one link slot, a stranger whose link does not use her service yet, and a phone that she is about to
@@ -259,10 +259,12 @@ struct CrowdedDoorstepTests {
     let place = try OnePlace()
     let (village, ann, stranger, phone) = (place.village, place.ann, place.stranger, place.phone)
     try #require(stranger.isLinked)
-    #expect(village.wait(.seconds(1)) { ann.mesh.attempt != nil && ann.mesh.ports.count == 1 })
+    #expect(village.wait(.seconds(1)) { ann.mesh.links.search.attempt != nil && ann.mesh.links.ports.count == 1 })
     stranger.write([0xFF], as: .command)
     village.time.advance(by: .milliseconds(500))
-    #expect(stranger.isLinked && ann.mesh.attempt == nil && ann.mesh.ports.values.map(\.isServed) == [true])
+    #expect(
+      stranger.isLinked && ann.mesh.links.search.attempt == nil && ann.mesh.links.ports.values.map(\.isServed) == [true]
+    )
     // The phone did not cause the failure.
     stranger.disconnect()
     #expect(village.wait(.seconds(8)) { phone.subscribers.count == 1 })
@@ -275,10 +277,10 @@ struct CrowdedDoorstepTests {
     let place = try OnePlace()
     let (village, ann, stranger, phone) = (place.village, place.ann, place.stranger, place.phone)
     try #require(stranger.isLinked)
-    #expect(village.wait(.seconds(1)) { ann.mesh.attempt != nil && ann.mesh.ports.isEmpty })
+    #expect(village.wait(.seconds(1)) { ann.mesh.links.search.attempt != nil && ann.mesh.links.ports.isEmpty })
     stranger.write([0xFF], as: .command)
-    #expect(village.wait(.seconds(5)) { ann.mesh.attempt == nil })
-    #expect(stranger.isLinked && ann.mesh.ports.values.map(\.isServed) == [true] && phone.subscribers.isEmpty)
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.search.attempt == nil })
+    #expect(stranger.isLinked && ann.mesh.links.ports.values.map(\.isServed) == [true] && phone.subscribers.isEmpty)
     phone.leave()
   }
 }

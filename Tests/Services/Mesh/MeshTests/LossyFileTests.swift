@@ -27,17 +27,18 @@ struct LossyFileTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 8))
     let cid = village.add("cid", at: 16)
     // The two ends are out of each other's range.
-    guard village.wait(.seconds(120), until: { bob.mesh.neighbours == 2 && cid.mesh.engine?.peer(ann.id)?.hops == 2 })
+    guard
+      village.wait(.seconds(120), until: { bob.mesh.neighbours == 2 && cid.mesh.node.engine?.peer(ann.id)?.hops == 2 })
     else { return false }
     var random = SeededRandom(seed: seed)
     let content = random.bytes(100_000)
-    _ = try ann.mesh.send(file: content, name: "lossy.bin", mime: "", to: "")
+    _ = try ann.mesh.files.send(file: content, name: "lossy.bin", mime: "", to: "")
     var arrived: FileLog.Entry? {
-      cid.mesh.files.numbers.compactMap { cid.mesh.files[$0] }.first { $0.name == "lossy.bin" }
+      cid.mesh.files.log.numbers.compactMap { cid.mesh.files[$0] }.first { $0.name == "lossy.bin" }
     }
     guard village.wait(.seconds(90), until: { arrived != nil }), let number = arrived?.number else { return false }
     var found: [UInt8]?
-    cid.mesh.open(file: number) { found = try? $0.get() }
+    cid.mesh.files.open(number) { found = try? $0.get() }
     _ = village.wait(.seconds(1)) { found != nil }
     return found == content
   }

@@ -24,7 +24,7 @@ struct NamesTests {
     #expect(village.wait { village.isAcquainted })
     let name = "alice#\(alice.id.description.suffix(4))"
     carl.mesh.setNickname(name)
-    #expect(village.wait { anna.mesh.name(of: carl.id) == name })
+    #expect(village.wait { anna.mesh.peers.name(of: carl.id) == name })
     return (village, anna, alice, carl, name)
   }
 
@@ -32,20 +32,20 @@ struct NamesTests {
   @LoopActor
   func digits() throws {
     let (village, anna, alice, carl, name) = Self.impostor()
-    let number = try anna.mesh.tell(name, "secret")
-    #expect(anna.mesh.log[number]?.conversation == alice.id)
+    let number = try anna.mesh.messages.tell(name, "secret")
+    #expect(anna.mesh.messages.log[number]?.conversation == alice.id)
     #expect(village.wait { alice.texts == ["secret"] })
-    let file = try anna.mesh.send(file: Array("x".utf8), name: "x", mime: "", to: name)
+    let file = try anna.mesh.files.send(file: Array("x".utf8), name: "x", mime: "", to: name)
     #expect(anna.mesh.files[file]?.peer == alice.id)
-    #expect(try anna.mesh.peer(called: name) == alice.id)
-    var pong: MeshService.Pong?
-    try anna.mesh.ping(name) { pong = $0 }
+    #expect(try anna.mesh.peers.peer(called: name) == alice.id)
+    var pong: MeshPings.Outcome?
+    try anna.mesh.pings.ping(name) { pong = $0 }
     #expect(village.wait(.seconds(11)) { pong != nil })
     // When Alice has left and is forgotten, the name matches no peer.
     alice.mesh.stop()
-    #expect(village.wait { anna.mesh.engine?.peer(alice.id) == nil })
-    anna.mesh.forget(alice.id)
-    #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell(name, "secret") }
+    #expect(village.wait { anna.mesh.node.engine?.peer(alice.id) == nil })
+    anna.mesh.peers.forget(alice.id)
+    #expect(throws: MeshRefusal.self) { try anna.mesh.messages.tell(name, "secret") }
     #expect(carl.texts == [])
   }
 
@@ -57,12 +57,12 @@ struct NamesTests {
     let (one, two) = (village.add("ben", at: 3), village.add("Ben", at: 4))
     #expect(village.wait { village.isAcquainted })
     for name in ["ben", "BEN"] {
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell(name, "secret") }
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.send(file: [1], name: "x", mime: "", to: name) }
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.ping(name) { _ in } }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.messages.tell(name, "secret") }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.files.send(file: [1], name: "x", mime: "", to: name) }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.pings.ping(name) { _ in } }
     }
-    do throws(MeshService.Refusal) {
-      _ = try anna.mesh.peer(called: "Ben")
+    do throws(MeshRefusal) {
+      _ = try anna.mesh.peers.peer(called: "Ben")
       Issue.record("not refused")
     } catch {
       #expect(DBusError(error).is(.invalidArgs) && error.code == "AmbiguousPeer")
@@ -81,30 +81,30 @@ struct NamesTests {
     let anna = village.add("anna", directory: folder.path("state"))
     let others = ["ben", "carl", "dora", "emil"].map { village.add($0, at: 3) }
     #expect(village.wait { village.isAcquainted })
-    _ = try others[0].mesh.say("insult")
-    _ = try others[1].mesh.tell("anna", "private insult")
-    _ = try anna.mesh.tell("dora", "hello")
+    _ = try others[0].mesh.messages.say("insult")
+    _ = try others[1].mesh.messages.tell("anna", "private insult")
+    _ = try anna.mesh.messages.tell("dora", "hello")
     #expect(village.wait { anna.texts.count == 2 && others[2].texts.contains("hello") })
     let ids = others.map(\.id)
     for house in others { house.mesh.stop() }
     // Not every peer's leave packet reaches anna.
-    #expect(village.wait(.seconds(600)) { anna.mesh.engine?.peers.isEmpty == true })
+    #expect(village.wait(.seconds(600)) { anna.mesh.node.engine?.peers.isEmpty == true })
     for _ in 0..<2 {
       for (id, name) in zip(ids, ["ben", "carl", "dora"]) {
-        #expect(try anna.mesh.peer(called: name) == id)
-        #expect(anna.mesh.view(of: id)?.nickname == name && anna.mesh.view(of: id)?.hops == 0)
+        #expect(try anna.mesh.peers.peer(called: name) == id)
+        #expect(anna.mesh.peers.view(of: id)?.nickname == name && anna.mesh.peers.view(of: id)?.hops == 0)
       }
       // There is no message from or to emil.
-      #expect(throws: MeshService.Refusal.self) { try anna.mesh.peer(called: "emil") }
+      #expect(throws: MeshRefusal.self) { try anna.mesh.peers.peer(called: "emil") }
       village.restart(anna, "anna", directory: folder.path("state"))
-      #expect(village.wait(.seconds(5)) { anna.mesh.marks.count == 3 })
+      #expect(village.wait(.seconds(5)) { anna.mesh.peers.marks.count == 3 })
     }
-    try anna.mesh.block(anna.mesh.peer(called: "ben"), true)
-    #expect(anna.mesh.engine?.blocked == [ids[0]])
+    try anna.mesh.block(anna.mesh.peers.peer(called: "ben"), true)
+    #expect(anna.mesh.node.engine?.blocked == [ids[0]])
     var wiped = false
     anna.mesh.wipe { _ in wiped = true }
     #expect(village.wait(.seconds(10)) { wiped })
-    #expect(anna.mesh.knownPeers == [] && anna.mesh.marks.isEmpty)
+    #expect(anna.mesh.peers.known == [] && anna.mesh.peers.marks.isEmpty)
   }
 
   @Test("Strangers that write do not displace marked peers, and the longest absent go first")
@@ -112,21 +112,23 @@ struct NamesTests {
   func bounded() throws {
     let village = Village()
     let bob = village.add("bob")
-    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
+    #expect(village.wait(.seconds(5)) { bob.mesh.node.engine != nil })
     let friend = PeerID(rawValue: 7)
-    try bob.mesh.favourite(friend, true)
-    for number in 1..<UInt64(MeshService.marksLimit) {
+    try bob.mesh.peers.favourite(friend, true)
+    for number in 1..<UInt64(MeshPeers.marksLimit) {
       let contact: PeerMarks.Contacts = number == 1 ? .wasWrittenTo : .wrotePublicly
       let marks = PeerMarks(peer: PeerID(rawValue: 1000 + number), contacts: contact, seenAt: number)
-      bob.mesh.marks[marks.peer] = marks
+      bob.mesh.peers.remember(marks)
     }
-    bob.mesh.noteContact(PeerID(rawValue: 5), .wrotePublicly, nickname: "new")
-    #expect(bob.mesh.marks.count == MeshService.marksLimit && bob.mesh.marks[PeerID(rawValue: 5)]?.nickname == "new")
-    #expect(bob.mesh.marks[PeerID(rawValue: 1002)] == nil && bob.mesh.marks[PeerID(rawValue: 1003)] != nil)
-    #expect(bob.mesh.marks[PeerID(rawValue: 1001)] != nil && bob.mesh.marks[friend] != nil)
-    for peer in bob.mesh.marks.keys { bob.mesh.marks[peer]?.isBlocked = true }
-    bob.mesh.noteContact(PeerID(rawValue: 6), .wasWrittenTo)
-    #expect(bob.mesh.marks[PeerID(rawValue: 6)] == nil)
+    bob.mesh.peers.noteContact(PeerID(rawValue: 5), .wrotePublicly, nickname: "new")
+    #expect(
+      bob.mesh.peers.marks.count == MeshPeers.marksLimit && bob.mesh.peers.marks[PeerID(rawValue: 5)]?.nickname == "new"
+    )
+    #expect(bob.mesh.peers.marks[PeerID(rawValue: 1002)] == nil && bob.mesh.peers.marks[PeerID(rawValue: 1003)] != nil)
+    #expect(bob.mesh.peers.marks[PeerID(rawValue: 1001)] != nil && bob.mesh.peers.marks[friend] != nil)
+    for peer in bob.mesh.peers.marks.keys { bob.mesh.peers.edit(peer) { $0.isBlocked = true } }
+    bob.mesh.peers.noteContact(PeerID(rawValue: 6), .wasWrittenTo)
+    #expect(bob.mesh.peers.marks[PeerID(rawValue: 6)] == nil)
   }
 
   @Test("At most 60 peers that only write publicly are stored in a minute")
@@ -134,12 +136,14 @@ struct NamesTests {
   func rate() throws {
     let village = Village()
     let bob = village.add("bob")
-    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
-    for number in 1...100 as ClosedRange<UInt64> { bob.mesh.noteContact(PeerID(rawValue: number), .wrotePublicly) }
-    #expect(bob.mesh.marks.count == 60)
+    #expect(village.wait(.seconds(5)) { bob.mesh.node.engine != nil })
+    for number in 1...100 as ClosedRange<UInt64> {
+      bob.mesh.peers.noteContact(PeerID(rawValue: number), .wrotePublicly)
+    }
+    #expect(bob.mesh.peers.marks.count == 60)
     village.time.advance(by: .seconds(61))
-    bob.mesh.noteContact(PeerID(rawValue: 100), .wrotePublicly)
-    #expect(bob.mesh.marks.count == 61)
+    bob.mesh.peers.noteContact(PeerID(rawValue: 100), .wrotePublicly)
+    #expect(bob.mesh.peers.marks.count == 61)
   }
 
   // MARK: Renames
@@ -152,22 +156,22 @@ struct NamesTests {
     let (anna, mallory) = (village.add("anna", directory: folder.path("state")), village.add("mallory", at: 3))
     #expect(village.wait { village.isAcquainted })
     var told: [String] = []
-    anna.mesh.renames.addForGood { told.append("\($0.peer) \($0.before) \($0.now)") }
-    try anna.mesh.verify(mallory.id, true)
+    anna.mesh.peers.renames.addForGood { told.append("\($0.peer) \($0.before) \($0.now)") }
+    try anna.mesh.peers.verify(mallory.id, true)
     mallory.mesh.setNickname("alice")
     #expect(village.wait { !told.isEmpty })
     #expect(told == ["\(mallory.id) mallory alice"])
     for _ in 0..<2 {
-      let marks = try #require(anna.mesh.view(of: mallory.id)?.marks)
+      let marks = try #require(anna.mesh.peers.view(of: mallory.id)?.marks)
       #expect(marks.verifiedName == "mallory" && marks.heldNames == ["mallory", "alice"])
-      #expect(anna.mesh.nameBook.label(of: mallory.id.description) == "<alice, verified as <mallory>>")
+      #expect(anna.mesh.peers.nameBook.label(of: mallory.id.description) == "<alice, verified as <mallory>>")
       village.restart(anna, "anna", directory: folder.path("state"))
-      #expect(village.wait { anna.mesh.engine?.peer(mallory.id) != nil })
+      #expect(village.wait { anna.mesh.node.engine?.peer(mallory.id) != nil })
     }
-    try anna.mesh.verify(mallory.id, true)
-    #expect(anna.mesh.view(of: mallory.id)?.marks.verifiedName == "alice")
-    try anna.mesh.verify(mallory.id, false)
-    let marks = anna.mesh.view(of: mallory.id)?.marks
+    try anna.mesh.peers.verify(mallory.id, true)
+    #expect(anna.mesh.peers.view(of: mallory.id)?.marks.verifiedName == "alice")
+    try anna.mesh.peers.verify(mallory.id, false)
+    let marks = anna.mesh.peers.view(of: mallory.id)?.marks
     #expect(marks?.verifiedName == "" && marks?.heldNames == [])
   }
 
@@ -177,16 +181,16 @@ struct NamesTests {
     let village = Village()
     let (anna, alice, carl) = (village.add("anna"), village.add("alice", at: 3), village.add("carl", at: 4))
     #expect(village.wait { village.isAcquainted })
-    try anna.mesh.favourite(alice.id, true)
+    try anna.mesh.peers.favourite(alice.id, true)
     alice.mesh.setNickname("lily")
-    #expect(village.wait { anna.mesh.marks[alice.id]?.nickname == "lily" })
+    #expect(village.wait { anna.mesh.peers.marks[alice.id]?.nickname == "lily" })
     carl.mesh.setNickname("alice")
-    #expect(village.wait { anna.mesh.name(of: carl.id) == "alice" })
-    #expect(throws: MeshService.Refusal.self) { try anna.mesh.tell("alice", "secret") }
-    #expect(try anna.mesh.peer(called: "lily") == alice.id)
-    #expect(anna.mesh.nameBook.name(of: carl.id.description) == "alice#\(carl.id.description.suffix(4))")
-    try anna.mesh.favourite(alice.id, false)
-    #expect(try anna.mesh.peer(called: "alice") == carl.id)
+    #expect(village.wait { anna.mesh.peers.name(of: carl.id) == "alice" })
+    #expect(throws: MeshRefusal.self) { try anna.mesh.messages.tell("alice", "secret") }
+    #expect(try anna.mesh.peers.peer(called: "lily") == alice.id)
+    #expect(anna.mesh.peers.nameBook.name(of: carl.id.description) == "alice#\(carl.id.description.suffix(4))")
+    try anna.mesh.peers.favourite(alice.id, false)
+    #expect(try anna.mesh.peers.peer(called: "alice") == carl.id)
   }
 
   @Test("A peer that changes its name repeatedly is reported 6 times a minute, with 8 stored names")
@@ -195,15 +199,15 @@ struct NamesTests {
     let village = Village()
     let (anna, eve) = (village.add("anna"), village.add("eve", at: 3))
     #expect(village.wait { village.isAcquainted })
-    try anna.mesh.verify(eve.id, true)
+    try anna.mesh.peers.verify(eve.id, true)
     var told = 0
-    anna.mesh.renames.addForGood { _ in told += 1 }
+    anna.mesh.peers.renames.addForGood { _ in told += 1 }
     for number in 0..<30 {
-      anna.mesh.mark(eve.id) { $0.nickname = "eve \(number)" }
+      anna.mesh.peers.mark(eve.id) { $0.nickname = "eve \(number)" }
       village.time.advance(by: .milliseconds(100))
     }
-    let marks = try #require(anna.mesh.marks[eve.id])
-    #expect(told == MeshService.renamesPerMinute && marks.heldNames.count == 8 && marks.verifiedName == "eve")
+    let marks = try #require(anna.mesh.peers.marks[eve.id])
+    #expect(told == MeshPeers.renamesPerMinute && marks.heldNames.count == 8 && marks.verifiedName == "eve")
   }
 
   // MARK: Texts
@@ -216,18 +220,18 @@ struct NamesTests {
     #expect(village.wait { village.isAcquainted })
     let long = String(repeating: "x", count: 255) + "[FAVORITED]:x"
     for text in ["[FAVORITED]", "[UNFAVORITED]:see list", "[FAVORITED]: what?", "[FAVORITED] hello", long] {
-      #expect(throws: MeshService.Refusal.favouriteNotice, "\(text)") { try anna.mesh.tell("ben", text) }
+      #expect(throws: MeshRefusal.favouriteNotice, "\(text)") { try anna.mesh.messages.tell("ben", text) }
     }
-    _ = try anna.mesh.tell("ben", " [FAVORITED]")
-    _ = try anna.mesh.say("[FAVORITED]: public")
+    _ = try anna.mesh.messages.tell("ben", " [FAVORITED]")
+    _ = try anna.mesh.messages.say("[FAVORITED]: public")
     #expect(village.wait { ben.texts.count == 2 })
-    #expect(ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == false)
-    try anna.mesh.favourite(ben.id, true)
-    #expect(village.wait { ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == true })
-    ben.mesh.told(
-      try PrivateMessage(id: MessageID("one"), text: "[UNFAVORITED]: as I said"), from: anna.id, at: ben.mesh.time)
+    #expect(ben.mesh.peers.view(of: anna.id)?.marks.isFavouriteOfPeer == false)
+    try anna.mesh.peers.favourite(ben.id, true)
+    #expect(village.wait { ben.mesh.peers.view(of: anna.id)?.marks.isFavouriteOfPeer == true })
+    ben.mesh.messages.told(
+      try PrivateMessage(id: MessageID("one"), text: "[UNFAVORITED]: as I said"), from: anna.id, at: ben.mesh.node.time)
     #expect(ben.texts.last == "[UNFAVORITED]: as I said")
-    #expect(ben.mesh.view(of: anna.id)?.marks.isFavouriteOfPeer == true)
+    #expect(ben.mesh.peers.view(of: anna.id)?.marks.isFavouriteOfPeer == true)
   }
 
   @Test("The configuration and D-Bus accept the same nicknames")

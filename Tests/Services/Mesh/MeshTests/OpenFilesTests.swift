@@ -101,9 +101,9 @@ struct OpenFilesTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    _ = try ann.mesh.send(file: [1, 2, 3], name: "a", mime: "", to: "")
-    #expect(village.wait(.seconds(20)) { bob.mesh.files.numbers.count == 1 })
-    let number = try #require(bob.mesh.files.numbers.first)
+    _ = try ann.mesh.files.send(file: [1, 2, 3], name: "a", mime: "", to: "")
+    #expect(village.wait(.seconds(20)) { bob.mesh.files.log.numbers.count == 1 })
+    let number = try #require(bob.mesh.files.log.numbers.first)
     let opened = OpenFiles(of: bob.mesh)
     var result: Opened? = Opened()
     opened.open(number) { [weak result] in result?.answer = $0 }
@@ -111,8 +111,8 @@ struct OpenFilesTests {
     let late = Opened()
     let others = OpenFiles(of: bob.mesh)
     others.open(number) { late.answer = $0 }
-    if isWiped { bob.mesh.wipe { _ in } } else { bob.mesh.delete(file: number) { _ in } }
-    #expect(village.wait(.seconds(5)) { bob.mesh.files.numbers.isEmpty })
+    if isWiped { bob.mesh.wipe { _ in } } else { bob.mesh.files.delete(number) { _ in } }
+    #expect(village.wait(.seconds(5)) { bob.mesh.files.log.numbers.isEmpty })
     let again = Opened()
     opened.open(number) { again.answer = $0 }
     #expect(village.wait(.seconds(5)) { again.answer != nil } && again.bytes == nil)

@@ -17,12 +17,12 @@ struct PauseTests {
     let village = Village()
     let ann = village.add("ann")
     let phone = try WaitingPhone(on: village, isNode: true)
-    #expect(village.wait(.seconds(20)) { ann.mesh.ports.values.contains(where: \.isOpen) })
+    #expect(village.wait(.seconds(20)) { ann.mesh.links.ports.values.contains(where: \.isOpen) })
     for number in 0..<120 { phone.notify([0xFF, UInt8(number)]) }
-    #expect(village.wait(.seconds(10)) { ann.mesh.ports.isEmpty })
+    #expect(village.wait(.seconds(10)) { ann.mesh.links.ports.isEmpty })
     #expect(phone.subscribers.count == 1)
     village.time.advance(by: .seconds(295))
-    #expect(phone.subscribers.count == 1 && ann.mesh.finder.remembered.advertisers == 1)
+    #expect(phone.subscribers.count == 1 && ann.mesh.links.search.remembered.advertisers == 1)
     #expect(village.wait(.seconds(20)) { phone.subscribers.count == 2 }, "after five minutes it is tried again")
     phone.leave()
   }
@@ -39,7 +39,7 @@ struct PauseTests {
     for number in 1...5 {
       #expect(village.wait(.seconds(120)) { phone.subscribers.count == number })
       begun.append(village.time.now)
-      #expect(village.wait(.seconds(20)) { ann.mesh.ports.isEmpty }, "the link is cut after 15 s")
+      #expect(village.wait(.seconds(20)) { ann.mesh.links.ports.isEmpty }, "the link is cut after 15 s")
     }
     // 15 s of each round are the lifetime of the link.
     let pauses = zip(begun, begun.dropFirst()).map { $0.duration(to: $1) - .seconds(15) }
@@ -55,14 +55,14 @@ struct PauseTests {
     let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
     let ann = village.add("ann")
     let phone = try WaitingPhone(on: village, isNode: true)
-    ann.mesh.finder.avoid(phone.address, for: .seconds(3), at: village.time.now)
-    #expect(village.wait(.seconds(2)) { ann.mesh.finder.remembered.advertisers == 1 })
+    ann.mesh.links.search.avoid(phone.address, for: .seconds(3))
+    #expect(village.wait(.seconds(2)) { ann.mesh.links.search.remembered.advertisers == 1 })
     phone.leave()
-    #expect(village.wait(.seconds(5)) { ann.mesh.attempt != nil })
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.search.attempt != nil })
     village.time.advance(by: .milliseconds(9800))
-    #expect(ann.mesh.attempt != nil)
+    #expect(ann.mesh.links.search.attempt != nil)
     village.time.advance(by: .milliseconds(400))
-    #expect(ann.mesh.attempt == nil)
+    #expect(ann.mesh.links.search.attempt == nil)
   }
 
   @Test(
@@ -73,10 +73,10 @@ struct PauseTests {
     let village = Village(conditions: AirConditions(connectTimeout: .seconds(60)))
     let ann = village.add("ann")
     let gone = try (0..<4).map { _ in try WaitingPhone(on: village, isNode: true) }
-    for phone in gone { ann.mesh.finder.avoid(phone.address, for: .seconds(3), at: village.time.now) }
-    #expect(village.wait(.seconds(2)) { ann.mesh.finder.remembered.advertisers == 4 })
+    for phone in gone { ann.mesh.links.search.avoid(phone.address, for: .seconds(3)) }
+    #expect(village.wait(.seconds(2)) { ann.mesh.links.search.remembered.advertisers == 4 })
     for phone in gone { phone.leave() }
-    #expect(village.wait(.seconds(5)) { ann.mesh.attempt != nil })
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.search.attempt != nil })
     let begun = village.time.now
     let phone = try WaitingPhone(on: village, isNode: true)
     #expect(village.wait(.seconds(60)) { phone.subscribers.count == 1 })
@@ -84,7 +84,8 @@ struct PauseTests {
     // Advertisers not tried yet may be tried until they count as gone.
     village.time.advance(by: .seconds(30))
     let addresses = gone.map(\.address)
-    #expect(!village.wait(.seconds(60)) { ann.mesh.attempt.map { addresses.contains($0.address) } ?? false })
+    #expect(
+      !village.wait(.seconds(60)) { ann.mesh.links.search.attempt.map { addresses.contains($0.address) } ?? false })
     phone.leave()
   }
 
@@ -99,25 +100,25 @@ struct PauseTests {
     let invitation = try kiosk.advertise(
       Advertisement(data: AdvertisingData(localName: "come in")), AdvertisingTerms(isAwaited ? .person : .presence),
       for: nil)
-    #expect(ann.mesh.radio.isPersonAwaited == isAwaited && !kiosk.isPersonAwaited)
+    #expect(ann.mesh.node.radio.isPersonAwaited == isAwaited && !kiosk.isPersonAwaited)
     let gone = try WaitingPhone(on: village, isNode: true)
-    ann.mesh.finder.avoid(gone.address, for: .seconds(3), at: village.time.now)
-    #expect(village.wait(.seconds(2)) { ann.mesh.finder.remembered.advertisers == 1 })
+    ann.mesh.links.search.avoid(gone.address, for: .seconds(3))
+    #expect(village.wait(.seconds(2)) { ann.mesh.links.search.remembered.advertisers == 1 })
     gone.leave()
-    #expect(village.wait(.seconds(5)) { ann.mesh.attempt != nil })
-    #expect(village.wait(.seconds(11)) { ann.mesh.attempt == nil })
+    #expect(village.wait(.seconds(5)) { ann.mesh.links.search.attempt != nil })
+    #expect(village.wait(.seconds(11)) { ann.mesh.links.search.attempt == nil })
     let failed = village.time.now
     let phones = [try WaitingPhone(on: village, isNode: true), try WaitingPhone(on: village, isNode: true)]
-    #expect(village.wait(.seconds(40)) { ann.mesh.attempt != nil })
+    #expect(village.wait(.seconds(40)) { ann.mesh.links.search.attempt != nil })
     let pause = failed.duration(to: village.time.now)
     #expect(isAwaited ? pause > .seconds(18) && pause < .seconds(22) : pause < .seconds(3), "\(pause)")
     // Both are in range and answer.
     let begun = village.time.now
-    #expect(village.wait(.seconds(10)) { ann.mesh.ports.values.count(where: \.isOpen) == 2 })
+    #expect(village.wait(.seconds(10)) { ann.mesh.links.ports.values.count(where: \.isOpen) == 2 })
     #expect(begun.duration(to: village.time.now) < .seconds(4))
     for phone in phones { phone.leave() }
     invitation.cancel()
-    #expect(!ann.mesh.radio.isPersonAwaited)
+    #expect(!ann.mesh.node.radio.isPersonAwaited)
   }
 
   @Test("An advertiser that proves not to be a node is tried after 15, 30 and 60 s")
@@ -128,11 +129,13 @@ struct PauseTests {
     let phone = try WaitingPhone(on: village, isNode: false)
     var begun: [Instant] = []
     for attempt in 0..<4 {
-      #expect(village.wait(.seconds(90)) { ann.mesh.attempt != nil }, "\(attempt)")
+      #expect(village.wait(.seconds(90)) { ann.mesh.links.search.attempt != nil }, "\(attempt)")
       begun.append(village.time.now)
       // The MTU was negotiated, so the attempt had a port.
-      #expect(village.wait(.seconds(5)) { !ann.mesh.ports.isEmpty }, "\(attempt)")
-      #expect(village.wait(.seconds(5)) { ann.mesh.attempt == nil && ann.mesh.ports.isEmpty }, "\(attempt)")
+      #expect(village.wait(.seconds(5)) { !ann.mesh.links.ports.isEmpty }, "\(attempt)")
+      #expect(
+        village.wait(.seconds(5)) { ann.mesh.links.search.attempt == nil && ann.mesh.links.ports.isEmpty }, "\(attempt)"
+      )
     }
     let pauses = zip(begun, begun.dropFirst()).map { $0.duration(to: $1) }
     #expect(pauses.count == 3)

@@ -134,7 +134,7 @@ struct PowerTests {
   /// A node with idle Earshot peers as neighbours, for a period that begins after five minutes of setup.
   @LoopActor
   private static func spend(
-    _ power: MeshService.Power, neighbours: Int, for duration: Duration, seed: UInt64 = 1
+    _ power: MeshSettings.Power, neighbours: Int, for duration: Duration, seed: UInt64 = 1
   ) -> Spent {
     let village = Village(seed: seed)
     let counting = CountingScheduler(village.time)
@@ -145,10 +145,11 @@ struct PowerTests {
     #expect(house.mesh.neighbours == neighbours)
     let mesh = house.mesh
     func values() -> [Double] {
-      let scanned = mesh.use.scanned(at: village.time.now) / .milliseconds(1)
+      let scanned = mesh.links.use.scanned(at: village.time.now) / .milliseconds(1)
       return [
-        Double(scanned) / 1000, Double(counting.fired), Double(mesh.engine?.counters.frames ?? 0), Double(ear.heard),
-        Double(mesh.sent),
+        Double(scanned) / 1000, Double(counting.fired), Double(mesh.node.engine?.counters.frames ?? 0),
+        Double(ear.heard),
+        Double(mesh.links.sender.sent),
       ]
     }
     let before = values()
@@ -183,7 +184,7 @@ struct PowerTests {
   @Test("A newcomer and a node on battery are linked within 60 s in 19 of 20 cases")
   @LoopActor
   func found() async {
-    for power in [MeshService.Power.battery, .mains] {
+    for power in [MeshSettings.Power.battery, .mains] {
       var waits: [Double] = []
       for seed in 1...60 as ClosedRange<UInt64> {
         let village = Village(seed: seed)
@@ -191,7 +192,7 @@ struct PowerTests {
         village.time.advance(by: .milliseconds(Int64(seed) * 7919 % 30_000 + 40_000))
         // The other node advertises, and does not initiate links.
         let other = village.add("other", at: 5) { $0.power = power }
-        other.mesh.finder.avoid(one.radio.address, for: .seconds(3600), at: village.time.now)
+        other.mesh.links.search.avoid(one.radio.address, for: .seconds(3600))
         let start = village.time.now
         _ = village.wait(.seconds(600)) { one.mesh.neighbours == 1 && other.mesh.neighbours == 1 }
         waits.append(Double(start.duration(to: village.time.now) / .milliseconds(1)) / 1000)
@@ -206,18 +207,22 @@ struct PowerTests {
   func tried() {
     let village = Village()
     let both = [0, 1000].map { metres in village.add("at \(metres)", at: metres) { $0.power = .battery } }
-    #expect(village.wait(.seconds(60)) { both.allSatisfy { $0.mesh.engine != nil && $0.mesh.scan == nil } })
+    #expect(
+      village.wait(.seconds(60)) { both.allSatisfy { $0.mesh.node.engine != nil && $0.mesh.links.search.scan == nil } })
     // The node with the larger ID lets the other one connect, for longer than a window lasts.
     let (bob, ann) = both[0].id < both[1].id ? (both[0], both[1]) : (both[1], both[0])
-    bob.mesh.finder.avoid(ann.radio.address, for: .seconds(3600), at: village.time.now)
+    bob.mesh.links.search.avoid(ann.radio.address, for: .seconds(3600))
     let (near, far) = (ann.radio.position, bob.radio.position)
     bob.radio.position = near
-    #expect(village.wait(.seconds(60)) { ann.mesh.scan == nil && ann.mesh.finder.remembered.advertisers == 1 })
+    #expect(
+      village.wait(.seconds(60)) {
+        ann.mesh.links.search.scan == nil && ann.mesh.links.search.remembered.advertisers == 1
+      })
     bob.radio.position = far
-    #expect(village.wait(.seconds(10)) { ann.mesh.attempt != nil } && ann.mesh.scan == nil)
-    #expect(village.wait(.seconds(25)) { ann.mesh.attempt == nil })
-    #expect(ann.mesh.finder.remembered.advertisers == 0)
-    #expect(!village.wait(.seconds(120)) { ann.mesh.attempt != nil })
+    #expect(village.wait(.seconds(10)) { ann.mesh.links.search.attempt != nil } && ann.mesh.links.search.scan == nil)
+    #expect(village.wait(.seconds(25)) { ann.mesh.links.search.attempt == nil })
+    #expect(ann.mesh.links.search.remembered.advertisers == 0)
+    #expect(!village.wait(.seconds(120)) { ann.mesh.links.search.attempt != nil })
     bob.radio.position = near
     #expect(village.wait(.seconds(90)) { ann.mesh.neighbours == 1 })
   }
@@ -228,19 +233,19 @@ struct PowerTests {
     let village = Village()
     let (ann, bob) = (village.add("ann") { $0.power = .battery }, village.add("bob", at: 5) { $0.power = .battery })
     #expect(village.wait(.seconds(120)) { village.isAcquainted })
-    #expect(village.wait(.seconds(60)) { ann.mesh.scan == nil && bob.mesh.scan == nil })
-    _ = try ann.mesh.say("good morning")
+    #expect(village.wait(.seconds(60)) { ann.mesh.links.search.scan == nil && bob.mesh.links.search.scan == nil })
+    _ = try ann.mesh.messages.say("good morning")
     #expect(village.wait(.seconds(2)) { bob.texts == ["good morning"] })
     village.time.advance(by: .seconds(1))
-    #expect(ann.mesh.scan != nil && bob.mesh.scan != nil)
+    #expect(ann.mesh.links.search.scan != nil && bob.mesh.links.search.scan != nil)
     village.time.advance(by: .seconds(12))
-    #expect(village.wait(.seconds(10)) { ann.mesh.scan == nil && bob.mesh.scan == nil })
+    #expect(village.wait(.seconds(10)) { ann.mesh.links.search.scan == nil && bob.mesh.links.search.scan == nil })
     // One packet, once as a sync answer and once as a sender's own.
     let packet = [1, MessageType.message.rawValue] + [UInt8](repeating: 0, count: 20)
-    ann.mesh.note(sent: packet, .syncAnswer)
-    #expect(ann.mesh.scan == nil)
-    ann.mesh.note(sent: packet, .own)
-    #expect(ann.mesh.scan != nil)
+    ann.mesh.links.search.note(sent: packet, .syncAnswer)
+    #expect(ann.mesh.links.search.scan == nil)
+    ann.mesh.links.search.note(sent: packet, .own)
+    #expect(ann.mesh.links.search.scan != nil)
   }
 
   @Test("The power setting applies at once: without mains a node scans and advertises less")
@@ -257,20 +262,20 @@ struct PowerTests {
       return packets
     }
     village.time.advance(by: .seconds(60))
-    #expect(ann.mesh.scan != nil)
+    #expect(ann.mesh.links.search.scan != nil)
     let onMains = packetsInTwentySeconds()
     var settings = ann.mesh.settings
     settings.power = .battery
     ann.mesh.apply(settings)
     village.time.advance(by: .seconds(5))
-    #expect(ann.mesh.scan == nil && ann.mesh.advertisement != nil)
+    #expect(ann.mesh.links.search.scan == nil && ann.mesh.links.advertisement != nil)
     let onBattery = packetsInTwentySeconds()
     #expect(onBattery >= 10 && onBattery * 4 < onMains, "\(onBattery) packets, and \(onMains) on the mains")
     settings.power = .mains
     ann.mesh.apply(settings)
-    #expect(ann.mesh.scan != nil)
+    #expect(ann.mesh.links.search.scan != nil)
     village.time.advance(by: .seconds(60))
-    #expect(ann.mesh.scan != nil)
+    #expect(ann.mesh.links.search.scan != nil)
     ear.cancel()
   }
 }

@@ -26,12 +26,12 @@ struct PromiseTests {
     village.time.advance(by: .seconds(5))
     village.restart(bob, "bob", directory: folder.path("state"))
     #expect(village.wait { village.isAcquainted })
-    _ = try ann.mesh.say("in public")
-    let number = try ann.mesh.tell(bob.id.description, "in private")
+    _ = try ann.mesh.messages.say("in public")
+    let number = try ann.mesh.messages.tell(bob.id.description, "in private")
     village.time.advance(by: .seconds(60))
-    #expect(bob.mesh.log.messages.isEmpty && bob.waiting == [])
-    #expect(bob.mesh.engine?.publicPackets == [] && ann.mesh.log[number]?.state != .delivered)
-    #expect(bob.mesh.view(of: ann.id)?.marks.isBlocked == true)
+    #expect(bob.mesh.messages.log.messages.isEmpty && bob.waiting == [])
+    #expect(bob.mesh.node.engine?.publicPackets == [] && ann.mesh.messages.log[number]?.state != .delivered)
+    #expect(bob.mesh.peers.view(of: ann.id)?.marks.isBlocked == true)
   }
 
   @Test("Text, file and ping to a name of two peers reach neither")
@@ -43,18 +43,19 @@ struct PromiseTests {
     #expect(village.wait { village.isAcquainted })
     var refusals: [String] = []
     for call in [
-      { try ann.mesh.tell("bob", "for one of them") }, { try ann.mesh.send(file: [1], name: "a", mime: "", to: "bob") },
+      { try ann.mesh.messages.tell("bob", "for one of them") },
+      { try ann.mesh.files.send(file: [1], name: "a", mime: "", to: "bob") },
     ] as [@LoopActor () throws -> UInt32] {
-      do { _ = try call() } catch { refusals.append((error as? MeshService.Refusal)?.code ?? "\(error)") }
+      do { _ = try call() } catch { refusals.append((error as? MeshRefusal)?.code ?? "\(error)") }
     }
-    do throws(MeshService.Refusal) {
-      try ann.mesh.ping("bob") { _ in }
+    do throws(MeshRefusal) {
+      try ann.mesh.pings.ping("bob") { _ in }
     } catch {
       refusals.append(error.code)
     }
     #expect(refusals == ["AmbiguousPeer", "AmbiguousPeer", "AmbiguousPeer"])
     village.time.advance(by: .seconds(30))
-    #expect(twins.allSatisfy { $0.texts.isEmpty && $0.mesh.files.numbers.isEmpty })
+    #expect(twins.allSatisfy { $0.texts.isEmpty && $0.mesh.files.log.numbers.isEmpty })
   }
 
   @Test("`Say` is answered after the disk has stored the message")
@@ -71,8 +72,8 @@ struct PromiseTests {
     }
     #expect(ann.mesh.state == .connected)
     var answers: [String] = []
-    _ = try ann.mesh.say("public") { answers.append("said") }
-    _ = try ann.mesh.tell("bob", "private") { answers.append("told") }
+    _ = try ann.mesh.messages.say("public") { answers.append("said") }
+    _ = try ann.mesh.messages.tell("bob", "private") { answers.append("told") }
     village.time.advance(by: .seconds(5))
     #expect(answers == [] && !disk.held.isEmpty)
     for _ in 0..<5 {
@@ -89,17 +90,17 @@ struct PromiseTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: folder.path("state")))
     #expect(village.wait { village.isAcquainted })
-    _ = try ann.mesh.say("once")
+    _ = try ann.mesh.messages.say("once")
     #expect(village.wait(.seconds(5)) { bob.texts == ["once"] })
     village.time.advance(by: .seconds(5))
     village.restart(bob, "bob", directory: folder.path("state"))
-    #expect(village.wait { bob.mesh.engine?.peer(ann.id) != nil })
+    #expect(village.wait { bob.mesh.node.engine?.peer(ann.id) != nil })
     village.time.advance(by: .seconds(60))
     #expect(bob.texts == ["once"] && bob.waiting == [])
-    let kept = try #require(bob.mesh.log.messages.first)
+    let kept = try #require(bob.mesh.messages.log.messages.first)
     let packet = try #require(kept.packet)
     // The log recognizes the message after the archive of packets has dropped it.
-    bob.mesh.heard(
+    bob.mesh.messages.heard(
       PublicMessage(
         sender: ann.id, nickname: "ann", text: "once", timestamp: kept.time, packet: packet, isLate: true, via: 1))
     village.time.advance(by: .seconds(5))
@@ -115,35 +116,35 @@ struct PromiseTests {
     #expect(village.wait { village.isAcquainted })
     bob.radio.power = false
     village.time.advance(by: .seconds(400))
-    let number = try ann.mesh.tell(bob.id.description, "wait for it")
+    let number = try ann.mesh.messages.tell(bob.id.description, "wait for it")
     clock.set(by: -1000)
     village.time.advance(by: .seconds(1300))
-    #expect(ann.mesh.log[number]?.state == .waiting)
+    #expect(ann.mesh.messages.log[number]?.state == .waiting)
     bob.radio.power = true
     #expect(village.wait(.seconds(120)) { ann.progress[number]?.last == .delivered })
     clock.set(by: -3_600_000)
-    let said = try ann.mesh.say("an hour earlier")
-    let time = try #require(ann.mesh.log[said]?.time)
+    let said = try ann.mesh.messages.say("an hour earlier")
+    let time = try #require(ann.mesh.messages.log[said]?.time)
     #expect(Int64(time) == clock.milliseconds)
-    let newest = try #require(ann.mesh.engine?.clock.last)
+    let newest = try #require(ann.mesh.node.engine?.clock.last)
     #expect(abs(Int64(newest) - clock.milliseconds) <= 1000, "packets have the new time")
   }
 
-  @Test("A reload does not change the role", arguments: MeshService.Settings.Role.allCases)
+  @Test("A reload does not change the role", arguments: NodeRole.allCases)
   @LoopActor
-  func reloadedRole(role: MeshService.Settings.Role) throws {
-    for before in MeshService.Settings.Role.allCases {
+  func reloadedRole(role: NodeRole) throws {
+    for before in NodeRole.allCases {
       let village = Village()
       let ann = village.add("ann") { $0.role = before }
-      #expect(village.wait(.seconds(5)) { ann.mesh.engine != nil })
-      let configuration = try #require(ann.mesh.engine?.configuration)
+      #expect(village.wait(.seconds(5)) { ann.mesh.node.engine != nil })
+      let configuration = try #require(ann.mesh.node.engine?.configuration)
       var settings = ann.mesh.settings
       settings.role = role
       settings.relayPolicy = .apps
       ann.mesh.apply(settings)
-      #expect(ann.mesh.settings.role == before && ann.mesh.isRelay == (before == .relay))
-      let after = try #require(ann.mesh.engine?.configuration)
-      #expect(after.isRelayOnly == configuration.isRelayOnly && after.carries == configuration.carries)
+      #expect(ann.mesh.settings.role == before)
+      let after = try #require(ann.mesh.node.engine?.configuration)
+      #expect(after.role == configuration.role && after.carries == configuration.carries)
       #expect(after.relayPolicy == .apps, "the rest is taken on")
     }
   }
@@ -152,12 +153,12 @@ struct PromiseTests {
     "One link of the adapter stays free for other services, whatever `Peers=` is",
     arguments: [(7, 8, 7), (8, 8, 7), (64, 8, 7), (7, 4, 3), (3, 2, 1), (7, 1, 1), (1, 8, 1)])
   func lastLink(peers: Int, adapter: Int, expected: Int) throws {
-    var configuration = Configuration(of: "the test", [MeshService.Settings.self, RadioSettings.self])
-    var (mesh, radio) = (MeshService.Settings(), RadioSettings())
+    var configuration = Configuration(of: "the test", [MeshSettings.self, RadioSettings.self])
+    var (mesh, radio) = (MeshSettings(), RadioSettings())
     (mesh.links, radio.links) = (peers, adapter)
-    configuration[MeshService.Settings.self] = mesh
+    configuration[MeshSettings.self] = mesh
     configuration[RadioSettings.self] = radio
-    #expect(MeshService.Settings(configuration).links == expected)
+    #expect(MeshSettings(configuration).links == expected)
   }
 
   @Test(
@@ -174,6 +175,6 @@ struct PromiseTests {
     if isOf1970 { clock.set(by: 86_400_000 - clock.milliseconds) }
     let ann = village.add("ann", clock: clock) { $0.trustsClock = trusts }
     village.time.advance(by: .seconds(30))
-    #expect(ann.mesh.isClockTrusted == expected && (ann.mesh.state != .waitingForClock) == expected)
+    #expect(ann.mesh.clockWatch.isTrusted == expected && (ann.mesh.state != .waitingForClock) == expected)
   }
 }

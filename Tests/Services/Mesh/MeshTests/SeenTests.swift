@@ -16,7 +16,7 @@ struct SeenTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 3))
     #expect(village.wait { village.isAcquainted })
-    try bob.mesh.favourite(ann.id, true)
+    try bob.mesh.peers.favourite(ann.id, true)
     return (village, ann, bob)
   }
 
@@ -30,8 +30,8 @@ struct SeenTests {
     for number in 0..<calls {
       village.time.advance(by: step)
       change(number)
-      bob.mesh.met(ann.id)
-      if let seenAt = bob.mesh.marks[ann.id]?.seenAt { seen.insert(seenAt) }
+      bob.mesh.peers.met(ann.id)
+      if let seenAt = bob.mesh.peers.marks[ann.id]?.seenAt { seen.insert(seenAt) }
     }
     return seen.count
   }
@@ -41,23 +41,24 @@ struct SeenTests {
   func kept() async throws {
     let (village, ann, bob) = try Self.favourite()
     let news = Self.kept(bob, ann, in: village, calls: 100, each: .milliseconds(100)) {
-      bob.mesh.marks[ann.id]?.nickname = "name \($0)"
+      let name = "name \($0)"
+      bob.mesh.peers.edit(ann.id) { $0.nickname = name }
     }
     #expect((9...12).contains(news), "\(news) in ten seconds")
     let same = Self.kept(bob, ann, in: village, calls: 180, each: .seconds(1)) { _ in }
     #expect((3...5).contains(same), "\(same) in three minutes")
-    #expect(bob.mesh.marks[ann.id]?.nickname == "ann")
+    #expect(bob.mesh.peers.marks[ann.id]?.nickname == "ann")
   }
 
   @Test("The last change within a second is stored at its end")
   @LoopActor
   func lastNews() async throws {
     let (village, ann, bob) = try Self.favourite()
-    bob.mesh.marks[ann.id]?.nickname = "before"
-    bob.mesh.met(ann.id)
-    #expect(bob.mesh.marks[ann.id]?.nickname == "before" && bob.mesh.unkeptNews == [ann.id])
+    bob.mesh.peers.edit(ann.id) { $0.nickname = "before" }
+    bob.mesh.peers.met(ann.id)
+    #expect(bob.mesh.peers.marks[ann.id]?.nickname == "before" && bob.mesh.peers.unkeptNews == [ann.id])
     village.time.advance(by: .seconds(1))
-    #expect(bob.mesh.marks[ann.id]?.nickname == "ann" && bob.mesh.unkeptNews.isEmpty)
+    #expect(bob.mesh.peers.marks[ann.id]?.nickname == "ann" && bob.mesh.peers.unkeptNews.isEmpty)
   }
 
   @Test("For a peer that vanished, the time of its last packet is stored")
@@ -65,11 +66,11 @@ struct SeenTests {
   func silent() async throws {
     let (village, ann, bob) = try Self.favourite()
     village.time.advance(by: .seconds(600))
-    let time = bob.mesh.time
+    let time = bob.mesh.node.time
     ann.radio.position = AirPosition(x: 5000)
-    #expect(village.wait(.seconds(500)) { bob.mesh.engine?.peer(ann.id) == nil })
-    let seenAt = try #require(bob.mesh.view(of: ann.id)?.seenAt)
-    #expect((time - 40_000...time + 1000).contains(seenAt) && bob.mesh.time > time + 300_000)
+    #expect(village.wait(.seconds(500)) { bob.mesh.node.engine?.peer(ann.id) == nil })
+    let seenAt = try #require(bob.mesh.peers.view(of: ann.id)?.seenAt)
+    #expect((time - 40_000...time + 1000).contains(seenAt) && bob.mesh.node.time > time + 300_000)
   }
 
   @Test("For a peer that left after hours, the time of its leave is stored")
@@ -77,10 +78,10 @@ struct SeenTests {
   func left() async throws {
     let (village, ann, bob) = try Self.favourite()
     village.time.advance(by: .seconds(2 * 3600))
-    let time = bob.mesh.time
+    let time = bob.mesh.node.time
     ann.mesh.stop()
-    #expect(village.wait(.seconds(10)) { bob.mesh.engine?.peer(ann.id) == nil })
-    let seenAt = try #require(bob.mesh.view(of: ann.id)?.seenAt)
+    #expect(village.wait(.seconds(10)) { bob.mesh.node.engine?.peer(ann.id) == nil })
+    let seenAt = try #require(bob.mesh.peers.view(of: ann.id)?.seenAt)
     #expect((time...time + 10_000).contains(seenAt))
   }
 }

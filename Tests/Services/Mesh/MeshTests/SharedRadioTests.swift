@@ -44,9 +44,9 @@ struct SharedRadioTests {
     }
 
     private static func node(
-      _ name: String, on radio: SharedRadio, _ hall: Hall, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+      _ name: String, on radio: SharedRadio, _ hall: Hall, _ adjust: (inout MeshSettings) -> Void = { _ in }
     ) -> MeshService {
-      var settings = MeshService.Settings()
+      var settings = MeshSettings()
       settings.nickname = name
       adjust(&settings)
       var made = UInt64(name.utf8.reduce(0) { $0 * 31 + Int($1) })
@@ -67,7 +67,7 @@ struct SharedRadioTests {
 
     private func talk(_ node: MeshService, _ index: Int, line: Int) {
       guard isTalking else { return }
-      _ = try? node.say("line \(line) of neighbour \(index), which is as long as lines are")
+      _ = try? node.messages.say("line \(line) of neighbour \(index), which is as long as lines are")
       let next = hall.time.schedule(after: .milliseconds(50)) { [weak self] in
         self?.talk(node, index, line: line + 1)
       }
@@ -91,12 +91,12 @@ struct SharedRadioTests {
     try #require(isTogether)
     company.talk()
     hall.time.advance(by: .seconds(5))
-    let links = Set(company.mesh.ports.keys)
-    let heard = company.mesh.engine?.counters.frames ?? 0
+    let links = Set(company.mesh.links.ports.keys)
+    let heard = company.mesh.node.engine?.counters.frames ?? 0
     let beside = try Self.visit(hall, credential)
     #expect(beside <= alone * 5 / 4, "\(beside) beside the mesh, \(alone) alone")
-    #expect(Set(company.mesh.ports.keys) == links && links.count == 4)
-    let during = (company.mesh.engine?.counters.frames ?? 0) - heard
+    #expect(Set(company.mesh.links.ports.keys) == links && links.count == 4)
+    let during = (company.mesh.node.engine?.counters.frames ?? 0) - heard
     #expect(during > 40, "the neighbours went on talking: \(during) frames")
   }
 
@@ -128,14 +128,14 @@ struct SharedRadioTests {
     let hall = Hall(links: 8)
     let company = Company(hall, neighbours: 1)
     _ = hall.time.run(until: { company.mesh.neighbours == 1 }, limit: .seconds(60))
-    #expect(company.mesh.scan != nil)
+    #expect(company.mesh.links.search.scan != nil)
     let transfer = try hall.addWallet().send(hall.verifier.connectionURI, sampleCredential(100_000))
     #expect(hall.time.run(until: { hall.verifier.visitors == 1 }, limit: .seconds(10)))
     hall.time.advance(by: .milliseconds(100))
-    #expect(company.mesh.scan == nil && company.mesh.attempt == nil)
-    #expect(company.mesh.finder.remembered.advertisers == 0, "nobody tells who goes meanwhile")
+    #expect(company.mesh.links.search.scan == nil && company.mesh.links.search.attempt == nil)
+    #expect(company.mesh.links.search.remembered.advertisers == 0, "nobody tells who goes meanwhile")
     #expect(hall.finish(transfer))
     hall.time.advance(by: .milliseconds(100))
-    #expect(company.mesh.scan != nil)
+    #expect(company.mesh.links.search.scan != nil)
   }
 }

@@ -15,14 +15,14 @@ struct TalkTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { ann.mesh.state == .connected && bob.mesh.state == .connected })
-    let number = try ann.mesh.say("good morning")
+    let number = try ann.mesh.messages.say("good morning")
     #expect(village.wait(.seconds(2)) { bob.texts == ["good morning"] })
-    #expect(bob.mesh.log.messages.first?.nickname == "ann")
+    #expect(bob.mesh.messages.log.messages.first?.nickname == "ann")
     // Public messages are stored in groups, at most half a second after reception.
     village.time.advance(by: .milliseconds(500))
-    #expect(bob.waiting == bob.mesh.log.messages.map(\.number) && ann.waiting.isEmpty)
-    #expect(ann.mesh.log[number]?.state == .sent)
-    _ = try bob.mesh.say("good morning to you")
+    #expect(bob.waiting == bob.mesh.messages.log.messages.map(\.number) && ann.waiting.isEmpty)
+    #expect(ann.mesh.messages.log[number]?.state == .sent)
+    _ = try bob.mesh.messages.say("good morning to you")
     #expect(village.wait(.seconds(2)) { ann.texts == ["good morning to you"] })
   }
 
@@ -32,10 +32,10 @@ struct TalkTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let number = try ann.mesh.tell("bob", "just for you")
+    let number = try ann.mesh.messages.tell("bob", "just for you")
     #expect(village.wait(.seconds(10)) { ann.progress[number] == [.sent, .delivered] })
-    #expect(bob.texts == ["just for you"] && bob.mesh.log.messages.first?.conversation == ann.id)
-    #expect(bob.mesh.markRead(bob.waiting[0]))
+    #expect(bob.texts == ["just for you"] && bob.mesh.messages.log.messages.first?.conversation == ann.id)
+    #expect(bob.mesh.messages.markRead(bob.waiting[0]))
     #expect(village.wait(.seconds(2)) { ann.progress[number] == [.sent, .delivered, .read] })
   }
 
@@ -45,14 +45,14 @@ struct TalkTests {
     let village = Village()
     let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 8), village.add("cat", at: 16))
     #expect(village.wait { village.isAcquainted })
-    _ = try ann.mesh.say("to all")
+    _ = try ann.mesh.messages.say("to all")
     #expect(village.wait(.seconds(2)) { cat.texts == ["to all"] && bob.texts == ["to all"] })
-    let number = try ann.mesh.tell(cat.id.description, "to cat")
+    let number = try ann.mesh.messages.tell(cat.id.description, "to cat")
     #expect(village.wait(.seconds(10)) { ann.progress[number]?.last == .delivered })
     #expect(cat.texts == ["to all", "to cat"] && bob.texts == ["to all"])
-    #expect(ann.mesh.rssi(of: bob.id) == -77 && ann.mesh.rssi(of: cat.id) == nil)
-    #expect(ann.mesh.view(of: cat.id)?.hops == 2 && ann.mesh.view(of: bob.id)?.isDirect == true)
-    let pairs = ann.mesh.engine?.pairs(at: village.time.now) ?? []
+    #expect(ann.mesh.links.rssi(of: bob.id) == -77 && ann.mesh.links.rssi(of: cat.id) == nil)
+    #expect(ann.mesh.peers.view(of: cat.id)?.hops == 2 && ann.mesh.peers.view(of: bob.id)?.isDirect == true)
+    let pairs = ann.mesh.node.engine?.pairs(at: village.time.now) ?? []
     #expect(pairs.contains { $0 == (min(ann.id, bob.id), max(ann.id, bob.id)) })
   }
 
@@ -62,16 +62,16 @@ struct TalkTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let link = try #require(ann.mesh.ports.keys.first)
+    let link = try #require(ann.mesh.links.ports.keys.first)
     var told: [Int] = []
-    ann.mesh.changes.addForGood { told.append(ann.mesh.neighbours) }
+    ann.mesh.node.changes.addForGood { told.append(ann.mesh.neighbours) }
     // Bob's machine keeps the link, and his service the advertisement.
-    bob.mesh.handle(.stop)
+    bob.mesh.node.handle(.stop)
     village.time.advance(by: .seconds(1))
-    #expect(ann.mesh.ports.map(\.key) == [link] && ann.mesh.ports[link]?.peer == nil)
+    #expect(ann.mesh.links.ports.map(\.key) == [link] && ann.mesh.links.ports[link]?.peer == nil)
     #expect(ann.mesh.neighbours == 0 && ann.mesh.state == .alone && told.last == 0)
     village.time.advance(by: .seconds(15))
-    #expect(ann.mesh.ports[link] == nil)
+    #expect(ann.mesh.links.ports[link] == nil)
   }
 
   @Test("A message to an absent peer waits and is delivered on its return")
@@ -82,10 +82,10 @@ struct TalkTests {
     #expect(village.wait { village.isAcquainted })
     bob.radio.power = false
     village.time.advance(by: .seconds(400))
-    #expect(ann.mesh.view(of: bob.id) == nil, "a peer that was not heard for long is gone")
-    let number = try ann.mesh.tell(bob.id.description, "when you are back")
+    #expect(ann.mesh.peers.view(of: bob.id) == nil, "a peer that was not heard for long is gone")
+    let number = try ann.mesh.messages.tell(bob.id.description, "when you are back")
     village.time.advance(by: .seconds(600))
-    #expect(ann.mesh.log[number]?.state == .waiting)
+    #expect(ann.mesh.messages.log[number]?.state == .waiting)
     bob.radio.power = true
     #expect(village.wait { ann.progress[number]?.last == .delivered })
     #expect(bob.texts == ["when you are back"])
@@ -98,10 +98,10 @@ struct TalkTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     village.time.advance(by: .seconds(60))
-    #expect(ann.mesh.ports.count == 1 && bob.mesh.ports.count == 1)
-    let links = Set(ann.mesh.ports.keys)
+    #expect(ann.mesh.links.ports.count == 1 && bob.mesh.links.ports.count == 1)
+    let links = Set(ann.mesh.links.ports.keys)
     village.time.advance(by: .seconds(300))
-    #expect(Set(ann.mesh.ports.keys) == links, "the link stays")
+    #expect(Set(ann.mesh.links.ports.keys) == links, "the link stays")
   }
 
   @Test("A node with an untrusted clock sends nothing")
@@ -113,8 +113,8 @@ struct TalkTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
     village.time.advance(by: .seconds(30))
     #expect(bob.mesh.state == .waitingForClock && !bob.mesh.reason.isEmpty)
-    #expect(throws: MeshService.Refusal.self) { try bob.mesh.say("too early") }
-    #expect(ann.mesh.engine?.peer(bob.id) == nil)
+    #expect(throws: MeshRefusal.self) { try bob.mesh.messages.say("too early") }
+    #expect(ann.mesh.node.engine?.peer(bob.id) == nil)
     clock.isSynchronised = true
     #expect(village.wait { village.isAcquainted })
     #expect(bob.mesh.reason.isEmpty)
@@ -130,12 +130,12 @@ struct TalkTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
     village.time.advance(by: .seconds(30))
     #expect(bob.mesh.state == .waitingForClock)
-    let number = try bob.mesh.tell(ann.id.description, "early")
+    let number = try bob.mesh.messages.tell(ann.id.description, "early")
     village.time.advance(by: .seconds(30))
     clock.isSynchronised = true
     clock.set(by: days * 24 * 3600 * 1000)
     let told = clock.milliseconds - 30_000
-    #expect(bob.mesh.log[number].map { abs(Int64($0.time) - told) <= 1000 } == true)
+    #expect(bob.mesh.messages.log[number].map { abs(Int64($0.time) - told) <= 1000 } == true)
     #expect(village.wait { bob.progress[number]?.last == .delivered })
     #expect(ann.texts == ["early"])
   }
@@ -179,8 +179,8 @@ struct TalkTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     bob.mesh.stop()
-    #expect(village.wait(.seconds(1)) { ann.mesh.view(of: bob.id) == nil })
-    #expect(village.wait(.seconds(1)) { bob.mesh.ports.isEmpty })
+    #expect(village.wait(.seconds(1)) { ann.mesh.peers.view(of: bob.id) == nil })
+    #expect(village.wait(.seconds(1)) { bob.mesh.links.ports.isEmpty })
   }
 
   @Test("A lost link is replaced within 20 s")
@@ -189,9 +189,9 @@ struct TalkTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let link = try #require(ann.mesh.ports.keys.first)
+    let link = try #require(ann.mesh.links.ports.keys.first)
     #expect(village.air.cut(link))
-    #expect(village.wait(.seconds(1)) { ann.mesh.ports.isEmpty && bob.mesh.ports.isEmpty })
+    #expect(village.wait(.seconds(1)) { ann.mesh.links.ports.isEmpty && bob.mesh.links.ports.isEmpty })
     #expect(village.wait(.seconds(20)) { ann.mesh.state == .connected && bob.mesh.state == .connected })
   }
 }

@@ -20,13 +20,15 @@ struct TroubleTests {
     clock.set(by: -200_000)
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
     #expect(
-      village.wait(.seconds(60)) { bob.mesh.engine.map { !ann.mesh.trouble(of: $0.identity.id).isEmpty } ?? false })
-    #expect(ann.mesh.trouble(of: bob.id).contains("3 min behind") && ann.mesh.knownPeers.contains(bob.id))
-    #expect(ann.mesh.view(of: bob.id)?.nickname == "bob" && ann.mesh.view(of: bob.id)?.hops == 0)
+      village.wait(.seconds(60)) {
+        bob.mesh.node.engine.map { !ann.mesh.peers.trouble(of: $0.identity.id).isEmpty } ?? false
+      })
+    #expect(ann.mesh.peers.trouble(of: bob.id).contains("3 min behind") && ann.mesh.peers.known.contains(bob.id))
+    #expect(ann.mesh.peers.view(of: bob.id)?.nickname == "bob" && ann.mesh.peers.view(of: bob.id)?.hops == 0)
     #expect(ann.mesh.reason.contains("clock") && !ann.mesh.reason.contains("bob"))
     clock.set(by: 200_000)
-    #expect(village.wait(.seconds(120)) { ann.mesh.engine?.peer(bob.id) != nil })
-    #expect(ann.mesh.trouble(of: bob.id) == "" && ann.mesh.reason == "")
+    #expect(village.wait(.seconds(120)) { ann.mesh.node.engine?.peer(bob.id) != nil })
+    #expect(ann.mesh.peers.trouble(of: bob.id) == "" && ann.mesh.reason == "")
   }
 
   @Test("A file of an unsupported type is reported at its sender, with the type")
@@ -36,13 +38,13 @@ struct TroubleTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     let file = try SharedFile(name: "a.exe", mime: "application/x-msdownload", content: [1, 2, 3])
-    let sending = try bob.mesh.engine?.send(file, to: nil, as: 9, at: village.time.now, time: bob.mesh.time)
-    bob.mesh.perform(sending ?? [])
-    #expect(village.wait(.seconds(20)) { !ann.mesh.trouble(of: bob.id).isEmpty })
-    #expect(ann.mesh.trouble(of: bob.id).contains("application/x-msdownload"))
-    #expect(ann.mesh.reason.contains("file") && ann.mesh.files.numbers == [])
+    let sending = try bob.mesh.node.engine?.send(file, to: nil, as: 9, at: village.time.now, time: bob.mesh.node.time)
+    bob.mesh.node.perform(sending ?? [])
+    #expect(village.wait(.seconds(20)) { !ann.mesh.peers.trouble(of: bob.id).isEmpty })
+    #expect(ann.mesh.peers.trouble(of: bob.id).contains("application/x-msdownload"))
+    #expect(ann.mesh.reason.contains("file") && ann.mesh.files.log.numbers == [])
     village.time.advance(by: .seconds(660))
-    #expect(ann.mesh.trouble(of: bob.id) == "" && ann.mesh.reason == "", "after ten minutes it is over")
+    #expect(ann.mesh.peers.trouble(of: bob.id) == "" && ann.mesh.reason == "", "after ten minutes it is over")
   }
 
   @Test("A neighbour cut for a missing announce is named in `Reason`")
@@ -51,9 +53,9 @@ struct TroubleTests {
     let village = Village()
     let ann = village.add("ann")
     let phone = try WaitingPhone(on: village, isNode: true)
-    #expect(village.wait(.seconds(20)) { ann.mesh.ports.values.contains(where: \.isOpen) })
+    #expect(village.wait(.seconds(20)) { ann.mesh.links.ports.values.contains(where: \.isOpen) })
     #expect(ann.mesh.reason == "")
-    #expect(village.wait(.seconds(20)) { ann.mesh.ports.isEmpty })
+    #expect(village.wait(.seconds(20)) { ann.mesh.links.ports.isEmpty })
     #expect(ann.mesh.reason.contains("did not announce itself"))
     phone.leave()
   }
@@ -77,21 +79,21 @@ struct TroubleTests {
   func objects() throws {
     let village = Village()
     let ann = village.add("ann")
-    #expect(village.wait(.seconds(5)) { ann.mesh.engine != nil })
+    #expect(village.wait(.seconds(5)) { ann.mesh.node.engine != nil })
     var shown: Set<PeerID> = []
-    ann.mesh.peerChanges.addForGood { peer in
-      if ann.mesh.view(of: peer) != nil { shown.insert(peer) } else { shown.remove(peer) }
+    ann.mesh.peers.changes.addForGood { peer in
+      if ann.mesh.peers.view(of: peer) != nil { shown.insert(peer) } else { shown.remove(peer) }
     }
     for number in UInt64(1)...200 {
-      ann.mesh.note(.engine(.clock(seconds: 300)), of: PeerID(rawValue: number), nickname: "x")
+      ann.mesh.peers.note(.engine(.clock(seconds: 300)), of: PeerID(rawValue: number), nickname: "x")
       village.time.advance(by: .milliseconds(10))
       #expect(shown.count <= PeerTroubles.limit)
     }
     #expect(shown.count == PeerTroubles.limit)
     // A difference that reads the same is no change.
     var changes = 0
-    ann.mesh.peerChanges.addForGood { _ in changes += 1 }
-    ann.mesh.note(.engine(.clock(seconds: 301)), of: PeerID(rawValue: 200), nickname: "x")
+    ann.mesh.peers.changes.addForGood { _ in changes += 1 }
+    ann.mesh.peers.note(.engine(.clock(seconds: 301)), of: PeerID(rawValue: 200), nickname: "x")
     #expect(changes == 0)
     village.time.advance(by: .seconds(601))
     #expect(shown.isEmpty && ann.mesh.reason == "")

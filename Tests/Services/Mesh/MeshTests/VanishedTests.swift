@@ -18,11 +18,11 @@ struct VanishedTests {
     let village = Village()
     let (ann, bob, cat) = (village.add("ann"), village.add("bob", at: 5), village.add("cat", at: -5))
     #expect(village.wait { village.isAcquainted })
-    #expect(village.wait { ann.mesh.view(of: bob.id)?.hops == 1 && ann.mesh.view(of: cat.id)?.hops == 1 })
+    #expect(village.wait { ann.mesh.peers.view(of: bob.id)?.hops == 1 && ann.mesh.peers.view(of: cat.id)?.hops == 1 })
     for house in [bob, cat] { house.radio.power = false }
     village.time.advance(by: .seconds(5))
     for house in [bob, cat] {
-      let view = ann.mesh.view(of: house.id)
+      let view = ann.mesh.peers.view(of: house.id)
       #expect(view?.hops == 0 && view?.isDirect == false && view?.hasSession == false)
     }
     #expect(ann.mesh.neighbours == 0)
@@ -34,12 +34,12 @@ struct VanishedTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    #expect(throws: MeshService.Refusal.ourselves) { try ann.mesh.tell(ann.id.description, "to me") }
+    #expect(throws: MeshRefusal.ourselves) { try ann.mesh.messages.tell(ann.id.description, "to me") }
     for blank in ["", " ", " \n\t ", "\u{A0}\u{2003}"] {
-      #expect(throws: MeshService.Refusal.empty) { try ann.mesh.say(blank) }
-      #expect(throws: MeshService.Refusal.empty) { try ann.mesh.tell(bob.id.description, blank) }
+      #expect(throws: MeshRefusal.empty) { try ann.mesh.messages.say(blank) }
+      #expect(throws: MeshRefusal.empty) { try ann.mesh.messages.tell(bob.id.description, blank) }
     }
-    #expect(ann.mesh.log.messages.isEmpty)
+    #expect(ann.mesh.messages.log.messages.isEmpty)
   }
 
   @Test("Messages of a peer count as seen once it is blocked, without receipts")
@@ -48,12 +48,12 @@ struct VanishedTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
-    let number = try ann.mesh.tell("bob", "in private")
-    _ = try ann.mesh.say("in public")
+    let number = try ann.mesh.messages.tell("bob", "in private")
+    _ = try ann.mesh.messages.say("in public")
     #expect(village.wait(.seconds(10)) { bob.texts.count == 2 && ann.progress[number]?.last == .delivered })
-    #expect(bob.mesh.log.unread == 2)
+    #expect(bob.mesh.messages.log.unread == 2)
     try bob.mesh.block(ann.id, true)
-    #expect(bob.mesh.log.unread == 0 && bob.mesh.log.messages.allSatisfy { $0.state == .seen })
+    #expect(bob.mesh.messages.log.unread == 0 && bob.mesh.messages.log.messages.allSatisfy { $0.state == .seen })
     village.time.advance(by: .seconds(60))
     try bob.mesh.block(ann.id, false)
     village.time.advance(by: .seconds(120))

@@ -27,13 +27,13 @@ final class Village {
     }
 
     func observe() {
-      mesh.arrivals.addForGood { [weak self] in self?.waiting.append($0) }
-      mesh.progress.addForGood { [weak self] in self?.progress[$0.number, default: []].append($0.state) }
+      mesh.messages.arrivals.addForGood { [weak self] in self?.waiting.append($0) }
+      mesh.messages.progress.addForGood { [weak self] in self?.progress[$0.number, default: []].append($0.state) }
     }
 
-    var id: PeerID { mesh.ownID }
+    var id: PeerID { mesh.node.ownID }
     /// The texts from other nodes, public and private, in order.
-    var texts: [String] { mesh.log.messages.filter { $0.sender != id }.map(\.text) }
+    var texts: [String] { mesh.messages.log.messages.filter { $0.sender != id }.map(\.text) }
   }
 
   /// The wall clock of all houses: it follows virtual time, from 2030 on.
@@ -72,7 +72,7 @@ final class Village {
   func add(
     _ name: String, at metres: Double = 0, off street: Double = 0, directory: String? = nil,
     disk: (any Offloading)? = nil, clock: Clock? = nil, store: (any MeshDisk)? = nil,
-    scheduler: (any Scheduler)? = nil, _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+    scheduler: (any Scheduler)? = nil, _ adjust: (inout MeshSettings) -> Void = { _ in }
   ) -> House {
     let radio = air.addNode(position: AirPosition(x: metres, y: street))
     let scheduler = scheduler ?? time
@@ -88,9 +88,9 @@ final class Village {
 
   private func service(
     _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: Clock,
-    _ store: (any MeshDisk)?, _ scheduler: any Scheduler, _ adjust: (inout MeshService.Settings) -> Void
+    _ store: (any MeshDisk)?, _ scheduler: any Scheduler, _ adjust: (inout MeshSettings) -> Void
   ) -> MeshService {
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     settings.nickname = name
     adjust(&settings)
     let first = seed &* 1000 &+ UInt64(houses.count)
@@ -111,7 +111,7 @@ final class Village {
   /// Ends the service of a house, and starts another one on the same machine.
   func restart(
     _ house: House, _ name: String, directory: String, disk: (any Offloading)? = nil, store: (any MeshDisk)? = nil,
-    _ adjust: (inout MeshService.Settings) -> Void = { _ in }
+    _ adjust: (inout MeshSettings) -> Void = { _ in }
   ) {
     house.mesh.stop()
     time.advance(by: .seconds(1))
@@ -130,6 +130,15 @@ final class Village {
 
   /// Whether each of the houses knows all others.
   var isAcquainted: Bool {
-    houses.allSatisfy { house in houses.allSatisfy { $0 === house || house.mesh.engine?.peer($0.id) != nil } }
+    houses.allSatisfy { house in houses.allSatisfy { $0 === house || house.mesh.node.engine?.peer($0.id) != nil } }
+  }
+}
+
+extension MeshPeers {
+  /// Edits the marks of a marked peer without a change in the store.
+  func edit(_ peer: PeerID, _ change: (inout PeerMarks) -> Void) {
+    guard var marks = marks[peer] else { return }
+    change(&marks)
+    remember(marks)
   }
 }

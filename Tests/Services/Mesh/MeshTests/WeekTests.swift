@@ -44,7 +44,7 @@ private final class Street {
     folder = try ScratchFolder()
     let clock = Village.Clock(village.time)
     let doorstep = Doorstep(village.time)
-    var settings = MeshService.Settings()
+    var settings = MeshSettings()
     (settings.nickname, settings.fileStore, settings.archive) = ("node", Self.fileStore, .seconds(3600))
     let keeper = MeshKeeper(
       directory: folder.path("mesh"), settings: settings.kept, scheduler: village.time, disk: village.time, clock: clock
@@ -113,10 +113,10 @@ private final class Street {
     said += 1
     let text = "message \(number) " + String(repeating: "la ", count: Int(number % 40))
     switch number % 4 {
-    case 0: _ = try mesh.say(text)
+    case 0: _ = try mesh.messages.say(text)
     case 1: passer.say(text)
-    case 2: _ = try mesh.tell(passer.id.description, text)
-    default: try passer.tell(text, to: mesh.ownID, as: number)
+    case 2: _ = try mesh.messages.tell(passer.id.description, text)
+    default: try passer.tell(text, to: mesh.node.ownID, as: number)
     }
   }
 
@@ -126,10 +126,10 @@ private final class Street {
     sent += 1
     let content = random.bytes(1000 + Int(number % 19) * 1000)
     switch sent % 4 {
-    case 0: _ = try mesh.send(file: content, name: "to all", mime: "", to: "")
-    case 1: _ = try mesh.send(file: content, name: "to one", mime: "", to: passer.id.description)
+    case 0: _ = try mesh.files.send(file: content, name: "to all", mime: "", to: "")
+    case 1: _ = try mesh.files.send(file: content, name: "to one", mime: "", to: passer.id.description)
     case 2: try passer.send(SharedFile(name: "for all", mime: nil, content: content), to: nil, as: number)
-    default: try passer.send(SharedFile(name: "for one", mime: nil, content: content), to: mesh.ownID, as: number)
+    default: try passer.send(SharedFile(name: "for one", mime: nil, content: content), to: mesh.node.ownID, as: number)
     }
   }
 
@@ -140,19 +140,20 @@ private final class Street {
 
   /// Bytes of the files of others that the node stores.
   var fileBytes: Int {
-    mesh.files.numbers.compactMap { mesh.files[$0] }.reduce(0) { $0 + ($1.direction == .incoming ? $1.size : 0) }
+    mesh.files.log.numbers.compactMap { mesh.files[$0] }.reduce(0) { $0 + ($1.direction == .incoming ? $1.size : 0) }
   }
   var heard: Int { passers.reduce(0) { $0 + $1.heard + $1.told } }
   var taken: Int { passers.reduce(0) { $0 + $1.files } }
 
   private var held: Held {
     var held: Held = [
-      "links": mesh.ports.count, "addresses": mesh.finder.remembered.advertisers,
-      "pauses": mesh.finder.remembered.pauses,
-      "refused": mesh.refused.count, "marks": mesh.marks.count, "unkept": mesh.unkept.count + mesh.unkeptNotices.count,
-      "files": mesh.files.numbers.count, "files that wait": mesh.intake.count, "pings": mesh.pings.count,
+      "links": mesh.links.ports.count, "addresses": mesh.links.search.remembered.advertisers,
+      "pauses": mesh.links.search.remembered.pauses,
+      "refused": mesh.links.refusedCount, "marks": mesh.peers.marks.count,
+      "unkept": mesh.messages.unkeptCount + mesh.peers.unkeptNotices.count,
+      "files": mesh.files.log.numbers.count, "files that wait": mesh.files.waiting, "pings": mesh.pings.count,
     ]
-    if let engine = mesh.engine {
+    if let engine = mesh.node.engine {
       let most = engine.holdings
       held["peers"] = most.peers
       held["pins"] = most.pins

@@ -28,19 +28,22 @@ struct WipeTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, directory: directory))
     #expect(village.wait { village.isAcquainted })
-    for number in 0..<5 { _ = try ann.mesh.say("line \(number)") }
+    for number in 0..<5 { _ = try ann.mesh.messages.say("line \(number)") }
     #expect(village.wait(.seconds(5)) { bob.waiting.count == 5 })
     let last = try #require(bob.waiting.last)
     Self.wipe(bob, in: village)
-    #expect(village.wait { village.houses[1].mesh.engine?.peer(ann.id) != nil && ann.mesh.engine?.peer(bob.id) != nil })
-    _ = try ann.mesh.say("new")
+    #expect(
+      village.wait {
+        village.houses[1].mesh.node.engine?.peer(ann.id) != nil && ann.mesh.node.engine?.peer(bob.id) != nil
+      })
+    _ = try ann.mesh.messages.say("new")
     #expect(village.wait(.seconds(5)) { bob.texts == ["new"] })
-    let number = try #require(bob.mesh.log.messages.first?.number)
-    #expect(number > last && !bob.mesh.markRead(last) && bob.mesh.log.unread == 1)
+    let number = try #require(bob.mesh.messages.log.messages.first?.number)
+    #expect(number > last && !bob.mesh.messages.markRead(last) && bob.mesh.messages.log.unread == 1)
     guard hasDisk else { return }
     village.restart(bob, "bob", directory: directory)
-    #expect(village.wait(.seconds(5)) { bob.mesh.engine != nil })
-    #expect(try bob.mesh.say("own") > number)
+    #expect(village.wait(.seconds(5)) { bob.mesh.node.engine != nil })
+    #expect(try bob.mesh.messages.say("own") > number)
   }
 
   @Test("Messages and files erased by a wipe do not return from neighbours, also after a restart")
@@ -52,11 +55,11 @@ struct WipeTests {
     let (bob, cat) = (village.add("bob", at: 5), village.add("cat", at: 5, off: 3))
     #expect(village.wait { village.isAcquainted })
     let old = ann.id
-    for house in [ann, bob, cat] { _ = try house.mesh.say("panic") }
-    _ = try ann.mesh.send(file: [1, 2, 3], name: "mine.bin", mime: "", to: "")
-    _ = try bob.mesh.send(file: [4, 5, 6], name: "his.bin", mime: "", to: "")
-    #expect(village.wait(.seconds(10)) { ann.texts.count == 2 && cat.mesh.files.numbers.count == 2 })
-    #expect(village.wait(.seconds(10)) { ann.mesh.files.numbers.count == 2 })
+    for house in [ann, bob, cat] { _ = try house.mesh.messages.say("panic") }
+    _ = try ann.mesh.files.send(file: [1, 2, 3], name: "mine.bin", mime: "", to: "")
+    _ = try bob.mesh.files.send(file: [4, 5, 6], name: "his.bin", mime: "", to: "")
+    #expect(village.wait(.seconds(10)) { ann.texts.count == 2 && cat.mesh.files.log.numbers.count == 2 })
+    #expect(village.wait(.seconds(10)) { ann.mesh.files.log.numbers.count == 2 })
     // No node receives its leave packet.
     ann.radio.power = false
     village.time.advance(by: .seconds(5))
@@ -65,13 +68,13 @@ struct WipeTests {
     ann.radio.power = true
     #expect(village.wait(.seconds(60)) { ann.mesh.neighbours > 0 })
     village.time.advance(by: .seconds(60))
-    #expect(ann.id != old && ann.texts == [] && ann.mesh.log.unread == 0 && ann.mesh.files.numbers == [])
-    #expect(ann.mesh.view(of: old) == nil, "it is no peer of itself")
+    #expect(ann.id != old && ann.texts == [] && ann.mesh.messages.log.unread == 0 && ann.mesh.files.log.numbers == [])
+    #expect(ann.mesh.peers.view(of: old) == nil, "it is no peer of itself")
     village.restart(ann, "ann", directory: folder.path("state"))
     #expect(village.wait(.seconds(60)) { ann.mesh.neighbours > 0 })
     village.time.advance(by: .seconds(60))
-    #expect(ann.texts == [] && ann.mesh.files.numbers == [])
-    _ = try bob.mesh.say("and on we go")
+    #expect(ann.texts == [] && ann.mesh.files.log.numbers == [])
+    _ = try bob.mesh.messages.say("and on we go")
     #expect(village.wait(.seconds(10)) { ann.texts == ["and on we go"] })
   }
 
@@ -85,7 +88,7 @@ struct WipeTests {
     #expect(village.wait { village.isAcquainted })
     ann.radio.power = false
     village.time.advance(by: .seconds(5))
-    _ = try bob.mesh.say("said while ann was off the air")
+    _ = try bob.mesh.messages.say("said while ann was off the air")
     village.time.advance(by: .seconds(5))
     Self.wipe(ann, in: village)
     ann.radio.power = true
@@ -93,8 +96,8 @@ struct WipeTests {
     village.time.advance(by: .seconds(60))
     #expect(ann.texts == [])
     let cat = village.add("cat", at: 5, clock: late)
-    #expect(village.wait { ann.mesh.engine?.peer(cat.id) != nil })
-    _ = try cat.mesh.say("a minute behind")
+    #expect(village.wait { ann.mesh.node.engine?.peer(cat.id) != nil })
+    _ = try cat.mesh.messages.say("a minute behind")
     #expect(village.wait(.seconds(10)) { ann.texts == ["a minute behind"] })
   }
 
@@ -109,8 +112,8 @@ struct WipeTests {
     #expect(village.wait { village.isAcquainted })
     let stranger = PeerID(rawValue: 0xBAD)
     try bob.mesh.block(stranger, true)
-    try bob.mesh.verify(ann.id, true)
-    try bob.mesh.favourite(ann.id, true)
+    try bob.mesh.peers.verify(ann.id, true)
+    try bob.mesh.peers.favourite(ann.id, true)
     village.time.advance(by: .seconds(5))
     func objects() -> [String] { connection.objects.children(of: MeshFace.path, for: .group) }
     #expect(objects().count == 2)
@@ -118,7 +121,9 @@ struct WipeTests {
     village.time.advance(by: .seconds(5))
     Self.wipe(bob, in: village)
     village.time.advance(by: .seconds(5))
-    #expect(bob.mesh.knownPeers == [] && bob.mesh.marks.isEmpty && objects() == [])
-    #expect(bob.mesh.engine?.blocked == [] && bob.mesh.engine?.favourites == [] && bob.mesh.engine?.verified == [])
+    #expect(bob.mesh.peers.known == [] && bob.mesh.peers.marks.isEmpty && objects() == [])
+    #expect(
+      bob.mesh.node.engine?.blocked == [] && bob.mesh.node.engine?.favourites == []
+        && bob.mesh.node.engine?.verified == [])
   }
 }

@@ -19,19 +19,19 @@ public final class MeshFace {
     object = tree.export(Self.path, interfaces: [Self.interface(service)], manager: manager)
     peers = MeshPeerFaces(service, on: tree, below: Self.path, manager: manager)
     files = MeshFileFaces(service, on: tree, below: Self.path, manager: manager)
-    service.changes.addForGood { [weak self] in
+    service.node.changes.addForGood { [weak self] in
       self?.object.changed("State", "Reason", "Nickname", "PeerId", "Fingerprint", "Links", "Unread")
     }
-    service.arrivals.addForGood { [weak self] in
+    service.messages.arrivals.addForGood { [weak self] in
       self?.object.emit(Self.interfaceName, "MessageWaiting", [.uint32($0)])
     }
-    service.fileArrivals.addForGood { [weak self] in
+    service.files.arrivals.addForGood { [weak self] in
       self?.object.emit(Self.interfaceName, "FileWaiting", [.uint32($0)])
     }
-    service.fileProgress.addForGood { [weak self] in
+    service.files.progress.addForGood { [weak self] in
       self?.object.emit(Self.interfaceName, "StateOfFileChanged", [.uint32($0.number), .string($0.state)])
     }
-    service.progress.addForGood { [weak self] in
+    service.messages.progress.addForGood { [weak self] in
       self?.object.emit(
         Self.interfaceName, "StateOfMessageChanged", [.uint32($0.number), .string($0.state.name)])
     }
@@ -74,7 +74,7 @@ public final class MeshFace {
         errors: [.invalidArgs, .notReady, .limitExceeded, .notSupported],
         handler: { call in
           guard let text = call.arguments.first?.asString else { return call.fail(.invalidArgs("Say takes a text.")) }
-          answer(call) { then throws(MeshService.Refusal) in try service.say(text, then: then) }
+          answer(call) { then throws(MeshRefusal) in try service.messages.say(text, then: then) }
         }),
       Method(
         "Tell", in: [Argument("peer", "s"), Argument("text", "s")], out: [Argument("message", "u")],
@@ -88,7 +88,7 @@ public final class MeshFace {
           guard let peer = call.arguments.first?.asString, let text = call.arguments.last?.asString else {
             return call.fail(.invalidArgs("Tell takes a peer and a text."))
           }
-          answer(call) { then throws(MeshService.Refusal) in try service.tell(peer, text, then: then) }
+          answer(call) { then throws(MeshRefusal) in try service.messages.tell(peer, text, then: then) }
         }),
       Method(
         "FindPeer", in: [Argument("name", "s")], out: [Argument("peer", "s")],
@@ -101,8 +101,8 @@ public final class MeshFace {
           + "candidates.",
         errors: [.invalidArgs, .notFound],
         returning: { call throws(DBusError) in
-          do throws(MeshService.Refusal) {
-            return [.string(try service.peer(called: call.arguments.first?.asString ?? "").description)]
+          do throws(MeshRefusal) {
+            return [.string(try service.peers.peer(called: call.arguments.first?.asString ?? "").description)]
           } catch {
             throw DBusError(error)
           }
@@ -113,11 +113,11 @@ public final class MeshFace {
   /// Replies with the number of a message once it is stored.
   private static func answer(
     _ call: MethodCall,
-    _ body: (@escaping @LoopActor () -> Void) throws(MeshService.Refusal) -> UInt32
+    _ body: (@escaping @LoopActor () -> Void) throws(MeshRefusal) -> UInt32
   ) {
     // The store may answer within the call.
     let box = NumberBox()
-    do throws(MeshService.Refusal) {
+    do throws(MeshRefusal) {
       box.number = try body {
         box.isKept = true
         box.answer(call)
@@ -157,7 +157,7 @@ public final class MeshFace {
             throw .invalidArgs("ListMessages takes two numbers.")
           }
           let count = limit == 0 ? 500 : min(Int(limit), 5000)
-          return [.array(of: "(utsssss)", service.log.list(after: after, limit: count).map(\.value))]
+          return [.array(of: "(utsssss)", service.messages.log.list(after: after, limit: count).map(\.value))]
         }),
       Method(
         "MarkRead", in: [Argument("message", "u")],
@@ -166,7 +166,7 @@ public final class MeshFace {
           + "receipts.",
         errors: [.notFound],
         returning: { call throws(DBusError) in
-          guard let number = call.arguments.first?.asUInt32, service.markRead(number) else {
+          guard let number = call.arguments.first?.asUInt32, service.messages.markRead(number) else {
             throw DBusError(.notFound, "No message has this number.")
           }
           return []
@@ -184,9 +184,9 @@ public final class MeshFace {
         errors: [.invalidArgs],
         returning: { call throws(DBusError) in
           let name = PastedText.trimmed(call.arguments.first?.asString ?? "")
-          guard name.utf8.count <= MeshService.Settings.nicknameBytes, NicknameText.isUsable(name) else {
+          guard name.utf8.count <= MeshSettings.nicknameBytes, NicknameText.isUsable(name) else {
             throw .invalidArgs(
-              "A nickname has 1 to \(MeshService.Settings.nicknameBytes) bytes of text that can be shown on one line.")
+              "A nickname has 1 to \(MeshSettings.nicknameBytes) bytes of text that can be shown on one line.")
           }
           service.setNickname(name)
           return []
@@ -220,7 +220,7 @@ public final class MeshFace {
         documentation:
           "Returns the known pairs of peers that have a link with each other, each pair once.",
         returning: { _ throws(DBusError) in
-          let pairs = service.engine?.pairs(at: service.scheduler.now) ?? []
+          let pairs = service.node.engine?.pairs(at: service.node.now) ?? []
           return [
             .array(
               of: "(ss)",
@@ -234,8 +234,8 @@ public final class MeshFace {
           + "no code, because it answers no challenges inside Noise.",
         errors: [.notReady, .notSupported],
         returning: { _ throws(DBusError) in
-          guard !service.isRelay else { throw DBusError(MeshService.Refusal.relay) }
-          guard let text = service.verificationCode() else { throw .notReady(service.reason) }
+          guard service.settings.role.converses else { throw DBusError(MeshRefusal.relay) }
+          guard let text = service.peers.verificationCode() else { throw .notReady(service.reason) }
           return [.string(text)]
         }),
       Method(
@@ -272,19 +272,21 @@ public final class MeshFace {
         get: { .string(service.nickname) }),
       Property(
         "PeerId", "s", documentation: "The peer ID of the node; empty while it is not known.", audience: .group,
-        get: { .string(service.engine?.identity.id.description ?? "") }),
+        get: { .string(service.node.engine?.identity.id.description ?? "") }),
       Property(
         "Fingerprint", "s",
         documentation:
           "The fingerprint that people compare to verify the node, 64 hexadecimal digits.", audience: .group,
-        get: { .string(service.engine.map { Fingerprint(noiseKey: $0.identity.noiseKey.publicKey).description } ?? "") }
+        get: {
+          .string(service.node.engine.map { Fingerprint(noiseKey: $0.identity.noiseKey.publicKey).description } ?? "")
+        }
       ),
       Property(
         "Links", "u", documentation: "The number of neighbours that have a link with the node.", audience: .group,
         get: { .uint32(UInt32(clamping: service.neighbours)) }),
       Property(
         "Unread", "u", documentation: "The number of unread messages of others.", audience: .group,
-        get: { .uint32(UInt32(clamping: service.log.unread)) }),
+        get: { .uint32(UInt32(clamping: service.messages.log.unread)) }),
       Property(
         "Carried", "u",
         documentation: "The number of envelopes that the node carries for absent peers.",
@@ -294,7 +296,7 @@ public final class MeshFace {
         documentation:
           "The number of bytes of a public file in each of its fragments, over the present links; 0 without links. "
           + "Android phones drop files of more than 256 fragments.",
-        audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.engine?.sliceBytes ?? 0)) }),
+        audience: .group, emits: .none, get: { .uint32(UInt32(clamping: service.node.engine?.sliceBytes ?? 0)) }),
       Property(
         "Counters", "a{st}",
         documentation:
@@ -314,7 +316,7 @@ extension MeshMessage {
 }
 
 extension DBusError {
-  init(_ refusal: MeshService.Refusal) {
+  init(_ refusal: MeshRefusal) {
     switch refusal {
     case .notReady: self = .notReady(refusal.sentence)
     case .empty, .tooLong, .tooManyCharacters, .emptyFile, .otherKind, .ourselves, .favouriteNotice:
@@ -372,16 +374,16 @@ extension MeshFace {
   private static func send(
     _ content: [UInt8], _ texts: [String], _ service: MeshService
   ) throws(DBusError) -> UInt32 {
-    do throws(MeshService.Refusal) {
-      return try service.send(file: content, name: texts[0], mime: texts[1], to: texts[2])
+    do throws(MeshRefusal) {
+      return try service.files.send(file: content, name: texts[0], mime: texts[1], to: texts[2])
     } catch {
       throw DBusError(error)
     }
   }
 
   private static func ping(_ call: MethodCall, _ service: MeshService) {
-    do throws(MeshService.Refusal) {
-      try service.ping(call.arguments.first?.asString ?? "") { pong in
+    do throws(MeshRefusal) {
+      try service.pings.ping(call.arguments.first?.asString ?? "") { pong in
         switch pong {
         case .answered(let milliseconds, let hops):
           call.reply(.uint32(milliseconds), .uint32(UInt32(clamping: hops)))

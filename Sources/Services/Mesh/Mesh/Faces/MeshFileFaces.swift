@@ -19,8 +19,8 @@ final class MeshFileFaces {
   init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
     (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
     opened = OpenFiles(of: service)
-    service.fileChanges.addForGood { [weak self] in self?.look(at: $0) }
-    service.changes.addForGood { [weak self] in self?.lookAtAll() }
+    service.files.changes.addForGood { [weak self] in self?.look(at: $0) }
+    service.node.changes.addForGood { [weak self] in self?.lookAtAll() }
   }
 
   /// Object path of the file with this number.
@@ -28,7 +28,7 @@ final class MeshFileFaces {
 
   /// Updates the objects after a start or a wipe.
   private func lookAtAll() {
-    let known = service.files.entries
+    let known = service.files.log.entries
     guard known.count != objects.count else { return }
     for number in Set(known.keys).symmetricDifference(objects.keys) { look(at: number) }
   }
@@ -125,7 +125,7 @@ final class MeshFileFaces {
         "Cancel", documentation: "Stops sending the file: after the reply, no fragment of it is given to the radio.",
         errors: [.notReady],
         returning: { _ throws(DBusError) in
-          guard service.cancel(file: number) else { throw .notReady("The file is not being sent.") }
+          guard service.files.cancel(number) else { throw .notReady("The file is not being sent.") }
           return []
         }),
       Method(
@@ -134,7 +134,7 @@ final class MeshFileFaces {
           "Removes the file, and returns when its content is erased. A file that is being sent is cancelled.",
         errors: [.failed],
         handler: { call in
-          service.delete(file: number) { error in
+          service.files.delete(number) { error in
             if let error { call.fail(.failed(error.sentence)) } else { call.reply() }
           }
         }),

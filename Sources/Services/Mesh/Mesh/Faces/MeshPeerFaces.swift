@@ -18,25 +18,25 @@ final class MeshPeerFaces {
 
   init(_ service: MeshService, on tree: ObjectTree, below root: ObjectPath, manager: ObjectPath) {
     (self.service, self.tree, self.root, self.manager) = (service, tree, root, manager)
-    service.peerChanges.addForGood { [weak self] in self?.look(at: $0) }
-    service.changes.addForGood { [weak self] in self?.lookAtNode() }
-    service.renames.addForGood { [weak self] in
+    service.peers.changes.addForGood { [weak self] in self?.look(at: $0) }
+    service.node.changes.addForGood { [weak self] in self?.lookAtNode() }
+    service.peers.renames.addForGood { [weak self] in
       self?.objects[$0.peer]?.emit(Self.interfaceName, "Renamed", [.string($0.before), .string($0.now)])
     }
   }
 
   /// Updates the objects after the node's identity became known or changed by a wipe.
   private func lookAtNode() {
-    let now = service.engine?.identity.id
+    let now = service.node.engine?.identity.id
     guard now != node else { return }
     node = now
-    let known = Set(service.knownPeers)
+    let known = Set(service.peers.known)
     for peer in objects.keys where !known.contains(peer) { objects[peer] = nil }
     for peer in known where objects[peer] == nil { look(at: peer) }
   }
 
   private func look(at peer: PeerID) {
-    guard service.view(of: peer) != nil else {
+    guard service.peers.view(of: peer) != nil else {
       objects[peer] = nil
       return
     }
@@ -50,8 +50,8 @@ final class MeshPeerFaces {
   }
 
   static func interface(_ peer: PeerID, _ service: MeshService) -> Interface {
-    func view() -> MeshService.View? { service.view(of: peer) }
-    func flag(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (MeshService.View) -> Bool)
+    func view() -> KnownPeer? { service.peers.view(of: peer) }
+    func flag(_ name: String, _ documentation: String, _ get: @escaping @LoopActor (KnownPeer) -> Bool)
       -> Property
     {
       Property(name, "b", documentation: documentation, get: { .bool(view().map(get) ?? false) })
@@ -94,7 +94,7 @@ final class MeshPeerFaces {
           get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
         Property(
           "Rssi", "n", documentation: "The strength of its signal in dBm; 127 where it is not known.", emits: .none,
-          get: { .int16(SignalStrength.number(service.rssi(of: peer))) }),
+          get: { .int16(SignalStrength.number(service.links.rssi(of: peer))) }),
         Property(
           "LastSeen", "t",
           documentation:
@@ -111,7 +111,7 @@ final class MeshPeerFaces {
             "The state of the last proof that Verify or VerifyCode requested: asked, proven, wrong (it answered with "
             + "other keys than the code's), noAnswer, gone or blocked; empty if none was requested since the "
             + "service started.",
-          get: { .string(service.proofs[peer]?.rawValue ?? "") }),
+          get: { .string(service.peers.proofs[peer]?.rawValue ?? "") }),
         flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
         flag("Blocked", "Whether it is blocked.") { $0.marks.isBlocked },
@@ -121,7 +121,7 @@ final class MeshPeerFaces {
             "Why data of the peer was refused in the last ten minutes, in a sentence: the type of a file, a clock that "
             + "is off by more than two minutes, or a link that was closed because the peer did not announce itself; "
             + "empty if nothing was refused.",
-          get: { .string(service.trouble(of: peer)) }),
+          get: { .string(service.peers.trouble(of: peer)) }),
         flag(
           "Session",
           "Whether there is a session for private messages. False from the end of the peer's last link until the peer has shown that it "
@@ -145,7 +145,7 @@ final class MeshPeerFaces {
           + "peer acknowledges it.",
         errors: [.limitExceeded],
         returning: { call throws(DBusError) in
-          try service.favourite(peer, call.arguments.first?.asBool ?? false)
+          try service.peers.favourite(peer, call.arguments.first?.asBool ?? false)
           return []
         }),
       Method(
@@ -165,7 +165,7 @@ final class MeshPeerFaces {
           + "otherwise when it returns.",
         errors: [.invalidArgs, .limitExceeded],
         returning: { call throws(DBusError) in
-          try service.verify(peer, fingerprint: call.arguments.first?.asString ?? "")
+          try service.peers.verify(peer, fingerprint: call.arguments.first?.asString ?? "")
           return []
         }),
       Method(
@@ -173,26 +173,9 @@ final class MeshPeerFaces {
         documentation:
           "Removes the peer, its keys, and everything that waits for it. When it is received again, it is a new peer.",
         returning: { _ throws(DBusError) in
-          service.forget(peer)
+          service.peers.forget(peer)
           return []
         }),
     ]
-  }
-}
-
-extension MeshService {
-  /// Marks a peer as verified by its fingerprint.
-  func verify(_ peer: PeerID, fingerprint text: String) throws(DBusError) {
-    guard !text.isEmpty else { return try verify(peer, false) }
-    guard let fingerprint = try? Fingerprint(text: PastedText.unbroken(text)) else {
-      throw .invalidArgs("A fingerprint has 64 hexadecimal digits.")
-    }
-    guard let known = view(of: peer)?.fingerprint else {
-      throw .invalidArgs("The peer's fingerprint is not known yet: the peer has to be in range once.")
-    }
-    guard known == fingerprint else {
-      throw .invalidArgs("The fingerprint does not match the peer's: the peer is somebody else.")
-    }
-    try verify(peer, true)
   }
 }

@@ -42,15 +42,15 @@ final class OpenFiles {
 
   /// Open files of a service; deleted files are dropped.
   convenience init(of service: MeshService) {
-    self.init(scheduler: service.scheduler) { [weak service] number, then in
+    self.init(scheduler: service.node.scheduler) { [weak service] number, then in
       guard let service else { return then(Self.missing) }
-      service.open(file: number) { [weak service] content in
+      service.files.open(number) { [weak service] content in
         // The file may have been deleted meanwhile.
         then(service?.files[number] == nil ? Self.missing : content)
       }
     }
-    service.fileChanges.addForGood { [weak self, weak service] _ in self?.dropGone(from: service) }
-    service.changes.addForGood { [weak self, weak service] in self?.dropGone(from: service) }
+    service.files.changes.addForGood { [weak self, weak service] _ in self?.dropGone(from: service) }
+    service.node.changes.addForGood { [weak self, weak service] in self?.dropGone(from: service) }
   }
 
   private nonisolated static let missing = Content.failure(StoreError(.missing, "The file no longer exists."))

@@ -26,7 +26,7 @@ struct FileArrivals: Sendable {
     return number
   }
 
-  /// Records that a file is complete. It keeps its number until it is stored or lost.
+  /// Records that a file is complete. Its number stays the same until it is stored or lost.
   mutating func completed(_ file: ReceivedFile) {
     guard let number = file.arrival.flatMap({ numbers.removeValue(forKey: $0) }) else { return }
     complete[file.keys] = number

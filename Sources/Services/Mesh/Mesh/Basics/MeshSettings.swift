@@ -5,111 +5,110 @@ import Hosting
 import MeshNaming
 import MeshStore
 
-extension MeshService {
-  /// Section `[Mesh]`. Defaults of the engine are set there.
-  public struct Settings: SettingsSection {
-    /// Role of the node for peers and local programs.
-    public enum Role: String, Sendable, CaseIterable {
-      case node
-      /// Relays packets, stores nothing, and answers no private message.
-      case relay
-      /// Carries many courier envelopes.
-      case mailbox
+/// Section `[Mesh]`. Defaults of the engine are set there.
+public struct MeshSettings: SettingsSection {
+  /// Power source of the node. On mains it scans continuously, on battery a fifteenth of the time.
+  public enum Power: String, Sendable, CaseIterable {
+    case mains
+    case battery
+  }
+
+  /// Idle timeout of links.
+  public enum Monitor: String, Sendable, CaseIterable {
+    case standard = "default"
+    case strict
+  }
+
+  public var enabled = false
+  public var nickname = "earshot"
+  /// Role of the node for peers and local programs.
+  public var role = NodeRole.node
+  public var relayPolicy = RelayPolicy.mains
+  /// Time for which public messages are stored on disk; zero stores them in memory only.
+  public var archive = Duration.seconds(6 * 3600)
+  /// Maximum bytes of received files, and how long they are stored.
+  public var fileStore = 64 << 20
+  public var filesFor = Duration.seconds(7 * 24 * 3600)
+  /// Maximum number of neighbours.
+  public var links = 7
+  public var monitor = Monitor.standard
+  /// Maximum envelopes that a mailbox carries.
+  public var courierEnvelopes = 1000
+  public var power = Power.mains
+  /// Maximum TTL of relayed encrypted packets; 0 for no limit.
+  public var encryptedRelayLimit = 0
+  public var padsAll = false
+  public var blocksRelay = false
+  public var trustsClock = false
+  /// Preferred dialect, and dialects of single peers.
+  public var dialect = MeshDialect.live
+  public var dialects: [PeerDialect] = []
+  /// Journal entries per kind of event and minute, from section `[Log]`.
+  public var linesPerPeer = LogSettings().linesPerPeer
+
+  /// Configured dialect of a peer.
+  public struct PeerDialect: Hashable, Sendable {
+    public let peer: PeerID
+    public let dialect: MeshDialect
+
+    public init(peer: PeerID, dialect: MeshDialect) {
+      (self.peer, self.dialect) = (peer, dialect)
     }
 
-    /// Idle timeout of links.
-    public enum Monitor: String, Sendable, CaseIterable {
-      case standard = "default"
-      case strict
+    /// Parses a peer ID or a fingerprint, a colon and a dialect; nil for other text.
+    init?(_ word: String) {
+      let parts = word.split(separator: ":", omittingEmptySubsequences: false)
+      guard parts.count == 2, let dialect = MeshDialect(rawValue: String(parts[1])) else { return nil }
+      guard let peer = (try? PeerID(text: parts[0])) ?? (try? Fingerprint(text: parts[0]))?.peerID else { return nil }
+      self.init(peer: peer, dialect: dialect)
     }
 
-    public var enabled = false
-    public var nickname = "earshot"
-    public var role = Role.node
-    public var relayPolicy = RelayPolicy.mains
-    /// Time for which public messages are stored on disk; zero stores them in memory only.
-    public var archive = Duration.seconds(6 * 3600)
-    /// Maximum bytes of received files, and how long they are stored.
-    public var fileStore = 64 << 20
-    public var filesFor = Duration.seconds(7 * 24 * 3600)
-    /// Maximum number of neighbours.
-    public var links = 7
-    public var monitor = Monitor.standard
-    /// Maximum envelopes that a mailbox carries.
-    public var courierEnvelopes = 1000
-    public var power = Power.mains
-    /// Maximum TTL of relayed encrypted packets; 0 for no limit.
-    public var encryptedRelayLimit = 0
-    public var padsAll = false
-    public var blocksRelay = false
-    public var trustsClock = false
-    /// Preferred dialect, and dialects of single peers.
-    public var dialect = MeshDialect.live
-    public var dialects: [PeerDialect] = []
-    /// Journal lines per kind of event and minute, from section `[Log]`.
-    public var linesPerPeer = LogSettings().linesPerPeer
+    var word: String { "\(peer):\(dialect.rawValue)" }
+  }
 
-    /// Configured dialect of a peer.
-    public struct PeerDialect: Hashable, Sendable {
-      public let peer: PeerID
-      public let dialect: MeshDialect
+  public init() {}
 
-      public init(peer: PeerID, dialect: MeshDialect) {
-        (self.peer, self.dialect) = (peer, dialect)
-      }
+  /// Advertising interval.
+  var advertisingInterval: Duration { power == .battery ? .seconds(1) : .milliseconds(200) }
 
-      /// Parses a peer ID or a fingerprint, a colon and a dialect; nil for other text.
-      init?(_ word: String) {
-        let parts = word.split(separator: ":", omittingEmptySubsequences: false)
-        guard parts.count == 2, let dialect = MeshDialect(rawValue: String(parts[1])) else { return nil }
-        guard let peer = (try? PeerID(text: parts[0])) ?? (try? Fingerprint(text: parts[0]))?.peerID else { return nil }
-        self.init(peer: peer, dialect: dialect)
-      }
+  /// Reads the settings of the mesh from a configuration.
+  public init(_ configuration: Configuration) {
+    self = configuration[MeshSettings.self]
+    linesPerPeer = configuration[LogSettings.self].linesPerPeer
+    // One link of the adapter stays free for a client of another service.
+    links = min(links, max(1, configuration[RadioSettings.self].links - 1))
+  }
 
-      var word: String { "\(peer):\(dialect.rawValue)" }
-    }
+  /// Settings of the store.
+  var kept: MeshKeeper.Settings {
+    var kept = MeshKeeper.Settings(archive: archive)
+    (kept.fileBytes, kept.filesFor) = (fileStore, filesFor)
+    return kept
+  }
 
-    public init() {}
-
-    /// Reads the settings of the mesh from a configuration.
-    public init(_ configuration: Configuration) {
-      self = configuration[Settings.self]
-      linesPerPeer = configuration[LogSettings.self].linesPerPeer
-      // One link of the adapter stays free for a client of another service.
-      links = min(links, max(1, configuration[RadioSettings.self].links - 1))
-    }
-
-    /// Settings of the store.
-    var kept: MeshKeeper.Settings {
-      var kept = MeshKeeper.Settings(archive: archive)
-      (kept.fileBytes, kept.filesFor) = (fileStore, filesFor)
-      return kept
-    }
-
-    func engine(nickname: String) -> MeshEngine.Configuration {
-      var configuration = MeshEngine.Configuration(nickname: nickname)
-      configuration.isRelayOnly = role == .relay
-      configuration.relayPolicy = relayPolicy
-      configuration.encryptedRelayLimit = encryptedRelayLimit == 0 ? nil : UInt8(encryptedRelayLimit)
-      configuration.padsAll = padsAll
-      configuration.blocksRelay = blocksRelay
-      if role == .mailbox { configuration.carries = courierEnvelopes }
-      configuration.isSparing = power == .battery
-      configuration.isMonitorStrict = monitor == .strict
-      configuration.dialect = dialect
-      configuration.dialects = Dictionary(dialects.map { ($0.peer, $0.dialect) }) { $1 }
-      return configuration
-    }
+  func engine(nickname: String) -> MeshEngine.Configuration {
+    var configuration = MeshEngine.Configuration(nickname: nickname)
+    configuration.role = role
+    configuration.relayPolicy = relayPolicy
+    configuration.encryptedRelayLimit = encryptedRelayLimit == 0 ? nil : UInt8(encryptedRelayLimit)
+    configuration.padsAll = padsAll
+    configuration.blocksRelay = blocksRelay
+    if let limit = role.configuredEnvelopes(ofMailbox: courierEnvelopes) { configuration.carries = limit }
+    configuration.isSparing = power == .battery
+    configuration.isMonitorStrict = monitor == .strict
+    configuration.dialect = dialect
+    configuration.dialects = Dictionary(dialects.map { ($0.peer, $0.dialect) }) { $1 }
+    return configuration
   }
 }
 
-extension MeshService.Settings {
+extension MeshSettings {
   public static let section = "Mesh"
 
   /// Maximum memory in bytes. In MiB: log 20, archive 6, queues of links 12, reassembly 8, outgoing texts with the
   /// overhead of their fragments 24. Received files waiting for the disk 8, outgoing files 16, files opened by programs
   /// 32.
-  public var memory: Int { enabled ? (126 << 20) + (role == .mailbox ? 8 << 20 : 0) : 0 }
+  public var memory: Int { enabled ? (126 << 20) + role.courierBytes : 0 }
 
   /// Maximum length of a nickname, in bytes; the apps show no more.
   static let nicknameBytes = 60
@@ -121,7 +120,7 @@ extension MeshService.Settings {
     "one or more words like 0123456789abcdef:seed or 0123456789abcdef:live", upTo: dialectLimit, key: \.peer,
     show: \.word, parse: { PeerDialect($0) })
 
-  public static let keys: [Setting<MeshService.Settings>] = [
+  public static let keys: [Setting<MeshSettings>] = [
     Setting("Enabled", \.enabled, .bool, .onRestart, "Whether this machine is a node of the Bitchat mesh."),
     Setting(
       "Nickname", \.nickname,
