@@ -83,12 +83,14 @@ public final class TLSSession {
 
   public var isEstablished: Bool { if case .open = phase { true } else { false } }
 
-  /// Takes bytes that the peer sent.
+  /// Takes bytes that the peer sent. Bytes behind its `close_notify` are the failure `failed`.
   public func receive(_ bytes: ArraySlice<UInt8>) -> [TLSEvent] {
     var events: [TLSEvent] = []
     var rest = bytes
     // In portions, so that a long one is not held twice.
     while let handle, !isOver, !rest.isEmpty {
+      // libssl would store bytes behind close_notify without a limit.
+      guard !hasEnded else { return events + fail(.failed) }
       let portion = rest.prefix(Self.slice)
       rest = rest.dropFirst(portion.count)
       let count = portion.withUnsafeBytes { BIO_write(incoming, $0.baseAddress, Int32($0.count)) }
@@ -187,7 +189,8 @@ public final class TLSSession {
       case SSL_ERROR_WANT_READ: return events
       case SSL_ERROR_ZERO_RETURN where receivedAlert == .closeNotify:
         hasEnded = true
-        return events + [.ended]
+        events.append(.ended)
+        return earshot_tls_pending(incoming) > 0 ? events + fail(.failed) : events
       default: return events + fail(reason)
       }
     }
