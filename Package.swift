@@ -313,8 +313,8 @@ let package = Package(
     tests(
       "Services/Presence/PresenceTests",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "HTTP", "Air", "Thali",
-        "Presence", "TestSupport",
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "HTTP", "TLS", "Air", "Thali",
+        "Hosting", "Presence", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Presence/PresenceCommandsTests",
