@@ -300,7 +300,7 @@ extension DBusError {
     case .unknownName: self = .notFound(sentence)
     case .store: self = .failed(sentence)
     case .unreachable: self = .peerLost(sentence)
-    case .tooManyStreams: self = .limitExceeded(sentence)
+    case .tooManyStreams, .tooManyServices: self = .limitExceeded(sentence)
     case .serviceTaken: self = .busy(sentence)
     case .engine(let error):
       switch error {

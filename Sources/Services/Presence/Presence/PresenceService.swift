@@ -37,6 +37,7 @@ public final class PresenceService {
     case unreachable(String)
     case serviceNotRegistered
     case tooManyStreams
+    case tooManyServices
     case badService
     case badAddress
     case serviceTaken
@@ -51,7 +52,10 @@ public final class PresenceService {
       case .unknownName(let name): "There is no known peer named \(PrintableText.clean(name))."
       case .notNearby: "The peer is not nearby."
       case .serviceNotRegistered: "No program of the peer has registered this service."
-      case .tooManyStreams: "\(PresenceStreams.limit) streams are open, and no more are possible."
+      case .tooManyStreams:
+        "\(PresenceStreams.limit) streams are open, or \(PresenceStreams.limitOfPeer) with this peer. Close one first."
+      case .tooManyServices:
+        "\(PresenceStreams.services) services are registered, and no more are possible."
       case .badService:
         "A service name has 1 to \(ServiceLabel.longest) letters, digits, dots, hyphens and underscores."
       case .badAddress:
