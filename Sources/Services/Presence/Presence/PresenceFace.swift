@@ -305,7 +305,7 @@ extension DBusError {
     case .engine(let error):
       switch error {
       case .badKey, .ownKey, .knownKey, .badRecipients, .badLife: self = .invalidArgs(sentence)
-      case .tooManyPeers, .tooManyAnnouncements: self = .limitExceeded(sentence)
+      case .tooManyPeers, .tooFast, .tooManyAnnouncements: self = .limitExceeded(sentence)
       case .unknownPeer: self = .notFound(sentence)
       case .clockNotSet: self = .notReady(sentence)
       case .cryptoFailed: self = .failed(sentence)
