@@ -182,7 +182,7 @@ let package = Package(
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
         "Air", "LocalSockets", "Tuvali", "Bitchat", "PBLEC", "Checking", "Transfers", "Verifier", "Wallet", "Broadcast",
-        "Store", "ASN", "SocialStore", "Social",
+        "Store", "ASN", "SocialStore", "Social", "TLS", "Thali",
       ]),
 
     // Tests mirror Sources.
