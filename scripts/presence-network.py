@@ -377,6 +377,12 @@ def many_peers(service, ben, multicast, bodies):
     judged = until(lambda: service.counter("NotForUs") == PEERS - 1)
     step(judged, f"200 peers: {service.counter('NotForUs')} announcements were judged as not for us")
     step(service.counter("DiscoveryPauses") == 0, "200 peers: discovery was not paused")
+    # Nobody can prove who sent a datagram.
+    address, usn = THERE.format(77), f"urn:uuid:00000000-0000-4000-8000-{77:012}"
+    multicast.send(address, message(address, "ssdp:byebye", usn))
+    step(until(lambda: not service.sees("ben")), "byebye: the known peer is not nearby any more")
+    multicast.send(address, message(address, "ssdp:alive", usn))
+    step(until(lambda: service.sees("ben"), 10), "byebye: the known peer is nearby again with its next datagram")
     return own, name, key
 
 
