@@ -66,9 +66,9 @@ fuzz: ## Fuzz every decoder (SECONDS=60 for each target, TARGET=name for one, LI
 	@scripts/deps build
 	@scripts/fuzz
 
-bench: ## Measure speed and memory of a release build (writes bench.json); PART=engine, noise, mesh, feed, visitors, check, service, field or social.
+bench: ## Measure speed and memory of a release build (writes bench.json); PART=engine, noise, mesh, feed, visitors, check, service, field, social or presence.
 	@scripts/deps bench
-	@for program in earshot-bench earshotd earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
+	@for program in earshot-bench earshotd earshot-presenced earshot-air; do set -x; swift build $(RELEASE) --product $$program || exit 1; done
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/libdbus-roundtrip.c -o .build/release/libdbus-roundtrip \
 	  $$(pkg-config --cflags --libs dbus-1)
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/primitives.c -o .build/release/primitives \
@@ -77,6 +77,8 @@ bench: ## Measure speed and memory of a release build (writes bench.json); PART=
 	  $$(pkg-config --cflags --libs libcrypto zlib)
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/sqlite.c -o .build/release/sqlite \
 	  $$(pkg-config --cflags --libs sqlite3)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror scripts/bench/presence.c -o .build/release/presence \
+	  $$(pkg-config --cflags --libs libssl libcrypto) -l:libsecp256k1.a
 	.build/release/earshot-bench $(PART)
 
 sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,100, COMPARE=flood or couriers, OUT=folder).

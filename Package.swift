@@ -185,7 +185,7 @@ let package = Package(
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
         "Air", "LocalSockets", "Tuvali", "Bitchat", "PBLEC", "Checking", "Transfers", "Verifier", "Wallet", "Broadcast",
-        "Store", "ASN", "SocialStore", "Social",
+        "Store", "ASN", "SocialStore", "Social", "TLS", "Thali",
       ]),
 
     // Tests mirror Sources.
@@ -316,8 +316,8 @@ let package = Package(
     tests(
       "Services/Presence/PresenceTests",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "HTTP", "Air", "Thali",
-        "Presence", "TestSupport",
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Config", "DBus", "Network", "HTTP", "TLS", "Air", "Thali",
+        "Hosting", "Presence", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Presence/PresenceCommandsTests",

@@ -101,7 +101,7 @@ private final class HTTPExchange<Reader: HTTPResponseReading> {
       case .received(let bytes):
         if let response = try reader.receive(bytes[...]) { end(.success(response)) }
       case .ended: end(.success(try reader.finish()))
-      case .writable: break
+      case .writable, .hungUp: break
       case .closed(let error): end(.failure(.network(error ?? .reset)))
       }
     } catch {

@@ -53,6 +53,13 @@ enum Socket {
     Endpoint.read { getsockname(descriptor, $0, $1) == 0 }
   }
 
+  /// Whether a socket is a Unix socket.
+  static func isLocal(_ descriptor: Int32) -> Bool {
+    var family: Int32 = 0
+    var size = socklen_t(MemoryLayout<Int32>.size)
+    return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 && family == AF_UNIX
+  }
+
   /// The error that a connection attempt or the peer has left on a socket; nil if there is none.
   static func pendingError(_ descriptor: Int32) -> NetworkError? {
     var code: Int32 = 0

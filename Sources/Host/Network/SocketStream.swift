@@ -12,6 +12,9 @@ public enum SocketStreamEvent: Sendable, Equatable {
   case writable
   /// The peer sends no more. It may still receive.
   case ended
+  /// The peer has closed its end: it does not receive any more, and what is sent is lost. It comes after `ended`, or
+  /// before it while reading is paused.
+  case hungUp
   /// The stream is over, and its descriptor closed. This is the last event. Nil: both sides have sent everything.
   case closed(NetworkError?)
 }
@@ -37,7 +40,9 @@ public final class SocketStream {
   private var descriptor: Int32
   /// The one watch of the descriptor: sd-event takes no second one.
   private var watch: Registration?
-  private var watched: Readiness = []
+  /// Nil: the descriptor is not watched.
+  private var watched: Readiness?
+  private var hasHungUp = false
   private var onEvent: (@LoopActor (SocketStreamEvent) -> Void)?
   private var isConnecting = false
   private var connectTimer: Registration?
@@ -160,27 +165,42 @@ public final class SocketStream {
     update()
   }
 
-  /// Watches the descriptor for what is wanted now. A descriptor that is watched for nothing is not watched at all: the
-  /// kernel would report a hang-up again and again.
+  /// Watches the descriptor for what is wanted now. The kernel reports a hang-up always, also to a watch for nothing.
+  /// After a hang-up there is no watch for nothing: the kernel would report the hang-up again and again.
   private func update() {
     guard descriptor >= 0, onEvent != nil else { return }
-    var wanted: Readiness = []
-    if isConnecting || unsent.count > 0 || sending == .finishing { wanted.insert(.writable) }
-    if !isConnecting, !isReadingPaused, !hasEnded { wanted.insert(.readable) }
+    var events: Readiness = []
+    if isConnecting || unsent.count > 0 || sending == .finishing { events.insert(.writable) }
+    if !isConnecting, !isReadingPaused, !hasEnded { events.insert(.readable) }
+    let wanted: Readiness? = events.isEmpty && hasHungUp ? nil : events
     guard wanted != watched else { return }
     watched = wanted
     watch = nil
-    guard !wanted.isEmpty else { return }
-    watch = EventLoop.shared.watch(descriptor, for: wanted) { [weak self] in self?.handle($0) }
+    guard !events.isEmpty || !hasHungUp else { return }
+    watch = EventLoop.shared.watch(descriptor, for: events) { [weak self] in self?.handle($0) }
   }
 
   private func handle(_ ready: Readiness) {
     if isConnecting { return finishConnecting() }
     let isBroken = !ready.isDisjoint(with: [.hungUp, .failed])
+    let watched = watched ?? []
     // A reset comes after everything that was sent before it, so that reading comes first.
     if watched.contains(.readable), isBroken || ready.contains(.readable) { read() }
     if watched.contains(.writable), isBroken || ready.contains(.writable) { write() }
+    if isBroken { handleHangUp(ready) }
     update()
+  }
+
+  /// Handles that the peer has closed its end. Bytes that it sent before are read first, unless reading is paused.
+  private func handleHangUp(_ ready: Readiness) {
+    guard descriptor >= 0, !hasHungUp, hasEnded || isReadingPaused else { return }
+    // A TCP connection that was reset gives nothing more. A Unix socket still gives what was sent before.
+    if ready.contains(.failed), !Socket.isLocal(descriptor) {
+      return end(Socket.pendingError(descriptor) ?? .reset)
+    }
+    hasHungUp = true
+    // After our own end the kernel reports the peer's end as a hang-up.
+    if sending != .finished { onEvent?(.hungUp) }
   }
 
   private func finishConnecting() {
@@ -247,7 +267,7 @@ public final class SocketStream {
   }
 
   private func takeDown() {
-    (watch, connectTimer, slot, watched) = (nil, nil, nil, [])
+    (watch, connectTimer, slot, watched) = (nil, nil, nil, nil)
     unsent.removeAll()
     if descriptor >= 0 { Glibc.close(descriptor) }
     descriptor = -1

@@ -51,6 +51,9 @@ struct TLSMemory {
     return result == 1 ? nil : error(result)
   }
 
+  /// True while bytes of the peer wait that libssl has not read.
+  var hasUnread: Bool { earshot_tls_pending(incoming) > 0 }
+
   /// Encrypts bytes for the peer. False if libssl refuses them.
   func write(_ bytes: ArraySlice<UInt8>) -> Bool {
     var rest = bytes

@@ -76,12 +76,14 @@ public final class TLSSession {
 
   public var isEstablished: Bool { if case .open = phase { true } else { false } }
 
-  /// Takes bytes that the peer sent.
+  /// Takes bytes that the peer sent. Bytes behind its `close_notify` are the failure `failed`.
   public func receive(_ bytes: ArraySlice<UInt8>) -> [TLSEvent] {
     var events: [TLSEvent] = []
     var rest = bytes
     // In portions, so that a long one is not held twice.
     while let memory, !isOver, !rest.isEmpty {
+      // libssl would store bytes behind close_notify without a limit.
+      guard !hasEnded else { return events + fail(.failed) }
       let portion = rest.prefix(TLSMemory.slice)
       rest = rest.dropFirst(portion.count)
       guard memory.accept(portion) else { return events + fail(.failed) }
@@ -141,7 +143,8 @@ public final class TLSSession {
       case .error(SSL_ERROR_WANT_READ): return events
       case .error(SSL_ERROR_ZERO_RETURN) where receivedAlert == .closeNotify:
         hasEnded = true
-        return events + [.ended]
+        events.append(.ended)
+        return memory.hasUnread ? events + fail(.failed) : events
       case .error: return events + fail(reason)
       }
     }

@@ -135,6 +135,8 @@ extension ConnectionLimit {
 
   /// The limit of TLS handshakes that are under way.
   public static var tlsHandshakes: ConnectionLimit {
-    ConnectionLimit(total: Limits.tlsHandshakes, rate: (Limits.tlsHandshakesPerSecond, .seconds(1)))
+    ConnectionLimit(
+      total: Limits.tlsHandshakes, ofOneAddress: Limits.tlsHandshakesOfOneAddress,
+      rate: (Limits.tlsHandshakesPerSecond, .seconds(1)))
   }
 }

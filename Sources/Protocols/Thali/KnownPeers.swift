@@ -17,6 +17,8 @@ public enum PresenceError: CodedError, Hashable {
   case badRecipients(Int)
   /// The life of an announcement is outside its range.
   case badLife
+  /// Programs have requested too many announcements within a minute.
+  case tooFast
   /// Too many announcements were made that have not expired.
   case tooManyAnnouncements
   /// The clock says a time before 2026.
@@ -28,7 +30,7 @@ public enum PresenceError: CodedError, Hashable {
     switch self {
     case .badKey, .ownKey, .badRecipients, .badLife: "InvalidArgs"
     case .knownKey: "AlreadyExists"
-    case .tooManyPeers, .tooManyAnnouncements: "LimitExceeded"
+    case .tooManyPeers, .tooFast, .tooManyAnnouncements: "LimitExceeded"
     case .unknownPeer: "NotFound"
     case .clockNotSet: "NotReady"
     case .cryptoFailed: "Failed"
@@ -46,8 +48,9 @@ public enum PresenceError: CodedError, Hashable {
     case .badRecipients(let count):
       "An announcement has 1 to \(Limits.beacons) recipients, each of them once. This one has \(count)."
     case .badLife:
-      "An announcement lives for \(Limits.shortestLife.components.seconds) to "
-        + "\(Limits.longestLife.components.seconds) seconds."
+      "An announcement lasts at least \(Limits.shortestLife.components.seconds) seconds. Use 0 for one without an end."
+    case .tooFast:
+      "\(Limits.announcementsPerMinute) announcements were requested within a minute. Try again in a few seconds."
     case .tooManyAnnouncements:
       "\(Limits.usedExpirations) announcements have not expired yet. Try again later, or announce for a shorter time."
     case .clockNotSet: "This machine's clock says a time before 2026. Set it: announcements expire by the clock."

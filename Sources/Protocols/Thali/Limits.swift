@@ -21,6 +21,11 @@ public enum Limits {
   /// The life of an announcement that is renewed, and how long before its expiration the next one is made.
   public static let announcementLife = Duration.seconds(3600)
   public static let renewalLead = Duration.seconds(600)
+  /// The pause before a failed renewal is tried again, and the shortest time between two announcements because of new
+  /// addresses.
+  public static let renewalPause = Duration.seconds(60)
+  /// Announcements that programs may request in a minute.
+  public static let announcementsPerMinute = 30
   /// Ephemeral keys of received announcements that are remembered until they expire.
   public static let ephemeralKeys = 10_000
   /// Announcements of our own whose TLS identities are recognised.
@@ -64,8 +69,9 @@ public enum Limits {
   /// HTTP connections at a time, and those of one address.
   public static let httpConnections = 64
   public static let httpConnectionsOfOneAddress = 4
-  /// TLS handshakes at a time, and new ones of one address in a second.
+  /// TLS handshakes at a time, those of one address, and new ones of one address in a second.
   public static let tlsHandshakes = 32
+  public static let tlsHandshakesOfOneAddress = 4
   public static let tlsHandshakesPerSecond = 5
   /// Addresses whose rates are remembered.
   public static let countedAddresses = 1024

@@ -14,6 +14,8 @@ public struct LocalDiscovery: Sendable {
     case received([UInt8], from: NetworkAddress, port: UInt16)
     /// Beacons could, or could not, be fetched from an address.
     case fetched(NetworkAddress, succeeded: Bool)
+    /// A peer has connected to this machine: the network passes unicast.
+    case connected
     /// Whether somebody uses the machine. It decides how often beacons are announced.
     case foreground(Bool)
     /// `deadline` has come.
@@ -98,8 +100,9 @@ public struct LocalDiscovery: Sendable {
       if searches { lastSearch = now }
       return (searches ? [.search(name)] : []) + announce(at: now)
     case .received(let datagram, let address, let port): return receive(datagram, address, port, at: now)
-    case .fetched(let address, let succeeded):
-      note(address, succeeded, at: now)
+    case .fetched(_, succeeded: true), .connected: return proveUnicast(at: now)
+    case .fetched(let address, succeeded: false):
+      noteFailure(address, at: now)
       return []
     case .foreground(let isForeground):
       guard self.isForeground != isForeground else { return [] }
@@ -180,8 +183,8 @@ public struct LocalDiscovery: Sendable {
 
   /// Answers a search at a random moment, so that not all answers come at once. A searcher gets one answer at a time.
   private mutating func answer(_ address: NetworkAddress, _ port: UInt16, within seconds: Int, at now: Instant) {
-    guard name != nil, pausedUntil(at: now) == nil, answers.count < Self.pendingAnswers,
-      !answers.contains(where: { $0.address == address })
+    // Also in the pause because of unicast: an answer is unicast, and a peer that gets it proves that it works.
+    guard name != nil, answers.count < Self.pendingAnswers, !answers.contains(where: { $0.address == address })
     else { return }
     let fraction = Int64(random.bytes(2).reduce(0) { $0 << 8 | UInt32($1) })
     let delay = Duration.milliseconds(Int64(seconds) * 1000 * fraction / 65_536)
@@ -190,13 +193,18 @@ public struct LocalDiscovery: Sendable {
 
   // MARK: Unicast
 
+  /// Ends the pause, if there is one: announcements go on at once.
+  private mutating func proveUnicast(at now: Instant) -> [Intent] {
+    let wasPaused = pausedUntil(at: now) != nil
+    unreachable = []
+    (lastSuccess, unicastPause) = (now, nil)
+    return wasPaused ? announce(at: now) : []
+  }
+
   /// Stops announcements for a while if no address can be reached: then the network passes multicast and not unicast.
-  private mutating func note(_ address: NetworkAddress, _ succeeded: Bool, at now: Instant) {
-    if succeeded {
-      unreachable = []
-      (lastSuccess, unicastPause) = (now, nil)
-      return
-    }
+  /// Forged datagrams with three addresses can bring this about too, so that the pause ends with the first connection
+  /// in either direction.
+  private mutating func noteFailure(_ address: NetworkAddress, at now: Instant) {
     guard pausedUntil(at: now) == nil else { return }
     unreachable.insert(address)
     let isFresh = lastSuccess.map { $0.duration(to: now) < Limits.unicastPause } ?? false

@@ -184,6 +184,9 @@ public struct Multiplexer: Sendable {
     return count
   }
 
+  /// Whether everything that was written to a stream, and its end, has gone to the link.
+  public func isSent(_ id: StreamID) -> Bool { streams[id].map { !$0.hasOutput } ?? true }
+
   /// Ends our direction of a stream, after what was written.
   public mutating func end(_ id: StreamID) {
     guard let stream = streams[id], !stream.hasEnded else { return }

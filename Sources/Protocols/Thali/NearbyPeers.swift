@@ -12,6 +12,14 @@ public enum Way: Hashable, Sendable {
     if case .bluetooth = self { true } else { false }
   }
 
+  /// The address that serves the beacons of the way.
+  var source: AnnouncementSource {
+    switch self {
+    case .bluetooth(let device): .device(device)
+    case .network(let location): .network(location.address)
+    }
+  }
+
   /// How long the way is remembered without being sighted.
   var life: Duration { isBluetooth ? Limits.bluetoothLife : Limits.networkLife }
   var fetchTime: Duration { isBluetooth ? Limits.bluetoothFetchTime : Limits.networkFetchTime }
@@ -43,6 +51,8 @@ public struct NearbyPeers: Sendable {
     case left(ServiceName, NetworkAddress)
     /// A peer was removed from the known ones.
     case forget(PeerID)
+    /// Nothing is sighted until then, because the owner does not scan and read. Ways do not age meanwhile.
+    case paused(until: Instant)
     /// `deadline` has come.
     case timer
   }
@@ -76,10 +86,19 @@ public struct NearbyPeers: Sendable {
     var recognition: Recognition?
     /// The last announcement, if it had a beacon for us of a sender who is not known.
     var unknown: [UInt8]?
+
+    /// Whether the way may be forgotten in favour of another one: it is a stranger's, and not being fetched.
+    var mayMakeRoom: Bool {
+      if case .running = fetch { false } else { recognition == nil }
+    }
   }
 
   private var entries: [Way: Entry] = [:]
   private var random: any RandomSource & Sendable
+  /// When ways began to age again after a pause of discovery.
+  private var agingStart: Instant?
+  /// When known peers whose ways are gone were sighted last.
+  private var lastSightings: [PeerID: Instant] = [:]
   /// Sightings of new ways that were ignored because the table is full.
   public private(set) var ignoredWays: UInt64 = 0
 
@@ -110,7 +129,16 @@ public struct NearbyPeers: Sendable {
 
   /// When a peer was last sighted on any way.
   public func lastSighted(_ peer: PeerID) -> Instant? {
-    entries.values.filter { $0.recognition?.peer == peer }.map(\.sighted).max()
+    let present = entries.values.filter { $0.recognition?.peer == peer }.map(\.sighted)
+    return (present + [lastSightings[peer]].compactMap { $0 }).max()
+  }
+
+  /// Whether a way is remembered, or may be. Other ways do not count against the limit of announcements.
+  public func accepts(_ way: Way) -> Bool {
+    guard entries[way] == nil else { return true }
+    if case .network(let location) = way, isFull(location.address) { return false }
+    let kind = entries.filter { $0.key.isBluetooth == way.isBluetooth }
+    return kind.count < Limits.waysOfOneKind || kind.values.contains(where: \.mayMakeRoom)
   }
 
   /// Whether a sighting means beacons that were not fetched: those count against the limit of announcements.
@@ -123,7 +151,7 @@ public struct NearbyPeers: Sendable {
   public var deadline: Instant? {
     let (isBluetoothBusy, isNetworkBusy) = (isBusy(bluetooth: true), isBusy(bluetooth: false))
     return entries.map { way, entry in
-      let end = entry.sighted.advanced(by: way.life)
+      let end = end(of: way, entry)
       switch entry.fetch {
       case .done: return end
       case .wanted(let notBefore):
@@ -147,6 +175,8 @@ public struct NearbyPeers: Sendable {
       }
     case .forget(let peer):
       for (way, entry) in entries where entry.recognition?.peer == peer { entries[way]?.recognition = nil }
+      lastSightings[peer] = nil
+    case .paused(let end): agingStart = end
     case .timer: prune(at: now, &intents)
     }
     startFetches(at: now, &intents)
@@ -185,23 +215,23 @@ public struct NearbyPeers: Sendable {
   /// Whether another way may be remembered. A stranger's way makes room, one that failed before others, chosen at
   /// random: so a flood cannot keep a new peer out for long. A known peer's way never makes room.
   private mutating func makeRoom(for way: Way) -> Bool {
-    if case .network(let location) = way {
-      let same = entries.keys.count { other in
-        if case .network(let known) = other { known.address == location.address } else { false }
-      }
-      guard same < Limits.waysOfOneAddress else { return false }
-    }
+    if case .network(let location) = way, isFull(location.address) { return false }
     let kind = entries.filter { $0.key.isBluetooth == way.isBluetooth }
     guard kind.count >= Limits.waysOfOneKind else { return true }
-    let strangers = kind.filter { _, entry in
-      if case .running = entry.fetch { return false }
-      return entry.recognition == nil
-    }
+    let strangers = kind.filter(\.value.mayMakeRoom)
     let failed = strangers.filter { $0.value.failures > 0 }
     let candidates = (failed.isEmpty ? strangers : failed).map(\.key)
     guard !candidates.isEmpty else { return false }
     entries[candidates[number(below: candidates.count)]] = nil
     return true
+  }
+
+  /// Whether a network address has as many ways as it may have.
+  private func isFull(_ address: NetworkAddress) -> Bool {
+    let same = entries.keys.count { way in
+      if case .network(let location) = way { location.address == address } else { false }
+    }
+    return same >= Limits.waysOfOneAddress
   }
 
   // MARK: Fetches
@@ -224,6 +254,7 @@ public struct NearbyPeers: Sendable {
     }
     let others = peers(except: way)
     entries[way] = entry
+    noteSighting(before?.peer, entry.sighted)
     report(from: before?.peer, to: entry.recognition?.peer, others, &intents)
   }
 
@@ -285,14 +316,25 @@ public struct NearbyPeers: Sendable {
     for (way, entry) in entries {
       if case .running(let since) = entry.fetch {
         if since.duration(to: now) >= way.fetchTime { fail(way, nil, at: now) }
-      } else if entry.sighted.duration(to: now) >= way.life {
+      } else if end(of: way, entry) <= now {
         remove(way, &intents)
       }
     }
   }
 
+  /// When a way that is not sighted again is forgotten.
+  private func end(of way: Way, _ entry: Entry) -> Instant {
+    max(entry.sighted, agingStart ?? entry.sighted).advanced(by: way.life)
+  }
+
+  private mutating func noteSighting(_ peer: PeerID?, _ instant: Instant) {
+    guard let peer else { return }
+    lastSightings[peer] = max(instant, lastSightings[peer] ?? instant)
+  }
+
   private mutating func remove(_ way: Way, _ intents: inout [Intent]) {
     guard let entry = entries.removeValue(forKey: way) else { return }
+    noteSighting(entry.recognition?.peer, entry.sighted)
     report(from: entry.recognition?.peer, to: nil, peers, &intents)
   }
 

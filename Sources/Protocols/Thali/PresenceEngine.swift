@@ -27,6 +27,8 @@ public struct PresenceEngine: Sendable {
     case datagram([UInt8], from: NetworkAddress, port: UInt16)
     /// An interface has got an address.
     case joinedNetwork
+    /// A peer has connected to this machine by TCP.
+    case connected
     /// Whether somebody uses the machine.
     case foreground(Bool)
     /// `deadline` has come.
@@ -60,8 +62,10 @@ public struct PresenceEngine: Sendable {
     let recipients: [PeerID]
     /// Nil: until `silence`.
     let end: Instant?
+    /// When this announcement was made.
+    let start: Instant
     /// When the next announcement is made.
-    let renewal: Instant
+    var renewal: Instant
     /// When the first announcement expires, by the wall clock, which may be set.
     let expiration: WallTime
     let bytes: [Medium: [UInt8]]
@@ -77,8 +81,13 @@ public struct PresenceEngine: Sendable {
   private var announcing: Announcing?
   private var generation: UInt8
   private var random: any RandomSource & Sendable
+  /// An announcement that expired before it could be renewed: it is made when that is possible again.
+  private var overdue: (recipients: [PeerID], end: Instant?, renewal: Instant)?
+  private var announcements = TokenBucket(Limits.announcementsPerMinute, each: .seconds(60))
   /// Announcements of our own that could not be renewed.
   public private(set) var failedRenewals: UInt64 = 0
+  /// Why the announcement could not be renewed; nil: nothing is to be renewed, or it was.
+  public private(set) var renewalFailure: PresenceError?
 
   /// - Parameters:
   ///   - own: this machine's long-term key.
@@ -102,7 +111,7 @@ public struct PresenceEngine: Sendable {
 
   /// When `Event.timer` is due; nil if nothing is timed.
   public var deadline: Instant? {
-    [nearby.deadline, discovery.deadline, announcing?.renewal].compactMap { $0 }.min()
+    [nearby.deadline, discovery.deadline, announcing?.renewal, overdue?.renewal].compactMap { $0 }.min()
   }
 
   /// All counters, with their names.
@@ -114,6 +123,8 @@ public struct PresenceEngine: Sendable {
   }
 
   public var isAnnouncing: Bool { announcing != nil }
+  /// The peers that this machine announces itself to at this moment.
+  public var recipients: [PeerID] { announcing?.recipients ?? [] }
   public var peersNearby: Set<PeerID> { nearby.peers }
 
   /// The ways to a peer, the best one first, each with what a TLS client needs.
@@ -170,26 +181,37 @@ public struct PresenceEngine: Sendable {
   ) throws(PresenceError) -> [Intent] {
     try known.remove(peer)
     var intents = nearby.handle(.forget(peer), at: now).map(Intent.init)
+    overdue?.recipients.removeAll { $0 == peer }
+    if overdue?.recipients.isEmpty == true { (overdue, renewalFailure) = (nil, nil) }
     guard let announcing, announcing.recipients.contains(peer) else { return intents }
     let others = announcing.recipients.filter { $0 != peer }
-    intents += others.isEmpty ? silence(at: now) : renew(others, end: announcing.end, at: now, wall)
+    guard !others.isEmpty else { return intents + silence(at: now) }
+    do throws(PresenceError) {
+      intents += try publish(others, end: announcing.end, at: now, wall)
+    } catch {
+      // The announcement that names the removed peer must not stay.
+      intents += postpone(others, end: announcing.end, error, at: now)
+    }
     return intents
   }
 
   /// Announces this machine to peers, and renews the announcement before it expires.
   ///
   /// - Parameter duration: at least `Limits.shortestLife`; nil: until `silence`.
-  /// - Throws: `badRecipients`, `unknownPeer`, `badLife`, `clockNotSet`, `tooManyAnnouncements`, `cryptoFailed`; then
-  ///   what was announced before stays.
+  /// - Throws: `badRecipients`, `unknownPeer`, `badLife`, `clockNotSet`, `tooFast`, `tooManyAnnouncements`,
+  ///   `cryptoFailed`; then what was announced before stays.
   public mutating func announce(
     to recipients: [PeerID], for duration: Duration?, at now: Instant, wall: WallTime
   ) throws(PresenceError) -> [Intent] {
     if let duration, duration < Limits.shortestLife { throw .badLife }
+    // Each announcement needs an expiration of its own, and displaces one whose TLS identities are recognised.
+    guard announcements.take(at: now) else { throw .tooFast }
     return try publish(recipients, end: duration.map { now.advanced(by: $0) }, at: now, wall)
   }
 
   /// Announces nothing any more.
   public mutating func silence(at now: Instant) -> [Intent] {
+    (overdue, renewalFailure) = (nil, nil)
     guard announcing != nil else { return [] }
     announcing = nil
     generation &+= 1
@@ -210,23 +232,36 @@ public struct PresenceEngine: Sendable {
     let expiration = wall.advanced(by: life)
     // An announcement that lives as long as it is wanted needs no other one.
     let renewal = left <= life ? end ?? now : now.advanced(by: life - Limits.renewalLead)
-    announcing = Announcing(recipients: recipients, end: end, renewal: renewal, expiration: expiration, bytes: bytes)
+    announcing = Announcing(
+      recipients: recipients, end: end, start: now, renewal: renewal, expiration: expiration, bytes: bytes)
+    (overdue, renewalFailure) = (nil, nil)
     generation &+= 1
     let name = ServiceName(
       generation: configuration.sends == .node ? UInt32(generation) : nil, randomFrom: &random)
     return [.advertise(generation: generation)] + discovery.handle(.publish(name), at: now).map { .ssdp($0) }
   }
 
-  /// Makes the next announcement; if that fails, what was announced ends.
-  private mutating func renew(
-    _ recipients: [PeerID], end: Instant?, at now: Instant, _ wall: WallTime
-  ) -> [Intent] {
+  /// Makes the next announcement. If that fails, it is tried again each minute. The current one stays until it expires.
+  private mutating func renew(_ old: Announcing, at now: Instant, _ wall: WallTime) -> [Intent] {
     do throws(PresenceError) {
-      return try publish(recipients, end: end, at: now, wall)
+      return try publish(old.recipients, end: old.end, at: now, wall)
     } catch {
-      failedRenewals += 1
-      return silence(at: now)
+      let hasExpired = old.expiration <= wall || old.start.duration(to: now) >= Limits.announcementLife
+      guard !hasExpired else { return postpone(old.recipients, end: old.end, error, at: now) }
+      (failedRenewals, renewalFailure) = (failedRenewals + 1, error)
+      announcing?.renewal = now.advanced(by: Limits.renewalPause)
+      return []
     }
+  }
+
+  /// Announces nothing until the next announcement can be made.
+  private mutating func postpone(
+    _ recipients: [PeerID], end: Instant?, _ error: PresenceError, at now: Instant
+  ) -> [Intent] {
+    let intents = silence(at: now)
+    overdue = (recipients, end, now.advanced(by: Limits.renewalPause))
+    (failedRenewals, renewalFailure) = (failedRenewals + 1, error)
+    return intents
   }
 
   // MARK: What comes in
@@ -236,12 +271,14 @@ public struct PresenceEngine: Sendable {
     case .sighted(let way, let version): return sight(way, version, at: now)
     case .fetched(let way, let response): return finish(way, response, at: now, wall)
     case .fetchFailed(let way):
-      note(way, false, at: now)
-      return nearby.handle(.failed(way, retryAfter: nil), at: now).map(Intent.init)
+      return note(way, false, at: now) + nearby.handle(.failed(way, retryAfter: nil), at: now).map(Intent.init)
     case .datagram(let bytes, let address, let port):
       guard gate.pausedUntil(at: now) == nil else { return [] }
       return carryOut(discovery.handle(.received(bytes, from: address, port: port), at: now), at: now)
-    case .joinedNetwork: return carryOut(discovery.handle(.joined, at: now), at: now)
+    case .joinedNetwork:
+      let own = renewForNetwork(at: now, wall)
+      return own + carryOut(discovery.handle(.joined, at: now), at: now)
+    case .connected: return carryOut(discovery.handle(.connected, at: now), at: now)
     case .foreground(let isForeground): return carryOut(discovery.handle(.foreground(isForeground), at: now), at: now)
     case .timer:
       let own = renewIfDue(at: now, wall)
@@ -253,18 +290,41 @@ public struct PresenceEngine: Sendable {
   /// Ends or renews what is announced. This comes before the timer of the network, which would announce the old name
   /// once more.
   private mutating func renewIfDue(at now: Instant, _ wall: WallTime) -> [Intent] {
+    if let overdue { return catchUp(overdue, at: now, wall) }
     guard let announcing else { return [] }
     if let end = announcing.end, end <= now { return silence(at: now) }
     let isDue = announcing.renewal <= now || announcing.expiration <= wall
-    return isDue ? renew(announcing.recipients, end: announcing.end, at: now, wall) : []
+    return isDue ? renew(announcing, at: now, wall) : []
+  }
+
+  private mutating func catchUp(
+    _ old: (recipients: [PeerID], end: Instant?, renewal: Instant), at now: Instant, _ wall: WallTime
+  ) -> [Intent] {
+    if let end = old.end, end <= now { return silence(at: now) }
+    guard old.renewal <= now else { return [] }
+    do throws(PresenceError) {
+      return try publish(old.recipients, end: old.end, at: now, wall)
+    } catch {
+      return postpone(old.recipients, end: old.end, error, at: now)
+    }
+  }
+
+  /// Makes another announcement for an address that this machine has got. Peers recognise an announcement from the
+  /// address only that served it first. It is made once a minute at most.
+  private mutating func renewForNetwork(at now: Instant, _ wall: WallTime) -> [Intent] {
+    guard let old = announcing else { return [] }
+    let earliest = old.start.advanced(by: Limits.renewalPause)
+    guard now < earliest else { return renew(old, at: now, wall) }
+    announcing?.renewal = min(earliest, old.renewal)
+    return []
   }
 
   private mutating func sight(_ way: Way, _ version: BeaconVersion, at now: Instant) -> [Intent] {
-    if nearby.isNew(way, version, at: now) {
+    if nearby.accepts(way), nearby.isNew(way, version, at: now) {
       let wasPaused = gate.pausedUntil(at: now) != nil
       guard gate.admit(at: now) else {
         guard !wasPaused, let end = gate.pausedUntil(at: now) else { return [] }
-        return [.pauseDiscovery(until: end)]
+        return nearby.handle(.paused(until: end), at: now).map(Intent.init) + [.pauseDiscovery(until: end)]
       }
     }
     return nearby.handle(.sighted(way, version), at: now).map(Intent.init)
@@ -273,23 +333,23 @@ public struct PresenceEngine: Sendable {
   private mutating func finish(
     _ way: Way, _ response: BeaconResponse, at now: Instant, _ wall: WallTime
   ) -> [Intent] {
-    note(way, true, at: now)
+    let own = note(way, true, at: now)
     switch response {
     case .announcement(let bytes):
-      let verdict = recognizer.judge(bytes, known: known, at: wall)
+      let verdict = recognizer.judge(bytes, from: way.source, known: known, at: wall)
       let intents = nearby.handle(.fetched(way, verdict), at: now).map(Intent.init)
       if verdict == .dropped(.unknownSender) { nearby.keepUnknown(bytes, of: way) }
-      return intents
-    case .nothing: return nearby.handle(.fetched(way, nil), at: now).map(Intent.init)
+      return own + intents
+    case .nothing: return own + nearby.handle(.fetched(way, nil), at: now).map(Intent.init)
     case .busy(let seconds):
-      return nearby.handle(.failed(way, retryAfter: .seconds(seconds)), at: now).map(Intent.init)
-    case .refused: return nearby.handle(.failed(way, retryAfter: nil), at: now).map(Intent.init)
+      return own + nearby.handle(.failed(way, retryAfter: .seconds(seconds)), at: now).map(Intent.init)
+    case .refused: return own + nearby.handle(.failed(way, retryAfter: nil), at: now).map(Intent.init)
     }
   }
 
-  private mutating func note(_ way: Way, _ succeeded: Bool, at now: Instant) {
-    guard case .network(let location) = way else { return }
-    _ = discovery.handle(.fetched(location.address, succeeded: succeeded), at: now)
+  private mutating func note(_ way: Way, _ succeeded: Bool, at now: Instant) -> [Intent] {
+    guard case .network(let location) = way else { return [] }
+    return carryOut(discovery.handle(.fetched(location.address, succeeded: succeeded), at: now), at: now)
   }
 
   private mutating func carryOut(_ found: [LocalDiscovery.Intent], at now: Instant) -> [Intent] {

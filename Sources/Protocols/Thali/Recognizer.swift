@@ -11,6 +11,12 @@ public struct Recognition: Hashable, Sendable {
   public let expiration: WallTime
 }
 
+/// The address that served an announcement.
+public enum AnnouncementSource: Hashable, Sendable {
+  case device(DeviceAddress)
+  case network(NetworkAddress)
+}
+
 /// What became of a received announcement.
 public enum AnnouncementVerdict: Hashable, Sendable {
   case recognized(Recognition)
@@ -41,9 +47,14 @@ public struct Recognizer: Sendable {
 
   /// Judges one announcement.
   ///
-  /// - Parameter bytes: the body of a response, or any other bytes.
-  public mutating func judge(_ bytes: [UInt8], known: KnownPeers, at now: WallTime) -> AnnouncementVerdict {
-    let verdict = verdict(on: bytes, known, at: now)
+  /// - Parameters:
+  ///   - bytes: the body of a response, or any other bytes.
+  ///   - source: the address that served it. The address that served an announcement of a known or unknown sender for
+  ///     us first may serve it again; from any other address it is a replay.
+  public mutating func judge(
+    _ bytes: [UInt8], from source: AnnouncementSource? = nil, known: KnownPeers, at now: WallTime
+  ) -> AnnouncementVerdict {
+    let verdict = verdict(on: bytes, from: source, known, at: now)
     switch verdict {
     case .recognized: recognized += 1
     case .dropped(let drop): drops[drop.rawValue] += 1
@@ -61,21 +72,32 @@ public struct Recognizer: Sendable {
   }
 
   private mutating func verdict(
-    on bytes: [UInt8], _ known: KnownPeers, at now: WallTime
+    on bytes: [UInt8], from source: AnnouncementSource?, _ known: KnownPeers, at now: WallTime
   ) -> AnnouncementVerdict {
     let announcement: Announcement
+    let x: EphemeralKeys.X
     do throws(AnnouncementDrop) {
       let raw = try RawAnnouncement(reading: bytes)
       guard dialects.contains(raw.dialect) else { throw .dialectOff }
-      let x = EphemeralKeys.X(raw.x)
-      guard !seen.contains(x, at: now) else { throw .replayed }
-      announcement = try raw.checked(at: now)
-      seen.insert(x, until: raw.expiration, at: now)
+      x = EphemeralKeys.X(raw.x)
+      if seen.contains(x, at: now) {
+        // A peer that was out of range, or whose byebye somebody forged, still serves the same announcement.
+        guard let source, seen.source(of: x) == source else { throw .replayed }
+        announcement = try raw.checked(at: now)
+      } else {
+        announcement = try raw.checked(at: now)
+        seen.insert(x, until: raw.expiration, at: now)
+      }
     } catch {
       return .dropped(error)
     }
     do throws(CryptoError) {
-      return try Self.find(announcement, known)
+      let verdict = try Self.find(announcement, known)
+      switch verdict {
+      case .recognized, .dropped(.unknownSender): if let source { seen.note(source, of: x) }
+      case .dropped: break
+      }
+      return verdict
     } catch {
       return .dropped(.failed)
     }
@@ -138,6 +160,8 @@ struct EphemeralKeys: Sendable {
     let expiration: WallTime
     /// The number of its last reception.
     var reception: UInt64
+    /// The address that served the announcement first, if it was for us.
+    var source: AnnouncementSource?
   }
 
   private let capacity: Int
@@ -166,6 +190,14 @@ struct EphemeralKeys: Sendable {
     touch(x)
     while entries.count > capacity, let first = order.popFirst() { forget(first) }
     while let first = order.first, isOver(first, at: now) { forget(first, popping: true) }
+  }
+
+  /// The address that may serve the announcement of a key again; nil: none.
+  func source(of x: X) -> AnnouncementSource? { entries[x]?.source }
+
+  /// Stores the address that served an announcement for us. The first one stays.
+  mutating func note(_ source: AnnouncementSource, of x: X) {
+    if entries[x]?.source == nil { entries[x]?.source = source }
   }
 
   private mutating func touch(_ x: X) {

@@ -3,8 +3,7 @@ import Journal
 import Loop
 
 /// Measures, prints, and writes `bench.json`. It is meant for a release build and has no pass criteria. Words on the
-/// command line select parts: engine, noise, mesh, feed, visitors, check, service, field,
-/// social.
+/// command line select parts: engine, noise, mesh, feed, visitors, check, service, field, social, presence.
 @main
 struct Bench {
   static func main() {
@@ -26,6 +25,7 @@ struct Bench {
         do {
           if wants("feed") { figures += try await ServiceBench().runFeed() }
           if wants("social") { figures += try await SocialBench.run() }
+          if wants("presence") { figures += try await PresenceBench.run() }
           if wants("service") { figures += try await ServiceBench().run() }
           if wants("field") { figures += try await ServiceBench().runField() }
         } catch {

@@ -51,7 +51,7 @@ final class BeaconServer {
       case .ended, .closed:
         stream.close()
         return String(decoding: answer, as: UTF8.self)
-      case .connected, .writable: break
+      case .connected, .writable, .hungUp: break
       }
     }
   }

@@ -145,6 +145,58 @@ struct SocketStreamTests {
     #expect(try await StreamPair.receive(pair.atClient).last == .closed(.reset))
   }
 
+  @Test("A TCP connection that is reset while reading is paused ends at once")
+  @LoopActor
+  func resetInPause() async throws {
+    let pair = try await StreamPair()
+    for stream in [pair.client, pair.server] { stream.pauseReading(true) }
+    pair.client.send([1])
+    try await Self.turn()
+    pair.server.close()
+    #expect(try await pair.atClient.next() == .closed(.reset))
+  }
+
+  @Test(
+    "A peer that closes a Unix socket is reported as hung up, and everything that it sent before arrives",
+    arguments: [false, true])
+  @LoopActor
+  func hangUp(isPaused: Bool) async throws {
+    let (stream, other) = try SocketStream.pair()
+    let peer = SocketStream(owning: other)
+    let box = Mailbox<SocketStreamEvent>()
+    stream.pauseReading(isPaused)
+    stream.start { box.put($0) }
+    peer.start { _ in }
+    peer.send([1, 2, 3])
+    while !peer.isDrained { try await Self.turn() }
+    peer.close()
+    if isPaused {
+      #expect(try await box.next() == .hungUp)
+      stream.pauseReading(false)
+    }
+    #expect(try await box.next() == .received([1, 2, 3]))
+    #expect(try await box.next() == .ended)
+    if !isPaused { #expect(try await box.next() == .hungUp) }
+    stream.close()
+  }
+
+  @Test("A peer that has only ended its direction of a Unix socket is not hung up, and still receives")
+  @LoopActor
+  func halfClosed() async throws {
+    let (stream, other) = try SocketStream.pair()
+    let peer = SocketStream(owning: other)
+    let (box, atPeer) = (Mailbox<SocketStreamEvent>(), Mailbox<SocketStreamEvent>())
+    stream.start { box.put($0) }
+    peer.start { atPeer.put($0) }
+    peer.finish()
+    #expect(try await box.next() == .ended)
+    stream.send([7])
+    #expect(try await atPeer.next() == .received([7]))
+    #expect(box.all == [.ended])
+    stream.finish()
+    #expect(try await box.next() == .closed(nil))
+  }
+
   @Test("A stream that its owner closes reports nothing more, and gives its slot back")
   @LoopActor
   func close() async throws {

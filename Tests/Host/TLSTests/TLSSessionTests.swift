@@ -47,6 +47,25 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.received([4]), .ended])
   }
 
+  @Test("Bytes behind close_notify are a failure, whether they arrive with it or later")
+  func afterEnd() throws {
+    for isTogether in [true, false] {
+      var pair = try TLSPair()
+      pair.run()
+      pair.client.finish()
+      let end = pair.client.takeOutgoing()
+      // The beginning of a record.
+      let more: [UInt8] = [23, 3, 3, 0x40, 0]
+      if isTogether {
+        #expect(pair.server.receive((end + more)[...]) == [.ended, .failed(.failed)])
+      } else {
+        #expect(pair.server.receive(end[...]) == [.ended])
+        #expect(pair.server.receive(more[...]) == [.failed(.failed)])
+      }
+      #expect(pair.server.receive(more[...]) == [] && !pair.server.send([1]))
+    }
+  }
+
   @Test("Bytes that end without close_notify are a failure, in the handshake and after it")
   func truncation() throws {
     var pair = try TLSPair()

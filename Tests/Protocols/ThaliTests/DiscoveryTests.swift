@@ -161,8 +161,36 @@ struct DiscoveryTests {
     #expect(discovery.pausedUntil(at: at(100)) == nil)
     for host: UInt32 in 1...3 { _ = discovery.handle(.fetched(.v4(host), succeeded: false), at: at(400)) }
     #expect(discovery.pausedUntil(at: at(400)) != nil)
-    _ = discovery.handle(.fetched(.v4(9), succeeded: true), at: at(401))
+    #expect(discovery.handle(.fetched(.v4(9), succeeded: true), at: at(401)) == [.announce(name(1))])
     #expect(discovery.pausedUntil(at: at(401)) == nil)
+  }
+
+  @Test("A connection of a peer ends the pause, and prevents the next one for 5 minutes")
+  func connected() {
+    var discovery = discovery()
+    _ = discovery.handle(.publish(name(1)), at: at(0))
+    func fail(_ seconds: Double) {
+      for host: UInt32 in 1...3 { _ = discovery.handle(.fetched(.v4(host), succeeded: false), at: at(seconds)) }
+    }
+    fail(1)
+    #expect(discovery.handle(.timer, at: at(50)) == [] && discovery.pausedUntil(at: at(50)) == at(301))
+    #expect(discovery.handle(.connected, at: at(60)) == [.announce(name(1))])
+    #expect(discovery.deadline == at(110))
+    #expect(discovery.handle(.connected, at: at(61)) == [], "a connection without a pause changes nothing")
+    fail(100)
+    #expect(discovery.pausedUntil(at: at(100)) == nil)
+    fail(361)
+    #expect(discovery.pausedUntil(at: at(361)) == at(661))
+  }
+
+  @Test("A search is answered in the pause because of unicast")
+  func answerInPause() {
+    var discovery = discovery()
+    _ = discovery.handle(.publish(name(1)), at: at(0))
+    for host: UInt32 in 1...3 { _ = discovery.handle(.fetched(.v4(host), succeeded: false), at: at(1)) }
+    let search = SSDPMessage.search(nil, maximumWait: 1).bytes(for: .ipv4)
+    _ = discovery.handle(.received(search, from: .v4(7), port: 4000), at: at(2))
+    #expect(discovery.handle(.timer, at: at(4)) == [.answer(name(1), to: .v4(7), port: 4000)])
   }
 }
 
@@ -227,12 +255,16 @@ struct AdmissionTests {
     #expect(connections.count == 0 && connections.addresses == 0)
   }
 
-  @Test("TLS has 32 handshakes, and 5 new ones of one address in a second")
+  @Test("TLS has 32 handshakes, 4 of one address at a time and 5 new ones of one address in a second")
   func tls() {
     var handshakes = ConnectionLimit<Int>.tlsHandshakes
-    for _ in 0..<5 { #expect(opens(&handshakes, 1, 0) == nil) }
+    for _ in 0..<4 { #expect(opens(&handshakes, 1, 0) == nil) }
+    #expect(opens(&handshakes, 1, 0) == .tooManyOfAddress)
+    handshakes.close(1)
+    #expect(opens(&handshakes, 1, 0) == nil)
+    handshakes.close(1)
     #expect(opens(&handshakes, 1, 0) == .tooFast && opens(&handshakes, 1, 1) == nil)
-    for address in 2...27 { #expect(opens(&handshakes, address, 1) == nil) }
+    for address in 2...29 { #expect(opens(&handshakes, address, 1) == nil) }
     #expect(opens(&handshakes, 50, 1) == .tooMany)
   }
 

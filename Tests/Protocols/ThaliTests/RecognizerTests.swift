@@ -311,8 +311,8 @@ struct KnownPeersTests {
   @Test("Every refusal has a code and a sentence that ends")
   func errors() {
     let errors: [PresenceError] = [
-      .badKey, .ownKey, .knownKey, .tooManyPeers, .unknownPeer, .badRecipients(16), .badLife, .tooManyAnnouncements,
-      .clockNotSet, .cryptoFailed("secp256k1 is not available"),
+      .badKey, .ownKey, .knownKey, .tooManyPeers, .unknownPeer, .badRecipients(16), .badLife, .tooFast,
+      .tooManyAnnouncements, .clockNotSet, .cryptoFailed("secp256k1 is not available"),
     ]
     for error in errors { #expect(error.sentence.hasSuffix(".") && !error.code.isEmpty) }
   }

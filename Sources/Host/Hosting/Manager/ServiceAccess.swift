@@ -10,16 +10,24 @@ public enum ServiceAccess {
   ///   - own: the user of the service.
   ///   - group: the number of the group; nil if the machine has no such group.
   ///   - checked: interfaces whose methods check their callers themselves.
+  ///   - outsider: the name of a user that may not call, although it is a member of the group. The machine may get it
+  ///     while the service runs.
   public static func rule(
-    own: UInt32 = getuid(), group: UInt32? = number(of: group), checked: Set<String> = []
+    own: UInt32 = getuid(), group: UInt32? = number(of: group), checked: Set<String> = [], outsider: String? = nil
   ) -> AccessRule {
     AccessRule(
       refusal: "Only root and members of the group \(Self.group) may do this.",
       // bluetoothd calls the GATT objects, which refuse other programs themselves.
       isOpen: { $0.interface.map { $0.hasPrefix("org.bluez.") || checked.contains($0) } ?? false },
       allows: { caller in
-        caller.uid == 0 || caller.uid == own || group.map(caller.gids.contains) ?? false
+        if caller.uid == 0 || caller.uid == own { return true }
+        if let outsider, caller.uid == number(ofUser: outsider) { return false }
+        return group.map(caller.gids.contains) ?? false
       })
+  }
+
+  static func number(ofUser name: String) -> UInt32? {
+    getpwnam(name).map { $0.pointee.pw_uid }
   }
 
   public static func number(of group: String) -> UInt32? {

@@ -394,12 +394,8 @@ extension BroadcastService: Service {
     switch state {
     case .stopped: ""
     case .waiting, .degraded: reason
-    case .listening:
-      switch peersNearby {
-      case 0: "Local broadcast: no peers nearby."
-      case 1: "Local broadcast: one peer nearby."
-      default: "Local broadcast: \(peersNearby) peers nearby."
-      }
+    // Every user can read the line. Whether somebody is near is for the group.
+    case .listening: "The local broadcast channel receives."
     }
   }
 

@@ -50,7 +50,8 @@ extension MeshService: Service {
     case .stopped: reason
     case .waitingForClock: "The mesh waits for the clock to be set."
     case .alone: "The mesh has no neighbour in range."
-    case .connected: neighbours == 1 ? "The mesh has one neighbour." : "The mesh has \(neighbours) neighbours."
+    // Every user can read the line. The number of neighbours is for the group.
+    case .connected: "The mesh has neighbours in range."
     }
   }
 }

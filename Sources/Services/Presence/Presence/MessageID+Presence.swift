@@ -28,9 +28,16 @@ extension Journal.MessageID {
   static let presencePaused = Journal.MessageID(
     "PresencePaused", "e93d5a1f60c74b2c97b8f1d42ea0657c", "Discovery is paused because of too many announcements",
     """
-    More than 50 new announcements arrived in a second. Discovery goes on after the pause, which doubles each time up
-    to 10 min. Peers that are nearby already can be reached for another minute
-    by Bluetooth, and two on the network.
+    More than 50 new announcements arrived in a second. Discovery goes on after a pause of 30 s, which doubles
+    each time up to 10 min. Known peers that are nearby stay so during the pause, and can be reached.
+    """)
+
+  /// The announcement of this machine cannot be renewed.
+  static let presenceRenewalFailed = Journal.MessageID(
+    "PresenceRenewalFailed", "72c0b5e86d0f4b6d9a1fe0c83d5b4e97", "The announcement of this machine cannot be renewed",
+    """
+    The message gives the reason, for example a clock that is not set. The service tries again each minute. Peers find
+    this machine until its last announcement expires, at most 1 h after it was made.
     """)
 
   /// An old phone has connected by Bluetooth.
@@ -43,6 +50,7 @@ extension Journal.MessageID {
 
   /// All message IDs of private presence.
   static let presence: [Journal.MessageID] = [
-    .presenceReady, .presenceStoreFailed, .presenceNetworkFailed, .presencePaused, .presenceOldPhone,
+    .presenceReady, .presenceStoreFailed, .presenceNetworkFailed, .presencePaused, .presenceRenewalFailed,
+    .presenceOldPhone,
   ]
 }

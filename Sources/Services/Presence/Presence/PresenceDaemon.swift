@@ -51,12 +51,16 @@ public final class PresenceDaemon: DaemonBody {
     ]
   }
 
+  /// The user of `earshotd`.
+  private nonisolated static let radioUser = "earshot"
+
   private let service: PresenceService
   private let face: PresenceFace
   private weak var frame: DaemonFrame?
 
   private init(_ configuration: Configuration, _ bus: BusConnection) {
-    bus.objects.access = ServiceAccess.rule()
+    // The process with the radio must not learn who is near. Its user has the group earshot.
+    bus.objects.access = ServiceAccess.rule(checked: [BusBluetooth.sinkInterface], outsider: Self.radioUser)
     let settings = configuration[PresenceSettings.self]
     let loop = EventLoop.shared
     service = PresenceService(

@@ -300,12 +300,12 @@ extension DBusError {
     case .unknownName: self = .notFound(sentence)
     case .store: self = .failed(sentence)
     case .unreachable: self = .peerLost(sentence)
-    case .tooManyStreams: self = .limitExceeded(sentence)
+    case .tooManyStreams, .tooManyServices: self = .limitExceeded(sentence)
     case .serviceTaken: self = .busy(sentence)
     case .engine(let error):
       switch error {
       case .badKey, .ownKey, .knownKey, .badRecipients, .badLife: self = .invalidArgs(sentence)
-      case .tooManyPeers, .tooManyAnnouncements: self = .limitExceeded(sentence)
+      case .tooManyPeers, .tooFast, .tooManyAnnouncements: self = .limitExceeded(sentence)
       case .unknownPeer: self = .notFound(sentence)
       case .clockNotSet: self = .notReady(sentence)
       case .cryptoFailed: self = .failed(sentence)

@@ -37,6 +37,7 @@ public final class PresenceService {
     case unreachable(String)
     case serviceNotRegistered
     case tooManyStreams
+    case tooManyServices
     case badService
     case badAddress
     case serviceTaken
@@ -46,12 +47,16 @@ public final class PresenceService {
       case .notReady(let sentence), .store(let sentence), .unreachable(let sentence): sentence
       case .engine(let error): error.sentence
       case .badName:
-        "A name has 1 to \(BookContent.longestName) bytes without control characters, and does not begin with a hyphen or a slash."
+        "A name has 1 to \(BookContent.longestName) bytes of printable text. It does not begin with a hyphen or a slash, "
+          + "and has no space at its ends."
       case .nameTaken: "Another known peer has this name."
       case .unknownName(let name): "There is no known peer named \(PrintableText.clean(name))."
       case .notNearby: "The peer is not nearby."
       case .serviceNotRegistered: "No program of the peer has registered this service."
-      case .tooManyStreams: "\(PresenceStreams.limit) streams are open, and no more are possible."
+      case .tooManyStreams:
+        "\(PresenceStreams.limit) streams are open, or \(PresenceStreams.limitOfPeer) with this peer. Close one first."
+      case .tooManyServices:
+        "\(PresenceStreams.services) services are registered, and no more are possible."
       case .badService:
         "A service name has 1 to \(ServiceLabel.longest) letters, digits, dots, hyphens and underscores."
       case .badAddress:
@@ -65,8 +70,6 @@ public final class PresenceService {
   struct Peer: Hashable {
     let entry: BookEntry
     let id: PeerID
-    /// When it was sighted last, in milliseconds since 1970-01-01 UTC; 0: never.
-    var lastHeard: UInt64 = 0
   }
 
   private let scheduler: any Scheduler
@@ -78,11 +81,12 @@ public final class PresenceService {
   private var engine: PresenceEngine?
   private var content = BookContent()
   private(set) var peers: [Peer] = []
-  private(set) var announcing: [PeerID] = []
   private(set) var phase = Phase.stopped
   private var damage = ""
   private var isVolatile = false
   private var isWriting = false
+  /// The last failure to renew the announcement that was logged.
+  private var renewalFailure: PresenceError?
   private var fetches: [Way: Registration] = [:]
   private var resumption: Registration?
   private lazy var deadline = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
@@ -187,6 +191,8 @@ public final class PresenceService {
   var publicKey: Secp256k1.PublicKey? { engine?.known.own.publicKey }
   var dialects: [Dialect] { Dialect.allCases.filter(settings.reads.contains) }
   var isServing: Bool { engine?.isAnnouncing ?? false }
+  /// The peers that this machine announces itself to.
+  var announcing: [PeerID] { engine?.recipients ?? [] }
   var isNetworkUsable: Bool { network.isUsable }
   /// Whether the network or Bluetooth can be used.
   var isUsable: Bool { network.isUsable || bluetooth.isUsable }
@@ -206,14 +212,14 @@ public final class PresenceService {
     let network =
       network.isUsable ? "" : "No network interface can be used. Connect one, or check Interfaces= of [Presence]."
     let store = isVolatile ? "There is no state directory, so the key and the peers end with this run." : ""
-    return [network, bluetooth.reason, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
+    let renewal = engine?.renewalFailure.map { "The announcement cannot be renewed. \($0.sentence)" } ?? ""
+    return [network, bluetooth.reason, renewal, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
   }
 
+  /// Every user can read it, so that it names and counts no peers.
   var statusLine: String {
     guard phase == .ready else { return reason }
-    let nearby = engine?.peersNearby.count ?? 0
-    let announced = announcing.isEmpty ? "Nothing is announced." : "Announced to \(announcing.count) peers."
-    return [reason, announced, "\(nearby) of \(peers.count) known peers are nearby."].filter { !$0.isEmpty }
+    return [reason, isServing ? "This machine is announced." : "Nothing is announced."].filter { !$0.isEmpty }
       .joined(separator: " ")
   }
 
@@ -295,7 +301,6 @@ public final class PresenceService {
       let intents = try engine.removePeer(id, at: scheduler.now, wall: wall)
       self.engine = engine
       peers.removeAll { $0.id == id }
-      announcing.removeAll { $0 == id }
       streams.closeAll(of: id)
       removed.call(peer)
       carryOut(intents)
@@ -318,7 +323,6 @@ public final class PresenceService {
       let intents = try engine.announce(
         to: ids, for: seconds == 0 ? nil : .seconds(Int64(seconds)), at: scheduler.now, wall: wall)
       self.engine = engine
-      announcing = ids
       carryOut(intents)
       changes.call()
     } catch {
@@ -360,6 +364,7 @@ public final class PresenceService {
     case .datagram(let bytes, let address, let port):
       handle(PresenceEngine.Event.datagram(bytes, from: address, port: port))
     case .joined: handle(PresenceEngine.Event.joinedNetwork)
+    case .connected: handle(PresenceEngine.Event.connected)
     case .changed: changes.call()
     case .stream(let connection): streams.accept(connection)
     }
@@ -380,7 +385,22 @@ public final class PresenceService {
     let intents = engine.handle(event, at: scheduler.now, wall: wall)
     self.engine = engine
     carryOut(intents)
-    if wasAnnouncing != isServing { changes.call() }
+    let hasFailed = noteRenewal()
+    if wasAnnouncing != isServing || hasFailed { changes.call() }
+  }
+
+  /// Logs a failure to renew the announcement once.
+  ///
+  /// - Returns: whether `reason` has changed.
+  private func noteRenewal() -> Bool {
+    guard let engine, engine.renewalFailure != renewalFailure else { return false }
+    renewalFailure = engine.renewalFailure
+    if let renewalFailure {
+      Log.shared.error(
+        "The announcement cannot be renewed. \(renewalFailure.sentence)", id: .presenceRenewalFailed,
+        .error(renewalFailure))
+    }
+    return true
   }
 
   private func carryOut(_ intents: [PresenceEngine.Intent]) {
@@ -392,26 +412,18 @@ public final class PresenceService {
       case .silence:
         network.serve(false)
         bluetooth.silence()
-        announcing = []
       case .ssdp(let intent): network.send(intent, dialects: [settings.sends])
       case .fetch(let way): fetch(way)
-      case .appeared(let peer), .changed(let peer): note(peer)
-      case .disappeared(let peer): moved.call(peer)
+      case .appeared(let peer), .changed(let peer), .disappeared(let peer): moved.call(peer)
       case .pauseDiscovery(let end): pause(until: end)
       }
     }
     deadline.set(engine?.deadline)
   }
 
-  private func note(_ id: PeerID) {
-    guard let index = peers.firstIndex(where: { $0.id == id }) else { return }
-    peers[index].lastHeard = wall.milliseconds
-    moved.call(id)
-  }
-
   /// When a peer was sighted last, in milliseconds since 1970-01-01 UTC; 0: never.
   func lastHeard(_ id: PeerID) -> UInt64 {
-    guard let sighted = engine?.lastSighted(id) else { return peer(id)?.lastHeard ?? 0 }
+    guard let sighted = engine?.lastSighted(id) else { return 0 }
     return wall.advanced(by: scheduler.now.duration(to: sighted)).milliseconds
   }
 

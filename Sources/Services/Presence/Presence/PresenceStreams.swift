@@ -41,9 +41,15 @@ final class PresenceStreams {
 
   /// Streams that are open, and those that are being opened.
   nonisolated static let limit = 64
+  /// Streams of one peer that are open.
+  nonisolated static let limitOfPeer = 16
   /// Services that are registered at a time.
-  private static let services = 64
+  nonisolated static let services = 64
   private static let connectTime = Duration.seconds(5)
+  /// How long a program waits for a stream, over all ways to the peer together.
+  private static let openTime = Duration.seconds(20)
+  /// How long a peer may take for its first message of TLS.
+  private static let firstFlightTime = Duration.seconds(3)
   /// How long the request and the answer to it may take, after the handshake.
   private static let requestTime = Duration.seconds(10)
 
@@ -56,6 +62,10 @@ final class PresenceStreams {
   private var open: [Int: (peer: PeerID?, end: @LoopActor () -> Void)] = [:]
   private var last = 0
   private var handshakes = ConnectionLimit<Source>.tlsHandshakes
+  /// The numbers of the streams whose handshake is under way, the oldest first.
+  private var halfOpen: [Int] = []
+  private var evictedHandshakes: UInt64 = 0
+  private var silentHandshakes: UInt64 = 0
   private var tls = TLSCounters()
   private var refusals: [ConnectionRefusal: UInt64] = [:]
   private var incoming: UInt64 = 0
@@ -82,6 +92,7 @@ final class PresenceStreams {
     tls.tallies + ConnectionRefusal.allCases.map { Tally("TLS\($0.name)", refusals[$0, default: 0]) }
       + [
         Tally("IncomingStreams", incoming), Tally("OutgoingStreams", outgoing),
+        Tally("EvictedHandshakes", evictedHandshakes), Tally("SilentHandshakes", silentHandshakes),
         Tally("StaleIdentities", staleIdentities), Tally("MalformedServiceRequests", malformedRequests),
         Tally("UnknownServices", unknownServices), Tally("UnavailableServices", unavailableServices),
         Tally("TooManyStreams", tooMany), Tally("BytesFromPeers", bytes[0]), Tally("BytesToPeers", bytes[1]),
@@ -102,7 +113,7 @@ final class PresenceStreams {
   ///
   /// - Returns: its number; nil if there are as many as there may be.
   private func reserve(_ peer: PeerID?, _ end: @escaping @LoopActor () -> Void) -> Int? {
-    guard open.count < Self.limit else {
+    guard open.count < Self.limit, peer.map({ count(of: $0) < Self.limitOfPeer }) ?? true else {
       tooMany += 1
       return nil
     }
@@ -111,8 +122,10 @@ final class PresenceStreams {
     return last
   }
 
+  private func count(of peer: PeerID) -> Int { open.values.count { $0.peer == peer } }
+
   private func join(_ number: Int, _ secure: SecureStream, _ local: SocketStream, _ box: JointBox) {
-    let joint = StreamJoint(secure, local) { [weak self] in
+    let joint = StreamJoint(secure, local, on: scheduler) { [weak self] in
       guard let self else { return }
       if let joint = box.joint { for index in 0...1 { bytes[index] += joint.received[index] } }
       box.joint = nil
@@ -128,7 +141,7 @@ final class PresenceStreams {
     _ label: ServiceLabel, at address: LocalAddress, by owner: String, user: UInt32
   ) throws(PresenceService.Refusal) {
     if let other = registered[label], other.owner != owner { throw .serviceTaken }
-    guard registered.count < Self.services || registered[label] != nil else { throw .tooManyStreams }
+    guard registered.count < Self.services || registered[label] != nil else { throw .tooManyServices }
     registered[label] = Registered(address: address, owner: owner, user: user)
   }
 
@@ -149,7 +162,7 @@ final class PresenceStreams {
   private func accept(_ transport: SocketStream, from address: Source) {
     guard let server, let service else { return transport.close() }
     do throws(ConnectionRefusal) {
-      try handshakes.open(address, at: scheduler.now)
+      try openHandshake(address)
     } catch {
       refusals[error, default: 0] += 1
       return transport.close()
@@ -167,20 +180,38 @@ final class PresenceStreams {
       transport.close()
       return endHandshake()
     }
+    halfOpen.append(number)
     stream.begin(
-      server, transport,
+      server, transport, firstFlight: Self.firstFlightTime,
       onTLS: { [weak self] event in
         endHandshake()
+        self?.halfOpen.removeAll { $0 == number }
         self?.tls.count(event)
       },
       onEnd: { [weak self] in
         endHandshake()
+        self?.halfOpen.removeAll { $0 == number }
         self?.open[number] = nil
       },
       onRequest: { [weak self] peer, label, isAnswered, rest in
         self?.connect(number, stream, peer, label, isAnswered: isAnswered, rest)
       })
   }
+
+  /// Counts a handshake. At the limit the oldest one ends. Handshakes of strangers that do not go on must not exclude a
+  /// known peer, which needs much less than a second.
+  private func openHandshake(_ source: Source) throws(ConnectionRefusal) {
+    do throws(ConnectionRefusal) {
+      try handshakes.open(source, at: scheduler.now)
+    } catch {
+      guard error == .tooMany, let oldest = halfOpen.first, let stream = open[oldest] else { throw error }
+      evictedHandshakes += 1
+      stream.end()
+      try handshakes.open(source, at: scheduler.now)
+    }
+  }
+
+  fileprivate func noteSilentHandshake() { silentHandshakes += 1 }
 
   /// The key for the identity of a TLS client.
   fileprivate func key(
@@ -202,6 +233,10 @@ final class PresenceStreams {
   private func connect(
     _ number: Int, _ stream: IncomingStream, _ peer: PeerID, _ label: ServiceLabel, isAnswered: Bool, _ rest: [UInt8]
   ) {
+    guard count(of: peer) < Self.limitOfPeer else {
+      tooMany += 1
+      return stream.refuse(isAnswered ? .unavailable : nil)
+    }
     open[number]?.peer = peer
     guard let registered = registered[label] else {
       unknownServices += 1
@@ -249,11 +284,12 @@ final class PresenceStreams {
     case .loopback(let endpoint):
       let relay = EventRelay()
       let box = StreamBox()
-      relay.onEvent = { event in
+      // The stream has the relay, so that the relay must not have itself.
+      relay.onEvent = { [weak relay] event in
         switch event {
-        case .connected: then(box.stream) { body in relay.onEvent = body }
+        case .connected: then(box.stream) { body in relay?.onEvent = body }
         case .closed: then(nil) { _ in }
-        case .received, .writable, .ended: break
+        case .received, .writable, .ended, .hungUp: break
         }
       }
       box.stream = SocketStream.connect(to: endpoint, within: Self.connectTime, on: scheduler) { event in
@@ -274,7 +310,8 @@ final class PresenceStreams {
     let routes = service.routes(to: peer)
     guard !routes.isEmpty else { return then(.failure(.notNearby)) }
     let attempt = OutgoingStream(
-      label, routes, within: Self.connectTime, request: Self.requestTime, links: service.links, on: scheduler)
+      label, routes, within: Self.connectTime, request: Self.requestTime, total: Self.openTime, links: service.links,
+      on: scheduler)
     guard let number = reserve(peer, { attempt.end() }) else { return then(.failure(.tooManyStreams)) }
     attempt.begin(
       context: { [client, oldClient] dialect in dialect == .spec ? client : oldClient },
@@ -334,6 +371,7 @@ private final class IncomingStream {
   private var reader = ServiceRequestReader()
   private var peer: PeerID?
   private var timer: Registration?
+  private var firstFlight: Registration?
   private var onEnd: (@LoopActor () -> Void)?
   /// Events after the request, until the program has the stream.
   private var isRequested = false
@@ -344,12 +382,17 @@ private final class IncomingStream {
   }
 
   func begin(
-    _ context: TLSContext, _ transport: SocketStream, onTLS: @escaping @LoopActor (TLSEvent) -> Void,
-    onEnd: @escaping @LoopActor () -> Void,
+    _ context: TLSContext, _ transport: SocketStream, firstFlight: Duration,
+    onTLS: @escaping @LoopActor (TLSEvent) -> Void, onEnd: @escaping @LoopActor () -> Void,
     onRequest: @escaping @LoopActor (PeerID, ServiceLabel, _ isAnswered: Bool, _ rest: [UInt8]) -> Void
   ) {
     self.onEnd = onEnd
     timer = scheduler.schedule(after: Self.time) { [weak self] in self?.end() }
+    self.firstFlight = scheduler.schedule(after: firstFlight) { [weak self] in
+      guard let self, secure?.hasSent == false else { return }
+      owner?.noteSilentHandshake()
+      end()
+    }
     relay.onEvent = { [weak self] event in self?.handle(event, onRequest) }
     let secure = SecureStream(
       context, .server(key: { [weak self] identity, suite in self?.key(identity, suite) }), on: scheduler,
@@ -370,7 +413,7 @@ private final class IncomingStream {
     switch event {
     case .connected, .writable: break
     // Reading is paused: these come from bytes that had been read.
-    case .received where isRequested, .ended where isRequested: later.append(event)
+    case .received where isRequested, .ended where isRequested, .hungUp where isRequested: later.append(event)
     case .received(let bytes):
       switch reader.receive(bytes[...]) {
       case .incomplete: break
@@ -383,14 +426,14 @@ private final class IncomingStream {
         owner?.noteMalformedRequest()
         end()
       }
-    case .ended, .closed: end()
+    case .ended, .hungUp, .closed: end()
     }
   }
 
   /// Gives up the stream; nil if it has ended.
   func release() -> SecureStream? {
     guard onEnd != nil else { return nil }
-    (timer, onEnd) = (nil, nil)
+    (timer, firstFlight, onEnd) = (nil, nil, nil)
     return secure
   }
 
@@ -408,7 +451,7 @@ private final class IncomingStream {
     if let answer { _ = secure.send([answer.rawValue]) }
     relay.onEvent = { [weak self] event in
       switch event {
-      case .ended, .closed: self?.end()
+      case .ended, .hungUp, .closed: self?.end()
       case .connected, .received, .writable: break
       }
     }
@@ -418,7 +461,7 @@ private final class IncomingStream {
 
   func end() {
     let report = onEnd
-    (onEnd, timer, relay.onEvent) = (nil, nil, nil)
+    (onEnd, timer, firstFlight, relay.onEvent) = (nil, nil, nil, nil)
     secure?.close()
     secure = nil
     report?()
@@ -432,11 +475,13 @@ private final class OutgoingStream {
   private var routes: [PresenceStreams.Route]
   private let connectTime: Duration
   private let requestTime: Duration
+  private let totalTime: Duration
   private let links: RFCOMMLinks
   private let scheduler: any Scheduler
   private let relay = EventRelay()
   private var secure: SecureStream?
   private var timer: Registration?
+  private var totalTimer: Registration?
   private var then: (@LoopActor (Result<SecureStream, PresenceService.Refusal>) -> Void)?
   private var context: @LoopActor (Dialect) -> TLSContext? = { _ in nil }
   private var onTLS: @LoopActor (TLSEvent) -> Void = { _ in }
@@ -444,9 +489,9 @@ private final class OutgoingStream {
 
   init(
     _ label: ServiceLabel, _ routes: [PresenceStreams.Route], within connectTime: Duration, request: Duration,
-    links: RFCOMMLinks, on scheduler: any Scheduler
+    total: Duration, links: RFCOMMLinks, on scheduler: any Scheduler
   ) {
-    (self.label, self.routes, self.connectTime, requestTime) = (label, routes, connectTime, request)
+    (self.label, self.routes, self.connectTime, requestTime, totalTime) = (label, routes, connectTime, request, total)
     (self.links, self.scheduler) = (links, scheduler)
   }
 
@@ -455,6 +500,10 @@ private final class OutgoingStream {
     then: @escaping @LoopActor (Result<SecureStream, PresenceService.Refusal>) -> Void
   ) {
     (self.context, self.onTLS, self.then) = (context, onTLS, then)
+    totalTimer = scheduler.schedule(after: totalTime) { [weak self] in
+      self?.routes = []
+      self?.next()
+    }
     next()
   }
 
@@ -467,7 +516,7 @@ private final class OutgoingStream {
   /// Gives up.
   func end() {
     let report = then
-    then = nil
+    (then, totalTimer) = (nil, nil)
     takeDown()
     report?(.failure(.unreachable("The stream was given up.")))
   }
@@ -481,7 +530,7 @@ private final class OutgoingStream {
     takeDown()
     guard !routes.isEmpty else {
       let report = then
-      then = nil
+      (then, totalTimer) = (nil, nil)
       report?(.failure(.unreachable(failure)))
       return
     }
@@ -542,20 +591,20 @@ private final class OutgoingStream {
       case .unavailable: refuse(.unreachable("The peer's program does not accept connections."))
       }
     case .writable: break
-    case .ended, .closed: next()
+    case .ended, .hungUp, .closed: next()
     }
   }
 
   private func succeed(
     _ secure: SecureStream, _ then: @LoopActor (Result<SecureStream, PresenceService.Refusal>) -> Void
   ) {
-    (timer, self.then) = (nil, nil)
+    (timer, totalTimer, self.then) = (nil, nil, nil)
     then(.success(secure))
   }
 
   private func refuse(_ refusal: PresenceService.Refusal) {
     let report = then
-    then = nil
+    (then, totalTimer) = (nil, nil)
     takeDown()
     report?(.failure(refusal))
   }

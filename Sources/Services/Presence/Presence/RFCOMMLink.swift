@@ -35,6 +35,12 @@ final class RFCOMMLink {
     var hasPeerEnded = false
     /// Whether the socket has closed after both directions had ended.
     var isClosed = false
+    /// Whether the receiver has closed its end: bytes of the peer are dropped.
+    var isAbandoned = false
+    /// Ends a stream whose receiver has closed its end.
+    var timer: Registration?
+    /// How often the timer has run.
+    var rounds = 0
 
     init(_ socket: SocketStream?, isHTTP: Bool) { (self.socket, self.isHTTP) = (socket, isHTTP) }
   }
@@ -45,6 +51,10 @@ final class RFCOMMLink {
   private static let firstByteTime = Duration.seconds(5)
   /// How long a link without streams stays open: for the side that made it, and for the other side.
   private static let idleTime = (client: Duration.seconds(10), server: Duration.seconds(60))
+  /// How long a peer may take to end a stream whose receiver has closed its end, after the last bytes for the peer.
+  private static let abandonedTime = Duration.seconds(10)
+  /// How often the peer gets this time again because not all bytes have gone to the link: 2 min together.
+  private static let abandonedRounds = 12
   private static let portion = 16 << 10
 
   private let transport: SocketStream
@@ -120,6 +130,8 @@ final class RFCOMMLink {
     case .writable: flush()
     // RFCOMM ends both directions together.
     case .ended, .closed: end()
+    // While reading is paused, bytes of ended streams still wait. The end comes behind them.
+    case .hungUp: break
     }
   }
 
@@ -149,8 +161,9 @@ final class RFCOMMLink {
       add(id, Local(nil, isHTTP: false))
       pending[id] = scheduler.schedule(after: Self.firstByteTime) { [weak self] in self?.dropSilent(id) }
     case .deliver(let id, let bytes):
-      if locals[id]?.socket == nil, !bytes.isEmpty { connect(id, first: bytes[bytes.startIndex]) }
-      guard let local = locals[id] else { return multiplexer.consumed(bytes.count, of: id) }
+      // A stream that was destroyed stays so: the bytes were under way.
+      if let local = locals[id], local.socket == nil, let first = bytes.first { connect(id, first: first) }
+      guard let local = locals[id], !local.isAbandoned else { return multiplexer.consumed(bytes.count, of: id) }
       local.fromPeer += bytes
       push(id, local)
     case .ended(let id):
@@ -169,7 +182,7 @@ final class RFCOMMLink {
   private func connect(_ id: Multiplexer.StreamID, first: UInt8) {
     pending[id] = nil
     let isHTTP = first != Self.handshakeRecord
-    let requests = locals.values.count { $0.isHTTP }
+    let requests = locals.values.count { $0.isHTTP && !$0.isAbandoned }
     guard !isHTTP || requests < Limits.httpConnectionsOfOneAddress, let pair = pair() else { return destroy(id) }
     add(id, Local(pair.socket, isHTTP: isHTTP))
     onEvent?(isHTTP ? .http(pair.other) : .tls(SocketStream(owning: pair.other)))
@@ -211,6 +224,7 @@ final class RFCOMMLink {
     case .ended:
       local.hasProgramEnded = true
       pull(id, local)
+    case .hungUp: abandon(id, local)
     case .closed(nil):
       local.isClosed = true
       if local.toPeer.isEmpty { remove(id) }
@@ -237,6 +251,26 @@ final class RFCOMMLink {
       transport.pauseReading(!multiplexer.isReading)
     }
     if local.hasPeerEnded, local.fromPeer.isEmpty { socket.finish() }
+  }
+
+  /// Waits for the peer's end of a stream whose receiver has closed its end. The stream of a peer that never ends it is
+  /// destroyed: it would occupy the link.
+  private func abandon(_ id: Multiplexer.StreamID, _ local: Local) {
+    local.isAbandoned = true
+    if !local.fromPeer.isEmpty {
+      multiplexer.consumed(local.fromPeer.count, of: id)
+      local.fromPeer = []
+      transport.pauseReading(!multiplexer.isReading)
+    }
+    local.timer = scheduler.schedule(after: Self.abandonedTime) { [weak self, weak local] in
+      guard let self, let local, locals[id] === local else { return }
+      local.rounds += 1
+      // A slow link may need more time for the last bytes.
+      let isSent = local.hasProgramEnded && local.toPeer.isEmpty && multiplexer.isSent(id)
+      guard isSent || local.rounds >= Self.abandonedRounds else { return abandon(id, local) }
+      destroy(id)
+      flush()
+    }
   }
 
   private func destroy(_ id: Multiplexer.StreamID) {

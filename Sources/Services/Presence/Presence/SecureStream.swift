@@ -12,8 +12,10 @@ protocol JoinedStream: AnyObject {
   /// Sends the end of the stream after what is buffered.
   func finish()
   func pauseReading(_ isPaused: Bool)
-  /// Closes the stream at once, without an event.
+  /// Closes the stream at once, without an event. An alert still goes to the peer.
   func close()
+  /// Whether all bytes that were accepted are with the kernel.
+  var isDrained: Bool { get }
 }
 
 extension SocketStream: JoinedStream {}
@@ -26,6 +28,8 @@ extension SocketStream: JoinedStream {}
 final class SecureStream: JoinedStream {
   /// How long the last bytes and the alert of a failed connection may take.
   private static let lingerTime = Duration.seconds(2)
+  /// How long a peer may take to close the connection after both sides have ended.
+  private static let closeTime = Duration.seconds(10)
 
   private let context: TLSContext
   private let role: TLSRole
@@ -40,6 +44,10 @@ final class SecureStream: JoinedStream {
   private var wasShort = false
   private var hasFinished = false
   private var hasEnded = false
+  private var hasFailed = false
+  private var isTransportGone = false
+  /// Whether TLS has sent something. A server does so when it has the client's complete first message.
+  private(set) var hasSent = false
 
   /// - Parameters:
   ///   - onTLS: called for each event of TLS but received bytes, for counters.
@@ -81,13 +89,17 @@ final class SecureStream: JoinedStream {
     hasFinished = true
     session.finish()
     flush()
+    awaitClose()
   }
+
+  var isDrained: Bool { unsent.isEmpty && transport?.isDrained ?? true }
 
   func pauseReading(_ isPaused: Bool) { transport?.pauseReading(isPaused) }
 
   func close() {
     onEvent = nil
-    takeDown()
+    // The owner closes a stream that has failed, and the alert is under way.
+    if !hasFailed { takeDown() }
   }
 
   // MARK: What happens
@@ -120,6 +132,11 @@ final class SecureStream: JoinedStream {
       }
     case .ended:
       for event in session?.receiveEnd() ?? [] { handle(event) }
+      if isTransportGone { end(.reset) }
+    case .hungUp:
+      isTransportGone = true
+      // Else what the peer sent before comes first.
+      if transport?.isReadingPaused != true { end(.reset) }
     case .closed(let error): end(error)
     }
   }
@@ -137,6 +154,7 @@ final class SecureStream: JoinedStream {
     case .ended:
       hasEnded = true
       onEvent?(.ended)
+      awaitClose()
     case .failed: fail(event)
     }
   }
@@ -146,17 +164,29 @@ final class SecureStream: JoinedStream {
     for event in session.timer(at: scheduler.now) { handle(event) }
   }
 
-  /// Ends the stream for its owner. An alert still goes to the peer.
+  /// Ends the stream for its owner. An alert still goes to the peer. What the peer sends meanwhile is read and dropped:
+  /// the kernel would answer unread bytes with a reset, which could overtake the alert.
   private func fail(_ event: TLSEvent) {
+    guard !hasFailed else { return }
+    hasFailed = true
     onTLS(event)
     let report = onEvent
     onEvent = nil
     deadline.set(nil)
     flush()
-    transport?.pauseReading(true)
+    transport?.pauseReading(false)
     transport?.finish()
-    linger = scheduler.schedule(after: Self.lingerTime) { self.takeDown() }
+    if transport != nil { linger = scheduler.schedule(after: Self.lingerTime) { self.takeDown() } }
     report?(.closed(.reset))
+  }
+
+  /// Closes a connection whose two sides have ended, if the peer does not.
+  private func awaitClose() {
+    guard hasFinished, hasEnded, !hasFailed, transport != nil else { return }
+    linger = scheduler.schedule(after: Self.closeTime) { [weak self] in
+      guard let self else { return }
+      if isDrained { end(nil) } else { awaitClose() }
+    }
   }
 
   private func end(_ error: NetworkError?) {
@@ -168,7 +198,9 @@ final class SecureStream: JoinedStream {
 
   private func flush() {
     guard let transport else { return }
-    unsent += session?.takeOutgoing() ?? []
+    let bytes = session?.takeOutgoing() ?? []
+    if !bytes.isEmpty { hasSent = true }
+    unsent += bytes
     let count = transport.send(unsent[...])
     if count > 0 { unsent.removeFirst(count) }
     if hasFinished, unsent.isEmpty { transport.finish() }

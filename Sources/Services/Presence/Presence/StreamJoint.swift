@@ -11,15 +11,29 @@ final class StreamJoint {
     var pending: ArraySlice<UInt8> = []
     var hasEnded = false
     var isClosed = false
+    /// Whether the stream receives no more: what is for it is dropped.
+    var isGone = false
   }
 
+  /// How long the other side may take to end after one side has hung up and everything that it sent has gone on.
+  private static let hangUpTime = Duration.seconds(10)
+  /// How often the other side gets this time again while it does not take the last bytes: 2 min together.
+  private static let hangUpRounds = 12
+
+  private let scheduler: any Scheduler
+  private var timer: Registration?
+  private var rounds = 0
   private var sides: [Side]
   private var onEnd: (@LoopActor () -> Void)?
   /// Bytes that each side has received.
   private(set) var received: [UInt64] = [0, 0]
 
   /// - Parameter onEnd: called once, when both streams are closed.
-  init(_ first: any JoinedStream, _ second: any JoinedStream, onEnd: @escaping @LoopActor () -> Void) {
+  init(
+    _ first: any JoinedStream, _ second: any JoinedStream, on scheduler: any Scheduler,
+    onEnd: @escaping @LoopActor () -> Void
+  ) {
+    self.scheduler = scheduler
     sides = [Side(stream: first), Side(stream: second)]
     self.onEnd = onEnd
   }
@@ -37,6 +51,10 @@ final class StreamJoint {
     case .ended:
       sides[index].hasEnded = true
       push(from: index)
+    case .hungUp:
+      sides[index].isGone = true
+      push(from: other)
+      awaitEnd(after: index)
     case .closed(nil):
       sides[index].isClosed = true
       if sides[other].isClosed { end() }
@@ -51,7 +69,9 @@ final class StreamJoint {
   private func push(from index: Int) {
     let other = 1 - index
     let pending = sides[index].pending
-    if !pending.isEmpty {
+    if sides[other].isGone {
+      sides[index].pending = []
+    } else if !pending.isEmpty {
       let count = sides[other].stream.send(pending)
       sides[index].pending = count == pending.count ? [] : pending.dropFirst(count)
     }
@@ -60,9 +80,19 @@ final class StreamJoint {
     if sides[index].hasEnded, !isWaiting { sides[other].stream.finish() }
   }
 
+  /// Ends the streams when everything that a side has sent before it hung up has gone to the other side.
+  private func awaitEnd(after index: Int) {
+    timer = scheduler.schedule(after: Self.hangUpTime) { [weak self] in
+      guard let self, onEnd != nil else { return }
+      rounds += 1
+      let hasPassed = sides[index].hasEnded && sides[index].pending.isEmpty && sides[1 - index].stream.isDrained
+      if hasPassed || rounds >= Self.hangUpRounds { end() } else { awaitEnd(after: index) }
+    }
+  }
+
   private func end() {
     let report = onEnd
-    onEnd = nil
+    (onEnd, timer) = (nil, nil)
     for side in sides { side.stream.close() }
     report?()
   }

@@ -20,18 +20,19 @@ final class PresenceRadioFace {
 
   private let service: PresenceRadioService
   private let bus: BusConnection
-  private let users: Set<UInt32>
+  private let users: @LoopActor () -> Set<UInt32>
   private var object: ExportedObject?
   /// The program that uses the radio, until it leaves the bus.
   private var program: (sink: BusSink, watch: Registration)?
   /// Calls by others than the user of `earshot-presenced`.
   private var denied: UInt64 = 0
 
-  /// - Parameter users: the users that may call: that of `earshot-presenced`, and that of this service, which lets a
-  ///   developer run both programs.
+  /// - Parameter users: returns the users that may call: that of `earshot-presenced`, and that of this service, which
+  ///   lets a developer run both programs. It is called for each program that calls first: the package with the user
+  ///   may be installed while this service runs.
   init(
     _ service: PresenceRadioService, on bus: BusConnection, tree: ObjectTree, manager: ObjectPath,
-    users: Set<UInt32> = Set([number(of: userName), getuid()].compactMap { $0 })
+    users: @escaping @LoopActor () -> Set<UInt32> = { Set([number(of: userName), getuid()].compactMap { $0 }) }
   ) {
     (self.service, self.bus, self.users) = (service, bus, users)
     object = tree.export(
@@ -53,7 +54,7 @@ final class PresenceRadioFace {
     if program?.sink.name == call.sender { return body(call) }
     bus.credentials(of: call.sender) { [weak self] result in
       guard let self else { return call.fail(.notReady("The service stops.")) }
-      guard case .success(let caller) = result, users.contains(caller.uid) else {
+      guard case .success(let caller) = result, users().contains(caller.uid) else {
         denied += 1
         return call.fail(.denied("Only the user \(Self.userName) may do this."))
       }

@@ -7,7 +7,7 @@ import Radio
 @LoopActor
 final class StreamRelay {
   /// How long the program may take for the last bytes of a link that has ended.
-  private static let lingerTime = Duration.seconds(10)
+  private static let lingerTime = Duration.seconds(3)
 
   private let link: any RadioStream
   private let local: SocketStream
@@ -54,6 +54,7 @@ final class StreamRelay {
       hasLinkEnded = true
       linger = scheduler.schedule(after: Self.lingerTime) { [weak self] in self?.close() }
       pushToProgram()
+      pushToLink()
     }
   }
 
@@ -69,6 +70,8 @@ final class StreamRelay {
     case .ended:
       hasProgramEnded = true
       pushToLink()
+    // What the program sent before comes first.
+    case .hungUp: break
     case .closed: close()
     }
   }
@@ -83,6 +86,7 @@ final class StreamRelay {
     if hasLinkEnded { fromProgram = [] }
     if !fromProgram.isEmpty { fromProgram = fromProgram.dropFirst(link.send(fromProgram)) }
     if !hasProgramEnded { local.pauseReading(!fromProgram.isEmpty) }
-    if hasProgramEnded, fromProgram.isEmpty { close() }
+    // The last bytes of a link that has ended still go to the program.
+    if hasProgramEnded, fromProgram.isEmpty, !hasLinkEnded { close() }
   }
 }

@@ -43,7 +43,7 @@ private final class PolicedRadio {
     let radio = SharedRadio(driver: node, scheduler: EventLoop.shared).tenant("x", share: .nothing)
     service = PresenceRadioService(radio: radio, scheduler: EventLoop.shared, settings: PresenceRadioSettings())
     face = PresenceRadioFace(
-      service, on: server, tree: server.objects, manager: ManagerFace.path, users: [Self.user])
+      service, on: server, tree: server.objects, manager: ManagerFace.path, users: { [Self.user] })
     server.connect(name: "org.earshot")
     try await server.ready()
   }

@@ -23,7 +23,7 @@ private final class RadioOnBus {
   private let face: PresenceRadioFace
   private let service: PresenceRadioService
 
-  init(users: Set<UInt32> = [getuid()]) async throws {
+  init(users: @escaping @LoopActor () -> Set<UInt32> = { [getuid()] }) async throws {
     bus = try PrivateBus()
     server = BusConnection(address: .address(bus.address))
     server.objects.access = ServiceAccess.rule(
@@ -88,7 +88,7 @@ struct PresenceRadioFaceTests {
   @Test("Another user than earshot-presence is refused with Denied, and changes nothing")
   @LoopActor
   func otherUser() async throws {
-    let radio = try await RadioOnBus(users: [getuid() + 1])
+    let radio = try await RadioOnBus(users: { [getuid() + 1] })
     defer { radio.close() }
     for (method, arguments) in [
       ("Announce", [DBusValue.byte(1)]), ("Silence", []), ("Scan", [.bool(true)]),
@@ -104,6 +104,23 @@ struct PresenceRadioFaceTests {
     }
     #expect(try await radio.property("State") == .string("idle"))
     #expect(!radio.node.status.traits.isReachable)
+  }
+
+  /// The users that may call.
+  @LoopActor
+  private final class Users {
+    var numbers: Set<UInt32> = []
+  }
+
+  @Test("A user that is added while the service runs may call at once")
+  @LoopActor
+  func laterUser() async throws {
+    let users = Users()
+    let radio = try await RadioOnBus(users: { users.numbers })
+    defer { radio.close() }
+    #expect(await radio.error("Silence") == Self.error + "Denied")
+    users.numbers = [getuid()]
+    #expect(await radio.error("Silence") == "")
   }
 
   @Test("The first program uses the radio until it leaves the bus, and another one gets Busy meanwhile")

@@ -42,7 +42,7 @@ private final class SocketEnd {
         received += bytes
         arrivals.put(received.count)
       case .writable: push()
-      case .ended, .closed: ends.put(true)
+      case .ended, .hungUp, .closed: ends.put(true)
       case .connected: break
       }
     }

@@ -171,10 +171,16 @@ struct RFCOMMLinksTests {
   private final class Desk {
     let time = VirtualTime()
     let beacons = Mailbox<DeviceAddress>()
+    /// What becomes of streams that begin with a TLS handshake, and their number.
+    var onTLS: @LoopActor (SocketStream) -> Void = { $0.close() }
+    private(set) var handshakes = 0
     private(set) lazy var links = RFCOMMLinks(
       RFCOMMLinks.Owner(
         hasBeacons: { true }, connect: { _, then in then(nil) }, onBeacons: { [beacons] in beacons.put($0) },
-        onTLS: { stream, _ in stream.close() }, answer: { _ in HTTPServerResponse(status: 204) }),
+        onTLS: { [weak self] stream, _ in
+          self?.handshakes += 1
+          self?.onTLS(stream)
+        }, answer: { _ in HTTPServerResponse(status: 204) }),
       on: time)
 
     func count(_ name: String) -> UInt64 { links.tallies.first { $0.name == name }?.count ?? 0 }
@@ -200,7 +206,7 @@ struct RFCOMMLinksTests {
         switch event {
         case .received(let bytes): self?.received.put(bytes)
         case .ended, .closed: self?.ends.put(true)
-        case .connected, .writable: break
+        case .connected, .writable, .hungUp: break
         }
       }
     }
@@ -315,5 +321,48 @@ struct RFCOMMLinksTests {
     }
     #expect(try await end.received.next() == [UInt8(5 << 3 | 5), 0])
     desk.links.close()
+  }
+
+  @Test("Bytes of a stream that was destroyed do not open it again")
+  @LoopActor
+  func destroyedStream() async throws {
+    let desk = Desk()
+    let end = desk.connect()
+    end.stream.send([1])
+    #expect(try await end.received.next() == [0])
+    var bytes: [UInt8] = []
+    for channel: UInt8 in 1...5 { bytes += [channel << 3, 0, channel << 3 | 2, 1, UInt8(ascii: "G")] }
+    // The fifth request is destroyed. The same bytes that the link reads at once have a TLS record behind it.
+    for _ in 0..<20 { bytes += [5 << 3 | 2, 1, 0x16] }
+    end.stream.send(bytes[...])
+    #expect(try await end.received.next() == [UInt8(5 << 3 | 5), 0])
+    #expect(desk.handshakes == 0)
+    desk.links.close()
+  }
+
+  @Test("A stream whose receiver has closed is destroyed after 10 s, and the link ends a minute after it")
+  @LoopActor
+  func abandonedStream() async throws {
+    let desk = Desk()
+    var streams: [SocketStream] = []
+    desk.onTLS = { stream in
+      streams.append(stream)
+      // The receiver reads what there is and closes.
+      stream.start { [weak stream] event in if case .received = event { stream?.close() } }
+    }
+    let end = desk.connect()
+    end.stream.send([1, 0, 0, 2, 1, 0x16])
+    var received: [UInt8] = []
+    // The answer to the handshake, then the end of channel 0 by its receiver.
+    while received.count < 3 { received += try await end.received.next() }
+    #expect(received == [0, 3, 0])
+    desk.time.advance(by: .milliseconds(9999))
+    #expect(end.received.all.count < 4, "the peer has 10 s")
+    desk.time.advance(by: .milliseconds(1))
+    #expect(try await end.received.next() == [5, 0])
+    desk.time.advance(by: .seconds(60))
+    _ = try await end.ends.next()
+    #expect(desk.links.count == 0)
+    withExtendedLifetime(streams) {}
   }
 }

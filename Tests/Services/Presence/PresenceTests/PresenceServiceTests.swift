@@ -2,6 +2,7 @@ import Air
 import Common
 import Crypto
 import Loop
+import Network
 import Testing
 import Thali
 
@@ -38,6 +39,81 @@ struct PresenceServiceTests {
     let judged = eve.tallies.filter { ["NotForUs", "UnknownSenders"].contains($0.name) }.map(\.count).reduce(0, +)
     #expect(judged == 1)
     #expect(!meeting.anna.isNearby(meeting.benForAnna.id), "ben announces nothing")
+  }
+
+  @Test("The status line, which every user can read, has no number of peers")
+  @LoopActor
+  func status() throws {
+    let meeting = try Meeting()
+    try meeting.anna.announce(to: ["ben"], seconds: 0)
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(meeting.ben.isNearby(meeting.annaForBen.id))
+    #expect(meeting.anna.statusLine.hasSuffix("This machine is announced."))
+    #expect(meeting.ben.statusLine.hasSuffix("Nothing is announced."))
+    for service in [meeting.anna, meeting.ben] { #expect(!service.statusLine.contains(where: \.isNumber)) }
+  }
+
+  @Test("A peer is nearby again after a forged byebye, with its next datagram")
+  @LoopActor
+  func forgedByebye() throws {
+    let meeting = try Meeting()
+    meeting.anna.apply(Self.foreground)
+    try meeting.anna.announce(to: ["ben"], seconds: 0)
+    meeting.street.time.advance(by: .seconds(1))
+    let house = meeting.street.houses[0]
+    let alive = try #require(house.recorded.last { String(decoding: $0, as: UTF8.self).contains("ssdp:alive") })
+    guard case .alive(let name, _) = try SSDPMessage(reading: alive) else {
+      Issue.record("not what was expected last")
+      return
+    }
+    meeting.street.houses[1].receive(SSDPMessage.byebye(name).bytes(for: .ipv4), from: house.address)
+    #expect(!meeting.ben.isNearby(meeting.annaForBen.id))
+    meeting.street.time.advance(by: .seconds(1))
+    #expect(meeting.ben.isNearby(meeting.annaForBen.id))
+  }
+
+  private static var foreground: PresenceSettings {
+    var settings = PresenceSettings()
+    settings.isForeground = true
+    return settings
+  }
+
+  @Test("A peer that sends no first message of TLS within 3 s is disconnected, and counted")
+  @LoopActor
+  func silentHandshake() throws {
+    let street = Street()
+    let anna = street.house()
+    let ends = NeighbourRadio.pair()
+    let peer = SocketStream(owning: ends.0)
+    anna.streams.accept(SocketStream(owning: ends.1), from: DeviceAddress(1))
+    street.time.advance(by: .milliseconds(2999))
+    #expect(anna.streams.count == 1)
+    street.time.advance(by: .milliseconds(1))
+    #expect(anna.streams.count == 0)
+    #expect(anna.tallies.first { $0.name == "SilentHandshakes" }?.count == 1)
+    peer.close()
+  }
+
+  @Test("The 33rd handshake ends the oldest one, and the fifth of one address is refused")
+  @LoopActor
+  func manyHandshakes() throws {
+    let street = Street()
+    let anna = street.house()
+    func count(_ name: String) -> UInt64 { anna.tallies.first { $0.name == name }?.count ?? 0 }
+    var peers: [SocketStream] = []
+    func connect(_ device: UInt64) {
+      let ends = NeighbourRadio.pair()
+      peers.append(SocketStream(owning: ends.0))
+      anna.streams.accept(SocketStream(owning: ends.1), from: DeviceAddress(device))
+    }
+    for _ in 0..<5 { connect(1) }
+    #expect(anna.streams.count == 4 && count("TLSTooManyConnectionsOfOne") == 1)
+    for device: UInt64 in 2...29 { connect(device) }
+    #expect(anna.streams.count == 32 && count("EvictedHandshakes") == 0)
+    connect(30)
+    #expect(anna.streams.count == 32 && count("EvictedHandshakes") == 1)
+    #expect(count("TLSTooManyConnections") == 0)
+    for peer in peers { peer.close() }
   }
 
   @Test("The port is open only while something is announced, and a peer that is silent is nearby no longer")

@@ -1,7 +1,9 @@
 import Common
+import Crypto
 import Glibc
 import Loop
 import Network
+import TLS
 import TestSupport
 import Testing
 import Thali
@@ -41,7 +43,7 @@ final class EchoProgram {
       case .ended:
         hasEnded = true
         push()
-      case .connected, .closed: break
+      case .connected, .hungUp, .closed: break
       }
     }
   }
@@ -66,7 +68,7 @@ final class ProgramEnd {
         arrivals.put(received.count)
       case .writable: push()
       case .closed(let error): ends.put(error)
-      case .ended, .connected: break
+      case .ended, .hungUp, .connected: break
       }
     }
   }
@@ -205,6 +207,63 @@ struct PresenceStreamTests {
     end.stream.close()
   }
 
+  @Test("A known peer gets a stream although 32 handshakes of others do not go on")
+  @LoopActor
+  func besideHalfOpen() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let program = try EchoProgram()
+    try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
+    var strangers: [SocketStream] = []
+    for number: UInt64 in 1...32 {
+      let ends = NeighbourRadio.pair()
+      strangers.append(SocketStream(owning: ends.0))
+      pair.anna.streams.accept(SocketStream(owning: ends.1), from: DeviceAddress(number))
+    }
+    let end = ProgramEnd(try await pair.connect(try Self.label("echo")).get())
+    end.send([1, 2, 3])
+    _ = try await end.ends.next()
+    #expect(end.received == [1, 2, 3])
+    // On a slow machine the 3 s of the strangers may be over before.
+    let evicted = await Self.count("EvictedHandshakes", of: pair.anna)
+    let silent = await Self.count("SilentHandshakes", of: pair.anna)
+    #expect(evicted + silent > 0)
+    for stranger in strangers { stranger.close() }
+  }
+
+  @Test("The 17th stream to one peer is refused")
+  @LoopActor
+  func manyOfOnePeer() async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    var outcomes: [Result<Int32, PresenceService.Refusal>] = []
+    for _ in 0..<17 { pair.ben.streams.connect(to: pair.annaForBen.id, .unnamed) { outcomes.append($0) } }
+    #expect(outcomes == [.failure(.tooManyStreams)])
+  }
+
+  @Test("A handshake that is refused ends with its alert on the wire", arguments: [40, 70, 115, 20] as [UInt8])
+  @LoopActor
+  func alerts(number: UInt8) async throws {
+    let pair = try await Pair()
+    defer { pair.close() }
+    let route = try #require(pair.ben.routes(to: pair.annaForBen.id).first)
+    let client: WireClient
+    switch number {
+    // Without a common suite, and with TLS 1.1.
+    case 40: client = try WireClient(route, hello: WireClient.hello(version: 3, suite: 0x2F))
+    case 70: client = try WireClient(route, hello: WireClient.hello(version: 2, suite: 0xAB))
+    case 115: client = try WireClient(route, identity: String(repeating: "A", count: 192), key: route.key)
+    default:
+      client = try WireClient(route, identity: route.identity, key: SecretBytes(copying: [UInt8](1...16)))
+    }
+    _ = try await client.ends.next()
+    let record = Array(client.received.suffix(7))
+    #expect(Array(record.prefix(2)) == [21, 3])
+    #expect(Array(record.suffix(4)) == [0, 2, 2, number])
+    let names = [40: "TLSNoCommonSuite", 70: "TLSOtherVersions", 115: "TLSUnknownIdentities", 20: "TLSWrongKeys"]
+    #expect(await Self.count(names[Int(number)] ?? "", of: pair.anna) == 1)
+  }
+
   @Test("A peer that was removed is refused although it still has the announcement")
   @LoopActor
   func removed() async throws {
@@ -238,6 +297,62 @@ struct PresenceStreamTests {
     #expect(streams.serviceNames.isEmpty)
     try streams.register(label, at: address, by: ":1.2", user: 1)
     #expect(streams.serviceNames == ["echo"])
+  }
+}
+
+/// A client that records what a service sends.
+@LoopActor
+private final class WireClient {
+  private struct NoNetwork: Error {}
+
+  let ends = Mailbox<Bool>()
+  private(set) var received: [UInt8] = []
+  private var session: TLSSession?
+  private var first: [UInt8] = []
+  private var stream: SocketStream?
+
+  /// Sends these bytes only.
+  init(_ route: PresenceStreams.Route, hello: [UInt8]) throws {
+    first = hello
+    try connect(route)
+  }
+
+  /// Makes a handshake.
+  init(_ route: PresenceStreams.Route, identity: String, key: SecretBytes) throws {
+    let context = try #require(TLSContext(isServer: false))
+    let session = try TLSSession(context, .client(identity: identity, key: key), at: .zero)
+    first = session.takeOutgoing()
+    self.session = session
+    try connect(route)
+  }
+
+  private func connect(_ route: PresenceStreams.Route) throws {
+    guard case .network(let endpoint) = route.target else { throw NoNetwork() }
+    stream = SocketStream.connect(to: endpoint, within: Patience.limit) { [weak self] in self?.handle($0) }
+  }
+
+  private func handle(_ event: SocketStreamEvent) {
+    switch event {
+    case .connected: stream?.send(first[...])
+    case .received(let bytes):
+      received += bytes
+      guard let session else { return }
+      _ = session.receive(bytes[...])
+      stream?.send(session.takeOutgoing()[...])
+    case .writable, .hungUp: break
+    case .ended, .closed: ends.put(true)
+    }
+  }
+
+  /// A `ClientHello` of TLS 1.2 (`version` 3) or 1.1 (2) with one suite and without extensions.
+  nonisolated static func hello(version: UInt8, suite: UInt8) -> [UInt8] {
+    var body: [UInt8] = [3, version]
+    body += [UInt8](repeating: 7, count: 32)
+    body += [0, 0, 2, 0, suite, 1, 0]
+    let size = UInt8(body.count)
+    var record: [UInt8] = [22, 3, 1, 0, size + 4, 1, 0, 0, size]
+    record += body
+    return record
   }
 }
 

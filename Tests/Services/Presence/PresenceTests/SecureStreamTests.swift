@@ -1,0 +1,99 @@
+import Air
+import Common
+import Crypto
+import Loop
+import Network
+import TLS
+import TestSupport
+import Testing
+
+@testable import Presence
+
+@Suite("The end of a TLS stream over a socket", .serialized)
+struct SecureStreamTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// The owner of a server, which closes the stream within its last event, as the service does.
+  @LoopActor
+  private final class Owner {
+    var server: SecureStream?
+  }
+
+  /// A server in virtual time, and a client at the other end of its socket.
+  @LoopActor
+  private final class Stand {
+    let time = VirtualTime()
+    let events = Mailbox<SocketStreamEvent>()
+    let server: SecureStream
+    let atPeer = Mailbox<TLSEvent>()
+    let session: TLSSession
+    private let peer: SocketStream
+
+    /// - Parameter isKnown: whether the server has the client's key.
+    init(isKnown: Bool = true) throws {
+      let key = SecretBytes(copying: [UInt8](1...16))
+      let servers = try #require(TLSContext(isServer: true))
+      let clients = try #require(TLSContext(isServer: false))
+      let (transport, other) = try SocketStream.pair()
+      let (events, owner) = (events, Owner())
+      server = SecureStream(
+        servers, .server(key: { _, _ in isKnown ? key : nil }), on: time, onTLS: { _ in },
+        onEvent: { event in
+          events.put(event)
+          if case .closed = event { owner.server?.close() }
+        })
+      owner.server = server
+      session = try TLSSession(clients, .client(identity: "x", key: key), at: .zero)
+      peer = SocketStream(owning: other)
+      server.start(on: transport)
+      peer.start { [weak self] in self?.handle($0) }
+      flush()
+    }
+
+    func flush() { peer.send(session.takeOutgoing()[...]) }
+
+    func sendRaw(_ bytes: [UInt8]) { peer.send(bytes[...]) }
+
+    private func handle(_ event: SocketStreamEvent) {
+      guard case .received(let bytes) = event else { return }
+      for event in session.receive(bytes[...]) { atPeer.put(event) }
+      flush()
+    }
+  }
+
+  @Test("A connection whose two sides have ended is closed after 10 s, if the peer does not close it")
+  @LoopActor
+  func lingering() async throws {
+    let stand = try Stand()
+    _ = try await stand.events.first { $0 == .connected }
+    stand.server.finish()
+    _ = try await stand.atPeer.first { $0 == .ended }
+    stand.session.finish()
+    stand.flush()
+    _ = try await stand.events.first { $0 == .ended }
+    stand.time.advance(by: .milliseconds(9999))
+    #expect(stand.events.all.last == .ended)
+    stand.time.advance(by: .milliseconds(1))
+    #expect(stand.events.all.last == .closed(nil))
+  }
+
+  @Test("The peer gets the alert although the owner closes the stream at once")
+  @LoopActor
+  func alert() async throws {
+    let stand = try Stand(isKnown: false)
+    _ = try await stand.events.first { $0 == .closed(.reset) }
+    #expect(try await stand.atPeer.next() == .failed(.refusedByPeer(.unknownIdentity)))
+  }
+
+  @Test("Bytes behind the peer's end close the stream as cut off")
+  @LoopActor
+  func behindTheEnd() async throws {
+    let stand = try Stand()
+    _ = try await stand.events.first { $0 == .connected }
+    stand.session.finish()
+    stand.flush()
+    _ = try await stand.events.first { $0 == .ended }
+    stand.sendRaw([23, 3, 3, 0x40, 0])
+    #expect(try await stand.events.next() == .closed(.reset))
+  }
+}
