@@ -13,6 +13,8 @@ public enum ServerAction: Sendable {
   case ask(Command, slot: UInt64)
   /// The login changed; nil after a pause and at the end. Blobs are pushed to those that are logged in.
   case loggedIn(Login?)
+  /// The client sent its first segment under the session's key, so the login is not a replay.
+  case confirmed
   /// A login was refused.
   case loginFailed
   /// A blob of the client's was dropped.
@@ -73,6 +75,8 @@ public struct ServerSession: Sendable {
   public let id: SessionID
   public private(set) var state = SessionState.opened
   public private(set) var login: Login?
+  /// Whether the client sent a segment under the key that its login brought. A replayed login never does.
+  public private(set) var isConfirmed = false
   /// Octets that the transport has not written.
   public private(set) var waiting = 0
   private let configuration: Configuration
@@ -128,7 +132,6 @@ public struct ServerSession: Sendable {
     _ bytes: some Collection<UInt8>, random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
     guard state != .closed, !bytes.isEmpty else { return [] }
-    heard = now
     if configuration.isFramed, peer == nil, bytes.count != UserKey.size {
       close(.badKey)
       return takeActions()
@@ -176,8 +179,16 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  /// The peer answered a ping.
-  public mutating func heardPong(at now: Instant) { heard = now }
+  /// The ephemeral key that these octets complete; nil if they do not, or if the client's key is known.
+  public func key(completedBy bytes: some Collection<UInt8>) -> UserKey? {
+    guard peer == nil, state != .closed, stream.pending + bytes.count >= UserKey.size else { return nil }
+    var stream = stream
+    stream.receive(bytes.prefix(UserKey.size))
+    return stream.take(UserKey.size).flatMap { try? UserKey($0) }
+  }
+
+  /// The peer answered a ping. A pong is not authenticated, so it keeps no session open that is not confirmed.
+  public mutating func heardPong(at now: Instant) { if isConfirmed { heard = now } }
 
   /// Sends the client elsewhere, or to the same server in ten seconds or more if the URL is empty.
   public mutating func redirect(to url: String, epoch: UInt64) -> [ServerAction] {
@@ -246,6 +257,7 @@ public struct ServerSession: Sendable {
         guard let segment = try stream.next() else { return }
         let limit = limit
         let bytes = try channel?.open(segment, limit: limit)
+        noteAuthentic(at: now)
         if let bytes { handle(bytes, random: &random, at: now, epoch: epoch) }
         // The client cannot send under this key any more, unless the acknowledgement of this PDU brings another.
         if state != .closed, !isBarred, channel?.peerSegmentsLeft == 0 { sendRedirect("") }
@@ -253,6 +265,14 @@ public struct ServerSession: Sendable {
         return close(.segment(error))
       }
     }
+  }
+
+  /// Notes that the client sent a segment under the current key. Nothing else proves that it is there.
+  private mutating func noteAuthentic(at now: Instant) {
+    heard = now
+    guard login != nil, !isConfirmed else { return }
+    isConfirmed = true
+    actions.append(.confirmed)
   }
 
   private mutating func begin(_ bytes: [UInt8], at now: Instant) {

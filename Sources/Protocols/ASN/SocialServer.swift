@@ -83,6 +83,7 @@ public struct SocialServer: Sendable {
   private var jobs: [UInt64: Origin] = [:]
   private var buckets: [UserKey: TokenBucket] = [:]
   private var failures: [String: Failures] = [:]
+  private var accepted = AcceptedKeys()
   private var lastSession: UInt64 = 0
   private var lastJob: UInt64 = 0
   private var nextTimer: Instant?
@@ -145,7 +146,15 @@ public struct SocialServer: Sendable {
   public mutating func receive(
     _ id: SessionID, _ bytes: some Collection<UInt8>, at now: Instant, epoch: UInt64
   ) -> [Intent] {
-    change(id, at: now, epoch) { $0.receive(bytes, random: &$1, at: now, epoch: epoch) }
+    if let key = entries[id]?.session.key(completedBy: bytes), isUsed(key) {
+      return change(id, at: now, epoch) { session, _ in session.end(.keyUsed) }
+    }
+    return change(id, at: now, epoch) { $0.receive(bytes, random: &$1, at: now, epoch: epoch) }
+  }
+
+  /// Whether a client's ephemeral key was used before. The client that has its secret never uses it again.
+  private func isUsed(_ key: UserKey) -> Bool {
+    accepted.contains(key) || entries.values.contains { $0.session.ephemeral == key }
   }
 
   /// A transport wrote so many octets.
@@ -192,6 +201,9 @@ public struct SocialServer: Sendable {
   ) -> [Intent] {
     guard let origin = jobs.removeValue(forKey: job) else { return [] }
     note(outcome)
+    if let user = outcome.login?.user, let key = entries[origin.session]?.session.ephemeral {
+      accepted.insert(key, of: user)
+    }
     var intents: [Intent] = []
     if let slot = origin.slot {
       intents += change(origin.session, at: now, epoch) { $0.answer(slot, outcome, random: &$1, at: now, epoch: epoch) }
@@ -269,6 +281,7 @@ public struct SocialServer: Sendable {
       let outcome = answer(command, of: id)
       return change(id, at: now, epoch) { $0.answer(slot, outcome, random: &$1, at: now, epoch: epoch) }
     case .loggedIn(let login): return loggedIn(login, id, at: now, epoch)
+    case .confirmed: return limitSessions(like: id, at: now, epoch)
     case .loginFailed:
       counters.failedLogins += 1
       if let address = entries[id]?.address { countFailure(address, at: now) }
@@ -284,18 +297,30 @@ public struct SocialServer: Sendable {
     _ login: Login?, _ id: SessionID, at now: Instant, _ epoch: UInt64
   ) -> [Intent] {
     entries[id]?.isLoggedIn = login != nil
-    guard let login else { return [] }
+    guard login != nil else { return [] }
     if entries[id]?.isKnown == false { counters.logins += 1 }
     entries[id]?.isKnown = true
-    // Sessions that are paused count too.
-    let same = entries.values.count { $0.session.login?.key == login.key }
-    guard same > configuration.sessionsPerUser, login.role == .user else { return [] }
-    return change(id, at: now, epoch) { session, _ in session.end(.tooMany) }
+    return limitSessions(like: id, at: now, epoch)
+  }
+
+  /// Closes the oldest sessions of a session's user while the user has more than its limit. Sessions that are paused
+  /// count too.
+  ///
+  /// Sessions that have sent nothing since their login are counted apart, so that replayed logins close no session of
+  /// a client that is there.
+  private mutating func limitSessions(like id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
+    guard let session = entries[id]?.session, let login = session.login, login.role == .user else { return [] }
+    let same = entries.filter { $0.value.session.login == login && $0.value.session.isConfirmed == session.isConfirmed }
+    var intents: [Intent] = []
+    for oldest in same.keys.sorted().dropLast(configuration.sessionsPerUser) {
+      intents += change(oldest, at: now, epoch) { session, _ in session.end(.tooMany) }
+    }
+    return intents
   }
 
   private mutating func close(_ id: SessionID, _ reason: CloseReason) -> [Intent] {
     switch reason {
-    case .segment, .pdu, .badKey: counters.malformed += 1
+    case .segment, .pdu, .badKey, .keyUsed: counters.malformed += 1
     case .slow: counters.slow += 1
     case .redirected: counters.redirected += 1
     case .quit, .disconnected, .loginRefused, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: break

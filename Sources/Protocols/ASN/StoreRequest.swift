@@ -47,6 +47,12 @@ public struct StoreOutcome: Hashable, Sendable {
     case established(Login)
     /// The user has no authentication key yet.
     case provisional(Login)
+
+    var user: UserKey {
+      switch self {
+      case .established(let login), .provisional(let login): login.key
+      }
+    }
   }
 
   public var result: ResultCode = .success

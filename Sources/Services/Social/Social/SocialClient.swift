@@ -302,7 +302,7 @@ public final class SocialClient {
     case .loginRefused: "The server refused the login."
     case .redirected: "The server redirected the session."
     case .segment, .pdu, .badKey: "The server sent something that this client does not understand, or has other keys."
-    case .slow, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: "The server ended the session."
+    case .slow, .keyUsed, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: "The server ended the session."
     }
   }
 }
