@@ -49,14 +49,22 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   /// Opens the store, and removes files whose commit did not happen.
   ///
   /// - Parameters:
-  ///   - path: the database; an empty file is an empty store.
+  ///   - path: the database; an empty file is an empty store, and is refused if there are blobs that are files.
   ///   - files: the directory of blobs that are files.
   init(path: String, files: any Directory, state: StateDirectory? = nil) throws(ASN.StoreError) {
-    database = try BlobDatabase.open(path)
-    self.files = BlobFiles(files)
+    let files = BlobFiles(files)
+    self.files = files
+    // Files without rows are removed below, so an empty database must not be taken for the store of such files.
+    database = try BlobDatabase.open(path) { () throws(ASN.StoreError) in
+      guard try !files.hasBlobs() else {
+        throw .failed(
+          "\(path) is missing or empty, but the folder \(Self.folder) beside it has blobs. Restore the database from a "
+            + "backup, or move the folder away.")
+      }
+    }
     self.state = state
     let rows = try numbers("SELECT count(*) FROM blob WHERE isFile = 1").first ?? 0
-    let found = try self.files.sweep { (sum) throws(ASN.StoreError) in
+    let found = try files.sweep { (sum) throws(ASN.StoreError) in
       try numbers("SELECT 1 FROM blob WHERE sum = ? AND isFile = 1", [.blob(sum.bytes)]).first != nil
     }
     missingFiles = Int(rows) - found
