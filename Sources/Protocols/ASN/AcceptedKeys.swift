@@ -3,9 +3,8 @@ import Common
 /// The ephemeral keys of the clients whose logins a server accepted, so that a recorded connection cannot be replayed.
 ///
 /// A replay would make the server seal a second acknowledgement under the same key and nonce, and would open a session
-/// that nobody can use. The memory has a bound for each user and in total, so that no user makes the server forget the
-/// keys of another: at the total, the user with the most keys loses its oldest one. The keys are forgotten when the
-/// server ends.
+/// that nobody can use. The number of keys is limited for each user and in total. At the total, the user with the most
+/// keys loses its oldest one, so no user makes the server forget the keys of another. The keys are in memory only.
 struct AcceptedKeys: Sendable {
   /// Maximum keys of one user.
   static let perUser = 1024

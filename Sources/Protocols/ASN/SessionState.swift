@@ -70,6 +70,9 @@ public enum CloseReason: Hashable, Sendable {
   case noKey, noLogin, idle, suspendedTooLong
   /// The user has a newer session, and as many as it may.
   case tooMany
+
+  /// Whether the output that waits is dropped. Otherwise the connection ends when it is written.
+  var dropsOutput: Bool { self == .slow || self == .disconnected }
 }
 
 /// The PDUs that a session last had, without their contents.

@@ -16,9 +16,17 @@ public struct SocialServer: Sendable {
     /// Logins that may fail in a minute from one address, before its connections are refused for `refusalTime`.
     public var failedLogins = 5
     public var refusalTime = Duration.seconds(600)
-    /// Octets of memory of all sessions together, for output that waits and input that is not complete. Beyond it the
-    /// session with the most is closed.
+    /// Octets of memory of all sessions together: output that waits, incomplete input, requests, answers and pushed
+    /// blobs. Beyond it the session with the most is closed. A quarter of it is for requests, and a quarter for answers
+    /// that are asked of the store: beyond these, sessions are not read, and requests wait.
     public var held = 256 * 1024 * 1024
+    /// Octets of the same for each user. Beyond it the session with the most is closed.
+    public var heldPerUser = 64 * 1024 * 1024
+    /// Octets of the longest answer of the store.
+    public var answer = 1024 * 1024
+    /// Octets a second that the blobs of one user may make the server send to other sessions, and at one moment.
+    /// Beyond it, further blobs of the user wait.
+    public var fanOut = 64 * 1024 * 1024
     /// New blobs a second for each user.
     public var blobs = 20
 
@@ -28,7 +36,7 @@ public struct SocialServer: Sendable {
   public enum Intent: Sendable {
     case send(SessionID, [UInt8])
     case ping(SessionID)
-    /// What was sent before is still to be written.
+    /// The transport has written what was sent before, unless the reason is `slow` or `disconnected`.
     case close(SessionID, CloseReason)
     case perform(StoreRequest, job: UInt64)
   }
@@ -41,7 +49,8 @@ public struct SocialServer: Sendable {
     public var failedLogins: UInt64 = 0
     /// Connections that broke the protocol: segments, PDUs, keys.
     public var malformed: UInt64 = 0
-    /// Blobs that were dropped because they were not permitted or malformed.
+    /// Blobs that were dropped because they were not permitted or malformed, or because the connection ended while they
+    /// waited for their rate.
     public var droppedBlobs: UInt64 = 0
     public var pushes: UInt64 = 0
     /// Sessions that were closed because their output waited.
@@ -60,8 +69,10 @@ public struct SocialServer: Sendable {
     var isLoggedIn = false
     /// Whether the session was logged in before.
     var isKnown = false
-    /// Requests that wait until the user may make another blob.
+    /// Requests that wait until the user may make another blob, or until there is memory for their answers.
     var queue = Fifo<Job>()
+    /// Octets that are reserved for answers of the store.
+    var reserved = 0
   }
   private struct Job {
     let request: StoreRequest
@@ -70,6 +81,16 @@ public struct SocialServer: Sendable {
   private struct Origin {
     let session: SessionID
     let slot: UInt64?
+    let user: UserKey?
+    /// Octets of the request.
+    let octets: Int
+    /// Octets that are reserved for the answer.
+    var reserved = 0
+  }
+  /// The allowances of a user.
+  private struct Rate {
+    var blobs: TokenBucket
+    var fanOut: TokenBucket
   }
   private struct Failures {
     var bucket: TokenBucket
@@ -81,14 +102,17 @@ public struct SocialServer: Sendable {
   private var random: AnyRandom
   private var entries: [SessionID: Entry] = [:]
   private var jobs: [UInt64: Origin] = [:]
-  private var buckets: [UserKey: TokenBucket] = [:]
+  private var rates: [UserKey: Rate] = [:]
   private var failures: [String: Failures] = [:]
   private var accepted = AcceptedKeys()
+  /// The clients' ephemeral keys of all sessions.
+  private var live: Set<UserKey> = []
   private var lastSession: UInt64 = 0
   private var lastJob: UInt64 = 0
   private var nextTimer: Instant?
-  /// Octets of memory of all sessions.
-  private var held = 0
+  private var memory = MemoryAccount()
+  /// Sessions whose next request waits for memory for its answer.
+  private var blocked: Set<SessionID> = []
   public private(set) var counters = Counters()
   /// The last trouble of the store; nil after a request succeeded in writing.
   public private(set) var trouble: StoreError?
@@ -108,7 +132,13 @@ public struct SocialServer: Sendable {
   public func state(of id: SessionID) -> SessionState? { entries[id]?.session.state }
 
   /// Whether the transport should read nothing more for now.
-  public func isHolding(_ id: SessionID) -> Bool { entries[id]?.session.isHolding ?? true }
+  public func isHolding(_ id: SessionID) -> Bool { isCrowded || entries[id]?.session.isHolding ?? true }
+
+  /// Whether requests use as much memory as they may, so that no session is read.
+  public var isCrowded: Bool { memory.requests > configuration.held / 4 }
+
+  /// Octets of memory of all sessions.
+  public var held: Int { memory.total }
 
   /// When `timer` is due.
   public var deadline: Instant? { nextTimer }
@@ -154,7 +184,7 @@ public struct SocialServer: Sendable {
 
   /// Whether a client's ephemeral key was used before. The client that has its secret never uses it again.
   private func isUsed(_ key: UserKey) -> Bool {
-    accepted.contains(key) || entries.values.contains { $0.session.ephemeral == key }
+    accepted.contains(key) || live.contains(key)
   }
 
   /// A transport wrote so many octets.
@@ -188,8 +218,8 @@ public struct SocialServer: Sendable {
       intents += drain(id, at: now)
       schedule(entries[id]?.session.deadline)
     }
-    let users = Set(entries.values.compactMap { $0.session.login?.key })
-    buckets = buckets.filter { users.contains($0.key) }
+    // A user that connects again has no new allowance.
+    rates = rates.filter { !$0.value.blobs.isFull(at: now) || !$0.value.fanOut.isFull(at: now) }
     return intents
   }
 
@@ -199,7 +229,7 @@ public struct SocialServer: Sendable {
   public mutating func outcome(
     _ job: UInt64, _ outcome: StoreOutcome, at now: Instant, epoch: UInt64
   ) -> [Intent] {
-    guard let origin = jobs.removeValue(forKey: job) else { return [] }
+    guard let origin = forget(job) else { return [] }
     note(outcome)
     if let user = outcome.login?.user, let key = entries[origin.session]?.session.ephemeral {
       accepted.insert(key, of: user)
@@ -208,7 +238,17 @@ public struct SocialServer: Sendable {
     if let slot = origin.slot {
       intents += change(origin.session, at: now, epoch) { $0.answer(slot, outcome, random: &$1, at: now, epoch: epoch) }
     }
-    return intents + deliver(outcome.pushes, except: origin.session, at: now, epoch: epoch)
+    intents += drainBlocked(origin.session, at: now)
+    return intents + deliver(outcome.pushes, except: origin.session, by: origin.user, at: now, epoch: epoch)
+  }
+
+  /// A request is no more with the store, and waits no more.
+  private mutating func forget(_ job: UInt64) -> Origin? {
+    guard let origin = jobs.removeValue(forKey: job) else { return nil }
+    memory.addRequest(-origin.octets, of: origin.user)
+    memory.reserve(-origin.reserved, of: origin.user)
+    entries[origin.session]?.reserved -= origin.reserved
+    return origin
   }
 
   /// Takes the outcome of a request that no session made.
@@ -223,10 +263,12 @@ public struct SocialServer: Sendable {
 
   /// Sends each blob to every session that may receive it: one copy each, and none to the one that it came from.
   public mutating func deliver(
-    _ pushes: [Push], except origin: SessionID?, at now: Instant, epoch: UInt64
+    _ pushes: [Push], except origin: SessionID?, by user: UserKey? = nil, at now: Instant, epoch: UInt64
   ) -> [Intent] {
     guard !pushes.isEmpty else { return [] }
     var intents: [Intent] = []
+    var octets = 0
+    defer { if let user, octets > 0 { spend(Double(octets), of: user, at: now) } }
     for id in entries.keys.sorted() where id != origin {
       var sent: Set<Sum> = []
       for push in pushes {
@@ -234,6 +276,8 @@ public struct SocialServer: Sendable {
           sent.insert(push.blob.sum).inserted
         else { continue }
         counters.pushes += 1
+        octets += push.blob.bytes.count
+        memory.hold(push.blob)
         intents += change(id, at: now, epoch) { session, _ in session.push(push.blob, epoch: epoch) }
       }
     }
@@ -247,19 +291,33 @@ public struct SocialServer: Sendable {
   ) -> [Intent] {
     // The session is taken out of the table, so that it is changed in place.
     guard var entry = entries.removeValue(forKey: id) else { return [] }
-    let before = entry.session.held
+    memory.add(-entry.session.held, of: entry.session.login?.key)
+    entry.session.setClock(now)
+    let isNew = entry.session.ephemeral == nil
     let actions = body(&entry.session, &random)
-    held += entry.session.held - before
+    if isNew, let key = entry.session.ephemeral { live.insert(key) }
+    memory.add(entry.session.held, of: entry.session.login?.key)
     entries[id] = entry
     var intents: [Intent] = []
     for action in actions { intents += carryOut(action, of: id, at: now, epoch) }
+    if blocked.contains(id) { intents += drain(id, at: now) }
     schedule(entries[id]?.session.deadline)
-    return intents + freeMemory(at: now, epoch)
+    return intents + freeMemory(after: id, at: now, epoch)
   }
 
-  /// Closes the session that uses the most memory while all together use more than the limit.
-  private mutating func freeMemory(at now: Instant, _ epoch: UInt64) -> [Intent] {
-    guard held > configuration.held, let largest = entries.max(by: { $0.value.session.held < $1.value.session.held })
+  /// Closes the session that uses the most memory: of a user that uses more than its share, or of all.
+  private mutating func freeMemory(after id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
+    var candidates: [SessionID: Entry] = [:]
+    if let login = entries[id]?.session.login, login.role == .user,
+      memory.octets(of: login.key) > configuration.heldPerUser
+    {
+      candidates = entries.filter { $0.value.session.login == login }
+    } else if memory.total > configuration.held {
+      candidates = entries
+    }
+    // Requests that are with the store end by themselves, and closing their session does not free them.
+    guard let largest = candidates.max(by: { $0.value.session.footprint < $1.value.session.footprint }),
+      largest.value.session.footprint > 0
     else { return [] }
     return change(largest.key, at: now, epoch) { session, _ in session.end(.slow) }
   }
@@ -272,7 +330,9 @@ public struct SocialServer: Sendable {
     case .ping: return [.ping(id)]
     case .perform(let request, let slot):
       lastJob += 1
-      jobs[lastJob] = Origin(session: id, slot: slot)
+      let origin = Origin(session: id, slot: slot, user: request.login?.key, octets: request.octets)
+      jobs[lastJob] = origin
+      memory.addRequest(origin.octets, of: origin.user)
       let job = Job(request: request, number: lastJob)
       guard entries[id] != nil else { return [.perform(request, job: job.number)] }
       entries[id]?.queue.append(job)
@@ -289,7 +349,10 @@ public struct SocialServer: Sendable {
     case .dropped:
       counters.droppedBlobs += 1
       return []
-    case .close(let reason): return close(id, reason)
+    case .released(let sum):
+      memory.release(sum)
+      return []
+    case .close(let reason): return close(id, reason, at: now)
     }
   }
 
@@ -310,7 +373,10 @@ public struct SocialServer: Sendable {
   /// a client that is there.
   private mutating func limitSessions(like id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
     guard let session = entries[id]?.session, let login = session.login, login.role == .user else { return [] }
-    let same = entries.filter { $0.value.session.login == login && $0.value.session.isConfirmed == session.isConfirmed }
+    let same = entries.filter { _, entry in
+      let other = entry.session
+      return other.login == login && other.isConfirmed == session.isConfirmed && other.state != .closed
+    }
     var intents: [Intent] = []
     for oldest in same.keys.sorted().dropLast(configuration.sessionsPerUser) {
       intents += change(oldest, at: now, epoch) { session, _ in session.end(.tooMany) }
@@ -318,40 +384,105 @@ public struct SocialServer: Sendable {
     return intents
   }
 
-  private mutating func close(_ id: SessionID, _ reason: CloseReason) -> [Intent] {
+  private mutating func close(_ id: SessionID, _ reason: CloseReason, at now: Instant) -> [Intent] {
     switch reason {
     case .segment, .pdu, .badKey, .keyUsed: counters.malformed += 1
     case .slow: counters.slow += 1
     case .redirected: counters.redirected += 1
     case .quit, .disconnected, .loginRefused, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: break
     }
-    // What the session asked for before it ended is carried out: its marks end.
-    let entry = entries.removeValue(forKey: id)
-    held -= entry?.session.held ?? 0
-    var queue = entry?.queue ?? Fifo()
+    guard let entry = entries.removeValue(forKey: id) else { return [.close(id, reason)] }
+    memory.add(-entry.session.held, of: entry.session.login?.key)
+    if let key = entry.session.ephemeral { live.remove(key) }
+    blocked.remove(id)
+    var queue = entry.queue
     var intents: [Intent] = []
-    while let job = queue.popFirst() { intents.append(.perform(job.request, job: job.number)) }
+    // What the session asked for before it ended is carried out: its marks end. Blobs above the rate are dropped, as
+    // otherwise a user could avoid it by closing connections.
+    while let job = queue.popFirst() {
+      if let user = job.request.login?.key, job.request.makesBlob, !mayMakeBlob(user, at: now) {
+        counters.droppedBlobs += 1
+        _ = forget(job.number)
+      } else {
+        intents.append(.perform(job.request, job: job.number))
+      }
+    }
     return intents + [.close(id, reason)]
   }
 
-  /// Hands on the requests of a session up to the first that makes a blob while its user may make none.
+  /// Hands on the requests of a session up to the first that has to wait. A request waits while it makes a blob and its
+  /// user may make none, or while there is no memory for its answer.
   private mutating func drain(_ id: SessionID, at now: Instant) -> [Intent] {
     var intents: [Intent] = []
+    blocked.remove(id)
     while let job = entries[id]?.queue.first {
-      if let user = job.request.login?.key, job.request.makesBlob {
-        var bucket = buckets[user] ?? TokenBucket(configuration.blobs)
-        let isGranted = bucket.take(at: now)
-        buckets[user] = bucket
-        guard isGranted else {
-          counters.delayed += 1
-          schedule(now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.blobs)))))
+      if let user = job.request.login?.key, job.request.makesBlob, !mayMakeBlob(user, at: now) {
+        counters.delayed += 1
+        schedule(now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.blobs)))))
+        break
+      }
+      if job.request.hasLongAnswer {
+        guard hasRoom(id) else {
+          blocked.insert(id)
           break
         }
+        reserve(job.number, id)
       }
       entries[id]?.queue.popFirst()
       intents.append(.perform(job.request, job: job.number))
     }
     return intents
+  }
+
+  /// Hands on the requests that waited for memory: those of a session whose answer came, then those of the others.
+  private mutating func drainBlocked(_ id: SessionID, at now: Instant) -> [Intent] {
+    guard !blocked.isEmpty else { return [] }
+    var intents = blocked.contains(id) ? drain(id, at: now) : []
+    for other in blocked.sorted() where hasRoomForAnswer {
+      intents += drain(other, at: now)
+    }
+    return intents
+  }
+
+  /// Whether there is memory for another answer of the store to a session: one always fits.
+  private func hasRoom(_ id: SessionID) -> Bool {
+    guard let entry = entries[id] else { return true }
+    let isFirst = entry.reserved == 0 && entry.session.unsent == 0
+    let used = entry.reserved + entry.session.unsent + entry.session.answers
+    guard isFirst || used + configuration.answer <= configuration.session.waiting else { return false }
+    return hasRoomForAnswer
+  }
+
+  private var hasRoomForAnswer: Bool {
+    memory.reserved == 0 || memory.reserved + configuration.answer <= configuration.held / 4
+  }
+
+  private mutating func reserve(_ job: UInt64, _ id: SessionID) {
+    guard let user = jobs[job]?.user else { return }
+    let octets = configuration.answer
+    jobs[job]?.reserved = octets
+    entries[id]?.reserved += octets
+    memory.reserve(octets, of: user)
+  }
+
+  private func rate(of user: UserKey) -> Rate {
+    rates[user] ?? Rate(blobs: TokenBucket(configuration.blobs), fanOut: TokenBucket(configuration.fanOut))
+  }
+
+  /// Takes one new blob from the allowance of a user, unless it is used up.
+  private mutating func mayMakeBlob(_ user: UserKey, at now: Instant) -> Bool {
+    var rate = rate(of: user)
+    let isGranted = rate.fanOut.take(0, at: now) && rate.blobs.take(at: now)
+    rates[user] = rate
+    return isGranted
+  }
+
+  /// Counts octets that a user's blob makes the server send. The next blobs wait for what exceeds the allowance.
+  private mutating func spend(_ octets: Double, of user: UserKey, at now: Instant) {
+    var rate = rate(of: user)
+    _ = rate.fanOut.take(0, at: now)
+    rate.fanOut.spend(octets)
+    rates[user] = rate
   }
 
   private mutating func countFailure(_ address: String, at now: Instant) {

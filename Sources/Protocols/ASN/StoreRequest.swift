@@ -32,6 +32,28 @@ public struct StoreRequest: Hashable, Sendable {
   public var dialect: Dialect
   public var kind: Kind
 
+  /// Octets of memory while the request waits for the store, rounded up.
+  var octets: Int {
+    let fixed = 512
+    return switch kind {
+    case .exec(let command):
+      fixed + command.arguments.reduce(command.input?.count ?? 0) { $0 + $1.utf8.count + 16 }
+    case .blob(let blob): fixed + blob.bytes.count
+    case .load(let sums, _): fixed + Sum.size * sums.count
+    case .login, .endMarks: fixed
+    }
+  }
+
+  /// Whether the answer may be much longer than the request.
+  var hasLongAnswer: Bool {
+    switch kind {
+    case .exec(let command):
+      ["cat", "clone", "fetch", "gc", "ls", "objdump", "users"].contains(command.arguments.first ?? "")
+    case .load: true
+    case .login, .blob, .endMarks: false
+    }
+  }
+
   public init(
     session: SessionID, login: Login?, unverified: [UInt8]? = nil, ephemeral: UserKey, dialect: Dialect, kind: Kind
   ) {
@@ -73,6 +95,9 @@ public struct StoreOutcome: Hashable, Sendable {
   public init() {}
 
   init(_ text: String) { data = Array(text.utf8) }
+
+  /// Octets of memory while the answer waits to be sent.
+  var octets: Int { data.count + Sum.size * stream.count }
 
   init(_ refusal: Refusal) {
     (result, data, trouble) = (refusal.result, Array(refusal.sentence.utf8), refusal.store)
