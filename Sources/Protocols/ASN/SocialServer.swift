@@ -27,6 +27,8 @@ public struct SocialServer: Sendable {
     /// Octets a second that the blobs of one user may make the server send to other sessions, and at one moment.
     /// Beyond it, further blobs of the user wait.
     public var fanOut = 64 * 1024 * 1024
+    /// First logins of unknown users that may make users in a minute from one address.
+    public var newUsersPerAddress = 20
     /// New blobs a second for each user.
     public var blobs = 20
 
@@ -94,6 +96,8 @@ public struct SocialServer: Sendable {
   }
   private struct Failures {
     var bucket: TokenBucket
+    /// New users that the address may still make.
+    var newUsers: TokenBucket
     var refusedUntil: Instant?
     var last: Instant
   }
@@ -114,8 +118,13 @@ public struct SocialServer: Sendable {
   /// Sessions whose next request waits for memory for its answer.
   private var blocked: Set<SessionID> = []
   public private(set) var counters = Counters()
-  /// The last trouble of the store; nil after a request succeeded in writing.
+  /// The last trouble of the store; nil if there was none for a minute when a request succeeded in writing.
   public private(set) var trouble: StoreError?
+  private var troubledAt = Instant.zero
+
+  /// Time without trouble after which the store is said to work again: a store that is nearly full refuses large blobs
+  /// and takes small ones.
+  private static let recoveryTime = Duration.seconds(60)
 
   /// Addresses whose failed logins are remembered.
   private static let addresses = 4096
@@ -230,7 +239,10 @@ public struct SocialServer: Sendable {
     _ job: UInt64, _ outcome: StoreOutcome, at now: Instant, epoch: UInt64
   ) -> [Intent] {
     guard let origin = forget(job) else { return [] }
-    note(outcome)
+    note(outcome, at: now)
+    if case .provisional = outcome.login, outcome.isDurable, let address = entries[origin.session]?.address {
+      countNewUser(address, at: now)
+    }
     if let user = outcome.login?.user, let key = entries[origin.session]?.session.ephemeral {
       accepted.insert(key, of: user)
     }
@@ -253,12 +265,16 @@ public struct SocialServer: Sendable {
 
   /// Takes the outcome of a request that no session made.
   public mutating func deliver(_ outcome: StoreOutcome, at now: Instant, epoch: UInt64) -> [Intent] {
-    note(outcome)
+    note(outcome, at: now)
     return deliver(outcome.pushes, except: nil, at: now, epoch: epoch)
   }
 
-  private mutating func note(_ outcome: StoreOutcome) {
-    if let trouble = outcome.trouble { self.trouble = trouble } else if !outcome.pushes.isEmpty { trouble = nil }
+  private mutating func note(_ outcome: StoreOutcome, at now: Instant) {
+    if let trouble = outcome.trouble {
+      (self.trouble, troubledAt) = (trouble, now)
+    } else if outcome.isDurable, now >= troubledAt.advanced(by: Self.recoveryTime) {
+      trouble = nil
+    }
   }
 
   /// Sends each blob to every session that may receive it: one copy each, and none to the one that it came from.
@@ -328,7 +344,8 @@ public struct SocialServer: Sendable {
     switch action {
     case .send(let segment): return [.send(id, segment)]
     case .ping: return [.ping(id)]
-    case .perform(let request, let slot):
+    case .perform(var request, let slot):
+      if case .login = request.kind { request.mayMakeUser = mayMakeUser(id, at: now) }
       lastJob += 1
       let origin = Origin(session: id, slot: slot, user: request.login?.key, octets: request.octets)
       jobs[lastJob] = origin
@@ -485,7 +502,29 @@ public struct SocialServer: Sendable {
     rates[user] = rate
   }
 
+  /// Whether a first login from the address of a session may make a user.
+  private func mayMakeUser(_ id: SessionID, at now: Instant) -> Bool {
+    guard let address = entries[id]?.address, var failure = failures[address] else { return true }
+    return failure.newUsers.take(at: now)
+  }
+
+  private mutating func countNewUser(_ address: String, at now: Instant) {
+    var failure = record(of: address, at: now)
+    _ = failure.newUsers.take(at: now)
+    failures[address] = failure
+  }
+
   private mutating func countFailure(_ address: String, at now: Instant) {
+    var failure = record(of: address, at: now)
+    _ = failure.bucket.take(at: now)
+    if !failure.bucket.take(0, at: now, reserve: 1) {
+      failure.refusedUntil = now.advanced(by: configuration.refusalTime)
+    }
+    failures[address] = failure
+  }
+
+  /// The record of an address that is used now. If there are too many, the one that was not used longest is dropped.
+  private mutating func record(of address: String, at now: Instant) -> Failures {
     if failures.count >= Self.addresses, failures[address] == nil {
       failures = failures.filter { $0.value.last.advanced(by: configuration.refusalTime) > now }
       if failures.count >= Self.addresses, let oldest = failures.min(by: { $0.value.last < $1.value.last }) {
@@ -493,13 +532,12 @@ public struct SocialServer: Sendable {
       }
     }
     var failure =
-      failures[address] ?? Failures(bucket: TokenBucket(configuration.failedLogins, each: .seconds(60)), last: now)
+      failures[address]
+      ?? Failures(
+        bucket: TokenBucket(configuration.failedLogins, each: .seconds(60)),
+        newUsers: TokenBucket(configuration.newUsersPerAddress, each: .seconds(60)), last: now)
     failure.last = now
-    _ = failure.bucket.take(at: now)
-    if !failure.bucket.take(0, at: now, reserve: 1) {
-      failure.refusedUntil = now.advanced(by: configuration.refusalTime)
-    }
-    failures[address] = failure
+    return failure
   }
 
   /// `who` lists the sessions by name or key; `iam` gives the session a name.

@@ -31,6 +31,8 @@ public struct StoreRequest: Hashable, Sendable {
   public var ephemeral: UserKey
   public var dialect: Dialect
   public var kind: Kind
+  /// Whether a login of an unknown user may make the user.
+  public var mayMakeUser = true
 
   /// Octets of memory while the request waits for the store, rounded up.
   var octets: Int {
@@ -91,6 +93,8 @@ public struct StoreOutcome: Hashable, Sendable {
   public var closes = false
   /// What the store could not do: for the journal, not for the peer.
   public var trouble: StoreError?
+  /// Whether the request changed the store, and the change is durable.
+  public var isDurable = false
 
   public init() {}
 
@@ -101,6 +105,12 @@ public struct StoreOutcome: Hashable, Sendable {
 
   init(_ refusal: Refusal) {
     (result, data, trouble) = (refusal.result, Array(refusal.sentence.utf8), refusal.store)
+  }
+
+  func noting(isDurable: Bool) -> StoreOutcome {
+    var outcome = self
+    outcome.isDurable = isDurable && trouble == nil
+    return outcome
   }
 
   func closing() -> StoreOutcome {

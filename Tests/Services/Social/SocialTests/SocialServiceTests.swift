@@ -173,9 +173,19 @@ struct SocialServiceTests {
     stand.service.accept(client.stream, address: "user 1")
     try client.logIn()
     stand.clock.run()
-    #expect(stand.troubles == [.full])
+    // The login did not fail for a reason of the client's.
+    #expect(stand.troubles == [.full] && stand.service.counters.failedLogins == 0)
     let other = try stand.client()
+    // A mark is pushed and not stored.
+    try other.exec("mark", "1", "2")
     try other.exec("blob", other.user.hex, input: "x")
+    stand.clock.run()
+    #expect(stand.troubles == [.full])
+    stand.clock.advance(by: .seconds(60))
+    try other.exec("mark", "1", "2")
+    stand.clock.run()
+    #expect(stand.troubles == [.full])
+    try other.exec("blob", other.user.hex, input: "y")
     stand.clock.run()
     #expect(stand.troubles == [.full, nil])
   }
