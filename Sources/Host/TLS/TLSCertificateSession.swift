@@ -125,6 +125,14 @@ public final class TLSCertificateSession {
     }
   }
 
+  /// Replaces the keys of this side and asks the peer to replace its own. TLS 1.2 has no such request.
+  public func updateKeys() {
+    guard phase == .open, let handle else { return }
+    ERR_clear_error()
+    if SSL_key_update(handle, Int32(SSL_KEY_UPDATE_REQUESTED)) == 1 { _ = SSL_do_handshake(handle) }
+    ERR_clear_error()
+  }
+
   /// Notifies the peer that nothing more is sent.
   public func finish() {
     guard phase == .open, let handle else { return }

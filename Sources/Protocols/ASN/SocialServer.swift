@@ -122,8 +122,8 @@ public struct SocialServer: Sendable {
   public private(set) var trouble: StoreError?
   private var troubledAt = Instant.zero
 
-  /// Time without trouble after which the store is said to work again: a store that is nearly full refuses large blobs
-  /// and takes small ones.
+  /// Time without trouble after which `trouble` ends: a store that is nearly full refuses large blobs and takes small
+  /// ones.
   private static let recoveryTime = Duration.seconds(60)
 
   /// Addresses whose failed logins are remembered.
