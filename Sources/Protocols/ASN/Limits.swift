@@ -30,8 +30,8 @@ public enum Limits {
   public static let keysInList = 16_384
   /// Moderators of one owner: each gets a link to every message.
   public static let moderators = 64
-  /// Octets by which the removals of users may exceed the limit of the store. Those of the administrator may exceed it by
-  /// twice as many.
+  /// Octets by which the removals of users may exceed the limit of the store. Those of the administrator may exceed
+  /// it by twice as many.
   public static let removalReserve = 8 * 1024 * 1024
   /// Removals that revert removals, one behind the other, that are followed.
   public static let reversals = 64

@@ -159,8 +159,8 @@ public struct Publisher: Sendable {
     }
   }
 
-  /// Messages may fill nine tenths of a directory, so that its owner can still write. Removals may exceed the limit by a
-  /// tenth, so that the owner of a full directory can remove blobs.
+  /// Messages may fill nine tenths of a directory, so that its owner can still write. Removals may exceed the limit by
+  /// a tenth, so that the owner of a full directory can remove blobs.
   private func checkNames(_ link: Link, _ view: StoreView<some BlobStore>) throws(Refusal) {
     let tenth = quota.namesPerUser / 10
     let limit =

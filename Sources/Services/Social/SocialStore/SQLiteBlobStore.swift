@@ -286,6 +286,9 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     (self.written, self.removable) = (written, removable)
   }
 
+  /// Undoes everything since the last commit, for an owner that does not go on.
+  func rollBack() { undo() }
+
   /// Undoes everything since the last commit.
   private func undo() {
     if database.isInTransaction { try? run("ROLLBACK") }
@@ -384,8 +387,8 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   ///
   /// - Parameter path: an empty file.
   public func backUp(to path: String) throws(ASN.StoreError) {
+    undo()
     do throws(SQLiteError) {
-      if database.isInTransaction { try database.run("ROLLBACK") }
       try database.copy(to: path)
     } catch {
       throw ASN.StoreError(error)

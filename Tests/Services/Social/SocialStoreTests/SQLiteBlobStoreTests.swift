@@ -212,9 +212,13 @@ struct SQLiteBlobStoreTests {
       .insert(one), .insert(large), .link(Contract.link(large, "asn/user")), .flag(one.sum, removal: large.sum),
     ])
     try store.commit()
+    // What was not committed is undone as a whole, with its file.
+    let lost = try StoreStand.large(2)
+    try store.apply([.insert(lost)])
     let other = try StoreStand()
     try other.folder.write([], to: SQLiteBlobStore.name)
     try store.backUp(to: other.folder.path(SQLiteBlobStore.name))
+    #expect(try stand.files == [large.sum.hex] && store.blob(lost.sum) == nil)
     // The store goes on.
     try store.apply([.purge(one.sum)])
     try store.commit()
