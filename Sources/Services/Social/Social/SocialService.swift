@@ -69,10 +69,10 @@ public final class SocialService<Store: BlobStore> {
   ///
   /// - Parameters:
   ///   - hosts: the numeric addresses of the address's host, if that is a name.
-  ///   - mode: the permissions of a Unix socket.
+  ///   - mode: the permissions of a Unix socket. Every local user may connect, as to a TCP port: clients log in.
   /// - Throws: the first error. Hosts at which the service listens before stay.
   public func listen(
-    at address: ListenAddress, hosts: [String] = [], mode: UInt32 = 0o660, using port: any LocalListening
+    at address: ListenAddress, hosts: [String] = [], mode: UInt32 = 0o666, using port: any LocalListening
   ) throws(ListenError) {
     guard listeners[address] == nil else { return }
     switch address.place {

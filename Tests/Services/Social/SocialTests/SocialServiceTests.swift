@@ -474,7 +474,7 @@ struct SocialSocketTests {
     let path = folder.path("asn.sock")
     let address = ListenAddress(.unix(path: path))
     try stand.service.listen(at: address, using: SocketListener())
-    #expect(try folder.mode("asn.sock") == 0o660)
+    #expect(try folder.mode("asn.sock") == 0o666)
     let connection = try SocketStream(connectingTo: path)
     var session = ClientSession(configuration: stand.configuration(), random: &stand.random)
     let events = Mailbox<StreamEvent>()
