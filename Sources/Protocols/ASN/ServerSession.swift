@@ -281,12 +281,14 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
+  private var isWaitingForStore: Bool { slots.contains(where: { $0.outcome == nil }) }
+
   private var end: (at: Instant, reason: CloseReason)? {
     switch state {
     case .opened where peer == nil: (since.advanced(by: configuration.keyTime), .noKey)
     // The time that the store takes is not the client's.
-    case .opened where slots.contains { $0.outcome == nil }: nil
-    case .provisional where slots.contains { $0.outcome == nil }: nil
+    case .opened where isWaitingForStore: nil
+    case .provisional where isWaitingForStore: nil
     case .opened, .provisional: (since.advanced(by: configuration.loginTime), .noLogin)
     case .suspended: (heard.advanced(by: configuration.suspendedTime), .suspendedTooLong)
     case .established, .quitting: (heard.advanced(by: configuration.idleTime), .idle)

@@ -240,7 +240,7 @@ public struct SocialServer: Sendable {
   ) -> [Intent] {
     guard let origin = forget(job) else { return [] }
     note(outcome, at: now)
-    if case .provisional = outcome.login, outcome.isDurable, let address = entries[origin.session]?.address {
+    if case .provisional? = outcome.login, outcome.isDurable, let address = entries[origin.session]?.address {
       countNewUser(address, at: now)
     }
     if let user = outcome.login?.user, let key = entries[origin.session]?.session.ephemeral {
