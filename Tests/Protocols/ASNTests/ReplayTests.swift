@@ -62,6 +62,9 @@ struct ReplayTests {
     }
     #expect(world.server.state(of: id) == .established)
     world.wait(.seconds(61))
+    #expect(world.server.state(of: id) == .closed)
+    // Nobody reads the acknowledgement of the login.
+    world.wait(.seconds(10))
     #expect(world.server.state(of: id) == nil)
   }
 
