@@ -55,14 +55,16 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
       defer { wrote.append(hasWritten) }
       return handle(request, epoch: epoch)
     }
-    guard let error = commit(if: wrote.contains(true)) else { return outcomes }
+    guard let error = commit(if: wrote.contains(true)) else {
+      return zip(outcomes, wrote).map { outcome, wrote in outcome.noting(isDurable: wrote) }
+    }
     (marks, markers) = before
     return zip(requests, wrote).map { request, wrote in
       if wrote { return refused(request, error) }
       let before = (marks, markers)
       hasWritten = false
       let outcome = handle(request, epoch: epoch)
-      guard let error = commit(if: hasWritten) else { return outcome }
+      guard let error = commit(if: hasWritten) else { return outcome.noting(isDurable: hasWritten) }
       (marks, markers) = before
       return refused(request, error)
     }
@@ -157,7 +159,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   private func query(_ login: Login, _ request: StoreRequest) -> Query<Store> {
     Query(
       view: view, marks: marks, login: login, dialect: request.dialect, service: configuration.service,
-      answer: configuration.answer)
+      answer: configuration.answer, budget: LookupBudget(login))
   }
 
   // MARK: Login
@@ -188,6 +190,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     }
     guard configuration.newUsers == .anyone else { throw .denied }
     if kind == nil {
+      guard request.mayMakeUser else { throw .denied }
       let login = Login(user)
       var publication = Publication()
       for (name, content) in [(BlobName.author, user.bytes), (.user, Array(UserKind.actual.rawValue.utf8))] {

@@ -22,10 +22,17 @@ public enum Limits {
   public static let epochAhead: UInt64 = 5 * 60 * 1_000_000_000
   /// Sums in one removal, approval or fetch.
   public static let sumsInOneRequest = 16_384
-  /// Users, or blobs, that one reference of a user may make the server look at, when it is to none of them by name.
+  /// Users, or blobs, that the references of one request may make the server look at, when they name none of them.
   public static let lookups = 16_384
-  /// Keys in one list of editors, moderators or subscribers that the server consults.
+  /// Names in directories that count as one such user or blob.
+  public static let namesInLookup = 16
+  /// Keys in one list of editors or subscribers that the server consults.
   public static let keysInList = 16_384
+  /// Moderators of one owner: each gets a link to every message.
+  public static let moderators = 64
+  /// Octets by which the removals of users may exceed the limit of the store. Those of the administrator may exceed
+  /// it by twice as many.
+  public static let removalReserve = 8 * 1024 * 1024
   /// Removals that revert removals, one behind the other, that are followed.
   public static let reversals = 64
   /// Entries of a session's trace.

@@ -135,7 +135,11 @@ public struct Permission: OptionSet, Hashable, Sendable {
     case .auth, .author: _ = try UserKey(content)
     case .user:
       guard UserKind(rawValue: String(decoding: content, as: UTF8.self)) != nil else { throw .badValue("kind of user") }
-    case .editors, .moderators, .subscribers: _ = try AccessLists.keys(content)
+    case .moderators:
+      guard try AccessLists.keys(content).count <= Limits.moderators else {
+        throw .tooLong(field: "list of moderators", limit: Limits.moderators)
+      }
+    case .editors, .subscribers: _ = try AccessLists.keys(content)
     case .mark: _ = try Mark(content)
     case .removals, .approvals:
       guard try Sum.list(content).count <= Limits.sumsInOneRequest else {

@@ -102,6 +102,10 @@ public struct Publisher: Sendable {
     if name == .mark, let mark = try? Mark(blob.content), mark.user != Array(header.owner.bytes.prefix(8)) {
       throw Refusal(.illFormatted, "The mark names another user")
     }
+    // The signature of a user over its own key is that of its login, and everybody reads vouchers.
+    guard name != .vouchers || login.role != .user || (subject ?? header.owner) != header.author else {
+      throw Refusal(.illFormatted, "A user does not vouch for itself")
+    }
     let view = StoreView(store)
     let lists = try view.lists(of: header.owner)
     guard Permission.of(login, owner: header.owner, name: name, lists: lists).contains(.add) else { throw .denied }
@@ -109,6 +113,7 @@ public struct Publisher: Sendable {
     guard kind != nil || login.role != .user || header.owner == login.key else {
       throw Refusal(.failure, "No such USER")
     }
+    if name == .user, login.role == .user { try Self.checkKind(blob, of: kind) }
     return try place(blob, name: name, lists: lists, kind: kind, by: login, subject: subject, in: store)
   }
 
@@ -126,9 +131,13 @@ public struct Publisher: Sendable {
     guard Self.isStored(name, ownerKind: kind) else { return publication }
     guard try view.header(blob.sum) == nil else { return nil }
     let usage = try view.usage()
-    guard usage.bytes + UInt64(blob.bytes.count) <= quota.store else { throw Refusal(StoreError.full) }
+    // Blobs can be removed from a full store: by users, and after they used their reserve by the administrator.
+    let reserve = name != .removals ? 0 : login.role == .user ? Limits.removalReserve : 2 * Limits.removalReserve
+    guard usage.bytes + UInt64(blob.bytes.count) <= quota.store + UInt64(reserve) else {
+      throw Refusal(StoreError.full)
+    }
     publication.changes = [.insert(blob)]
-    for link in links(of: blob, name: name, lists: lists, subject: subject) {
+    for link in try links(of: blob, name: name, lists: lists, subject: subject, view) {
       let old = try view.link(link.owner, link.name)
       guard link.replaces(old) else { continue }
       if old == nil { try checkNames(link, view) }
@@ -142,15 +151,29 @@ public struct Publisher: Sendable {
     return publication
   }
 
-  /// Messages may fill nine tenths of a directory, so that its owner can still write.
+  /// A user writes no `asn/user` by which a key may log in that may not before: a forum, or a user that was removed.
+  private static func checkKind(_ blob: Blob, of kind: UserKind?) throws(Refusal) {
+    let wanted = UserKind(rawValue: String(decoding: blob.content, as: UTF8.self))
+    guard wanted?.mayLogIn != true || kind?.mayLogIn == true else {
+      throw Refusal(.denied, "Only the administrator makes a user that may log in")
+    }
+  }
+
+  /// Messages may fill nine tenths of a directory, so that its owner can still write. Removals may exceed the limit by
+  /// a tenth, so that the owner of a full directory can remove blobs.
   private func checkNames(_ link: Link, _ view: StoreView<some BlobStore>) throws(Refusal) {
-    let limit = link.name.hasPrefix(BlobName.messages) ? quota.namesPerUser / 10 * 9 : quota.namesPerUser
+    let tenth = quota.namesPerUser / 10
+    let limit =
+      link.name.hasPrefix(BlobName.messages)
+      ? 9 * tenth : link.name.hasPrefix(BlobName.removals.text) ? quota.namesPerUser + tenth : quota.namesPerUser
     guard try view.linkCount(link.owner) < limit else {
       throw Refusal(.failure, "USER \(link.owner) has its limit of \(quota.namesPerUser) names")
     }
   }
 
-  private func links(of blob: Blob, name: BlobName, lists: AccessLists, subject: UserKey?) -> [Link] {
+  private func links(
+    of blob: Blob, name: BlobName, lists: AccessLists, subject: UserKey?, _ view: StoreView<some BlobStore>
+  ) throws(Refusal) -> [Link] {
     let header = blob.header
     func link(_ owner: UserKey, _ name: String) -> Link {
       Link(owner: owner, name: name, sum: blob.sum, epoch: header.epoch)
@@ -158,8 +181,16 @@ public struct Publisher: Sendable {
     let own = name.link(blob.sum)
     if name.isMessage {
       // The author has its message; the owner has it at once or after approval, and until then the moderators have it.
-      let readers = lists.isModerated ? lists.moderators : [header.owner]
-      return readers.union([header.author]).sorted().map { link($0, own) }
+      var readers: Set<UserKey> = [header.author]
+      if lists.isModerated {
+        // The list of an older store or of another server may be longer, and name keys that nobody has.
+        for moderator in lists.moderators.sorted().prefix(Limits.moderators) where try view.kind(of: moderator) != nil {
+          readers.insert(moderator)
+        }
+      } else {
+        readers.insert(header.owner)
+      }
+      return readers.sorted().map { link($0, own) }
     }
     if name == .vouchers {
       // The originals name the subject as the owner; a blob by which somebody vouches for itself names nobody else.

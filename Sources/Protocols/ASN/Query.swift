@@ -10,6 +10,7 @@ struct Query<Store: BlobStore> {
   let service: UserKey
   /// Octets that an answer may have.
   let answer: Int
+  let budget: LookupBudget
 
   /// The usage of each command, by its name.
   static var usages: [String: String] {
@@ -38,7 +39,8 @@ struct Query<Store: BlobStore> {
   // MARK: References
 
   var resolver: Resolver<Store> {
-    Resolver(view: view, marks: marks, login: login, service: service, limit: Limits.sumsInOneRequest)
+    Resolver(
+      view: view, marks: marks, login: login, service: service, limit: Limits.sumsInOneRequest, budget: budget)
   }
 
   func reference(_ text: String) throws(Refusal) -> Reference {

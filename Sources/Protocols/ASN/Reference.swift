@@ -172,6 +172,27 @@ public struct CurrentMarks: Sendable {
   var users: [UserKey] { marks.keys.sorted() }
 }
 
+/// The work that the references of one request may make for the store. The administrator and mirrors have no limit.
+final class LookupBudget {
+  /// Nil: no limit.
+  private var left: Int?
+
+  /// - Parameter names: the limit for a user, in names.
+  init(_ login: Login, names: Int = Limits.lookups * Limits.namesInLookup) { left = login.role == .user ? names : nil }
+
+  /// Counts users, or blobs, that the server looks at.
+  func spend(users count: Int) throws(Refusal) { try spend(names: count * Limits.namesInLookup) }
+
+  /// Counts names in directories that the server looks at.
+  func spend(names count: Int) throws(Refusal) {
+    guard let left else { return }
+    self.left = left - count
+    guard left >= count else {
+      throw Refusal(.failure, "More than \(Limits.lookups) users or blobs are to be looked at; name fewer")
+    }
+  }
+}
+
 /// The matches of references for one login.
 struct Resolver<Store: BlobStore> {
   let view: StoreView<Store>
@@ -180,6 +201,7 @@ struct Resolver<Store: BlobStore> {
   let service: UserKey
   /// How many matches a request may have.
   let limit: Int
+  let budget: LookupBudget
 
   private static var portion: Int { 256 }
 
@@ -269,11 +291,9 @@ struct Resolver<Store: BlobStore> {
   private func collectEverybody(_ name: String, _ reference: Reference, _ matches: inout [Match]) throws(Refusal) {
     var last: UserKey?
     var users: [UserKey] = []
-    var seen = 0
     repeat {
       users = try view.users(after: last, limit: Self.portion)
-      seen += users.count
-      try checkLookups(seen)
+      try budget.spend(users: users.count)
       for user in users { try collect(user, name, reference, &matches) }
       last = users.last
     } while users.count == Self.portion
@@ -283,20 +303,11 @@ struct Resolver<Store: BlobStore> {
     }
   }
 
-  /// The server's work for one reference has a bound, but for administrator and mirrors.
-  private func checkLookups(_ count: Int) throws(Refusal) {
-    guard count <= Limits.lookups || login.role != .user else {
-      throw Refusal(.failure, "More than \(Limits.lookups) users or blobs are to be looked at; name a user")
-    }
-  }
-
   private func collectAll(_ reference: Reference, _ matches: inout [Match]) throws(Refusal) {
     var last: UInt64 = 0
-    var seen = 0
     while true {
       let changes = try view.changes(after: last, limit: Self.portion)
-      seen += changes.count
-      try checkLookups(seen)
+      try budget.spend(users: changes.count)
       for change in changes where change.kind == .inserted {
         guard try view.mayRead(change.sum, login) else { continue }
         try add(Match(sum: change.sum, link: nil), reference, &matches)
@@ -363,6 +374,7 @@ struct Resolver<Store: BlobStore> {
     var after: String?
     repeat {
       let portion = try view.links(owner, prefix: prefix, after: after, limit: Self.portion, login, lists)
+      try budget.spend(names: portion.count)
       for link in portion.links { try body(link) }
       after = portion.last
     } while after != nil

@@ -135,20 +135,30 @@ public struct BoxChannel: Sendable {
     var start = 0
     while start < pdu.count {
       let end = min(start + Limits.segmentPlaintext, pdu.count)
-      setCounter(sending)
-      sending += 2
-      do throws(CryptoError) {
-        var segment = try key.seal(pdu[start..<end], nonce: nonce, behind: 2)
-        let length = segment.count - 2
-        segment[0] = UInt8(length >> 8) | (end < pdu.count ? 0x80 : 0)
-        segment[1] = UInt8(truncatingIfNeeded: length)
-        segments.append(segment)
-      } catch {
-        throw .notAuthentic
-      }
+      segments.append(try seal(pdu[start..<end], isContinued: end < pdu.count))
       start = end
     }
     return segments
+  }
+
+  /// One segment with its length.
+  ///
+  /// Throws `exhausted`, having used no counter, if the counter would pass 65,535.
+  ///
+  /// - Parameter plaintext: 1 to 4,080 octets.
+  mutating func seal(_ plaintext: ArraySlice<UInt8>, isContinued: Bool) throws(SegmentError) -> [UInt8] {
+    guard segmentsLeft > 0 else { throw .exhausted }
+    setCounter(sending)
+    sending += 2
+    do throws(CryptoError) {
+      var segment = try key.seal(plaintext, nonce: nonce, behind: 2)
+      let length = segment.count - 2
+      segment[0] = UInt8(length >> 8) | (isContinued ? 0x80 : 0)
+      segment[1] = UInt8(truncatingIfNeeded: length)
+      return segment
+    } catch {
+      throw .notAuthentic
+    }
   }
 
   /// Opens a segment of the peer; returns the PDU that it completes, or nil if More is set.

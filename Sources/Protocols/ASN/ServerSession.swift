@@ -13,12 +13,16 @@ public enum ServerAction: Sendable {
   case ask(Command, slot: UInt64)
   /// The login changed; nil after a pause and at the end. Blobs are pushed to those that are logged in.
   case loggedIn(Login?)
+  /// The client sent its first segment under the session's key, so the login is not a replay.
+  case confirmed
   /// A login was refused.
   case loginFailed
   /// A blob of the client's was dropped.
   case dropped(Refusal)
+  /// A blob of `push` is sealed or will not be sent. Each push has one such action.
+  case released(Sum)
   case ping
-  /// What was sent before is still to be written. Nothing follows.
+  /// Nothing follows. The transport has written what was sent before, unless the reason is `slow` or `disconnected`.
   case close(CloseReason)
 }
 
@@ -44,8 +48,11 @@ public struct ServerSession: Sendable {
     public var blob = 1024 * 1024
     /// Requests without an answer.
     public var inFlight = 64
-    /// Octets of output that may wait for the transport.
+    /// Octets of output that may wait: for the transport, or to be sealed. No more is read, and no answer asked of the
+    /// store, while requests and answers use half of it.
     public var waiting = 4 * 1024 * 1024
+    /// Octets that are sealed before the transport has taken those before them.
+    public var window = 64 * 1024
     /// Commands and blobs a second, and at one moment.
     public var commands = 50
     public var burst = 200
@@ -54,6 +61,8 @@ public struct ServerSession: Sendable {
     public var pingTime = Duration.seconds(60)
     public var idleTime = Duration.seconds(600)
     public var suspendedTime = Duration.seconds(24 * 3600)
+    /// Time in which the transport writes what waits when the session ends.
+    public var closingTime = Duration.seconds(10)
 
     public init(encryption: X25519.PrivateKey, nonce: [UInt8]) {
       (self.encryption, self.nonce) = (encryption, nonce)
@@ -64,17 +73,36 @@ public struct ServerSession: Sendable {
     let number: UInt64
     let ask: SessionState.Ask
     let requester: Requester
+    /// Octets of the request.
+    let octets: Int
     var outcome: StoreOutcome?
     /// How many blobs of the outcome's stream were sent, and whether the store is asked for more.
     var streamed = 0
     var isLoading = false
+    /// Octets of the request, or of the answer if there is one.
+    var held: Int { outcome?.octets ?? octets }
+  }
+
+  /// The effects of an acknowledgement that brings a new key, from when it is sealed.
+  private struct KeyChange {
+    let channel: BoxChannel
+    /// Nil after a resume.
+    let login: StoreOutcome.LoginState?
   }
 
   public let id: SessionID
   public private(set) var state = SessionState.opened
   public private(set) var login: Login?
-  /// Octets that the transport has not written.
+  /// Whether the client sent a segment under the key that its login brought. A replayed login never does.
+  public private(set) var isConfirmed = false
+  /// Octets of segments that the transport has not written.
   public private(set) var waiting = 0
+  private var outbox = Outbox()
+  private var keyChange: KeyChange?
+  /// Set while a session that is closed waits until its output is written.
+  private var closing: (reason: CloseReason, end: Instant)?
+  /// The time of the last event.
+  private var clock: Instant
   private let configuration: Configuration
   private var stream = SegmentStream()
   private var channel: BoxChannel?
@@ -97,7 +125,7 @@ public struct ServerSession: Sendable {
     (self.id, self.configuration) = (id, configuration)
     let period = Double(configuration.burst) / Double(max(1, configuration.commands))
     bucket = TokenBucket(configuration.burst, each: .seconds(period))
-    (since, heard, pinged) = (now, now, now)
+    (since, heard, pinged, clock) = (now, now, now, now)
   }
 
   /// The client's ephemeral key; nil before it was received.
@@ -106,7 +134,16 @@ public struct ServerSession: Sendable {
   /// Whether the transport should read nothing more for now.
   public var isHolding: Bool { state == .closed || isBarred || isEnding || isFull || heldUntil != nil }
 
-  private var isFull: Bool { slots.count >= configuration.inFlight || waiting > configuration.waiting / 2 }
+  private var isFull: Bool {
+    let half = configuration.waiting / 2
+    return slots.count >= configuration.inFlight || unsent > half || slots.reduce(0) { $0 + $1.held } > half
+  }
+
+  /// Octets of output that wait for the transport, or to be sealed.
+  var unsent: Int { waiting + outbox.own + outbox.shared }
+
+  /// Octets of answers that wait for those before them.
+  var answers: Int { slots.reduce(0) { $0 + ($1.outcome?.octets ?? 0) } }
 
   /// Octets of the longest PDU that is taken.
   private var longest: Int {
@@ -116,8 +153,14 @@ public struct ServerSession: Sendable {
   /// Octets of the longest PDU that is taken now: before a login there are no blobs.
   private var limit: Int { login == nil ? PDU.header + Limits.argumentBytes : longest }
 
-  /// Octets of memory that the session uses: of output that waits, and of input that is not complete.
-  public var held: Int { waiting + stream.pending + (channel?.partialCount ?? 0) }
+  /// Octets of memory that the session uses alone: of output that waits, of answers, and of input that is not complete.
+  public var held: Int { waiting + outbox.own + answers + stream.pending + (channel?.partialCount ?? 0) }
+
+  /// Octets of `held`, and of the pushed blobs that other sessions may share.
+  var footprint: Int { held + outbox.shared }
+
+  /// Sets the time of an event that has none.
+  mutating func setClock(_ now: Instant) { clock = now }
 
   // MARK: Events
 
@@ -128,7 +171,7 @@ public struct ServerSession: Sendable {
     _ bytes: some Collection<UInt8>, random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
     guard state != .closed, !bytes.isEmpty else { return [] }
-    heard = now
+    clock = now
     if configuration.isFramed, peer == nil, bytes.count != UserKey.size {
       close(.badKey)
       return takeActions()
@@ -143,6 +186,7 @@ public struct ServerSession: Sendable {
     _ slot: UInt64, _ outcome: StoreOutcome, random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
     guard state != .closed, let index = slots.firstIndex(where: { $0.number == slot }) else { return [] }
+    clock = now
     if slots[index].isLoading, outcome.result != .success {
       // The store cannot read the blobs: the request ends with its sentence.
       (slots[index].isLoading, slots[index].outcome) = (false, outcome)
@@ -160,8 +204,11 @@ public struct ServerSession: Sendable {
 
   /// Sends a blob that this session may receive.
   public mutating func push(_ blob: Blob, epoch: UInt64) -> [ServerAction] {
-    guard state == .established else { return [] }
-    transmit(.blob(blob), epoch: epoch)
+    if state == .established {
+      transmit(.blob(blob), pushed: blob.sum, epoch: epoch)
+    } else {
+      actions.append(.released(blob.sum))
+    }
     return takeActions()
   }
 
@@ -170,14 +217,24 @@ public struct ServerSession: Sendable {
     _ count: Int, random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
     waiting = max(0, waiting - count)
-    guard state != .closed else { return [] }
+    clock = now
+    pump()
+    guard state != .closed else { return takeActions() }
     flush(random: &random, at: now, epoch: epoch)
     process(random: &random, at: now, epoch: epoch)
     return takeActions()
   }
 
-  /// The peer answered a ping.
-  public mutating func heardPong(at now: Instant) { heard = now }
+  /// The ephemeral key that these octets complete; nil if they do not, or if the client's key is known.
+  public func key(completedBy bytes: some Collection<UInt8>) -> UserKey? {
+    guard peer == nil, state != .closed, stream.pending + bytes.count >= UserKey.size else { return nil }
+    var stream = stream
+    stream.receive(bytes.prefix(UserKey.size))
+    return stream.take(UserKey.size).flatMap { try? UserKey($0) }
+  }
+
+  /// The peer answered a ping. A pong is not authenticated, so it only extends a session that is confirmed.
+  public mutating func heardPong(at now: Instant) { if isConfirmed { heard = now } }
 
   /// Sends the client elsewhere, or to the same server in ten seconds or more if the URL is empty.
   public mutating func redirect(to url: String, epoch: UInt64) -> [ServerAction] {
@@ -188,31 +245,35 @@ public struct ServerSession: Sendable {
 
   /// Ends the session from here.
   public mutating func end(_ reason: CloseReason) -> [ServerAction] {
-    close(reason)
+    if closing != nil, reason.dropsOutput { finishClosing(reason) } else { close(reason) }
     return takeActions()
   }
 
   /// The transport is gone.
   public mutating func disconnected() -> [ServerAction] {
-    close(.disconnected)
+    if let closing { finishClosing(closing.reason) } else { close(.disconnected) }
     return takeActions()
   }
 
   /// When `timer` is due; nil in a session that is closed.
   public var deadline: Instant? {
-    guard state != .closed else { return nil }
-    return [heldUntil, end.at, ping].compactMap { $0 }.min()
+    guard state != .closed else { return closing?.end }
+    return [heldUntil, end?.at, ping].compactMap { $0 }.min()
   }
 
   public mutating func timer(
     random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
-    guard state != .closed else { return [] }
+    clock = now
+    guard state != .closed else {
+      if let closing, now >= closing.end { finishClosing(.slow) }
+      return takeActions()
+    }
     if let heldUntil, now >= heldUntil {
       self.heldUntil = nil
       process(random: &random, at: now, epoch: epoch)
     }
-    if state != .closed, now >= end.at { close(end.reason) }
+    if let end, now >= end.at { close(end.reason) }
     if let ping, now >= ping {
       pinged = now
       actions.append(.ping)
@@ -220,12 +281,18 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  private var end: (at: Instant, reason: CloseReason) {
+  private var isWaitingForStore: Bool { slots.contains(where: { $0.outcome == nil }) }
+
+  private var end: (at: Instant, reason: CloseReason)? {
     switch state {
     case .opened where peer == nil: (since.advanced(by: configuration.keyTime), .noKey)
+    // The time that the store takes is not the client's.
+    case .opened where isWaitingForStore: nil
+    case .provisional where isWaitingForStore: nil
     case .opened, .provisional: (since.advanced(by: configuration.loginTime), .noLogin)
     case .suspended: (heard.advanced(by: configuration.suspendedTime), .suspendedTooLong)
-    case .established, .quitting, .closed: (heard.advanced(by: configuration.idleTime), .idle)
+    case .established, .quitting: (heard.advanced(by: configuration.idleTime), .idle)
+    case .closed: nil
     }
   }
 
@@ -246,6 +313,7 @@ public struct ServerSession: Sendable {
         guard let segment = try stream.next() else { return }
         let limit = limit
         let bytes = try channel?.open(segment, limit: limit)
+        noteAuthentic(at: now)
         if let bytes { handle(bytes, random: &random, at: now, epoch: epoch) }
         // The client cannot send under this key any more, unless the acknowledgement of this PDU brings another.
         if state != .closed, !isBarred, channel?.peerSegmentsLeft == 0 { sendRedirect("") }
@@ -253,6 +321,14 @@ public struct ServerSession: Sendable {
         return close(.segment(error))
       }
     }
+  }
+
+  /// Notes that the client sent a segment under the current key. Nothing else proves that it is there.
+  private mutating func noteAuthentic(at now: Instant) {
+    heard = now
+    guard login != nil, !isConfirmed else { return }
+    isConfirmed = true
+    actions.append(.confirmed)
   }
 
   private mutating func begin(_ bytes: [UInt8], at now: Instant) {
@@ -291,60 +367,64 @@ public struct ServerSession: Sendable {
     }
     guard let ask = SessionState.Ask(pdu, command: command) else {
       // An acknowledgement answers nothing here; a redirect is the server's to send.
-      if case .redirect(let requester, _) = pdu { open(.command(""), requester, answer: Refusal(.unexpected)) }
+      if case .redirect(let requester, _) = pdu { open(.command(""), requester, 0, answer: Refusal(.unexpected)) }
       return flush(random: &random, at: now, epoch: epoch)
     }
     if !bucket.take(at: now) { bucket.spend(1) }
     if !bucket.take(0, at: now, reserve: 1) {
       heldUntil = now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.commands))))
     }
-    accept(pdu, ask, command, malformed)
+    accept(pdu, ask, command, malformed, octets: bytes.count)
     noteCounters()
     flush(random: &random, at: now, epoch: epoch)
   }
 
-  private mutating func accept(_ pdu: PDU, _ ask: SessionState.Ask, _ command: Command?, _ malformed: WireError?) {
+  private mutating func accept(
+    _ pdu: PDU, _ ask: SessionState.Ask, _ command: Command?, _ malformed: WireError?, octets: Int
+  ) {
     let requester = pdu.requester
     guard state.accepts(ask) else {
       if case .blob = pdu { return actions.append(.dropped(Refusal(.unexpected))) }
-      return open(ask, requester, answer: Refusal(.unexpected))
+      return open(ask, requester, octets, answer: Refusal(.unexpected))
     }
     switch pdu {
     case .exec:
       guard let command else {
         let why = malformed.map { "The command is malformed: \($0)" }
-        return open(ask, requester, answer: Refusal(.illFormatted, why))
+        return open(ask, requester, octets, answer: Refusal(.illFormatted, why))
       }
       switch command.arguments.first {
-      case "trace": open(ask, requester, outcome: trace.execute(Array(command.arguments.dropFirst())))
+      case "trace": open(ask, requester, octets, outcome: trace.execute(Array(command.arguments.dropFirst())))
       case "who" where configuration.dialect == .year2015, "iam" where configuration.dialect == .year2015:
-        open(ask, requester)
+        open(ask, requester, octets)
         actions.append(.ask(command, slot: lastSlot))
-      default: perform(ask, requester, .exec(command))
+      default: perform(ask, requester, octets, .exec(command))
       }
     case .login(_, let user, let signature):
       isBarred = true
       unverified = signature
-      perform(ask, requester, .login(user, signature: signature))
-    case .blob(let blob): perform(ask, requester, .blob(blob))
+      perform(ask, requester, octets, .login(user, signature: signature))
+    case .blob(let blob): perform(ask, requester, octets, .blob(blob))
     case .pause:
       // Nothing is pushed from here on.
       state = .suspended
       actions.append(.loggedIn(nil))
-      perform(ask, requester, .endMarks)
+      perform(ask, requester, octets, .endMarks)
     case .resume:
       isBarred = true
-      open(ask, requester, outcome: StoreOutcome())
+      open(ask, requester, octets, outcome: StoreOutcome())
     case .quit:
       isBarred = true
       state = .quitting
-      open(ask, requester, outcome: StoreOutcome())
+      open(ask, requester, octets, outcome: StoreOutcome())
     case .acknowledge, .redirect: break
     }
   }
 
-  private mutating func perform(_ ask: SessionState.Ask, _ requester: Requester, _ kind: StoreRequest.Kind) {
-    open(ask, requester)
+  private mutating func perform(
+    _ ask: SessionState.Ask, _ requester: Requester, _ octets: Int, _ kind: StoreRequest.Kind
+  ) {
+    open(ask, requester, octets)
     request(kind, slot: lastSlot)
   }
 
@@ -357,11 +437,14 @@ public struct ServerSession: Sendable {
   }
 
   private mutating func open(
-    _ ask: SessionState.Ask, _ requester: Requester, answer: Refusal? = nil, outcome: StoreOutcome? = nil
+    _ ask: SessionState.Ask, _ requester: Requester, _ octets: Int, answer: Refusal? = nil,
+    outcome: StoreOutcome? = nil
   ) {
     lastSlot += 1
     slots.append(
-      Slot(number: lastSlot, ask: ask, requester: requester, outcome: answer.map { StoreOutcome($0) } ?? outcome))
+      Slot(
+        number: lastSlot, ask: ask, requester: requester, octets: octets,
+        outcome: answer.map { StoreOutcome($0) } ?? outcome))
   }
 
   // MARK: Output
@@ -378,7 +461,9 @@ public struct ServerSession: Sendable {
       return true
     }
     while state != .closed, let slot = slots.first(where: { $0.ask != .blob }), let outcome = slot.outcome {
-      guard waiting <= configuration.waiting / 2, !slot.isLoading else { return }
+      guard unsent <= configuration.waiting / 2, !slot.isLoading else { return }
+      // Blobs have no acknowledgement of their own: that of the quit says that they were handled.
+      if slot.ask == .quit, slots.contains(where: { $0.ask == .blob }) { return }
       let rest = outcome.stream.dropFirst(slot.streamed)
       if !rest.isEmpty {
         if let index = slots.firstIndex(where: { $0.number == slot.number }) { slots[index].isLoading = true }
@@ -403,20 +488,18 @@ public struct ServerSession: Sendable {
     }
     transmit(.acknowledge(acknowledgement), epoch: epoch)
     guard state != .closed else { return }
-    if let next { channel = next }
+    if let next {
+      // Nothing is read or pushed before the acknowledgement is sealed under the old key.
+      keyChange = KeyChange(channel: next, login: outcome.login)
+      outbox.appendKeyChange()
+      return pump()
+    }
     switch slot.ask {
     case .login:
-      isBarred = false
-      guard outcome.login != nil else {
-        actions.append(.loginFailed)
-        return close(.loginRefused)
-      }
-      since = now
-      setLogin(outcome.login)
-    case .resume:
-      isBarred = false
-      state = .established
-      actions.append(.loggedIn(login))
+      // A store that does not work says nothing about the login.
+      if outcome.trouble == nil { actions.append(.loginFailed) }
+      close(.loginRefused)
+    case .resume: resumed()
     case .quit: close(.quit)
     default:
       if outcome.login != nil { setLogin(outcome.login) }
@@ -425,6 +508,23 @@ public struct ServerSession: Sendable {
         close(.loginRefused)
       }
     }
+  }
+
+  private mutating func resumed() {
+    isBarred = false
+    state = .established
+    actions.append(.loggedIn(login))
+  }
+
+  /// Everything under the old key is sealed.
+  private mutating func changeKey() {
+    guard let change = keyChange else { return }
+    (channel, keyChange) = (change.channel, nil)
+    guard state != .closed else { return }
+    guard change.login != nil else { return resumed() }
+    isBarred = false
+    since = clock
+    setLogin(change.login)
   }
 
   private mutating func setLogin(_ change: StoreOutcome.LoginState?) {
@@ -448,37 +548,57 @@ public struct ServerSession: Sendable {
   }
 
   /// Sends a PDU. One segment is left under each key for a redirect.
-  private mutating func transmit(_ pdu: PDU, epoch: UInt64) {
-    guard state != .closed, channel != nil else { return }
-    guard waiting <= configuration.waiting else { return close(.slow) }
+  ///
+  /// - Parameter pushed: the sum of a blob that other sessions may share.
+  private mutating func transmit(_ pdu: PDU, pushed: Sum? = nil, epoch: UInt64) {
+    var isTaken = false
+    defer { if !isTaken, let pushed { actions.append(.released(pushed)) } }
+    guard state != .closed, let left = channel?.segmentsLeft else { return }
+    guard unsent <= configuration.waiting else { return close(.slow) }
     var pdu = pdu
     if case .acknowledge(var acknowledgement) = pdu {
       acknowledgement.time = epoch
       pdu = .acknowledge(acknowledgement)
     }
     let bytes = pdu.bytes(dialect: configuration.dialect)
-    guard BoxChannel.segments(bytes.count) < channel?.segmentsLeft ?? 0 else { return sendRedirect("") }
+    guard outbox.segments + BoxChannel.segments(bytes.count) < left else { return sendRedirect("") }
     trace.note(received: false, pdu, octets: bytes.count)
-    seal(bytes)
+    isTaken = true
+    outbox.append(bytes, pushed: pushed)
+    pump()
     noteCounters()
   }
 
   /// Notes when a direction has no counters for another PDU of the longest kind and a redirect.
   private mutating func noteCounters() {
     let needed = BoxChannel.segments(longest) + 1
-    if let channel, !isBarred, min(channel.segmentsLeft, channel.peerSegmentsLeft) < needed { isEnding = true }
+    if let channel, !isBarred, min(channel.segmentsLeft - outbox.segments, channel.peerSegmentsLeft) < needed {
+      isEnding = true
+    }
   }
 
   private mutating func sendRedirect(_ url: String) {
-    seal(PDU.redirect(Requester("redirect"), url: url).bytes(dialect: configuration.dialect))
+    outbox.append(PDU.redirect(Requester("redirect"), url: url).bytes(dialect: configuration.dialect))
     close(.redirected)
   }
 
-  private mutating func seal(_ bytes: [UInt8]) {
-    guard let segments = try? channel?.seal(bytes) else { return close(.segment(.exhausted)) }
-    for segment in segments {
-      waiting += segment.count
-      actions.append(.send(segment))
+  /// Seals what the transport may have, and ends a session whose last octets are written.
+  private mutating func pump() {
+    while waiting < configuration.window, channel != nil {
+      do throws(SegmentError) {
+        switch try outbox.next(&channel) {
+        case .segment(let segment, let sum)?:
+          waiting += segment.count
+          actions.append(.send(segment))
+          if let sum { actions.append(.released(sum)) }
+        case .keyChange?: changeKey()
+        case nil:
+          if waiting == 0, let closing { finishClosing(closing.reason) }
+          return
+        }
+      } catch {
+        if closing != nil { finishClosing(.segment(error)) } else { close(.segment(error)) }
+      }
     }
   }
 
@@ -489,7 +609,15 @@ public struct ServerSession: Sendable {
       request(.endMarks, slot: nil)
     }
     state = .closed
-    (slots, channel, unverified) = ([], nil, nil)
+    (slots, unverified) = ([], nil)
+    guard !reason.dropsOutput, channel != nil else { return finishClosing(reason) }
+    closing = (reason, clock.advanced(by: configuration.closingTime))
+    pump()
+  }
+
+  private mutating func finishClosing(_ reason: CloseReason) {
+    for sum in outbox.removeAll() { actions.append(.released(sum)) }
+    (closing, channel, keyChange, waiting) = (nil, nil, nil, 0)
     actions.append(.close(reason))
   }
 

@@ -60,14 +60,19 @@ public enum CloseReason: Hashable, Sendable {
   case pdu(PDUError)
   /// The first frame is not the 32 octets of a key.
   case badKey
+  /// The client's ephemeral key is that of an open session or of an accepted login: the connection is a replay.
+  case keyUsed
   case loginRefused
   /// The counter of a nonce ends, or the server is told to send its clients elsewhere.
   case redirected
   /// More output waits than the limit allows.
   case slow
   case noKey, noLogin, idle, suspendedTooLong
-  /// The server has as many sessions as it may.
+  /// The user has a newer session, and as many as it may.
   case tooMany
+
+  /// Whether the output that waits is dropped. Otherwise the connection ends when it is written.
+  var dropsOutput: Bool { self == .slow || self == .disconnected }
 }
 
 /// The PDUs that a session last had, without their contents.

@@ -16,9 +16,19 @@ public struct SocialServer: Sendable {
     /// Logins that may fail in a minute from one address, before its connections are refused for `refusalTime`.
     public var failedLogins = 5
     public var refusalTime = Duration.seconds(600)
-    /// Octets of memory of all sessions together, for output that waits and input that is not complete. Beyond it the
-    /// session with the most is closed.
+    /// Octets of memory of all sessions together: output that waits, incomplete input, requests, answers and pushed
+    /// blobs. Beyond it the session with the most is closed. A quarter of it is for requests, and a quarter for answers
+    /// that are asked of the store: beyond these, sessions are not read, and requests wait.
     public var held = 256 * 1024 * 1024
+    /// Octets of the same for each user. Beyond it the session with the most is closed.
+    public var heldPerUser = 64 * 1024 * 1024
+    /// Octets of the longest answer of the store.
+    public var answer = 1024 * 1024
+    /// Octets a second that the blobs of one user may make the server send to other sessions, and at one moment.
+    /// Beyond it, further blobs of the user wait.
+    public var fanOut = 64 * 1024 * 1024
+    /// First logins of unknown users that may make users in a minute from one address.
+    public var newUsersPerAddress = 20
     /// New blobs a second for each user.
     public var blobs = 20
 
@@ -28,7 +38,7 @@ public struct SocialServer: Sendable {
   public enum Intent: Sendable {
     case send(SessionID, [UInt8])
     case ping(SessionID)
-    /// What was sent before is still to be written.
+    /// The transport has written what was sent before, unless the reason is `slow` or `disconnected`.
     case close(SessionID, CloseReason)
     case perform(StoreRequest, job: UInt64)
   }
@@ -41,7 +51,8 @@ public struct SocialServer: Sendable {
     public var failedLogins: UInt64 = 0
     /// Connections that broke the protocol: segments, PDUs, keys.
     public var malformed: UInt64 = 0
-    /// Blobs that were dropped because they were not permitted or malformed.
+    /// Blobs that were dropped because they were not permitted or malformed, or because the connection ended while they
+    /// waited for their rate.
     public var droppedBlobs: UInt64 = 0
     public var pushes: UInt64 = 0
     /// Sessions that were closed because their output waited.
@@ -60,8 +71,10 @@ public struct SocialServer: Sendable {
     var isLoggedIn = false
     /// Whether the session was logged in before.
     var isKnown = false
-    /// Requests that wait until the user may make another blob.
+    /// Requests that wait until the user may make another blob, or until there is memory for their answers.
     var queue = Fifo<Job>()
+    /// Octets that are reserved for answers of the store.
+    var reserved = 0
   }
   private struct Job {
     let request: StoreRequest
@@ -70,9 +83,21 @@ public struct SocialServer: Sendable {
   private struct Origin {
     let session: SessionID
     let slot: UInt64?
+    let user: UserKey?
+    /// Octets of the request.
+    let octets: Int
+    /// Octets that are reserved for the answer.
+    var reserved = 0
+  }
+  /// The allowances of a user.
+  private struct Rate {
+    var blobs: TokenBucket
+    var fanOut: TokenBucket
   }
   private struct Failures {
     var bucket: TokenBucket
+    /// New users that the address may still make.
+    var newUsers: TokenBucket
     var refusedUntil: Instant?
     var last: Instant
   }
@@ -81,16 +106,25 @@ public struct SocialServer: Sendable {
   private var random: AnyRandom
   private var entries: [SessionID: Entry] = [:]
   private var jobs: [UInt64: Origin] = [:]
-  private var buckets: [UserKey: TokenBucket] = [:]
+  private var rates: [UserKey: Rate] = [:]
   private var failures: [String: Failures] = [:]
+  private var accepted = AcceptedKeys()
+  /// The clients' ephemeral keys of all sessions.
+  private var live: Set<UserKey> = []
   private var lastSession: UInt64 = 0
   private var lastJob: UInt64 = 0
   private var nextTimer: Instant?
-  /// Octets of memory of all sessions.
-  private var held = 0
+  private var memory = MemoryAccount()
+  /// Sessions whose next request waits for memory for its answer.
+  private var blocked: Set<SessionID> = []
   public private(set) var counters = Counters()
-  /// The last trouble of the store; nil after a request succeeded in writing.
+  /// The last trouble of the store; nil if there was none for a minute when a request succeeded in writing.
   public private(set) var trouble: StoreError?
+  private var troubledAt = Instant.zero
+
+  /// Time without trouble after which `trouble` ends: a store that is nearly full refuses large blobs and takes small
+  /// ones.
+  private static let recoveryTime = Duration.seconds(60)
 
   /// Addresses whose failed logins are remembered.
   private static let addresses = 4096
@@ -107,7 +141,13 @@ public struct SocialServer: Sendable {
   public func state(of id: SessionID) -> SessionState? { entries[id]?.session.state }
 
   /// Whether the transport should read nothing more for now.
-  public func isHolding(_ id: SessionID) -> Bool { entries[id]?.session.isHolding ?? true }
+  public func isHolding(_ id: SessionID) -> Bool { isCrowded || entries[id]?.session.isHolding ?? true }
+
+  /// Whether requests use as much memory as they may, so that no session is read.
+  public var isCrowded: Bool { memory.requests > configuration.held / 4 }
+
+  /// Octets of memory of all sessions.
+  public var held: Int { memory.total }
 
   /// When `timer` is due.
   public var deadline: Instant? { nextTimer }
@@ -145,7 +185,15 @@ public struct SocialServer: Sendable {
   public mutating func receive(
     _ id: SessionID, _ bytes: some Collection<UInt8>, at now: Instant, epoch: UInt64
   ) -> [Intent] {
-    change(id, at: now, epoch) { $0.receive(bytes, random: &$1, at: now, epoch: epoch) }
+    if let key = entries[id]?.session.key(completedBy: bytes), isUsed(key) {
+      return change(id, at: now, epoch) { session, _ in session.end(.keyUsed) }
+    }
+    return change(id, at: now, epoch) { $0.receive(bytes, random: &$1, at: now, epoch: epoch) }
+  }
+
+  /// Whether a client's ephemeral key was used before. The client that has its secret never uses it again.
+  private func isUsed(_ key: UserKey) -> Bool {
+    accepted.contains(key) || live.contains(key)
   }
 
   /// A transport wrote so many octets.
@@ -179,8 +227,8 @@ public struct SocialServer: Sendable {
       intents += drain(id, at: now)
       schedule(entries[id]?.session.deadline)
     }
-    let users = Set(entries.values.compactMap { $0.session.login?.key })
-    buckets = buckets.filter { users.contains($0.key) }
+    // A user that connects again has no new allowance.
+    rates = rates.filter { !$0.value.blobs.isFull(at: now) || !$0.value.fanOut.isFull(at: now) }
     return intents
   }
 
@@ -190,31 +238,53 @@ public struct SocialServer: Sendable {
   public mutating func outcome(
     _ job: UInt64, _ outcome: StoreOutcome, at now: Instant, epoch: UInt64
   ) -> [Intent] {
-    guard let origin = jobs.removeValue(forKey: job) else { return [] }
-    note(outcome)
+    guard let origin = forget(job) else { return [] }
+    note(outcome, at: now)
+    if case .provisional? = outcome.login, outcome.isDurable, let address = entries[origin.session]?.address {
+      countNewUser(address, at: now)
+    }
+    if let user = outcome.login?.user, let key = entries[origin.session]?.session.ephemeral {
+      accepted.insert(key, of: user)
+    }
     var intents: [Intent] = []
     if let slot = origin.slot {
       intents += change(origin.session, at: now, epoch) { $0.answer(slot, outcome, random: &$1, at: now, epoch: epoch) }
     }
-    return intents + deliver(outcome.pushes, except: origin.session, at: now, epoch: epoch)
+    intents += drainBlocked(origin.session, at: now)
+    return intents + deliver(outcome.pushes, except: origin.session, by: origin.user, at: now, epoch: epoch)
+  }
+
+  /// A request is no more with the store, and waits no more.
+  private mutating func forget(_ job: UInt64) -> Origin? {
+    guard let origin = jobs.removeValue(forKey: job) else { return nil }
+    memory.addRequest(-origin.octets, of: origin.user)
+    memory.reserve(-origin.reserved, of: origin.user)
+    entries[origin.session]?.reserved -= origin.reserved
+    return origin
   }
 
   /// Takes the outcome of a request that no session made.
   public mutating func deliver(_ outcome: StoreOutcome, at now: Instant, epoch: UInt64) -> [Intent] {
-    note(outcome)
+    note(outcome, at: now)
     return deliver(outcome.pushes, except: nil, at: now, epoch: epoch)
   }
 
-  private mutating func note(_ outcome: StoreOutcome) {
-    if let trouble = outcome.trouble { self.trouble = trouble } else if !outcome.pushes.isEmpty { trouble = nil }
+  private mutating func note(_ outcome: StoreOutcome, at now: Instant) {
+    if let trouble = outcome.trouble {
+      (self.trouble, troubledAt) = (trouble, now)
+    } else if outcome.isDurable, now >= troubledAt.advanced(by: Self.recoveryTime) {
+      trouble = nil
+    }
   }
 
   /// Sends each blob to every session that may receive it: one copy each, and none to the one that it came from.
   public mutating func deliver(
-    _ pushes: [Push], except origin: SessionID?, at now: Instant, epoch: UInt64
+    _ pushes: [Push], except origin: SessionID?, by user: UserKey? = nil, at now: Instant, epoch: UInt64
   ) -> [Intent] {
     guard !pushes.isEmpty else { return [] }
     var intents: [Intent] = []
+    var octets = 0
+    defer { if let user, octets > 0 { spend(Double(octets), of: user, at: now) } }
     for id in entries.keys.sorted() where id != origin {
       var sent: Set<Sum> = []
       for push in pushes {
@@ -222,6 +292,8 @@ public struct SocialServer: Sendable {
           sent.insert(push.blob.sum).inserted
         else { continue }
         counters.pushes += 1
+        octets += push.blob.bytes.count
+        memory.hold(push.blob)
         intents += change(id, at: now, epoch) { session, _ in session.push(push.blob, epoch: epoch) }
       }
     }
@@ -235,19 +307,33 @@ public struct SocialServer: Sendable {
   ) -> [Intent] {
     // The session is taken out of the table, so that it is changed in place.
     guard var entry = entries.removeValue(forKey: id) else { return [] }
-    let before = entry.session.held
+    memory.add(-entry.session.held, of: entry.session.login?.key)
+    entry.session.setClock(now)
+    let isNew = entry.session.ephemeral == nil
     let actions = body(&entry.session, &random)
-    held += entry.session.held - before
+    if isNew, let key = entry.session.ephemeral { live.insert(key) }
+    memory.add(entry.session.held, of: entry.session.login?.key)
     entries[id] = entry
     var intents: [Intent] = []
     for action in actions { intents += carryOut(action, of: id, at: now, epoch) }
+    if blocked.contains(id) { intents += drain(id, at: now) }
     schedule(entries[id]?.session.deadline)
-    return intents + freeMemory(at: now, epoch)
+    return intents + freeMemory(after: id, at: now, epoch)
   }
 
-  /// Closes the session that uses the most memory while all together use more than the limit.
-  private mutating func freeMemory(at now: Instant, _ epoch: UInt64) -> [Intent] {
-    guard held > configuration.held, let largest = entries.max(by: { $0.value.session.held < $1.value.session.held })
+  /// Closes the session that uses the most memory: of a user that uses more than its share, or of all.
+  private mutating func freeMemory(after id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
+    var candidates: [SessionID: Entry] = [:]
+    if let login = entries[id]?.session.login, login.role == .user,
+      memory.octets(of: login.key) > configuration.heldPerUser
+    {
+      candidates = entries.filter { $0.value.session.login == login }
+    } else if memory.total > configuration.held {
+      candidates = entries
+    }
+    // Requests that are with the store end by themselves, and closing their session does not free them.
+    guard let largest = candidates.max(by: { $0.value.session.footprint < $1.value.session.footprint }),
+      largest.value.session.footprint > 0
     else { return [] }
     return change(largest.key, at: now, epoch) { session, _ in session.end(.slow) }
   }
@@ -258,9 +344,12 @@ public struct SocialServer: Sendable {
     switch action {
     case .send(let segment): return [.send(id, segment)]
     case .ping: return [.ping(id)]
-    case .perform(let request, let slot):
+    case .perform(var request, let slot):
+      if case .login = request.kind { request.mayMakeUser = mayMakeUser(id, at: now) }
       lastJob += 1
-      jobs[lastJob] = Origin(session: id, slot: slot)
+      let origin = Origin(session: id, slot: slot, user: request.login?.key, octets: request.octets)
+      jobs[lastJob] = origin
+      memory.addRequest(origin.octets, of: origin.user)
       let job = Job(request: request, number: lastJob)
       guard entries[id] != nil else { return [.perform(request, job: job.number)] }
       entries[id]?.queue.append(job)
@@ -269,6 +358,7 @@ public struct SocialServer: Sendable {
       let outcome = answer(command, of: id)
       return change(id, at: now, epoch) { $0.answer(slot, outcome, random: &$1, at: now, epoch: epoch) }
     case .loggedIn(let login): return loggedIn(login, id, at: now, epoch)
+    case .confirmed: return limitSessions(like: id, at: now, epoch)
     case .loginFailed:
       counters.failedLogins += 1
       if let address = entries[id]?.address { countFailure(address, at: now) }
@@ -276,7 +366,10 @@ public struct SocialServer: Sendable {
     case .dropped:
       counters.droppedBlobs += 1
       return []
-    case .close(let reason): return close(id, reason)
+    case .released(let sum):
+      memory.release(sum)
+      return []
+    case .close(let reason): return close(id, reason, at: now)
     }
   }
 
@@ -284,44 +377,73 @@ public struct SocialServer: Sendable {
     _ login: Login?, _ id: SessionID, at now: Instant, _ epoch: UInt64
   ) -> [Intent] {
     entries[id]?.isLoggedIn = login != nil
-    guard let login else { return [] }
+    guard login != nil else { return [] }
     if entries[id]?.isKnown == false { counters.logins += 1 }
     entries[id]?.isKnown = true
-    // Sessions that are paused count too.
-    let same = entries.values.count { $0.session.login?.key == login.key }
-    guard same > configuration.sessionsPerUser, login.role == .user else { return [] }
-    return change(id, at: now, epoch) { session, _ in session.end(.tooMany) }
+    return limitSessions(like: id, at: now, epoch)
   }
 
-  private mutating func close(_ id: SessionID, _ reason: CloseReason) -> [Intent] {
+  /// Closes the oldest sessions of a session's user while the user has more than its limit. Sessions that are paused
+  /// count too.
+  ///
+  /// Sessions that have sent nothing since their login are counted apart, so that replayed logins close no session of
+  /// a client that is there.
+  private mutating func limitSessions(like id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
+    guard let session = entries[id]?.session, let login = session.login, login.role == .user else { return [] }
+    let same = entries.filter { _, entry in
+      let other = entry.session
+      return other.login == login && other.isConfirmed == session.isConfirmed && other.state != .closed
+    }
+    var intents: [Intent] = []
+    for oldest in same.keys.sorted().dropLast(configuration.sessionsPerUser) {
+      intents += change(oldest, at: now, epoch) { session, _ in session.end(.tooMany) }
+    }
+    return intents
+  }
+
+  private mutating func close(_ id: SessionID, _ reason: CloseReason, at now: Instant) -> [Intent] {
     switch reason {
-    case .segment, .pdu, .badKey: counters.malformed += 1
+    case .segment, .pdu, .badKey, .keyUsed: counters.malformed += 1
     case .slow: counters.slow += 1
     case .redirected: counters.redirected += 1
     case .quit, .disconnected, .loginRefused, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: break
     }
-    // What the session asked for before it ended is carried out: its marks end.
-    let entry = entries.removeValue(forKey: id)
-    held -= entry?.session.held ?? 0
-    var queue = entry?.queue ?? Fifo()
+    guard let entry = entries.removeValue(forKey: id) else { return [.close(id, reason)] }
+    memory.add(-entry.session.held, of: entry.session.login?.key)
+    if let key = entry.session.ephemeral { live.remove(key) }
+    blocked.remove(id)
+    var queue = entry.queue
     var intents: [Intent] = []
-    while let job = queue.popFirst() { intents.append(.perform(job.request, job: job.number)) }
+    // What the session asked for before it ended is carried out: its marks end. Blobs above the rate are dropped, as
+    // otherwise a user could avoid it by closing connections.
+    while let job = queue.popFirst() {
+      if let user = job.request.login?.key, job.request.makesBlob, !mayMakeBlob(user, at: now) {
+        counters.droppedBlobs += 1
+        _ = forget(job.number)
+      } else {
+        intents.append(.perform(job.request, job: job.number))
+      }
+    }
     return intents + [.close(id, reason)]
   }
 
-  /// Hands on the requests of a session up to the first that makes a blob while its user may make none.
+  /// Hands on the requests of a session up to the first that has to wait. A request waits while it makes a blob and its
+  /// user may make none, or while there is no memory for its answer.
   private mutating func drain(_ id: SessionID, at now: Instant) -> [Intent] {
     var intents: [Intent] = []
+    blocked.remove(id)
     while let job = entries[id]?.queue.first {
-      if let user = job.request.login?.key, job.request.makesBlob {
-        var bucket = buckets[user] ?? TokenBucket(configuration.blobs)
-        let isGranted = bucket.take(at: now)
-        buckets[user] = bucket
-        guard isGranted else {
-          counters.delayed += 1
-          schedule(now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.blobs)))))
+      if let user = job.request.login?.key, job.request.makesBlob, !mayMakeBlob(user, at: now) {
+        counters.delayed += 1
+        schedule(now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.blobs)))))
+        break
+      }
+      if job.request.hasLongAnswer {
+        guard hasRoom(id) else {
+          blocked.insert(id)
           break
         }
+        reserve(job.number, id)
       }
       entries[id]?.queue.popFirst()
       intents.append(.perform(job.request, job: job.number))
@@ -329,7 +451,80 @@ public struct SocialServer: Sendable {
     return intents
   }
 
+  /// Hands on the requests that waited for memory: those of a session whose answer came, then those of the others.
+  private mutating func drainBlocked(_ id: SessionID, at now: Instant) -> [Intent] {
+    guard !blocked.isEmpty else { return [] }
+    var intents = blocked.contains(id) ? drain(id, at: now) : []
+    for other in blocked.sorted() where hasRoomForAnswer {
+      intents += drain(other, at: now)
+    }
+    return intents
+  }
+
+  /// Whether there is memory for another answer of the store to a session: one always fits.
+  private func hasRoom(_ id: SessionID) -> Bool {
+    guard let entry = entries[id] else { return true }
+    let isFirst = entry.reserved == 0 && entry.session.unsent == 0
+    let used = entry.reserved + entry.session.unsent + entry.session.answers
+    guard isFirst || used + configuration.answer <= configuration.session.waiting else { return false }
+    return hasRoomForAnswer
+  }
+
+  private var hasRoomForAnswer: Bool {
+    memory.reserved == 0 || memory.reserved + configuration.answer <= configuration.held / 4
+  }
+
+  private mutating func reserve(_ job: UInt64, _ id: SessionID) {
+    guard let user = jobs[job]?.user else { return }
+    let octets = configuration.answer
+    jobs[job]?.reserved = octets
+    entries[id]?.reserved += octets
+    memory.reserve(octets, of: user)
+  }
+
+  private func rate(of user: UserKey) -> Rate {
+    rates[user] ?? Rate(blobs: TokenBucket(configuration.blobs), fanOut: TokenBucket(configuration.fanOut))
+  }
+
+  /// Takes one new blob from the allowance of a user, unless it is used up.
+  private mutating func mayMakeBlob(_ user: UserKey, at now: Instant) -> Bool {
+    var rate = rate(of: user)
+    let isGranted = rate.fanOut.take(0, at: now) && rate.blobs.take(at: now)
+    rates[user] = rate
+    return isGranted
+  }
+
+  /// Counts octets that a user's blob makes the server send. The next blobs wait for what exceeds the allowance.
+  private mutating func spend(_ octets: Double, of user: UserKey, at now: Instant) {
+    var rate = rate(of: user)
+    _ = rate.fanOut.take(0, at: now)
+    rate.fanOut.spend(octets)
+    rates[user] = rate
+  }
+
+  /// Whether a first login from the address of a session may make a user.
+  private func mayMakeUser(_ id: SessionID, at now: Instant) -> Bool {
+    guard let address = entries[id]?.address, var failure = failures[address] else { return true }
+    return failure.newUsers.take(at: now)
+  }
+
+  private mutating func countNewUser(_ address: String, at now: Instant) {
+    var failure = record(of: address, at: now)
+    _ = failure.newUsers.take(at: now)
+    failures[address] = failure
+  }
+
   private mutating func countFailure(_ address: String, at now: Instant) {
+    var failure = record(of: address, at: now)
+    _ = failure.bucket.take(at: now)
+    if !failure.bucket.take(0, at: now, reserve: 1) {
+      failure.refusedUntil = now.advanced(by: configuration.refusalTime)
+    }
+    failures[address] = failure
+  }
+
+  /// The record of an address that is used now. If there are too many, the one that was not used longest is dropped.
+  private mutating func record(of address: String, at now: Instant) -> Failures {
     if failures.count >= Self.addresses, failures[address] == nil {
       failures = failures.filter { $0.value.last.advanced(by: configuration.refusalTime) > now }
       if failures.count >= Self.addresses, let oldest = failures.min(by: { $0.value.last < $1.value.last }) {
@@ -337,13 +532,12 @@ public struct SocialServer: Sendable {
       }
     }
     var failure =
-      failures[address] ?? Failures(bucket: TokenBucket(configuration.failedLogins, each: .seconds(60)), last: now)
+      failures[address]
+      ?? Failures(
+        bucket: TokenBucket(configuration.failedLogins, each: .seconds(60)),
+        newUsers: TokenBucket(configuration.newUsersPerAddress, each: .seconds(60)), last: now)
     failure.last = now
-    _ = failure.bucket.take(at: now)
-    if !failure.bucket.take(0, at: now, reserve: 1) {
-      failure.refusedUntil = now.advanced(by: configuration.refusalTime)
-    }
-    failures[address] = failure
+    return failure
   }
 
   /// `who` lists the sessions by name or key; `iam` gives the session a name.

@@ -31,6 +31,30 @@ public struct StoreRequest: Hashable, Sendable {
   public var ephemeral: UserKey
   public var dialect: Dialect
   public var kind: Kind
+  /// Whether a login of an unknown user may make the user.
+  public var mayMakeUser = true
+
+  /// Octets of memory while the request waits for the store, rounded up.
+  var octets: Int {
+    let fixed = 512
+    return switch kind {
+    case .exec(let command):
+      fixed + command.arguments.reduce(command.input?.count ?? 0) { $0 + $1.utf8.count + 16 }
+    case .blob(let blob): fixed + blob.bytes.count
+    case .load(let sums, _): fixed + Sum.size * sums.count
+    case .login, .endMarks: fixed
+    }
+  }
+
+  /// Whether the answer may be much longer than the request.
+  var hasLongAnswer: Bool {
+    switch kind {
+    case .exec(let command):
+      ["cat", "clone", "fetch", "gc", "ls", "objdump", "users"].contains(command.arguments.first ?? "")
+    case .load: true
+    case .login, .blob, .endMarks: false
+    }
+  }
 
   public init(
     session: SessionID, login: Login?, unverified: [UInt8]? = nil, ephemeral: UserKey, dialect: Dialect, kind: Kind
@@ -47,6 +71,12 @@ public struct StoreOutcome: Hashable, Sendable {
     case established(Login)
     /// The user has no authentication key yet.
     case provisional(Login)
+
+    var user: UserKey {
+      switch self {
+      case .established(let login), .provisional(let login): login.key
+      }
+    }
   }
 
   public var result: ResultCode = .success
@@ -63,13 +93,24 @@ public struct StoreOutcome: Hashable, Sendable {
   public var closes = false
   /// What the store could not do: for the journal, not for the peer.
   public var trouble: StoreError?
+  /// Whether the request changed the store, and the change is durable.
+  public var isDurable = false
 
   public init() {}
 
   init(_ text: String) { data = Array(text.utf8) }
 
+  /// Octets of memory while the answer waits to be sent.
+  var octets: Int { data.count + Sum.size * stream.count }
+
   init(_ refusal: Refusal) {
     (result, data, trouble) = (refusal.result, Array(refusal.sentence.utf8), refusal.store)
+  }
+
+  func noting(isDurable: Bool) -> StoreOutcome {
+    var outcome = self
+    outcome.isDurable = isDurable && trouble == nil
+    return outcome
   }
 
   func closing() -> StoreOutcome {

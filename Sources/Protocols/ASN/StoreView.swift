@@ -121,15 +121,16 @@ struct StoreView<Store: BlobStore> {
     return readable
   }
 
-  /// Links of a directory that the login may read, in portions.
+  /// Links of a directory that the login may read, in portions; the number of links that were looked at; and the last
+  /// name of a portion that others follow.
   func links(
     _ owner: UserKey, prefix: String, after: String?, limit: Int, _ login: Login, _ lists: AccessLists
-  ) throws(Refusal) -> (links: [Link], last: String?) {
+  ) throws(Refusal) -> (links: [Link], count: Int, last: String?) {
     let all = try read { (store) throws(StoreError) in
       try store.links(owner, prefix: prefix, after: after, limit: limit)
     }
     let readable = all.filter { Permission.mayRead(login, directory: owner, link: $0.name, lists: lists) }
-    return (readable, all.count < limit ? nil : all.last?.name)
+    return (readable, all.count, all.count < limit ? nil : all.last?.name)
   }
 
   /// Changes of the log, in portions.

@@ -301,6 +301,8 @@ private final class BenchServer<Store: BlobStore> {
     var configuration = SocialServer.Configuration(session: session)
     (configuration.sessions, configuration.sessionsPerAddress) = (20_000, 20_000)
     (configuration.strangers, configuration.blobs) = (20_000, 1_000_000)
+    // All clients have one address, and the time for a fan-out is measured without a user's allowance.
+    (configuration.newUsersPerAddress, configuration.fanOut) = (1_000_000, 1 << 40)
     var rules = CommandEngine<Store>.Configuration(
       service: UserKey(encryption.publicKey), serviceAuthentication: authentication.publicKey)
     rules.newUsers = .anyone

@@ -125,6 +125,11 @@ struct PermissionTests {
     #expect(try AccessLists.keys([]) == [])
     #expect(try AccessLists.keys((Self.login.bytes + Self.other.bytes)[...]) == [Self.login, Self.other])
     #expect(throws: WireError.badValue("list of keys")) { try AccessLists.keys(Self.login.bytes.dropLast()) }
+    let moderators = (0..<65).flatMap { [UInt8](repeating: UInt8($0), count: 32) }
+    try Permission.checkContent(.moderators, moderators.dropLast(32))
+    #expect(throws: WireError.tooLong(field: "list of moderators", limit: 64)) {
+      try Permission.checkContent(.moderators, moderators[...])
+    }
     let many = [UInt8](repeating: 1, count: 32 * 16_385)
     #expect(throws: WireError.tooLong(field: "list of keys", limit: 16_384)) { try AccessLists.keys(many[...]) }
   }

@@ -29,6 +29,10 @@ public final class SocialClient {
   /// Time until the server has acknowledged the login.
   private static let loginTime = Duration.seconds(20)
 
+  /// Time between two requests that show the server that the client is there. Servers close sessions that send nothing
+  /// for 10 min, and the original servers send no pings.
+  private static let keepAliveTime = Duration.seconds(240)
+
   /// Called on the loop; never from within `start` and the requests.
   public var onEvent: @LoopActor (Event) -> Void = { _ in }
   public var state: SessionState { isEnded ? .closed : session.state }
@@ -268,7 +272,7 @@ public final class SocialClient {
       switch action {
       case .send(let bytes): stream?.send(bytes)
       case .state(let state):
-        if state == .established { timer = nil }
+        if state == .established { keepAlive() }
         // The end is reported with its reason.
         if state != .closed { report(.state(state)) }
       case .answered(let requester, let answer): answers.removeValue(forKey: requester)?(.success(answer))
@@ -277,6 +281,15 @@ public final class SocialClient {
       case .close(let reason): end(Self.sentence(reason))
       }
     }
+  }
+
+  /// Sends a command of no effect at once and from time to time. The first one confirms the session: until a client
+  /// sends something under its key, its login may be a replay.
+  private func keepAlive() {
+    timer = nil
+    guard state == .established else { return }
+    timer = scheduler.schedule(after: Self.keepAliveTime) { [weak self] in self?.keepAlive() }
+    exec(Command(["echo"])) { _ in }
   }
 
   private func report(_ event: Event) {
@@ -302,7 +315,7 @@ public final class SocialClient {
     case .loginRefused: "The server refused the login."
     case .redirected: "The server redirected the session."
     case .segment, .pdu, .badKey: "The server sent something that this client does not understand, or has other keys."
-    case .slow, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: "The server ended the session."
+    case .slow, .keyUsed, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: "The server ended the session."
     }
   }
 }

@@ -32,7 +32,7 @@ public final class SocialListeners<Store: BlobStore> {
     case noCertificate(String)
   }
 
-  /// Time after which a name that has no address is looked up again.
+  /// Time after which an address is tried again, and a name that has no address looked up.
   private static var retryTime: Duration { .seconds(30) }
 
   private let service: SocialService<Store>
@@ -73,11 +73,11 @@ public final class SocialListeners<Store: BlobStore> {
     }
   }
 
-  /// Reads the certificate again, and looks up names that had no address.
+  /// Reads the certificate again, and tries the addresses that failed.
   public func reload(_ certificate: CertificateFiles?) {
     self.certificate = certificate
     loadCertificate {}
-    for address in timers.keys { open(address) }
+    for address in Array(timers.keys) { open(address) }
   }
 
   // MARK: Addresses
@@ -91,7 +91,7 @@ public final class SocialListeners<Store: BlobStore> {
       switch result {
       case .success(let hosts): listen(at: address, hosts: hosts)
       case .failure(let failure):
-        timers[address] = EventLoop.shared.schedule(after: Self.retryTime) { [weak self] in self?.open(address) }
+        retry(address)
         fail(address, "\(address.text) cannot be listened at: \(failure). The server tries again every 30 s.")
       }
     }
@@ -103,8 +103,15 @@ public final class SocialListeners<Store: BlobStore> {
       failures[address] = nil
       onReport(.listening(address))
     } catch {
-      fail(address, error.description)
+      // An address of which one host works is not tried again: the machine may lack IPv6, for example.
+      guard !service.addresses.contains(address) else { return fail(address, error.description) }
+      retry(address)
+      fail(address, "\(error.description) The server tries again every 30 s.")
     }
+  }
+
+  private func retry(_ address: ListenAddress) {
+    timers[address] = EventLoop.shared.schedule(after: Self.retryTime) { [weak self] in self?.open(address) }
   }
 
   private func fail(_ address: ListenAddress, _ sentence: String) {

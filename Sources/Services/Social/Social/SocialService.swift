@@ -25,6 +25,10 @@ public final class SocialService<Store: BlobStore> {
   private var ownJobs: [UInt64: @LoopActor (StoreOutcome) -> Void] = [:]
   private var lastOwnJob: UInt64 = 1 << 63
   private var isStopped = false
+  /// Called when the last session has ended, after `stop`.
+  private var onRest: (@LoopActor () -> Void)?
+  /// Whether no connection is read, because requests use as much memory as they may.
+  private var isCrowded = false
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.timeHasCome() }
 
   /// Called when the store begins to fail, and with nil when it works again.
@@ -65,10 +69,10 @@ public final class SocialService<Store: BlobStore> {
   ///
   /// - Parameters:
   ///   - hosts: the numeric addresses of the address's host, if that is a name.
-  ///   - mode: the permissions of a Unix socket.
+  ///   - mode: the permissions of a Unix socket. Every local user may connect, as to a TCP port: clients log in.
   /// - Throws: the first error. Hosts at which the service listens before stay.
   public func listen(
-    at address: ListenAddress, hosts: [String] = [], mode: UInt32 = 0o660, using port: any LocalListening
+    at address: ListenAddress, hosts: [String] = [], mode: UInt32 = 0o666, using port: any LocalListening
   ) throws(ListenError) {
     guard listeners[address] == nil else { return }
     switch address.place {
@@ -153,7 +157,7 @@ public final class SocialService<Store: BlobStore> {
   }
 
   /// Sends every client elsewhere, or to the same server if the URL is empty, and listens no more. What clients asked
-  /// for before is carried out; `then` is called when it is.
+  /// for before is carried out; `then` is called when it is and the clients have what was sent, or 10 s later.
   public func stop(redirectingTo url: String = "", then: @escaping @LoopActor () -> Void = {}) {
     isStopped = true
     (listeners, inherited, inheritedAddresses) = ([:], [], [])
@@ -166,8 +170,15 @@ public final class SocialService<Store: BlobStore> {
 
   private func finish(_ then: @escaping @LoopActor () -> Void) {
     guard worker.isIdle else { return worker.run({ _, _ in }, then: { [weak self] _ in self?.finish(then) }) }
+    onRest = then
+    checkRest()
+  }
+
+  private func checkRest() {
+    guard server.sessionCount == 0, let report = onRest else { return }
+    onRest = nil
     timer.set(nil)
-    then()
+    report()
   }
 
   private func handle(_ event: StreamEvent, of id: SessionID) {
@@ -224,7 +235,7 @@ public final class SocialService<Store: BlobStore> {
         connections[id]?.ping()
         changed.insert(id)
       case .close(let id, let reason):
-        // What waits for a slow client is dropped: it uses the memory.
+        // What waits for a slow client is dropped, as it uses memory. Otherwise everything is written.
         let connection = connections.removeValue(forKey: id)
         if reason == .slow { connection?.abort() } else { connection?.close() }
         onClosed(id, reason)
@@ -234,8 +245,13 @@ public final class SocialService<Store: BlobStore> {
         worker.perform(request, job: job)
       }
     }
+    if server.isCrowded != isCrowded {
+      isCrowded = server.isCrowded
+      changed = Set(connections.keys)
+    }
     for id in changed { update(id) }
     timer.set(server.deadline)
+    checkRest()
   }
 
   private func take(_ outcome: StoreOutcome, of job: UInt64) {

@@ -17,6 +17,9 @@ final class TLSStream: StreamConnection {
     get { transport.isReading }
     set { transport.isReading = newValue }
   }
+  /// Maximum octets of TLS's own that wait to be written: the handshake, and answers to a peer that asks for new keys.
+  private static let controlLimit = 64 << 10
+
   /// Called once if TLS fails, before the event `ended`: a reason as part of a sentence.
   var onFailure: @LoopActor (String) -> Void = { _ in }
 
@@ -26,6 +29,8 @@ final class TLSStream: StreamConnection {
   private var unwritten = Fifo<Unwritten>()
   /// Octets of the first output that waits which are written.
   private var written = 0
+  /// Octets of TLS's own that are not written.
+  private var control = 0
   private var isClosed = false
 
   init(_ transport: any StreamConnection, _ session: TLSCertificateSession) {
@@ -61,6 +66,7 @@ final class TLSStream: StreamConnection {
     let bytes = session.takeOutgoing()
     guard !bytes.isEmpty else { return }
     unwritten.append(Unwritten(wire: bytes.count, payload: payload))
+    if payload == 0 { control += bytes.count }
     transport.send(bytes)
   }
 
@@ -70,12 +76,14 @@ final class TLSStream: StreamConnection {
       let events = session.receive(bytes)
       flush(payload: 0)
       for event in events where !isClosed { handle(event) }
+      if control > Self.controlLimit, !isClosed { giveUp() }
     case .written(let count):
       written += count
       var payload = 0
       while let first = unwritten.first, written >= first.wire {
         written -= first.wire
         payload += first.payload
+        if first.payload == 0 { control -= first.wire }
         unwritten.popFirst()
       }
       if payload > 0 { onEvent(.written(payload)) }
@@ -97,6 +105,13 @@ final class TLSStream: StreamConnection {
       onFailure(reason)
       end()
     }
+  }
+
+  /// Drops everything: the peer makes TLS answer and reads nothing.
+  private func giveUp() {
+    isClosed = true
+    transport.abort()
+    onEvent(.ended)
   }
 
   private func end() {

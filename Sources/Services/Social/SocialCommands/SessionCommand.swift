@@ -88,7 +88,15 @@ struct SessionCommand {
     let path = try await connect()
     Output.complain("Connected. Ctrl-C ends it.")
     while let sum = await arrivals.next(session: path.string) {
-      let bytes = try SocialCommand.content(try await client.call(path, Self.interface, "Fetch", [.string(sum)]))
+      let bytes: [UInt8]
+      do throws(Failure) {
+        bytes = try SocialCommand.content(try await client.call(path, Self.interface, "Fetch", [.string(sum)]))
+      } catch {
+        // More blobs arrived than the service stores for a program. The end of the session is reported by `next`.
+        guard error.code == .failed else { throw error }
+        Output.complain("The blob \(sum) arrived and was not fetched in time; exec with cat shows its content.")
+        continue
+      }
       guard let blob = try? Blob(bytes) else { continue }
       Self.show(blob, line)
     }

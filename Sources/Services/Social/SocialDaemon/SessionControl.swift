@@ -24,7 +24,11 @@ final class SessionControl {
   private let bus: BusConnection
   private let manager: ObjectPath
   private var sessions: [UInt64: SocialSession] = [:]
+  /// Calls of Connect whose keys are being read.
+  private var opening = 0
   private var last: UInt64 = 0
+  /// The memory of all sessions.
+  fileprivate var memory = SessionMemory()
 
   /// - Parameters:
   ///   - directory: the state directory.
@@ -85,9 +89,10 @@ final class SessionControl {
         .invalidArgs("The service key is ServiceKey, 64 digits, a colon, and ServiceNonce, 48 digits."))
     }
     guard UserKeys.isName(user) else { return call.fail(.invalidArgs("\(user) is not a name of keys.")) }
-    guard sessions.count < Self.limit else {
+    guard sessions.count + opening < Self.limit else {
       return call.fail(.limitExceeded("There are \(Self.limit) sessions; end one first."))
     }
+    opening += 1
     disk.offload(
       { [directory] () -> Result<UserKeys, DBusError> in
         do {
@@ -103,6 +108,7 @@ final class SessionControl {
       },
       then: { [weak self] result in
         guard let self else { return call.fail(.notReady("The server is stopping.")) }
+        opening -= 1
         switch result {
         case .failure(let error): call.fail(error)
         case .success(let keys):
@@ -120,7 +126,7 @@ final class SessionControl {
     let session = SocialSession(
       SocialClient(
         to: address, configuration, scheduler: EventLoop.shared, resolver: resolver, trustFile: trustFile),
-      address: address, user: configuration.user, owner: call.sender)
+      address: address, user: configuration.user, owner: call.sender, control: self)
     session.onLogin = { [weak session] error in
       guard let session, !call.isAnswered else { return }
       if let error { call.fail(error) } else { call.reply(.objectPath(session.path)) }
@@ -134,8 +140,8 @@ final class SessionControl {
 /// One session of a program. It ends with the program's connection to the bus.
 @LoopActor
 final class SocialSession {
-  /// Maximum blobs that wait until the program fetches them.
-  private static let limit = 64
+  /// Maximum calls of Exec without an answer.
+  private static let requestLimit = 16
 
   private(set) var path = SocialFace.path
   /// Called once when the login succeeded or failed.
@@ -147,13 +153,17 @@ final class SocialSession {
   private let address: ListenAddress
   private let user: UserKey
   private let owner: String
+  private weak var control: SessionControl?
   private var object: ExportedObject?
   private var watch: Registration?
-  private var blobs: [Blob] = []
+  private var blobs = ArrivedBlobs()
+  /// Calls of Exec without an answer, and the bytes of their inputs.
+  private var requests = 0
+  private var requestBytes = 0
   private var reason = ""
 
-  init(_ client: SocialClient, address: ListenAddress, user: UserKey, owner: String) {
-    (self.client, self.address, self.user, self.owner) = (client, address, user, owner)
+  init(_ client: SocialClient, address: ListenAddress, user: UserKey, owner: String, control: SessionControl) {
+    (self.client, self.address, self.user, self.owner, self.control) = (client, address, user, owner, control)
   }
 
   func start(on bus: BusConnection, at path: ObjectPath, _ manager: ObjectPath) {
@@ -175,8 +185,8 @@ final class SocialSession {
       object?.changed("State")
       if state == .established { onLogin(nil) }
     case .arrived(let blob):
-      if blobs.count >= Self.limit { blobs.removeFirst() }
-      blobs.append(blob)
+      // A blob without memory is announced too: the program can still ask for it with Exec.
+      if let control { _ = blobs.add(blob, other: requestBytes, &control.memory) }
       object?.emit(SessionControl.interfaceName, "BlobArrived", [.string(blob.sum.hex)], to: owner)
     case .redirected(let url):
       reason = url.isEmpty ? "Connect again after ten seconds." : "Connect to \(url) instead."
@@ -188,6 +198,7 @@ final class SocialSession {
 
   private func end() {
     client.close()
+    if let control { blobs.removeAll(&control.memory) }
     watch = nil
     object = nil
     let report = onEnd
@@ -204,13 +215,33 @@ final class SocialSession {
     guard !arguments.isEmpty, arguments.count <= Limits.arguments,
       arguments.reduce(arguments.count, { $0 + $1.utf8.count }) <= Limits.argumentBytes
     else { return call.fail(.invalidArgs("A command has 1 to 256 words, and 64 KiB at most.")) }
+    guard requests < Self.requestLimit else {
+      return call.fail(.busy("\(Self.requestLimit) commands of the session have no answer; wait for one."))
+    }
+    requests += 1
     call.read(file, limit: Limits.largestBlob) { [weak self] result in
       guard let self else { return call.fail(.peerLost("The session has ended.")) }
       switch result {
-      case .failure(let error): call.fail(error)
-      case .success(let input):
-        client.exec(Command(arguments, input: input.isEmpty ? nil : input)) { answer in Self.finish(call, answer) }
+      case .failure(let error):
+        requests -= 1
+        call.fail(error)
+      case .success(let input): exec(arguments, input, call)
       }
+    }
+  }
+
+  private func exec(_ arguments: [String], _ input: [UInt8], _ call: MethodCall) {
+    let bytes = input.count
+    guard let control, control.memory.take(bytes, own: requestBytes + blobs.bytes) else {
+      requests -= 1
+      return call.fail(.busy("The inputs and blobs of the sessions use all of their memory; fetch blobs, or wait."))
+    }
+    requestBytes += bytes
+    client.exec(Command(arguments, input: input.isEmpty ? nil : input)) { [weak self, weak control] answer in
+      control?.memory.giveBack(bytes)
+      self?.requestBytes -= bytes
+      self?.requests -= 1
+      Self.finish(call, answer)
     }
   }
 
@@ -268,21 +299,21 @@ final class SocialSession {
           "Exec", in: [Argument("argv", "as"), Argument("input", "h")],
           out: [Argument("result", "y"), Argument("output", "h")],
           "Carries out a command of the protocol. An empty file is no input. Returns the result code, 0 for success, and the "
-            + "output or a sentence in a sealed memory file.",
+            + "output or a sentence in a sealed memory file. A session has at most 16 commands without an answer.",
           errors: [.invalidArgs, .busy, .limitExceeded, .timeout]
         ) { $0.exec($1) },
         method(
           "Fetch", in: [Argument("sum", "s")], out: [Argument("blob", "h")],
-          "Returns a blob that BlobArrived announced, with its header. The last 64 are available, each once.",
+          "Returns a blob that BlobArrived announced, with its header. The last 64 are available, each once, or fewer if they "
+            + "and the inputs of Exec have more than 32 MiB.",
           errors: [.notFound]
         ) { session, call in
-          let sum = call.arguments.first?.asString
-          guard let index = session.blobs.firstIndex(where: { $0.sum.hex == sum }) else {
+          guard let sum = call.arguments.first?.asString, let blob = session.blobs.blob(sum) else {
             return call.fail(.notFound("No blob with this sum is waiting."))
           }
           do throws(DBusError) {
-            call.reply(.descriptor(try FileDescriptor.sealed(session.blobs[index].bytes, name: "blob")))
-            session.blobs.remove(at: index)
+            call.reply(.descriptor(try FileDescriptor.sealed(blob.bytes, name: "blob")))
+            if let control = session.control { session.blobs.remove(blob.sum, &control.memory) }
           } catch {
             call.fail(error)
           }

@@ -44,6 +44,8 @@ final class SocialControl {
   ) {
     (self.service, self.keys, self.directory) = (service, keys, directory)
     login = Login(admin ?? keys.user, .admin)
+    // A backup that was interrupted by a crash leaves a copy of the store.
+    Self.removeBackup("\(directory)/\(Self.backup)")
     service.onTrouble = { [weak self] in self?.troubleChanged($0) }
     service.onActivity = { [weak self] in self?.refreshSoon() }
     refreshNow()
@@ -223,8 +225,8 @@ final class SocialControl {
     let path = "\(directory)/\(Self.backup)"
     service.run(
       { engine, _ -> DBusError? in
-        defer { for end in ["", "-journal", "-wal", "-shm"] { unlink(path + end) } }
-        unlink(path)
+        defer { Self.removeBackup(path) }
+        Self.removeBackup(path)
         do throws(ASN.StoreError) {
           try engine.store.backUp(to: path)
         } catch {
@@ -235,6 +237,10 @@ final class SocialControl {
       then: { error in
         if let error { then(.failure(error)) } else { then(.success([])) }
       })
+  }
+
+  private nonisolated static func removeBackup(_ path: String) {
+    for end in ["", "-journal", "-wal", "-shm"] { unlink(path + end) }
   }
 
   private nonisolated static func copy(_ path: String, to file: Int32) -> DBusError? {

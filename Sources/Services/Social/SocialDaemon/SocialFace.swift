@@ -68,7 +68,7 @@ final class SocialFace {
     [
       method(
         control, "Get", in: [Argument("reference", "s")], out: [Argument("content", "h")],
-        "Returns the contents of the blobs in a sealed memory file, one behind the other.",
+        "Returns the contents of the blobs, concatenated, in a sealed memory file. What is longer than AnswerSize= fails.",
         errors: [.invalidArgs, .notFound, .denied]
       ) { control, call, answer throws(DBusError) in
         control.get(try string(call, 0), then: answer)

@@ -170,6 +170,8 @@ extension SocialServer.Configuration {
     (sessions, sessionsPerUser) = (settings.sessions, settings.sessionsPerUser)
     (sessionsPerAddress, strangers) = (settings.sessionsPerAddress, settings.strangers)
     (failedLogins, blobs) = (settings.failedLogins, settings.blobs)
+    answer = settings.answer
+    heldPerUser = max(heldPerUser, 2 * settings.waiting)
   }
 }
 

@@ -76,7 +76,11 @@ enum BlobDatabase {
   ]
 
   /// Opens the database and makes the tables if the file is empty.
-  static func open(_ path: String) throws(ASN.StoreError) -> SQLiteFile {
+  ///
+  /// - Parameter beforeCreating: called before the tables are made; if it throws, the file stays empty.
+  static func open(
+    _ path: String, beforeCreating: () throws(ASN.StoreError) -> Void = {}
+  ) throws(ASN.StoreError) -> SQLiteFile {
     let file: SQLiteFile
     let found: SQLiteValue
     do throws(SQLiteError) {
@@ -86,15 +90,20 @@ enum BlobDatabase {
       options.logPages = 1000
       file = try SQLiteFile(path: path, options: options)
       found = try file.pragma("user_version")
-      if found == .integer(0) {
+    } catch {
+      throw ASN.StoreError(error)
+    }
+    if found == .integer(0) {
+      try beforeCreating()
+      do throws(SQLiteError) {
         try file.transaction { () throws(SQLiteError) in
           for statement in schema { try file.run(statement) }
           try file.run("PRAGMA user_version = \(layout)")
         }
-        return file
+      } catch {
+        throw ASN.StoreError(error)
       }
-    } catch {
-      throw ASN.StoreError(error)
+      return file
     }
     guard found == .integer(layout) else {
       throw .failed("\(path) was written by a later release. Install that release, or move the file away.")

@@ -41,6 +41,17 @@ struct BlobFiles: Sendable {
     try Self.onDisk { () throws(Store.StoreError) in try directory.openDirectory(folder).unlink(name) }
   }
 
+  /// Whether a file is named like a blob.
+  func hasBlobs() throws(ASN.StoreError) -> Bool {
+    try Self.onDisk { () throws(Store.StoreError) in
+      for folder in try directory.names() where folder.utf8.count == 2 && HexPrefix(folder) != nil {
+        let names = try directory.openDirectory(folder).names()
+        if names.contains(where: { Self.sum(folder, $0) != nil }) { return true }
+      }
+      return false
+    }
+  }
+
   /// Removes every file that is not wanted, and returns how many wanted files there are.
   func sweep(isWanted: (Sum) throws(ASN.StoreError) -> Bool) throws(ASN.StoreError) -> Int {
     var found = 0

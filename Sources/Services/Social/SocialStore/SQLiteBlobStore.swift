@@ -49,14 +49,22 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   /// Opens the store, and removes files whose commit did not happen.
   ///
   /// - Parameters:
-  ///   - path: the database; an empty file is an empty store.
+  ///   - path: the database; an empty file is an empty store, and is refused if there are blobs that are files.
   ///   - files: the directory of blobs that are files.
   init(path: String, files: any Directory, state: StateDirectory? = nil) throws(ASN.StoreError) {
-    database = try BlobDatabase.open(path)
-    self.files = BlobFiles(files)
+    let files = BlobFiles(files)
+    self.files = files
+    // Files without rows are removed below, so an empty database must not be taken for the store of such files.
+    database = try BlobDatabase.open(path) { () throws(ASN.StoreError) in
+      guard try !files.hasBlobs() else {
+        throw .failed(
+          "\(path) is missing or empty, but the folder \(Self.folder) beside it has blobs. Restore the database from a "
+            + "backup, or move the folder away.")
+      }
+    }
     self.state = state
     let rows = try numbers("SELECT count(*) FROM blob WHERE isFile = 1").first ?? 0
-    let found = try self.files.sweep { (sum) throws(ASN.StoreError) in
+    let found = try files.sweep { (sum) throws(ASN.StoreError) in
       try numbers("SELECT 1 FROM blob WHERE sum = ? AND isFile = 1", [.blob(sum.bytes)]).first != nil
     }
     missingFiles = Int(rows) - found
@@ -278,6 +286,9 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     (self.written, self.removable) = (written, removable)
   }
 
+  /// Undoes everything since the last commit, for an owner that does not go on.
+  func rollBack() { undo() }
+
   /// Undoes everything since the last commit.
   private func undo() {
     if database.isInTransaction { try? run("ROLLBACK") }
@@ -376,8 +387,8 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   ///
   /// - Parameter path: an empty file.
   public func backUp(to path: String) throws(ASN.StoreError) {
+    undo()
     do throws(SQLiteError) {
-      if database.isInTransaction { try database.run("ROLLBACK") }
       try database.copy(to: path)
     } catch {
       throw ASN.StoreError(error)

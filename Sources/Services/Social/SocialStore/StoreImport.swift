@@ -34,7 +34,13 @@ public struct StoreImport {
   ) throws(ASN.StoreError) -> Report {
     var reading = StoreImport(
       store: store, tree: try BlobFiles.onDisk { () throws(Store.StoreError) in try fileSystem.openDirectory(path) })
-    try reading.read()
+    do throws(ASN.StoreError) {
+      try reading.read()
+    } catch {
+      // The portion that is not committed must not become part of the next commit.
+      store.rollBack()
+      throw error
+    }
     return reading.report
   }
 

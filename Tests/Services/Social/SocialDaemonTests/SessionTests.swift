@@ -1,5 +1,6 @@
 import DBus
 import Foundation
+import LocalSockets
 import Loop
 import TestSupport
 import Testing
@@ -66,6 +67,32 @@ struct SessionTests {
       _ = try await process.client.call(SocialProcess.name, path, Self.interface, method)
     }
     await #expect(throws: DBusError.self) { try await Self.exec(process, path, ["echo"]) }
+  }
+
+  @Test("Of 20 calls of Connect at one time 4 fail, as there are at most 16 sessions")
+  @LoopActor
+  func connectLimit() async throws {
+    let (process, service, _) = try await Self.stand()
+    defer { process.close() }
+    // A server that takes connections and says nothing.
+    let path = process.folder.path("mute.sock")
+    var mute: [any StreamConnection] = []
+    let listening = try SocketListener().listen(at: path, mode: 0o600) { connection, _ in mute.append(connection) }
+    defer { listening.cancel() }
+    let failures = Mailbox<String>()
+    for _ in 0..<20 {
+      Task { @LoopActor in
+        do {
+          _ = try await process.call("Connect", .string("unix:\(path)"), .string(service), .string("alice"))
+          failures.put("none")
+        } catch {
+          failures.put((error as? DBusError)?.name ?? "\(error)")
+        }
+      }
+    }
+    for _ in 0..<4 { _ = try await failures.next() }
+    #expect(failures.all == [String](repeating: DBusError.Name.limitExceeded.rawValue, count: 4))
+    for connection in mute { connection.close() }
   }
 
   @Test("A message arrives as a signal to the session's program, and another program can use the session in no way")

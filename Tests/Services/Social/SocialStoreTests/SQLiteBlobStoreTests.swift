@@ -176,6 +176,27 @@ struct SQLiteBlobStoreTests {
     #expect(store.missingFiles == 1)
   }
 
+  @Test(
+    "A store whose database is missing or empty does not open beside files of blobs, and removes none of them",
+    arguments: [true, false])
+  func lostDatabase(isMissing: Bool) throws {
+    let store = try stand.open()
+    let large = try StoreStand.large(1)
+    try store.apply([.insert(large)])
+    try store.commit()
+    store.close()
+    for name in try stand.folder.files().keys where name.hasPrefix(SQLiteBlobStore.name) {
+      try stand.folder.remove(name)
+    }
+    if !isMissing { try stand.folder.write([], to: SQLiteBlobStore.name) }
+    for _ in 0..<2 {
+      #expect(throws: ASN.StoreError.self) { try stand.open() }
+      #expect(try stand.files == [large.sum.hex])
+    }
+    try stand.folder.remove(SQLiteBlobStore.folder)
+    #expect(try stand.open().usage().blobs == 0)
+  }
+
   @Test("Two processes cannot open one store")
   func locked() throws {
     let store = try stand.open()
@@ -191,9 +212,13 @@ struct SQLiteBlobStoreTests {
       .insert(one), .insert(large), .link(Contract.link(large, "asn/user")), .flag(one.sum, removal: large.sum),
     ])
     try store.commit()
+    // What was not committed is undone as a whole, with its file.
+    let lost = try StoreStand.large(2)
+    try store.apply([.insert(lost)])
     let other = try StoreStand()
     try other.folder.write([], to: SQLiteBlobStore.name)
     try store.backUp(to: other.folder.path(SQLiteBlobStore.name))
+    #expect(try stand.files == [large.sum.hex] && store.blob(lost.sum) == nil)
     // The store goes on.
     try store.apply([.purge(one.sum)])
     try store.commit()

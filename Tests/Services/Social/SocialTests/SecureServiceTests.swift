@@ -148,6 +148,34 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
+  @Test("An address that is in use is tried again, at a reload for example")
+  @LoopActor
+  func inUse() async throws {
+    let stand = SocialStand(MemoryBlobStore(), offloading: SerialWorker("store"))
+    let port = try Self.freePort()
+    let address = try #require(ListenAddress("tcp:127.0.0.1:\(port)"))
+    var other: Registration? = try SocketListener().listen(atHost: "127.0.0.1", port: port) { _, _ in }
+    let listeners = SocialListeners(
+      stand.service, [address], certificate: nil, resolver: OneName([]), disk: SerialWorker("disk"))
+    let reports = Mailbox<String>()
+    listeners.onReport = { report in
+      switch report {
+      case .listening(let address): reports.put("listening \(address.text)")
+      case .notListening(let sentence): reports.put(sentence)
+      case .certificate, .noCertificate: break
+      }
+    }
+    listeners.start {}
+    let problem = try await reports.next()
+    #expect(problem.contains("is used by another program") && problem.contains("tries again every 30 s"))
+    other?.cancel()
+    other = nil
+    listeners.reload(nil)
+    #expect(try await reports.next() == "listening \(address.text)")
+    #expect(listeners.problems == [])
+    stand.service.stop()
+  }
+
   @Test("Listeners take the certificate from files, and keep the one before if a reload finds no valid one")
   @LoopActor
   func files() async throws {

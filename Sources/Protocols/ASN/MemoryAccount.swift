@@ -1,0 +1,59 @@
+/// The memory that a server uses for its sessions, in octets: in total and for each user.
+///
+/// It has the output that waits, incomplete input, requests that wait or are with the store, answers and the room that
+/// is reserved for them, and pushed blobs. A blob that several sessions share counts once, and for no user.
+struct MemoryAccount: Sendable {
+  private struct SharedBlob {
+    let octets: Int
+    var sessions: Int
+  }
+
+  private(set) var total = 0
+  /// Octets of requests, of the total.
+  private(set) var requests = 0
+  /// Octets reserved for answers of the store, of the total.
+  private(set) var reserved = 0
+  private var users: [UserKey: Int] = [:]
+  private var blobs: [Sum: SharedBlob] = [:]
+
+  /// The octets of all sessions and requests of a user.
+  func octets(of user: UserKey) -> Int { users[user] ?? 0 }
+
+  /// Adds octets, or takes them off.
+  ///
+  /// - Parameter user: nil before login.
+  mutating func add(_ octets: Int, of user: UserKey?) {
+    total += octets
+    guard let user, octets != 0 else { return }
+    let sum = (users[user] ?? 0) + octets
+    users[user] = sum == 0 ? nil : sum
+  }
+
+  mutating func addRequest(_ octets: Int, of user: UserKey?) {
+    requests += octets
+    add(octets, of: user)
+  }
+
+  mutating func reserve(_ octets: Int, of user: UserKey?) {
+    reserved += octets
+    add(octets, of: user)
+  }
+
+  /// A session has a pushed blob to send.
+  mutating func hold(_ blob: Blob) {
+    if blobs[blob.sum] != nil {
+      blobs[blob.sum]?.sessions += 1
+    } else {
+      blobs[blob.sum] = SharedBlob(octets: blob.bytes.count, sessions: 1)
+      total += blob.bytes.count
+    }
+  }
+
+  /// A session has sealed or dropped a pushed blob.
+  mutating func release(_ sum: Sum) {
+    guard var blob = blobs[sum] else { return }
+    blob.sessions -= 1
+    if blob.sessions == 0 { total -= blob.octets }
+    blobs[sum] = blob.sessions == 0 ? nil : blob
+  }
+}

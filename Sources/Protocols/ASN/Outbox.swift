@@ -1,0 +1,77 @@
+import Common
+
+/// The PDUs that a session has to send, in order. They are sealed segment by segment as the transport takes them, so
+/// that a blob for many sessions is in memory once.
+struct Outbox: Sendable {
+  /// The next output.
+  enum Step: Sendable {
+    /// A sealed segment, with the sum of the pushed blob that it completes, if it does.
+    case segment([UInt8], completes: Sum?)
+    /// Everything before the change of the key is sealed.
+    case keyChange
+  }
+
+  private enum Item: Sendable {
+    /// The sum is that of a pushed blob.
+    case pdu([UInt8], Sum?)
+    case keyChange
+  }
+
+  private var items = Fifo<Item>()
+  /// Octets of the first PDU that are sealed.
+  private var position = 0
+  /// Octets of PDUs that belong to this session alone. A PDU counts until it is sealed completely.
+  private(set) var own = 0
+  /// Octets of pushed blobs, which other sessions may share.
+  private(set) var shared = 0
+  /// Segments that the PDUs still take.
+  private(set) var segments = 0
+
+  var isEmpty: Bool { items.isEmpty }
+
+  /// Adds a PDU.
+  ///
+  /// - Parameter pushed: the sum of a blob that other sessions may share.
+  mutating func append(_ pdu: [UInt8], pushed: Sum? = nil) {
+    items.append(.pdu(pdu, pushed))
+    if pushed == nil { own += pdu.count } else { shared += pdu.count }
+    segments += BoxChannel.segments(pdu.count)
+  }
+
+  /// Adds a change of the key: later PDUs are sealed under another one.
+  mutating func appendKeyChange() { items.append(.keyChange) }
+
+  /// Seals the next segment; nil if the outbox is empty or there is no key.
+  ///
+  /// Throws `exhausted` if the key has no counter left.
+  mutating func next(_ channel: inout BoxChannel?) throws(SegmentError) -> Step? {
+    guard let item = items.first else { return nil }
+    guard case .pdu(let pdu, let pushed) = item else {
+      items.popFirst()
+      return .keyChange
+    }
+    let end = min(position + Limits.segmentPlaintext, pdu.count)
+    guard let segment = try channel?.seal(pdu[position..<end], isContinued: end < pdu.count) else { return nil }
+    segments -= 1
+    position = end
+    guard end == pdu.count else { return .segment(segment, completes: nil) }
+    removeFirst(pdu, pushed)
+    return .segment(segment, completes: pushed)
+  }
+
+  private mutating func removeFirst(_ pdu: [UInt8], _ pushed: Sum?) {
+    items.popFirst()
+    position = 0
+    if pushed == nil { own -= pdu.count } else { shared -= pdu.count }
+  }
+
+  /// Drops everything, and returns the sums of the pushed blobs in it.
+  mutating func removeAll() -> [Sum] {
+    var sums: [Sum] = []
+    while let item = items.popFirst() {
+      if case .pdu(_, let sum?) = item { sums.append(sum) }
+    }
+    self = Outbox()
+    return sums
+  }
+}

@@ -1,0 +1,62 @@
+import ASN
+
+/// The memory that the sessions of programs use for blobs and requests, in bytes: a share for each session and a total.
+struct SessionMemory: Sendable {
+  /// Maximum bytes of one session.
+  static let share = 32 << 20
+  /// Maximum bytes of all sessions.
+  static let total = 128 << 20
+
+  private(set) var used = 0
+
+  /// Takes memory for a session that uses `own` bytes; false if the session or all of them would use too much.
+  mutating func take(_ bytes: Int, own: Int) -> Bool {
+    guard own + bytes <= Self.share, used + bytes <= Self.total else { return false }
+    used += bytes
+    return true
+  }
+
+  mutating func giveBack(_ bytes: Int) { used -= bytes }
+}
+
+/// The blobs that arrived in a session and that its program has not fetched. The oldest are dropped for new ones.
+struct ArrivedBlobs: Sendable {
+  /// Maximum blobs.
+  static let limit = 64
+
+  private var blobs: [Blob] = []
+  private(set) var bytes = 0
+
+  /// Adds a blob if there is memory for it, without the oldest ones if that is necessary.
+  ///
+  /// - Parameter other: bytes that the session uses for its requests.
+  /// - Returns: whether the blob was added.
+  mutating func add(_ blob: Blob, other: Int, _ memory: inout SessionMemory) -> Bool {
+    while blobs.count >= Self.limit { removeFirst(&memory) }
+    while !memory.take(blob.bytes.count, own: other + bytes) {
+      guard !blobs.isEmpty else { return false }
+      removeFirst(&memory)
+    }
+    blobs.append(blob)
+    bytes += blob.bytes.count
+    return true
+  }
+
+  func blob(_ sum: String) -> Blob? { blobs.first { $0.sum.hex == sum } }
+
+  mutating func remove(_ sum: Sum, _ memory: inout SessionMemory) {
+    guard let index = blobs.firstIndex(where: { $0.sum == sum }) else { return }
+    drop(blobs.remove(at: index), &memory)
+  }
+
+  mutating func removeAll(_ memory: inout SessionMemory) {
+    while !blobs.isEmpty { removeFirst(&memory) }
+  }
+
+  private mutating func removeFirst(_ memory: inout SessionMemory) { drop(blobs.removeFirst(), &memory) }
+
+  private mutating func drop(_ blob: Blob, _ memory: inout SessionMemory) {
+    bytes -= blob.bytes.count
+    memory.giveBack(blob.bytes.count)
+  }
+}
