@@ -96,6 +96,8 @@ public final class TLSCertificateSession {
     var events: [TLSCertificateEvent] = []
     var rest = bytes[...]
     while let memory, phase != .over, !rest.isEmpty {
+      // libssl would store bytes behind close_notify without a limit.
+      guard !hasEnded else { return events + fail("bytes arrived after the end of the TLS connection") }
       let portion = rest.prefix(TLSMemory.slice)
       rest = rest.dropFirst(portion.count)
       guard memory.accept(portion) else { return events + fail("libssl takes no more bytes") }

@@ -155,6 +155,8 @@ final class SocketRadioStream: RadioStream {
       case .connected: break
       case .received(let bytes): self?.handler?(.received(bytes))
       case .writable: self?.handler?(.writable)
+      // Reading is paused, and bytes still wait. The end comes behind them.
+      case .hungUp: break
       // RFCOMM ends both directions together.
       case .ended: self?.lose("The peer closed the stream.")
       case .closed(let error): self?.lose(error?.sentence ?? "The peer closed the stream.")

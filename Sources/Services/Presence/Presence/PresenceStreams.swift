@@ -389,7 +389,7 @@ private final class IncomingStream {
     self.onEnd = onEnd
     timer = scheduler.schedule(after: Self.time) { [weak self] in self?.end() }
     self.firstFlight = scheduler.schedule(after: firstFlight) { [weak self] in
-      guard let self, secure?.hasSent == false else { return }
+      guard let self, self.secure?.hasSent == false else { return }
       owner?.noteSilentHandshake()
       end()
     }

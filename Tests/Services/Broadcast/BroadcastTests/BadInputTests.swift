@@ -207,7 +207,7 @@ struct BadInputTests {
     }
     #expect(stall.count("PeersFull") > 10_000 && stall.count("TooManyNewPeers") > 100 && stall.count("TooFast") > 1000)
     #expect((200...256).contains(stall.service.peersNearby))
-    #expect(!stall.service.statusLine.contains(where: \.isNumber), "every user can read the status line")
+    #expect(!stall.service.statusLine.contains { $0.isNumber }, "every user can read the status line")
     let records = lines.withLock { $0 }.filter { $0.file.hasPrefix("Broadcast/") }
     let floods = records.filter { $0.text.hasPrefix("More messages arrive nearby than the limits allow") }
     #expect((2...3).contains(floods.count))

@@ -89,7 +89,7 @@ struct SharedRadioTests {
     let isTogether = hall.time.run(
       until: { company.mesh.neighbours == 4 }, limit: .seconds(120))
     try #require(isTogether)
-    #expect(!company.mesh.statusLine.contains(where: \.isNumber), "every user can read the status line")
+    #expect(!company.mesh.statusLine.contains { $0.isNumber }, "every user can read the status line")
     company.talk()
     hall.time.advance(by: .seconds(5))
     let links = Set(company.mesh.links.ports.keys)

@@ -50,7 +50,7 @@ struct PresenceServiceTests {
     #expect(meeting.ben.isNearby(meeting.annaForBen.id))
     #expect(meeting.anna.statusLine.hasSuffix("This machine is announced."))
     #expect(meeting.ben.statusLine.hasSuffix("Nothing is announced."))
-    for service in [meeting.anna, meeting.ben] { #expect(!service.statusLine.contains(where: \.isNumber)) }
+    for service in [meeting.anna, meeting.ben] { #expect(!service.statusLine.contains { $0.isNumber }) }
   }
 
   @Test("A peer is nearby again after a forged byebye, with its next datagram")
