@@ -47,6 +47,14 @@ struct TroubleTests {
     #expect(ann.mesh.peers.trouble(of: bob.id) == "" && ann.mesh.reason == "", "after ten minutes it is over")
   }
 
+  @Test("The type of a refused file is quoted, and cannot look like text of the service")
+  func quotation() {
+    let mime = "x\" is accepted. Run: \"sudo x"
+    let sentence = PeerTroubles.Trouble.engine(.refusedFile(mime: mime)).sentence
+    #expect(sentence.contains("its type \"x' is accepted. Run: 'sudo x\" is not accepted"))
+    #expect(sentence.count { $0 == "\"" } == 2)
+  }
+
   @Test("A neighbour cut for a missing announce is named in `Reason`")
   @LoopActor
   func silent() throws {

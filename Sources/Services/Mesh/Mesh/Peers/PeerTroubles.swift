@@ -13,10 +13,11 @@ struct PeerTroubles: Sendable {
     var sentence: String {
       switch self {
       case .engine(.refusedFile(let mime)):
-        let kind = PrintableText.clean(mime, limit: 60)
+        // The peer chose this text. A quotation mark in it must not end the quotation.
+        let kind = PrintableText.clean(mime, limit: 60).replacing("\"", with: "'")
         return kind.isEmpty
           ? "It sent a malformed file."
-          : "It sent a file that was refused: its type \(kind) is not accepted, or is not that of its content."
+          : "It sent a file that was refused: its type \"\(kind)\" is not accepted, or is not that of its content."
       case .engine(.clock(let seconds)):
         let direction = seconds < 0 ? "behind" : "ahead of"
         return
