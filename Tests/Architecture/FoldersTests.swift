@@ -42,7 +42,7 @@ struct FoldersTests {
     Rules.foldersAreOrdered(sound + more, order)
   }
 
-  @Test("The block of the page is read, and its end is found")
+  @Test("The folder list is read from its block in the page, and reading stops at the end of the block")
   func block() {
     #expect(order.rows == ["Host/Bus": [["."], ["Objects", "Names"], ["Values"]]])
   }

@@ -131,7 +131,7 @@ struct ChatRunTests {
     #expect(mesh.calls.all == ["Say refuse this", "Say fine"])
   }
 
-  @Test("With --follow the chat continues after its input; without a service it reports that")
+  @Test("With --follow the chat continues after its input ends; without a service it reports that")
   @LoopActor
   func follow() async throws {
     let mesh = try await StandInMesh()

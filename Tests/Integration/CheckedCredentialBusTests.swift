@@ -68,7 +68,7 @@ struct CheckedCredentialBusTests {
         == .array(of: "(ss)", [.structure([.string("signatureWrong"), .string("Because of signatureWrong.")])]))
   }
 
-  @Test("A verdict has the same audience as its credential")
+  @Test("A verdict is readable for the same callers as its credential")
   @LoopActor
   func access() throws {
     let time = EventLoop.shared

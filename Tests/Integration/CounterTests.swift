@@ -59,7 +59,7 @@ struct CounterTests {
     #expect(terminal.isCooked && terminal.grid.isCursorShown && !terminal.grid.takesPastes)
   }
 
-  @Test("The command waits for a service that restarts, and takes once what the service receives then")
+  @Test("The command waits for a service that restarts, and fetches once each credential received then")
   @LoopActor
   func restart() async throws {
     let kiosk = try await Kiosk()

@@ -102,7 +102,7 @@ struct DaemonTests {
     #expect(try Self.run(["--write-interfaces", folder.path + "/none"]).status == 1)
   }
 
-  @Test("The status has the services' lines, and a reload names what needs a restart")
+  @Test("The status has a line of each service, and a reload names the keys that need a restart")
   @LoopActor
   func status() async throws {
     let service = try await ServiceProcess()
@@ -132,7 +132,7 @@ struct DaemonTests {
     #expect(end.contains("No longer waiting for wallets"))
   }
 
-  @Test("A service turned off is not on the bus, others are")
+  @Test("A service that is turned off is not on the bus, others are")
   @LoopActor
   func turnedOff() async throws {
     let service = try await ServiceProcess("[Wallet]\nEnabled=no")

@@ -47,7 +47,7 @@ struct ExampleTests {
   }
 
   @Test(
-    "An example fetches, stores and judges earlier and new credentials",
+    "An example fetches, stores and judges credentials from before and after its start",
     arguments: [("receive.py", "/usr/bin/python3"), ("receive.sh", "/bin/sh")])
   @LoopActor
   func receive(name: String, interpreter: String) async throws {

@@ -11,7 +11,7 @@ import Testing
 @testable import Broadcast
 
 /// The local broadcast channel as seen by a program on the bus; the radio is in virtual time.
-@Suite("The feed over D-Bus")
+@Suite("The local broadcast channel over D-Bus")
 struct FeedOverDBusTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -128,7 +128,7 @@ struct FeedOverDBusTests {
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
-  @Test("A message is sent by one call, refused by name, and signalled when it was sent")
+  @Test("A message is sent by one call, a refusal has a name, and the end of sending is signalled")
   @LoopActor
   func sending() async throws {
     let stage = try await Stage()
@@ -175,7 +175,7 @@ struct FeedOverDBusTests {
     #expect(stage.service.engine?.waiting == 0)
   }
 
-  @Test("A received message is signalled by number and listed with time, word, text and RSSI")
+  @Test("A received message is signalled by its number, and listed with time, words, text and RSSI")
   @LoopActor
   func hearing() async throws {
     let stage = try await Stage()

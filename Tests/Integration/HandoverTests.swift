@@ -94,7 +94,7 @@ struct HandoverTests {
     #expect("\(text)" == "<credential of 9 bytes>")
   }
 
-  @Test("The object has ReceivedAt and ExpiresAt, and no expiry after it was fetched")
+  @Test("The object has ReceivedAt and ExpiresAt, and ExpiresAt is 0 once it was fetched")
   @LoopActor
   func dates() async throws {
     let (kiosk, path) = try await Self.accepted("{}")

@@ -58,7 +58,7 @@ struct InterruptionTests {
   }
 
   @Test(
-    "wallet send, interrupted when the verifier has the credential, reports that the service waits for the verdict"
+    "wallet send, interrupted after the verifier has the credential, reports that the service waits for the verdict"
   )
   @LoopActor
   func awaitingVerdict() async throws {

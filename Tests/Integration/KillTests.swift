@@ -9,7 +9,7 @@ struct KillTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "After a kill at 50 random moments each confirmed credential is there once",
+    "After kills at 50 random moments each confirmed credential exists once",
     arguments: ["client", "accept"])
   @LoopActor
   func atRandomMoments(decision: String) async throws {
@@ -60,7 +60,7 @@ struct KillTests {
     #expect(answered >= 10)
   }
 
-  @Test("An accepted, unfetched credential is restored as accepted after a kill")
+  @Test("A credential that was accepted and not fetched is restored as accepted after a kill")
   @LoopActor
   func acceptedUntaken() async throws {
     var random = SeededRandom(seed: 30)

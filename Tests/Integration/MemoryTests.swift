@@ -8,7 +8,7 @@ struct MemoryTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "After 240 transfers memory and descriptors are as after the first 60",
+    "After 240 transfers memory and descriptors are the same as after the first 60",
     .enabled(if: !Sanitizer.isOn, "what is freed is kept back to be watched"))
   @LoopActor
   func manyVisitors() async throws {

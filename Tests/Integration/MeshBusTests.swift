@@ -11,7 +11,7 @@ struct MeshBusTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "During a loss of the bus no acknowledged message is lost, and none is doubled")
+    "During a loss of the bus no acknowledged message is lost or duplicated")
   @LoopActor
   func busGone() async throws {
     let mesh = try await MeshProcess()

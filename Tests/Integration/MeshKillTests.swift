@@ -12,7 +12,7 @@ import Testing
 struct MeshKillTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After kills at random moments no acknowledged message is lost, and none is doubled")
+  @Test("After kills at random moments no acknowledged message is lost or duplicated")
   @LoopActor
   func atRandomMoments() async throws {
     var random = SeededRandom(seed: 50)

@@ -39,7 +39,7 @@ struct SecretTests {
     #expect(log.contains(" debug ") && log.contains("Credential accepted") && log.contains("A transfer failed"))
   }
 
-  @Test("Checked credentials and claims show in no log, signal or ps output")
+  @Test("Checked credentials and their claims appear in no log, signal or ps output")
   @LoopActor
   func checked() async throws {
     let watched = try await Watched(isChecked: true)

@@ -10,7 +10,7 @@ import Testing
 struct ThreadTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After a transfer the threads are those of the loop and two workers")
+  @Test("After a transfer the process has the threads of the loop and of two workers")
   @LoopActor
   func threads() async throws {
     let counter = try await Counter("client")
@@ -23,7 +23,7 @@ struct ThreadTests {
     #expect(names == ["computing", "disk", "earshotd"])
   }
 
-  @Test("bluetoothd uses a connection of its own, where other programs find no objects")
+  @Test("bluetoothd is called over a separate connection, on which other programs find no objects")
   @LoopActor
   func connections() async throws {
     let service = try await ServiceProcess("[Radio]\nBackend=bluez\nNotifyUnsubscribed=no")

@@ -135,7 +135,7 @@ struct TransferOverDBusTests {
     #expect(try await kiosk.property(ManagerFace.path, "RadioState", of: manager) == .string("ready"))
   }
 
-  @Test("Peer addresses and error messages are readable for the group and in no signal")
+  @Test("Peer addresses and error messages are readable only for the group, and are in no signal")
   @LoopActor
   func peers() async throws {
     let kiosk = try await Kiosk()

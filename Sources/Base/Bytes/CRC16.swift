@@ -1,8 +1,8 @@
 /// Sixteen-bit checksums. They detect accidental damage, not deliberate changes.
 public enum CRC16 {
-  /// CRC-16/KERMIT: polynomial 0x1021 reflected, start 0, no final xor; of "123456789" it is 0x2189.
+  /// CRC-16/KERMIT: polynomial 0x1021 reflected, start 0, no final xor. The checksum of "123456789" is 0x2189.
   ///
-  /// CRC-16/CCITT-FALSE, with the same polynomial, is another checksum: of "123456789" it is 0x29B1.
+  /// CRC-16/CCITT-FALSE, with the same polynomial, is a different checksum: that of "123456789" is 0x29B1.
   public static func kermit(_ bytes: some Collection<UInt8>) -> UInt16 {
     bytes.withContiguousStorageIfAvailable(kermit(buffer:)) ?? kermit(Array(bytes)[...])
   }

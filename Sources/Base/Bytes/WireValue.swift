@@ -30,11 +30,11 @@ extension WireValue {
 public enum WireError: Error, Hashable, Sendable {
   /// A field needs more bytes than are unread.
   case truncated(needed: Int, available: Int)
-  /// A field has a value that its protocol does not allow; the payload names the field.
+  /// A field has a value that its protocol does not allow. The associated value names the field.
   case badValue(String)
   /// A field is longer than its limit, in bytes unless the field counts something else.
   case tooLong(field: String, limit: Int)
-  /// This many bytes follow the last field.
+  /// Bytes follow the last field; the associated value is their number.
   case trailing(Int)
 }
 

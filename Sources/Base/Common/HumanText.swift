@@ -62,7 +62,8 @@ public enum PrintableText {
   /// After a black flag, tags spell the region whose flag it is. They have no glyph.
   static func isTag(_ scalar: Unicode.Scalar) -> Bool { (0xE0020...0xE007F).contains(scalar.value) }
 
-  /// Code points that Unicode reserves for emoji: one that this program's tables lack is an emoji of a later version.
+  /// Whether Unicode reserves the code point for emoji: a reserved one that this program's tables lack is an emoji of a
+  /// later version.
   public static func isReservedForEmoji(_ scalar: Unicode.Scalar) -> Bool {
     (0x1F000...0x1FAFF).contains(scalar.value) || (0x1FC00...0x1FFFD).contains(scalar.value)
   }

@@ -7,6 +7,7 @@ public struct TokenBucket: Sendable {
 
   /// - Parameters:
   ///   - count: maximum tokens that are taken within `period`, and at one moment.
+  ///   - period: time in which `count` tokens return.
   public init(_ count: Int, each period: Duration = .seconds(1)) {
     capacity = Double(max(0, count))
     tokens = capacity

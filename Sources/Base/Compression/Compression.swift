@@ -87,7 +87,7 @@ public struct DeflateEffort: Hashable, Sendable {
 
 /// The reason why bytes could not be compressed or inflated.
 public enum CompressionError: Error, Hashable, Sendable {
-  /// The bytes are not a compressed stream; the payload is zlib's reason.
+  /// The bytes are not a compressed stream; the associated value is zlib's reason.
   case corrupt(String)
   /// The bytes end before the stream does.
   case truncated
@@ -95,7 +95,7 @@ public enum CompressionError: Error, Hashable, Sendable {
   case tooLarge(limit: Int)
   /// The number of inflated bytes is less than the number that was announced.
   case wrongSize(expected: Int, got: Int)
-  /// This many bytes follow the end of the stream.
+  /// Bytes follow the end of the stream; the associated value is their number.
   case trailing(Int)
   /// zlib could not allocate memory.
   case unavailable
@@ -178,7 +178,7 @@ enum Zlib {
     return output
   }
 
-  /// - Parameter room: expected size of the output, in bytes; the first buffer has twice that size.
+  /// - Parameter room: expected size of the output, in bytes. The first buffer has twice that size.
   private static func run(
     _ stream: Stream, over bytes: some Collection<UInt8>, room: Int, limit: Int,
     step: (UnsafeMutablePointer<z_stream>, _ isLast: Bool) -> Int32

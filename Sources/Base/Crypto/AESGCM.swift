@@ -21,7 +21,7 @@ public enum AESGCM {
   /// Opens the output of `seal`.
   ///
   /// Throws `authenticationFailed`, and reveals nothing of the plaintext, if anything was altered or is too short to
-  /// hold a tag; `badLength` for a wrong key or nonce, or for 2 GiB or more.
+  /// hold a tag. Throws `badLength` for a wrong key or nonce, or for 2 GiB or more.
   public static func open(
     _ sealed: some Collection<UInt8>, key: SecretBytes, nonce: [UInt8], aad: [UInt8] = []
   ) throws(CryptoError) -> [UInt8] {

@@ -49,8 +49,8 @@ public enum Secp256k1 {
 
     /// The key in the given SubjectPublicKeyInfo.
     ///
-    /// - Throws: `badLength` if there are not 88 bytes, `invalidKey` if the first 23 bytes are not `infoPrefix`, if
-    ///   the next one is not 04, or if the point is not on the curve.
+    /// - Throws: `badLength` if there are not 88 bytes. Throws `invalidKey` if the first 23 bytes are not `infoPrefix`,
+    ///   if the next one is not 04, or if the point is not on the curve.
     public init(info bytes: some Collection<UInt8>) throws(CryptoError) {
       try checkLength(bytes.count, is: Self.infoSize, of: "secp256k1 SubjectPublicKeyInfo")
       guard bytes.starts(with: Self.infoPrefix) else { throw .invalidKey("secp256k1 SubjectPublicKeyInfo") }

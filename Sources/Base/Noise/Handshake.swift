@@ -34,7 +34,7 @@ public struct Handshake: Sendable {
   private var state: SymmetricState
   private(set) var ephemeral: X25519.PrivateKey?
   private var peerEphemeral: X25519.PublicKey?
-  /// Number of messages that were written and read.
+  /// Number of handshake messages that were written and read.
   private var done = 0
   /// The peer's static key: known once it was read, and authentic once its whole message was read.
   public private(set) var peer: X25519.PublicKey?
@@ -66,8 +66,8 @@ public struct Handshake: Sendable {
   /// unique to this handshake (section 11.2).
   public var hash: [UInt8] { state.hash }
 
-  /// Creates the next message. Throws `outOfTurn` if this side has no message to send now, `badLength` if the message
-  /// would be longer than 65,535 bytes, `weakKey` if a key of the peer is a low-order point.
+  /// Creates the next message. Throws `outOfTurn` if this side has no message to send now. Throws `badLength` if the
+  /// message would be longer than 65,535 bytes, `weakKey` if a key of the peer is a low-order point.
   public mutating func write(
     _ payload: [UInt8] = [], randomFrom random: inout some RandomSource
   ) throws(NoiseError) -> [UInt8] {

@@ -30,7 +30,7 @@ struct HandshakeBudget<Peer: Hashable & Sendable>: Sendable {
 
   private struct Start: Sendable {
     let partner: Partner
-    /// Nil for a handshake that uses the reserve of its source.
+    /// Limit that the handshake counts towards; nil for a handshake that uses the reserve of its source.
     let pool: Pool?
     let at: Instant
   }

@@ -13,7 +13,7 @@ public enum NoiseError: Error, Hashable, Sendable {
   case outOfTurn
   /// A message with this nonce was opened before.
   case replayed
-  /// The nonce is too far below the newest one to tell whether the message was opened before.
+  /// The nonce is so far below the newest one that the message may have been opened before.
   case tooOld
   /// The nonce is 2^31 or more above the newest one, or is the reserved value 2^32 - 1.
   case nonceJump

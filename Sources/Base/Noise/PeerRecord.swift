@@ -3,10 +3,10 @@ import Crypto
 
 /// The state of one peer: its session, the handshakes that are under way with it, and its recent behaviour.
 struct PeerRecord: Sendable {
-  /// The session that seals. It opens messages together with `former`.
+  /// The session whose keys seal messages. It opens messages together with `former`.
   var live: LiveSession?
-  /// The keys that `live` replaced. They only open, until the first message under `live` shows that the peer has its
-  /// keys.
+  /// The keys that `live` replaced. They only open messages, until the first message under `live` shows that the peer
+  /// has its keys.
   private(set) var former: TransportSession?
   /// Handshakes that are under way, the newest last. A first message does not authenticate its sender, so the genuine
   /// handshake may be one that a newer one has followed.
@@ -27,7 +27,7 @@ struct PeerRecord: Sendable {
     touchedAt = now
   }
 
-  /// The handshake that this side has begun; there is at most one.
+  /// The handshake under way that this side has begun; there is at most one.
   var initiator: HalfOpen? { handshakes.first(where: \.isInitiator) }
 
   /// Messages that arrived before the third message of their handshakes.
@@ -41,9 +41,9 @@ struct PeerRecord: Sendable {
     case none
   }
 
-  /// Searches capacity for a handshake. If there are too many, the source that has begun the most loses its oldest
-  /// handshake. A handshake from the newcomer's own source is protected for `firmTime`: otherwise an attacker behind
-  /// the same relay could end the peer's handshake with a few first messages.
+  /// Searches capacity for a handshake that a source begins. If there are too many, the source that has begun the most
+  /// loses its oldest handshake. A handshake from the newcomer's own source is protected for `firmTime`: otherwise an
+  /// attacker behind the same relay could end the peer's handshake with a few first messages.
   func room(for source: MessageSource, _ limits: SessionLimits, at now: Instant) -> Room {
     let begun = begun
     let own = begun[source, default: 0]
@@ -90,21 +90,20 @@ struct PeerRecord: Sendable {
     return ended
   }
 
-  /// Marks the session as wanted. A handshake of this side is then repeated; otherwise this side begins one after the
-  /// newest.
+  /// Marks the session as wanted, at the handshake that this side has begun, or else at the newest one.
   mutating func want() {
     guard let place = handshakes.firstIndex(where: \.isInitiator) ?? handshakes.indices.last else { return }
     handshakes[place].isWanted = true
   }
 
-  /// When this side begins a handshake although the peer may have begun one; nil if it has begun one, or if none is
-  /// wanted.
+  /// When this side begins a wanted handshake although the peer may have begun one; nil if this side has begun one, or
+  /// wants none.
   func courtesyEnd(_ limits: SessionLimits) -> Instant? {
     guard live == nil, initiator == nil else { return nil }
     return handshakes.filter(\.isWanted).map { $0.begunAt.advanced(by: limits.courtesy) }.min()
   }
 
-  /// Clears the request for a handshake: this side begins one.
+  /// Clears the request for a handshake, because this side begins one.
   mutating func wantNoMore() {
     for place in handshakes.indices { handshakes[place].isWanted = false }
   }
@@ -277,7 +276,7 @@ struct HalfOpen: Sendable {
   var role: Role
   let begunAt: Instant
   let end: Instant
-  /// Whether data waits for the session: another attempt then follows.
+  /// Whether data waits for the session. Another attempt follows the timeout then.
   var isWanted: Bool
   /// Counts of invalid messages.
   var bad = BadMessages()
@@ -300,7 +299,7 @@ struct HalfOpen: Sendable {
     }
   }
 
-  /// Returns the first message, and counts a copy; nil if the peer began, or if no copy is left.
+  /// Returns the first message, and counts a copy; nil if the peer began the handshake, or if no copy is left.
   mutating func takeCopy(_ limits: SessionLimits) -> [UInt8]? {
     guard case .initiator(_, let first) = role, copies < limits.copies else { return nil }
     copies += 1

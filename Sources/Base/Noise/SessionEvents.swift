@@ -73,11 +73,12 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case outOfTurn = "OutOfTurn"
   /// A first message that was answered before.
   case repeated = "Repeated"
-  /// The first message of a peer that must answer ours: both sides began, and this side has the smaller identity.
+  /// The first message of a peer that must answer this side's: both sides began, and this side has the smaller
+  /// identity.
   case collision = "Collision"
   /// The message claims to come from this side, or a request names this side as the peer.
   case ourselves = "Ourselves"
-  /// A message of a handshake that does not authenticate.
+  /// A handshake message whose authentication failed.
   case badHandshake = "BadHandshake"
   /// A public key that is a low-order point.
   case weakKey = "WeakKey"
@@ -97,9 +98,9 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case replacedLately = "ReplacedLately"
   /// A message that was opened before.
   case replayed = "Replayed"
-  /// A message that is too old to tell whether it was opened before.
+  /// A message whose nonce is so far below the newest one that it may have been opened before.
   case tooOld = "TooOld"
-  /// A nonce too far ahead.
+  /// A message whose nonce is too far above the newest one.
   case nonceJump = "NonceJump"
   /// No key opens the message.
   case undecryptable = "Undecryptable"
@@ -137,8 +138,8 @@ extension Sessions {
 
     mutating func count(_ drop: Drop) { drops[drop, default: 0] += 1 }
 
-    /// The counters of handshakes and drops, by name: `DroppedReplayed` and so on. `sealed` and `opened` are not
-    /// included: they concern only the two sides.
+    /// The counters of handshakes and drops, by name: for example `DroppedReplayed`. `sealed` and `opened` are not
+    /// included, because they concern only the two sides.
     public var tallies: [Tally] {
       [
         Tally("Begun", begun), Tally("Answered", answered), Tally("Established", established),
@@ -192,8 +193,8 @@ public struct SessionLimits: Hashable, Sendable {
   /// message without a session does not count here.
   public var recoveriesOfSource = 10
   public var recoveries = 20
-  /// Minimum time between two replacements of a session that the peer begins: a peer may restart several times a
-  /// minute.
+  /// Minimum time between two replacements of a session by handshakes that the peer begins: a peer may restart several
+  /// times a minute.
   public var replacementPause = Duration.seconds(5)
   /// Minimum time between two recoveries, or renewals, of a session.
   public var pause = Duration.seconds(60)
@@ -206,8 +207,8 @@ public struct SessionLimits: Hashable, Sendable {
   public var strangers = 64
   /// Maximum plaintext, in bytes.
   public var messageBytes = 65_535
-  /// Maximum early messages of one source that are stored for a peer, and bytes of early messages for all peers: of one
-  /// source, and in all.
+  /// Maximum number of early messages of one source that are stored for a peer. Bytes of early messages for all peers:
+  /// maximum of one source, and in all.
   public var earlyMessages = 4
   public var earlyBytesOfSource = 64 << 10
   public var earlyBytes = 256 << 10

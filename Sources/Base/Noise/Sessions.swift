@@ -115,8 +115,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     return attempt(1, with: peer, on: .ours, isWanted: true, at: now)
   }
 
-  /// Begins a wanted handshake beside those that the peer may have begun. First messages are not authenticated, so an
-  /// attacker may have sent them.
+  /// Begins a wanted handshake although the peer may have begun others. Their first messages are not authenticated, so
+  /// an attacker may have sent them.
   private mutating func beginBeside(_ peer: Peer, at now: Instant) -> [Action] {
     guard records[peer]?.courtesyEnd(limits).map({ $0 <= now }) == true else { return [] }
     records[peer]?.wantNoMore()
@@ -347,7 +347,8 @@ public struct Sessions<Peer: Hashable & Comparable & Sendable>: Sendable {
     }
   }
 
-  /// Stores a message that no key opens if a handshake may bring the key; otherwise may begin a handshake.
+  /// Stores a message that no key opens, if a handshake under way may bring the key. Otherwise begins a handshake if a
+  /// limit allows it.
   private mutating func undecryptable(
     _ message: [UInt8], from peer: Peer, _ source: MessageSource, at now: Instant
   ) -> [Action] {

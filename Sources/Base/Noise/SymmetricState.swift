@@ -21,7 +21,7 @@ struct SymmetricState: Sendable {
     let hash: [UInt8]
     let keys: SecretBytes
 
-    /// The name, padded with zeros to 32 bytes, or its hash if it is longer.
+    /// Takes the name, padded with zeros to 32 bytes, or its hash if the name is longer.
     init(name: String) {
       let name = Array(name.utf8)
       let size = SHA256.size
@@ -48,7 +48,7 @@ struct SymmetricState: Sendable {
     (hasCipherKey, number) = (true, 0)
   }
 
-  /// Returns the bytes to transmit for `plaintext`: the plaintext itself until there is a key.
+  /// Returns the bytes to transmit for `plaintext`. Before there is a key, these are the plaintext itself.
   mutating func seal(_ plaintext: [UInt8]) throws(NoiseError) -> [UInt8] {
     guard hasCipherKey else {
       mix(hash: plaintext)

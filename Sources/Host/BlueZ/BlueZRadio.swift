@@ -77,7 +77,7 @@ public final class BlueZRadio: RadioDriver {
   private var patience = Patience.unused
   private var patienceTimer: Registration?
 
-  /// Whether an adapter still has time to become complete.
+  /// State of the timer that gives an adapter time to become complete.
   private enum Patience { case unused, running, over }
   private static let patienceTime = Duration.seconds(3)
 
@@ -409,7 +409,8 @@ public final class BlueZRadio: RadioDriver {
     }
   }
 
-  /// Reports at the end of this loop iteration, for the same reason.
+  /// Reports the changed advertisement of a slot at the end of this loop iteration, so that the delegate is not called
+  /// from within its own call.
   private func onAirChanged(_ advertisement: Advertisement?, _ slot: Int) {
     EventLoop.shared.soon { [weak self] in self?.delegate?.onAir(advertisement, in: slot) }
   }
@@ -486,7 +487,7 @@ public final class BlueZRadio: RadioDriver {
     }
   }
 
-  /// Reports problems in the status, and each once in the journal.
+  /// Reports problems with the speed of links in the status, and each one once in the journal.
   private func speedChanged() {
     for sentence in speed.problems where toldSpeed.insert(sentence).inserted {
       log.warning("\(sentence)", id: .linksSlow)

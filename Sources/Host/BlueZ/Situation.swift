@@ -87,8 +87,8 @@ enum Situation: Equatable {
 /// only after it has lasted `settleTime`.
 @LoopActor
 final class SituationJournal {
-  /// Longer than bluetoothd takes to restart and to register its adapters, even if the bus has to start it
-  /// (`DaemonStarter`).
+  /// Minimum duration of a situation before it is written. It is longer than bluetoothd takes to restart and to
+  /// register its adapters, even if the bus has to start it (`DaemonStarter`).
   static let settleTime = Duration.seconds(10)
 
   private let log: Log

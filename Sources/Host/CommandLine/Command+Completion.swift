@@ -14,12 +14,13 @@ extension Command {
   /// The name of the shell function, from a program name that may contain a dash.
   private var function: String { "_" + name.map { $0 == "-" ? "_" : String($0) }.joined() }
 
-  /// Entries `place word` for each verb.
+  /// Entries of the form `place word` for each verb.
   private var verbs: [String] {
     places.dropFirst().map { $0.path.joined(separator: " ") }
   }
 
-  /// Patterns `place --option` and `place -o` for the options with a value, whose next word is not a command.
+  /// Patterns of the form `place --option` and `place -o` for the options with a value, whose next word is not a
+  /// command.
   private func valueOptions(_ shell: Shell) -> [(patterns: [String], value: ValueShape)] {
     places.flatMap { place in
       place.options.compactMap { option in

@@ -49,7 +49,7 @@ extension Command {
     (option.short.map { "-\($0), " } ?? "") + "--\(option.long)" + (option.value.map { "=\($0.name)" } ?? "")
   }
 
-  /// A text in which roff reads nothing as a request.
+  /// Escapes a text so that roff reads nothing in it as a request.
   private static func escaped(_ text: String) -> String {
     let plain = text.map { character in
       switch character {

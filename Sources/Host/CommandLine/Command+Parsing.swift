@@ -155,7 +155,7 @@ public struct ParsedCommand: Sendable, Equatable {
   /// All values of an option, in order.
   public func values(_ long: String) -> [String] { options[long] ?? [] }
 
-  /// The value of an option; of several the last one.
+  /// The value of an option; if it was given several times, the last value.
   public func value(_ long: String) -> String? { options[long]?.last }
 
   /// The value of an option with an integer shape.
@@ -176,7 +176,8 @@ public struct UsageError: CodedError, Equatable {
   public enum Reason: Sendable, Equatable {
     case unknownCommand(String, meant: String?)
     case missingCommand
-    /// The option as it was written, including dashes.
+    /// An option that the command does not have. The first value is the option as it was written, including dashes, and
+    /// `meant` the nearest known one.
     case unknownOption(String, meant: String?)
     case missingValue(option: String, name: String)
     case unexpectedValue(option: String)

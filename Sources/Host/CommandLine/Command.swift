@@ -48,7 +48,7 @@ public struct Option: Sendable, Equatable {
   /// The long name, without dashes: `json`.
   public let long: String
   public let short: Character?
-  /// Nil for a flag.
+  /// Shape of the option's value; nil for a flag.
   public let value: ValueShape?
   /// A description, one line.
   public let summary: String
@@ -69,7 +69,7 @@ public struct Option: Sendable, Equatable {
 
 /// A positional argument of a command.
 public struct Argument: Sendable, Equatable {
-  /// How often the argument may occur.
+  /// The number of times that the argument may occur.
   public enum Count: Sendable, Equatable {
     case one, optional, any
   }

@@ -16,9 +16,9 @@ public enum JSONValue: Sendable, Equatable {
   case int(Int64)
   /// An integer that may be outside the range of ``int(_:)``.
   case unsigned(UInt64)
-  /// Infinity and NaN, which JSON cannot represent, are written as `null`.
+  /// A floating-point number. Infinity and NaN, which JSON cannot represent, are written as `null`.
   case double(Double)
-  /// A number from a JSON text, as its digits.
+  /// A number from a JSON text, with its original digits.
   case number(String)
   case string(String)
   case array([JSONValue])
@@ -58,7 +58,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
 /// Reads JSON (RFC 8259) from untrusted bytes: one value, surrounded only by white space.
 ///
 /// It is stricter than the standard: an object with two members of the same name is refused, and so is an unpaired
-/// surrogate. Numbers keep their digits.
+/// surrogate. Numbers are stored as their digits.
 public struct JSONReader {
   public enum Problem: Error, Hashable, Sendable {
     /// The bytes are not UTF-8.
@@ -195,7 +195,7 @@ public struct JSONReader {
     }
   }
 
-  /// Four hexadecimal digits.
+  /// Parses four hexadecimal digits of an escape.
   private mutating func unit() throws(Problem) -> UInt16 {
     var unit: UInt16 = 0
     for _ in 0..<4 {
@@ -310,7 +310,7 @@ public struct JSONWriter: Sendable {
     text += "\""
   }
 
-  /// Writes `\u001b`, or a surrogate pair for a scalar beyond 16 bits.
+  /// Writes the scalar as an escape: `\u001b`, or a surrogate pair for a scalar beyond 16 bits.
   private mutating func escape(_ scalar: Unicode.Scalar) {
     for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
       let digits = String(unit, radix: 16)

@@ -39,15 +39,14 @@ public struct Configuration: Sendable {
   /// Maximum bytes of memory that the service uses for everything that the settings permit.
   public var memory: Int { sections.values.reduce(0) { $0 + $1.memory } }
 
-  /// Reads the files on top of these settings. The function never fails: an invalid setting keeps its value, and
-  /// results in a complaint.
+  /// Reads the files on top of these settings. The function never fails: an invalid setting has no effect on the value,
+  /// and results in a complaint.
   ///
   /// A starting service erases nothing because of an invalid value or an unreadable file: a setting that controls
   /// erasure then has the value that erases the least.
   ///
-  /// - Parameter inForce: the present settings of a running service that reads the files again. An invalid setting
-  ///   keeps its value there. If a file cannot be read, all settings keep their values, because the file may set any of
-  ///   them.
+  /// - Parameter inForce: the present settings of a running service that reads the files again. An invalid setting does
+  ///   not change that value. If a file cannot be read, no setting changes, because the file may set any of them.
   public func load(from files: ConfigurationFiles, inForce: Configuration? = nil) -> LoadedConfiguration {
     let results = files.read()
     var configuration = self

@@ -50,7 +50,7 @@ public struct ConfigurationFiles: Sendable, Equatable {
     return results + ordered.compactMap { Self.read($0.value) }
   }
 
-  /// Nil if the file does not exist.
+  /// Reads and parses one file; nil if the file does not exist.
   private static func read(_ path: String) -> INIResult? {
     do throws(TextFile.Failure) {
       return INIResult(file: path, content: INI(try TextFile.read(path), file: path))

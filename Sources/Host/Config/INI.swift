@@ -102,7 +102,8 @@ struct INI: Sendable, Equatable {
     complaints.append(Complaint(file: file, line: line, sentence: sentence))
   }
 
-  /// An even number of backslashes is an escaped backslash, not a continuation.
+  /// Whether a line is continued: it ends with an odd number of backslashes, because an even number is escaped
+  /// backslashes.
   private static func endsWithBackslash(_ line: String) -> Bool {
     line.utf8.reversed().prefix { $0 == UInt8(ascii: "\\") }.count % 2 == 1
   }

@@ -69,7 +69,7 @@ enum TextFile {
     return names.sorted { $0.lexicographicallyPrecedes($1) }.compactMap { String(validating: $0, as: UTF8.self) }
   }
 
-  /// glibc's macro `makedev`, which Swift does not import.
+  /// The device number of a major and a minor number, as glibc's macro `makedev`, which Swift does not import.
   private static func makedev(_ major: UInt, _ minor: UInt) -> dev_t {
     dev_t(major << 8 | minor)
   }

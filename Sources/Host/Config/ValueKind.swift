@@ -157,7 +157,8 @@ extension ValueKind {
       })
   }
 
-  /// Words with a syntax of the section, separated by spaces or commas; of words with equal keys the last counts.
+  /// Words with a syntax of the section, separated by spaces or commas. If several words have equal keys, the last one
+  /// counts.
   ///
   /// - Parameters:
   ///   - form: completes "Takes …".
@@ -279,7 +280,7 @@ enum DecimalTime {
     time.components.seconds * 1_000_000 + time.components.attoseconds / 1_000_000_000_000
   }
 
-  /// Nil if the text is not a time. A sign is not allowed, and at most six digits before the point.
+  /// Parses a time; nil if the text is not a time. A sign is not allowed, and at most six digits before the point.
   static func parse(_ text: String) -> Duration? {
     let isMilliseconds = text.hasSuffix("ms")
     guard isMilliseconds || text.hasSuffix("s") else { return nil }

@@ -56,7 +56,7 @@ public struct SQLiteError: CodedError, Hashable, CustomStringConvertible {
       }
   }
 
-  /// An error of the library or its settings, without a failed call.
+  /// Describes an error of the library or its settings, without a failed call.
   init(_ reason: Reason, _ sentence: String) {
     self.reason = reason
     self.sentence = sentence

@@ -14,6 +14,8 @@ struct KeyDecoder {
   private var pasted = 0
   private var afterEscape = false
 
+  /// Decodes the next piece of input.
+  ///
   /// - Returns: the key; nil if more pieces are needed.
   mutating func take(_ piece: Piece) -> Key? {
     if paste != nil { return takePasted(piece) }

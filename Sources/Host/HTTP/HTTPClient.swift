@@ -2,18 +2,21 @@ import Common
 import Loop
 import Network
 
-/// Reads one response from the bytes of a connection. An engine has it; a limit on what it holds is its own.
+/// Reads one response from the bytes of a connection. An engine of a protocol implements it, with its own limit on
+/// stored bytes.
 public protocol HTTPResponseReading {
   associatedtype Response: Sendable
   associatedtype Failure: Error
 
-  /// Takes the next bytes.
+  /// Handles the next bytes.
   ///
   /// - Returns: the response when it is complete; nil if more bytes are needed.
-  /// - Throws: why the response is refused.
+  /// - Throws: the reason why the response is refused.
   mutating func receive(_ bytes: ArraySlice<UInt8>) throws(Failure) -> Response?
 
-  /// Notes that no more bytes come.
+  /// Handles the end of the bytes.
+  ///
+  /// - Throws: the reason why the response is refused.
   mutating func finish() throws(Failure) -> Response
 }
 
@@ -29,9 +32,11 @@ public enum HTTPClientError<Failure: Error>: Error {
 /// Sends one request over a connection of its own, and reads one response.
 @LoopActor
 public enum HTTPClient {
-  /// How long an exchange may take.
+  /// Maximum duration of an exchange.
   public static let time = Duration.seconds(5)
 
+  /// Sends a request over a new connection.
+  ///
   /// - Parameters:
   ///   - request: the head of the request, complete.
   ///   - reader: reads the response.

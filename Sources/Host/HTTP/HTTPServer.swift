@@ -5,9 +5,9 @@ import Network
 /// A request that a server has received. A body is not read.
 public struct HTTPServerRequest: Hashable, Sendable {
   public let method: String
-  /// Without its query, and with percent-encoding decoded.
+  /// The path without its query, with percent-encoding decoded.
   public let path: String
-  /// Where the client is; nil if the connection did not come from a network.
+  /// Address of the client; nil if the connection did not come from a network.
   public let peer: Endpoint?
 
   public init(method: String, path: String, peer: Endpoint?) {
@@ -38,27 +38,27 @@ public struct HTTPServerResponse: Hashable, Sendable {
 
 /// The limits of a server.
 public struct HTTPServerLimits: Hashable, Sendable {
-  /// The longest head of a request, with its empty line, in bytes.
+  /// Maximum length of a request's head with its empty line, in bytes.
   public var headSize = 2048
-  /// How long one connection may take, from its first moment to the end of the response.
+  /// Maximum duration of one connection, from its start to the end of the response.
   public var time = Duration.seconds(5)
-  /// Connections at a time.
+  /// Maximum number of connections at a time.
   public var connections = 64
 
   public init() {}
 }
 
-/// How often each thing happened on a server.
+/// Event counters of a server.
 public struct HTTPServerCounters: Hashable, Sendable {
   /// Requests that were answered, by status.
   public internal(set) var answered: [Int: UInt64] = [:]
-  /// Connections that took too long.
+  /// Connections that exceeded the time limit.
   public internal(set) var timedOut: UInt64 = 0
-  /// Requests whose head was too long, so far as libmicrohttpd could read it.
+  /// Requests whose head was too long, as far as libmicrohttpd reported it.
   public internal(set) var headsTooLong: UInt64 = 0
-  /// Connections that ended without a request that can be read. libmicrohttpd answers some of them with 400 or 431.
+  /// Connections that ended without a readable request. libmicrohttpd answers some of them with 400 or 431.
   public internal(set) var unreadable: UInt64 = 0
-  /// Connections that were closed because as many as there may be were open.
+  /// Connections that were closed because the maximum number was open.
   public internal(set) var tooMany: UInt64 = 0
 
   public init() {}
@@ -74,15 +74,15 @@ public struct HTTPServerCounters: Hashable, Sendable {
 
 /// An HTTP/1.1 server over libmicrohttpd, driven by the event loop. Each connection carries one request.
 ///
-/// The server has no listening socket: the owner hands it connections, from a `TCPListener` with limits of its own, or
-/// one end of a pair of sockets.
+/// The server has no listening socket: its owner passes connections to it, from a `TCPListener` with limits of its own,
+/// or one end of a pair of sockets.
 @LoopActor
 public final class HTTPServer {
   private let core: HTTPServerCore
   private let registration: Registration
 
   /// - Parameter answer: called on the loop for each request.
-  /// - Throws: `exhausted` if there are no descriptors or no memory left.
+  /// - Throws: `exhausted` if no descriptors or no memory are left.
   public init(
     limits: HTTPServerLimits = HTTPServerLimits(), on scheduler: any Scheduler = EventLoop.shared,
     answer: @escaping @LoopActor (HTTPServerRequest) -> HTTPServerResponse
@@ -104,9 +104,9 @@ public final class HTTPServer {
   public func serve(owning descriptor: Int32) { core.serve(descriptor, from: nil, nil) }
 
   public var counters: HTTPServerCounters { core.counters }
-  /// Connections that are open.
+  /// Number of open connections.
   public var connectionCount: Int { core.connectionCount }
 
-  /// Closes all connections, and serves no more.
+  /// Closes all connections. Further ones are not served.
   public func close() { registration.cancel() }
 }

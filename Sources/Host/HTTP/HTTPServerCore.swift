@@ -9,17 +9,17 @@ import Network
 final class HTTPServerCore {
   private struct Connection {
     let peer: Endpoint?
-    /// Released when the connection closes.
+    /// The listener's slot, which is released when the connection closes.
     let slot: Registration?
     let timer: Registration
-    /// libmicrohttpd has begun with it.
+    /// Whether libmicrohttpd has started to serve the connection.
     var isStarted = false
     var isAnswered = false
     var hasTimedOut = false
   }
 
-  /// Memory of one connection: the head, what libmicrohttpd makes of it, and the head of the response. With 8 KiB,
-  /// libmicrohttpd 0.9.75 does not refuse a longer head, and waits for the time limit instead.
+  /// Memory of one connection, in bytes: for the head, libmicrohttpd's data about it, and the head of the response.
+  /// With 8 KiB, libmicrohttpd 0.9.75 does not refuse a longer head, and waits for the time limit instead.
   private static let memory = 4 << 10
 
   private let limits: HTTPServerLimits
@@ -30,9 +30,9 @@ final class HTTPServerCore {
   private var timer: Registration?
   private var willRun = false
   private var isRunning = false
-  /// An answer has stopped the server. libmicrohttpd can be stopped when it has returned.
+  /// Whether an answer has stopped the server, which can be done only after libmicrohttpd has returned.
   private var mustStop = false
-  /// By descriptor.
+  /// Connections by descriptor.
   private var connections: [Int32: Connection] = [:]
   private(set) var counters = HTTPServerCounters()
 
@@ -136,7 +136,7 @@ final class HTTPServerCore {
     connections[descriptor]?.isStarted = true
   }
 
-  /// The response to a request; nil closes the connection without one.
+  /// Returns the response to a request; nil closes the connection without a response.
   fileprivate func respond(
     to method: String?, _ path: String?, headSize: Int, on descriptor: Int32
   ) -> HTTPServerResponse? {
@@ -185,7 +185,7 @@ private func requestCame(
   return response.map { queue($0, on: connection) } ?? earshot_http_result(0)
 }
 
-/// Hands a response to libmicrohttpd. It is sent before a body of the request is read.
+/// Passes a response to libmicrohttpd. It is sent before a body of the request is read.
 private func queue(_ response: HTTPServerResponse, on connection: OpaquePointer) -> MHD_Result {
   let made = response.body.withUnsafeBytes { earshot_http_response($0.baseAddress, $0.count) }
   guard let made else { return earshot_http_result(0) }

@@ -47,7 +47,7 @@ public protocol Service: AnyObject, Sendable {
   /// Exports the service's objects.
   ///
   /// - Parameter manager: the path of the object manager that lists them.
-  /// - Returns: objects that keep the exports alive.
+  /// - Returns: objects whose release ends the exports.
   func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject]
 
   /// Restores stored state and starts the configured activities. The service's objects are already exported.
@@ -117,7 +117,7 @@ public struct ServiceContext {
     self.bus = bus
   }
 
-  /// The directory for persistent state; nil: `$STATE_DIRECTORY`.
+  /// The directory for persistent state; nil means `$STATE_DIRECTORY`.
   public var stateDirectory: String? { configuration[StoreSettings.self].directory }
 }
 

@@ -47,6 +47,8 @@ public final class JournalSocket: Sendable {
     state.withLock { _ = report(&$0) }
   }
 
+  /// Reports dropped lines.
+  ///
   /// - Returns: whether all dropped lines are reported.
   private func report(_ state: inout State) -> Bool {
     guard state.lost > 0 else { return true }
@@ -59,6 +61,8 @@ public final class JournalSocket: Sendable {
     return true
   }
 
+  /// Sends a record.
+  ///
   /// - Returns: false if the journal does not accept it now.
   private func send(_ bytes: [UInt8], _ state: inout State) -> Bool {
     if state.descriptor < 0 {
@@ -79,7 +83,7 @@ public final class JournalSocket: Sendable {
 private struct UnixAddress {
   private var address = sockaddr_un()
 
-  /// - Returns: nil if the path is too long.
+  /// Makes the address of a path; nil if the path is too long.
   init?(_ path: String) {
     address.sun_family = sa_family_t(AF_UNIX)
     let bytes = Array(path.utf8)

@@ -40,12 +40,12 @@ public struct LogText: ExpressibleByStringInterpolation, Sendable, Equatable {
       text += PrintableText.clean(value)
     }
 
-    /// Formats `1.5 s`, `40 ms`, `250 µs`.
+    /// Adds the duration, formatted like `1.5 s`, `40 ms` or `250 µs`.
     public mutating func appendInterpolation(_ value: Duration) {
       text += value.logText
     }
 
-    /// The sentence, followed by the code in brackets.
+    /// Adds the error's sentence, followed by its code in brackets.
     public mutating func appendInterpolation(_ error: any CodedError) {
       text += "\(PrintableText.clean(error.sentence)) [\(PrintableText.clean(error.code))]"
     }

@@ -1,10 +1,10 @@
 /// The type of a log line's event: the journal's MESSAGE_ID, with its explanation for the catalog.
 ///
-/// An ID never changes. Common IDs follow; those of a service are in the service.
+/// An ID never changes. The common IDs follow; the IDs of a service are in its own target.
 public struct MessageID: Hashable, Sendable {
   /// The name in documentation and tests: `RadioReady`.
   public let name: String
-  /// 32 lower-case hexadecimal digits, the form in the journal and the catalog.
+  /// The ID in the form of journal and catalog: 32 lower-case hexadecimal digits.
   public let hex: String
   /// The event, one line of the catalog.
   public let subject: String

@@ -4,27 +4,29 @@ import Loop
 /// Finds the addresses of a host by its name. It is a port: tests have names of their own.
 @LoopActor
 public protocol HostResolving: AnyObject, Sendable {
+  /// Looks up the addresses of a name.
+  ///
   /// - Parameter then: called once on the loop, never from within this call, with numeric addresses in the order in
   ///   which they should be tried, or a reason as part of a sentence.
   func resolve(_ name: String, then: @escaping @LoopActor (Result<[String], HostFailure>) -> Void)
 }
 
-/// Why a name has no address: a part of a sentence.
+/// Reason why a name has no address, as a part of a sentence.
 public struct HostFailure: Error, Hashable, Sendable, CustomStringConvertible {
   public let description: String
 
   public init(_ description: String) { self.description = description }
 }
 
-/// The resolver of the C library: `/etc/hosts`, DNS and what else `nsswitch.conf` names.
+/// The resolver of the C library: `/etc/hosts`, DNS and the other sources of `nsswitch.conf`.
 @LoopActor
 public final class HostResolver: HostResolving {
-  /// Addresses of one name that are used.
+  /// Maximum number of addresses of one name that are used.
   private nonisolated static let limit = 16
 
   private let worker: any Offloading
 
-  /// - Parameter worker: the thread that waits for DNS; nil: a new one.
+  /// - Parameter worker: the thread that waits for DNS; nil makes a new one.
   public nonisolated init(worker: (any Offloading)? = nil) { self.worker = worker ?? SerialWorker("resolver") }
 
   public func resolve(_ name: String, then: @escaping @LoopActor (Result<[String], HostFailure>) -> Void) {

@@ -4,7 +4,8 @@ import Glibc
 public enum StreamPeer: Hashable, Sendable, CustomStringConvertible {
   /// A program of this user, over a Unix socket.
   case user(UInt32)
-  /// A numeric IP address. All addresses of an IPv6 network of 64 bits count as one, because one machine has them all.
+  /// A numeric IP address. All addresses of a 64-bit IPv6 network count as one, because one machine can have all of
+  /// them.
   case host(String)
 
   public var description: String {
@@ -24,7 +25,7 @@ struct InternetAddress {
 
   private let storage: Storage
 
-  /// Nil for anything but a numeric address.
+  /// Parses a numeric address; nil for any other text.
   init?(host: String, port: UInt16) {
     guard !host.utf8.contains(0) else { return nil }
     var four = sockaddr_in()
@@ -40,7 +41,7 @@ struct InternetAddress {
     }
   }
 
-  /// The peer of a connected socket; nil unless it is a socket of TCP.
+  /// The peer of a connected socket; nil for a socket that is not TCP.
   init?(peerOf descriptor: Int32) {
     var six = sockaddr_in6()
     var size = socklen_t(MemoryLayout<sockaddr_in6>.size)

@@ -22,7 +22,7 @@ public struct SocketConnector: LocalConnector {
     return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
   }
 
-  /// A socket that is connected to the Unix stream socket at `path` and does not block.
+  /// Returns a non-blocking socket that is connected to the Unix stream socket at `path`.
   nonisolated static func connected(to path: String) throws(LocalStreamError) -> Int32 {
     var address = sockaddr_un()
     guard (1..<MemoryLayout.size(ofValue: address.sun_path)).contains(path.utf8.count), !path.utf8.contains(0) else {

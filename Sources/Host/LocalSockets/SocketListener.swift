@@ -30,7 +30,7 @@ public struct SocketListener: LocalListening {
     }
   }
 
-  /// Listens at a TCP port for as long as the registration lives.
+  /// Listens at a TCP port, for the lifetime of the registration.
   ///
   /// - Parameters:
   ///   - host: a numeric IPv4 or IPv6 address; `::` is all addresses, of IPv4 too.
@@ -66,7 +66,7 @@ public struct SocketListener: LocalListening {
     Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
   }
 
-  /// Removes a socket at which nobody listens any more.
+  /// Removes a socket at which no program listens any more.
   private static func removeOrphan(_ path: String) throws(ListenError) {
     var status = stat()
     guard lstat(path, &status) == 0 else { return }
@@ -97,7 +97,7 @@ public struct SocketListener: LocalListening {
 /// One listening socket. It owns its descriptor.
 @LoopActor
 private final class ListeningSocket {
-  /// Connections that are accepted in one loop iteration.
+  /// Maximum number of connections that are accepted in one loop iteration.
   private static let turn = 64
   /// Time without accepting after the process ran out of descriptors or memory.
   private static let pause = Duration.seconds(1)
@@ -148,7 +148,7 @@ private final class ListeningSocket {
     return .host(address.host)
   }
 
-  /// The user ID of the peer; that of nobody if the kernel does not provide it.
+  /// The user ID of the peer; the ID of `nobody` if the kernel does not provide it.
   private static func user(_ connection: Int32) -> UInt32 {
     // struct ucred: process, user, group.
     var identity: (Int32, UInt32, UInt32) = (0, 65_534, 65_534)

@@ -4,7 +4,7 @@ import Loop
 /// A connected stream socket on the process's event loop. It owns its descriptor.
 @LoopActor
 public final class SocketStream: StreamConnection {
-  /// Bytes that are read or written in one loop iteration.
+  /// Maximum number of bytes that are read or written in one loop iteration.
   private static let slice = 64 << 10
   private static let closingTime = Duration.seconds(10)
 
@@ -15,11 +15,12 @@ public final class SocketStream: StreamConnection {
 
   private var descriptor: Int32
   private var unsent: [UInt8] = []
-  /// How many of the first bytes of `unsent` are written.
+  /// Number of bytes at the beginning of `unsent` that are written.
   private var start = 0
   private var isClosing = false
   private var isGone = false
-  /// The peer hung up while nothing was read: the kernel would report that again and again.
+  /// Whether the peer hung up while reading was paused. The descriptor is then not watched, because the kernel would
+  /// report the hang-up repeatedly.
   private var hasHungUp = false
   private var watch: Registration?
   private var watched: Readiness?
@@ -87,7 +88,7 @@ public final class SocketStream: StreamConnection {
     descriptor = -1
   }
 
-  /// Watches what there is to wait for.
+  /// Watches the descriptor for the events that are needed now.
   private func update() {
     guard descriptor >= 0 else { return }
     var wanted: Readiness = []

@@ -4,11 +4,11 @@ import Loop
 public enum StreamEvent: Sendable, Equatable {
   /// The peer sent these bytes, at least one.
   case received([UInt8])
-  /// The transport took this number of bytes, in the order in which they were sent.
+  /// The transport accepted this number of bytes, in the order in which they were sent.
   case written(Int)
-  /// The peer answered a ping; only on transports that have pings.
+  /// The peer answered a ping. Only transports with pings report it.
   case pong
-  /// The peer sends no more, or is gone. It is the last event.
+  /// The peer sends no more bytes, or is gone. This is the last event.
   case ended
 }
 
@@ -17,16 +17,16 @@ public enum StreamEvent: Sendable, Equatable {
 public protocol StreamConnection: AnyObject, Sendable {
   /// Called on the loop, never from within a call of this type, and not after `close`.
   var onEvent: @LoopActor (StreamEvent) -> Void { get set }
-  /// Whether bytes of the peer are read. What is not read waits with the peer.
+  /// Whether bytes of the peer are read. Unread bytes wait at the peer.
   var isReading: Bool { get set }
 
-  /// Sends bytes after those before them. It never blocks, and the caller bounds what waits by the events `written`.
+  /// Sends bytes after earlier ones. It never blocks; the caller bounds the waiting bytes by the events `written`.
   func send(_ bytes: [UInt8])
-  /// Asks the peer for a sign of life; nothing on a transport without pings.
+  /// Sends a ping to the peer. It has no effect on a transport without pings.
   func ping()
-  /// Writes what waits, for 10 s at most, and then closes.
+  /// Writes waiting bytes, for at most 10 s, and then closes the connection.
   func close()
-  /// Closes now, and drops what waits.
+  /// Closes the connection now, and drops waiting bytes.
   func abort()
 }
 
@@ -35,7 +35,7 @@ extension StreamConnection {
   public func abort() { close() }
 }
 
-/// Why nothing can listen at an address.
+/// Reason why a listener cannot use an address.
 public enum ListenError: Error, Hashable, Sendable, CustomStringConvertible {
   /// The path is empty, too long, or not absolute.
   case badPath(String)
@@ -43,7 +43,7 @@ public enum ListenError: Error, Hashable, Sendable, CustomStringConvertible {
   case badAddress(String)
   /// The address is used by another program, or the path is not a socket.
   case inUse(String)
-  /// The system's words for any other reason.
+  /// Any other reason, in the system's words.
   case failed(String, reason: String)
 
   public var description: String {
@@ -60,16 +60,16 @@ public enum ListenError: Error, Hashable, Sendable, CustomStringConvertible {
 /// Listens for connections of programs on this machine. It is a port: tests have programs in virtual time.
 @LoopActor
 public protocol LocalListening: Sendable {
-  /// Listens at the Unix stream socket `path` for as long as the registration lives.
+  /// Listens at the Unix stream socket `path`, for the lifetime of the registration.
   ///
   /// - Parameters:
-  ///   - mode: the permissions of the socket; who may write may connect.
+  ///   - mode: the permissions of the socket; users with write permission may connect.
   ///   - onConnection: called on the loop with each connection and the user ID of its peer.
   func listen(
     at path: String, mode: UInt32, onConnection: @escaping @LoopActor (any StreamConnection, UInt32) -> Void
   ) throws(ListenError) -> Registration
 
-  /// Listens at a TCP port for as long as the registration lives.
+  /// Listens at a TCP port, for the lifetime of the registration.
   ///
   /// - Parameters:
   ///   - host: a numeric IPv4 or IPv6 address; `::` is all addresses, of IPv4 too.

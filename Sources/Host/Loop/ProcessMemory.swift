@@ -16,7 +16,7 @@ public enum ProcessMemory {
   public static var wipesWhatIsFreed: Bool { earshot_free_wipes() != 0 }
 
   /// Makes the allocator return freed memory to the kernel: blocks of at least 128 KiB immediately, smaller ones when
-  /// that much is free at the end of the heap. Otherwise the process would keep its peak memory.
+  /// that much is free at the end of the heap. Otherwise the process would occupy its peak memory permanently.
   public static func giveBackFreed() { earshot_give_back_blocks() }
 
   /// Releases pages of code that only the start of the process needed. Pages that are still needed are mapped again

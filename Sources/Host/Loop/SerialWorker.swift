@@ -55,12 +55,16 @@ private final class WorkQueue: @unchecked Sendable {
     available.deallocate()
   }
 
-  /// - Parameter work: a piece of work; nil ends the thread after the earlier ones.
+  /// Adds a piece of work.
+  ///
+  /// - Parameter work: the piece of work; nil ends the thread after the earlier ones.
   func put(_ work: (@Sendable () -> Void)?) {
     entries.withLock { $0.append(work) }
     sem_post(available)
   }
 
+  /// Starts the thread.
+  ///
   /// - Returns: false if the kernel cannot start a thread.
   func startThread() -> Bool {
     let box = Unmanaged.passRetained(self)

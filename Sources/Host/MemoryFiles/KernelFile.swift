@@ -37,8 +37,8 @@ public enum KernelFile {
     0x0102_1994, 0x8584_58F6, 0x9584_58F6, 0x6573_5546, 0x6969, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997,
   ]
 
-  /// Whether a file belongs to such a file system. An unknown file system that reports no blocks counts as one, and so
-  /// does a descriptor on which `fstatfs` fails.
+  /// Whether a file belongs to one of the kernel's file systems. An unknown file system that reports no blocks counts
+  /// as one, and so does a descriptor on which `fstatfs` fails.
   public static func isOne(_ descriptor: Int32) -> Bool {
     var information = statfs()
     guard fstatfs(descriptor, &information) == 0 else { return true }

@@ -14,7 +14,7 @@ public enum MemoryFile {
   private static let setLease: Int32 = 1024
   private static let addSeals: Int32 = 1033
   private static let getSeals: Int32 = 1034
-  /// F_SEAL_SEAL: no seal can be added. A memory file that cannot be sealed has it set, and so does a file on an
+  /// F_SEAL_SEAL: no seal can be added. A memory file that cannot be sealed has this seal, and so does a file on an
   /// ordinary tmpfs.
   private static let sealOfSeals: Int32 = 0x0001
   /// The seals against further seals, shrinking, growing and writing.

@@ -46,7 +46,7 @@ public enum IPAddress: Hashable, Sendable {
 }
 
 extension IPAddress: CustomStringConvertible {
-  /// An address is not for logs.
+  /// Constant text, because addresses must not appear in logs.
   public var description: String { "IP address" }
 }
 

@@ -2,12 +2,12 @@ import Glibc
 import Loop
 
 extension IncomingConnection {
-  /// Waits for the peer's first byte, and leaves it in the connection: the byte shows which protocol the peer speaks.
+  /// Waits for the peer's first byte, and leaves it in the connection. The byte shows which protocol the peer uses.
   ///
   /// - Parameters:
-  ///   - limit: how long the peer has.
-  ///   - then: called once on the loop, never from within this call. Nil: the peer sent nothing in time, or ended the
-  ///     connection.
+  ///   - limit: maximum time to wait.
+  ///   - then: called once on the loop, never from within this call. Nil means that the peer sent nothing in time, or
+  ///     ended the connection.
   /// - Returns: the wait, which ends without a call of `then` if the registration is dropped.
   public func peek(
     within limit: Duration, on scheduler: any Scheduler = EventLoop.shared,
@@ -18,7 +18,7 @@ extension IncomingConnection {
     return Registration { wait.cancel() }
   }
 
-  /// Ties a further slot to the connection: it is released with the connection's own.
+  /// Ties another slot to the connection: it is released together with the connection's own.
   public func hold(_ other: Registration) {
     let (descriptor, slot) = take()
     restore(

@@ -2,7 +2,7 @@ import Common
 import Glibc
 import Loop
 
-/// Follows the network interfaces of this machine and their addresses, by rtnetlink. The process needs the address
+/// Monitors the network interfaces of this machine and their addresses, by rtnetlink. The process needs the address
 /// family `AF_NETLINK`, and no privilege.
 @LoopActor
 public final class InterfaceMonitor {
@@ -13,9 +13,9 @@ public final class InterfaceMonitor {
   /// `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR`.
   private static let eventGroups: UInt32 = 0x1 | 0x10 | 0x100
   private static let bufferSize = 32 << 10
-  /// Reads in one iteration of the loop.
+  /// Maximum number of reads in one loop iteration.
   private static let batch = 16
-  /// How long after a failed dump the next one starts.
+  /// Time from a failed dump to the next one.
   private static let restartDelay = Duration.milliseconds(100)
 
   private let descriptor: Int32
@@ -26,9 +26,9 @@ public final class InterfaceMonitor {
   private var phase = Phase.links
   private var sequence: UInt32 = 0
   private var isClosed = false
-  /// As they were reported last; empty before the first report.
+  /// The interfaces as last reported; empty before the first report.
   public private(set) var interfaces: [NetworkInterface] = []
-  /// How often messages were lost, so that everything was asked for again.
+  /// Number of times that messages were lost, so that all interfaces were requested again.
   public private(set) var losses: UInt64 = 0
 
   /// - Parameter onChange: called on the loop with all interfaces, first when they are known, then after each change.
@@ -74,7 +74,7 @@ public final class InterfaceMonitor {
     }
   }
 
-  /// Asks for a dump: `struct nlmsghdr` with `NLM_F_REQUEST` and `NLM_F_DUMP`, and `struct rtgenmsg`, padded.
+  /// Requests a dump: `struct nlmsghdr` with `NLM_F_REQUEST` and `NLM_F_DUMP`, and `struct rtgenmsg`, padded.
   private func dump(_ type: UInt16) {
     sequence += 1
     let flags: UInt16 = 0x1 | 0x300
@@ -137,7 +137,7 @@ public final class InterfaceMonitor {
     }
   }
 
-  /// Asks for everything again, because messages were lost.
+  /// Requests all interfaces again, because messages were lost.
   private func restartSoon() {
     guard restart == nil else { return }
     losses += 1

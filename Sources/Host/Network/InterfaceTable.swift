@@ -3,10 +3,10 @@ public struct NetworkInterface: Hashable, Sendable {
   public let index: UInt32
   public let name: String
   public let isLoopback: Bool
-  /// Whether it is up, has a carrier, and carries multicast.
+  /// Whether the interface is up, has a carrier, and supports multicast.
   public let isUsable: Bool
-  /// Its addresses, in the order in which the kernel reported them. Addresses that are still being checked for
-  /// duplicates are missing.
+  /// Addresses of the interface, in the order in which the kernel reported them. Addresses that are still being checked
+  /// for duplicates are missing.
   public let addresses: [IPAddress]
 
   public init(index: UInt32, name: String, isLoopback: Bool, isUsable: Bool, addresses: [IPAddress]) {
@@ -28,11 +28,11 @@ public struct NetworkInterface: Hashable, Sendable {
 /// An attribute has its length (2 bytes), its type (2 bytes) and its value, padded to 4 bytes. Numbers have the byte
 /// order of the machine.
 struct InterfaceTable: Sendable {
-  /// The meaning of a batch of messages for the reader.
+  /// Result of applying a batch of messages.
   struct Outcome: Equatable {
-    /// The end of a dump was among the messages.
+    /// Whether the end of a dump was among the messages.
     var dumpEnded = false
-    /// The kernel refused a dump, or changed something while it made one.
+    /// Whether the kernel refused a dump, or its data changed during one.
     var mustRestart = false
   }
 
@@ -42,7 +42,7 @@ struct InterfaceTable: Sendable {
     var addresses: [IPAddress] = []
   }
 
-  /// The interfaces of a machine, and the addresses of one of them, that are remembered at most.
+  /// Maximum number of stored interfaces, and of stored addresses of one interface.
   static let links = 256
   static let addressesOfOne = 32
 
@@ -57,7 +57,7 @@ struct InterfaceTable: Sendable {
     }
   }
 
-  /// Takes in what one read of the netlink socket gave.
+  /// Applies the messages from one read of the netlink socket.
   mutating func apply(_ bytes: ArraySlice<UInt8>) -> Outcome {
     var outcome = Outcome()
     var rest = bytes
@@ -138,7 +138,7 @@ struct InterfaceTable: Sendable {
 
   private static func padded(_ length: Int) -> Int { (length + 3) & ~3 }
 
-  /// A number in the byte order of the machine; nil if it does not lie inside the bytes.
+  /// A number in the byte order of the machine; nil if it exceeds the bytes.
   private static func number<Value: FixedWidthInteger>(
     _ bytes: ArraySlice<UInt8>, _ offset: Int, _: Value.Type
   ) -> Value? {
@@ -147,7 +147,7 @@ struct InterfaceTable: Sendable {
   }
 
   private static let headerSize = 16
-  /// `NLM_F_DUMP_INTR`.
+  /// Flag `NLM_F_DUMP_INTR` of a message: the dump is inconsistent.
   private static let dumpInterrupted: UInt16 = 0x10
 
   /// Message types of <linux/rtnetlink.h> and <linux/netlink.h>.

@@ -2,7 +2,7 @@ import Common
 import Glibc
 import Loop
 
-/// A datagram, and where it came from.
+/// A datagram and its source.
 public struct Datagram: Hashable, Sendable {
   public let bytes: [UInt8]
   public let source: Endpoint
@@ -12,12 +12,12 @@ public struct Datagram: Hashable, Sendable {
 
 /// Multicast on one interface: receives the datagrams to its groups, and sends to them.
 ///
-/// Each group has a socket of its own, bound to the group's address. A socket bound to every address would take unicast
-/// datagrams from another program at the same port. Datagrams leave from a port that the kernel chooses, and replies to
-/// them come back to it.
+/// Each group has a socket of its own, bound to the group's address. A socket bound to every address would receive
+/// unicast datagrams that are meant for another program at the same port. Datagrams leave from a port that the kernel
+/// chooses, and replies to them come back to it.
 @LoopActor
 public final class MulticastPort {
-  /// How often each thing happened.
+  /// Event counters of a port.
   public struct Counters: Hashable, Sendable {
     public fileprivate(set) var received: UInt64 = 0
     /// Received datagrams of more than 1,500 bytes.
@@ -34,9 +34,9 @@ public final class MulticastPort {
     }
   }
 
-  /// The longest datagram, in bytes.
+  /// Maximum length of a datagram, in bytes.
   public static let datagramSize = 1500
-  /// Datagrams that are read from one socket in one iteration of the loop.
+  /// Maximum number of datagrams that are read from one socket in one loop iteration.
   private static let batch = 32
   private static let kernelBuffer: Int32 = 64 << 10
 
@@ -78,7 +78,7 @@ public final class MulticastPort {
     if !isClosed { for descriptor in receivers + [sender] { Glibc.close(descriptor) } }
   }
 
-  /// Where datagrams leave from, and replies arrive.
+  /// The address and port from which datagrams are sent, and where replies arrive.
   public var local: Endpoint? { isClosed ? nil : Socket.local(sender) }
 
   /// Sends a datagram to a group or to any other address.
@@ -105,7 +105,7 @@ public final class MulticastPort {
     counters.sent += 1
   }
 
-  /// Stops and starts reading. The kernel drops what does not fit in its buffer meanwhile.
+  /// Stops or resumes reading. Meanwhile the kernel drops datagrams that do not fit in its buffer.
   public func pauseReading(_ isPaused: Bool) {
     guard !isClosed, isPaused != watches.isEmpty else { return }
     if isPaused { watches = [] } else { watch() }

@@ -1,7 +1,7 @@
 import Common
 import Glibc
 
-/// Why a socket cannot be used.
+/// Reason why a socket cannot be used.
 public enum NetworkError: CodedError, Hashable {
   /// Nothing listens at the address, or the peer has reset the connection.
   case refused
@@ -14,7 +14,7 @@ public enum NetworkError: CodedError, Hashable {
   case portInUse
   /// This machine does not have the address or the interface.
   case noSuchAddress
-  /// The process may not use the network, or not in this way.
+  /// The process may not use the network, or not in the requested way.
   case denied
   /// The process or the machine has no descriptors or memory left for a socket.
   case exhausted
@@ -22,10 +22,10 @@ public enum NetworkError: CodedError, Hashable {
   case unsupported
   /// A datagram has more than 1,500 bytes, or more than the interface carries.
   case datagramTooLong
-  /// The kernel's words for any other reason.
+  /// Any other reason, in the kernel's words.
   case other(String)
 
-  /// The reason that `errno` gives.
+  /// Converts `errno` to a reason.
   public init(errno code: Int32) {
     self =
       switch code {

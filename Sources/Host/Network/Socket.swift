@@ -12,7 +12,7 @@ enum Socket {
     fileprivate var type: UInt32 { self == .stream ? SOCK_STREAM.rawValue : SOCK_DGRAM.rawValue }
   }
 
-  /// Makes a socket that does not block and is not inherited by other programs.
+  /// Makes a non-blocking socket that child processes do not inherit.
   static func make(_ kind: Kind, for address: IPAddress) throws(NetworkError) -> Int32 {
     let family = address.isIPv6 ? AF_INET6 : AF_INET
     let descriptor = socket(family, Int32(kind.type | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -22,7 +22,7 @@ enum Socket {
     return descriptor
   }
 
-  /// Makes an accepted socket one that does not block and is not inherited.
+  /// Makes an accepted socket non-blocking, and prevents child processes from inheriting it.
   static func keepToItself(_ descriptor: Int32) {
     _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
@@ -91,7 +91,7 @@ extension Endpoint {
     }
   }
 
-  /// Reads what `socketAddress` gives; nil for another family or too few bytes.
+  /// Reads the output of `socketAddress`; nil for another family or too few bytes.
   init?(socketAddress bytes: ArraySlice<UInt8>) {
     let bytes = Array(bytes)
     guard bytes.count >= 16 else { return nil }
@@ -107,7 +107,7 @@ extension Endpoint {
     }
   }
 
-  /// Lends the structure to a call of the C library.
+  /// Passes the structure to a call of the C library.
   func withSocketAddress<Result>(_ body: (UnsafePointer<sockaddr>?, socklen_t) -> Result) -> Result {
     socketAddress.withUnsafeBytes { body($0.bindMemory(to: sockaddr.self).baseAddress, socklen_t($0.count)) }
   }
@@ -124,7 +124,7 @@ extension Endpoint {
   }
 }
 
-/// Numbers in the byte order of the machine, as structures of the kernel have them.
+/// Numbers in the byte order of the machine, as in structures of the kernel.
 extension FixedWidthInteger {
   var nativeBytes: [UInt8] { withUnsafeBytes(of: self) { Array($0) } }
 

@@ -30,7 +30,7 @@ extension SocketStream {
 
   /// Makes two connected stream sockets.
   ///
-  /// - Returns: a stream at one of them, and the descriptor of the other one, which the caller owns.
+  /// - Returns: a stream for one of them, and the descriptor of the other one, which the caller owns.
   public static func pair() throws(NetworkError) -> (stream: SocketStream, other: Int32) {
     var ends: [Int32] = [-1, -1]
     guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {

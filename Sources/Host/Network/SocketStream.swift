@@ -4,30 +4,32 @@ import Loop
 
 /// An event of a stream.
 public enum SocketStreamEvent: Sendable, Equatable {
-  /// The connection that was asked for exists.
+  /// The requested connection is established.
   case connected
   /// The peer sent these bytes, at least one.
   case received([UInt8])
-  /// There is buffer space again, after `send` accepted less than it was given.
+  /// There is buffer space again, after `send` accepted less than all bytes.
   case writable
-  /// The peer sends no more. It may still receive.
+  /// The peer has ended its direction of the stream. It may still receive.
   case ended
-  /// The peer has closed its end: it does not receive any more, and what is sent is lost. It comes after `ended`, or
-  /// before it while reading is paused.
+  /// The peer has closed its end: it no longer receives, and bytes that are sent are lost. The event follows `ended`,
+  /// or precedes it while reading is paused.
   case hungUp
-  /// The stream is over, and its descriptor closed. This is the last event. Nil: both sides have sent everything.
+  /// The stream has ended, and its descriptor is closed. This is the last event. The error is nil if both sides have
+  /// sent everything.
   case closed(NetworkError?)
 }
 
-/// A connected stream socket: TCP, or any descriptor of a stream that was handed over.
+/// A connected stream socket: TCP, or any stream descriptor that was passed to this process.
 ///
-/// It holds at most 256 KiB that the peer has not taken yet. It holds nothing that was received: the owner gets bytes
-/// as they come, and pauses reading while it cannot use them. The kernel's buffers then fill, and the peer has to wait.
+/// It stores at most 256 KiB that the peer has not received yet. It stores nothing that was received: the owner gets
+/// bytes at once, and pauses reading while it cannot use them. The kernel's buffers then fill, and the peer has to
+/// wait.
 @LoopActor
 public final class SocketStream {
-  /// Bytes to be sent that are held at most.
+  /// Maximum number of stored bytes to send.
   public nonisolated static let bufferSize = 256 << 10
-  /// Bytes that are read or written in one iteration of the loop.
+  /// Maximum number of bytes that are read or written in one loop iteration.
   private static let slice = 64 << 10
 
   private enum Sending: Equatable {
@@ -38,9 +40,9 @@ public final class SocketStream {
   }
 
   private var descriptor: Int32
-  /// The one watch of the descriptor: sd-event takes no second one.
+  /// The only watch of the descriptor, because sd-event accepts just one.
   private var watch: Registration?
-  /// Nil: the descriptor is not watched.
+  /// The events for which the descriptor is watched; nil if it is not watched.
   private var watched: Readiness?
   private var hasHungUp = false
   private var onEvent: (@LoopActor (SocketStreamEvent) -> Void)?
@@ -50,10 +52,10 @@ public final class SocketStream {
   private var sending = Sending.open
   private var wasShort = false
   private var hasEnded = false
-  /// Released when the stream closes: the connection counts against a limit until then.
+  /// The slot of the connection in a listener's limit. It is released when the stream closes.
   private var slot: Registration?
 
-  /// Whether the owner takes no more bytes for now.
+  /// Whether the owner accepts no bytes for now.
   public private(set) var isReadingPaused = false
 
   /// Takes over the descriptor of a connected stream socket. Nothing is read before `start`.
@@ -72,7 +74,7 @@ public final class SocketStream {
 
   /// Connects by TCP. `connected` or `closed` follows, never from within this call.
   ///
-  /// - Parameter limit: how long the peer has to answer.
+  /// - Parameter limit: maximum time until the peer answers.
   public static func connect(
     to endpoint: Endpoint, within limit: Duration, on scheduler: any Scheduler = EventLoop.shared,
     onEvent: @escaping @LoopActor (SocketStreamEvent) -> Void
@@ -87,7 +89,7 @@ public final class SocketStream {
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
 
-  /// Begins to read. For a stream that was taken over; call it once.
+  /// Begins to read from a stream whose descriptor was passed to it. It may be called once.
   ///
   /// - Parameter onEvent: called on the loop, never from within a call of this stream.
   public func start(onEvent: @escaping @LoopActor (SocketStreamEvent) -> Void) {
@@ -95,18 +97,18 @@ public final class SocketStream {
     update()
   }
 
-  /// -1 if the stream is closed.
+  /// The descriptor; -1 if the stream is closed.
   var rawDescriptor: Int32 { descriptor }
 
-  /// How many bytes `send` accepts at this moment.
+  /// Number of bytes that `send` accepts now.
   public var room: Int { sending == .open && descriptor >= 0 ? Self.bufferSize - unsent.count : 0 }
 
-  /// Whether all bytes that were accepted are with the kernel.
+  /// Whether the kernel has all accepted bytes.
   public var isDrained: Bool { unsent.count == 0 }
 
-  /// Sends bytes, as many as the buffer has space for.
+  /// Sends bytes, up to the buffer's capacity.
   ///
-  /// - Returns: how many bytes were accepted. After fewer than all, `writable` follows.
+  /// - Returns: number of accepted bytes. If it is not all, `writable` follows.
   @discardableResult
   public func send(_ bytes: ArraySlice<UInt8>) -> Int {
     let count = min(bytes.count, room)
@@ -117,21 +119,21 @@ public final class SocketStream {
     return count
   }
 
-  /// Sends what is buffered, and then the end of the stream. The peer may go on sending.
+  /// Sends the buffered bytes, and then ends this side's direction. The peer may continue to send.
   public func finish() {
     guard sending == .open, descriptor >= 0 else { return }
     sending = .finishing
     update()
   }
 
-  /// Stops and starts reading.
+  /// Stops or resumes reading.
   public func pauseReading(_ isPaused: Bool) {
     guard isReadingPaused != isPaused else { return }
     isReadingPaused = isPaused
     update()
   }
 
-  /// Lets the kernel ask an idle peer whether it is still there: after a minute, and three times more, 15 s apart. A
+  /// Makes the kernel check whether an idle peer is still present: after a minute, and then three times, 15 s apart. A
   /// peer that does not answer ends the stream with `timedOut`.
   public func detectLoss() {
     Socket.set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
@@ -141,7 +143,7 @@ public final class SocketStream {
     }
   }
 
-  /// Closes the stream at once, without an event. What is buffered is lost.
+  /// Closes the stream at once, without an event. Buffered bytes are lost.
   public func close() {
     onEvent = nil
     takeDown()
@@ -165,8 +167,9 @@ public final class SocketStream {
     update()
   }
 
-  /// Watches the descriptor for what is wanted now. The kernel reports a hang-up always, also to a watch for nothing.
-  /// After a hang-up there is no watch for nothing: the kernel would report the hang-up again and again.
+  /// Watches the descriptor for the events that are wanted now. The kernel always reports a hang-up, even if no event
+  /// is wanted. After a hang-up the descriptor is not watched without a wanted event, because the kernel would report
+  /// the hang-up repeatedly.
   private func update() {
     guard descriptor >= 0, onEvent != nil else { return }
     var events: Readiness = []
@@ -274,7 +277,7 @@ public final class SocketStream {
   }
 }
 
-/// Bytes that wait to be sent, in the order in which they came. Taking some out does not move the rest each time.
+/// A queue of bytes that wait to be sent. Removing the first ones does not move the rest each time.
 struct SendBuffer {
   private var bytes: [UInt8] = []
   private var start = 0
@@ -292,7 +295,7 @@ struct SendBuffer {
 
   mutating func removeAll() { (bytes, start) = ([], 0) }
 
-  /// Lends the first bytes, at most `limit`.
+  /// Passes the first bytes to `body`, at most `limit`.
   func withFirst<Result>(_ limit: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
     bytes[start...].prefix(limit).withUnsafeBytes(body)
   }

@@ -2,17 +2,18 @@ import Common
 import Glibc
 import Loop
 
-/// How many connections of a listener are open at a time.
+/// Maximum numbers of open connections of a listener.
 public struct ConnectionBounds: Hashable, Sendable {
-  /// All connections together.
+  /// Maximum of all connections together.
   public let total: Int
-  /// The connections of one address.
+  /// Maximum of the connections of one address.
   public let ofOneAddress: Int
 
   public init(total: Int = 64, ofOneAddress: Int = 4) { (self.total, self.ofOneAddress) = (total, ofOneAddress) }
 }
 
-/// A connection that a listener has accepted. It closes when it is dropped, unless somebody takes its descriptor.
+/// A connection that a listener has accepted. It is closed when this object is released, unless its descriptor was
+/// taken.
 @LoopActor
 public final class IncomingConnection {
   public let peer: Endpoint
@@ -27,16 +28,16 @@ public final class IncomingConnection {
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
 
-  /// -1 if it was handed over.
+  /// The descriptor; -1 if it was taken.
   var rawDescriptor: Int32 { descriptor }
 
-  /// Puts back what `take` gave.
+  /// Puts back the results of `take`.
   func restore(_ descriptor: Int32, _ slot: Registration?) { (self.descriptor, self.slot) = (descriptor, slot) }
 
-  /// Hands over the descriptor.
+  /// Transfers ownership of the descriptor.
   ///
-  /// - Returns: the descriptor, -1 if it was taken before; and the slot, which its new owner drops when it closes the
-  ///   descriptor: the connection counts until then.
+  /// - Returns: the descriptor, or -1 if it was taken before; and the slot, which the new owner releases when it closes
+  ///   the descriptor. The connection counts against the limit until then.
   public func take() -> (descriptor: Int32, slot: Registration?) {
     defer { (descriptor, slot) = (-1, nil) }
     return (descriptor, slot)
@@ -46,14 +47,14 @@ public final class IncomingConnection {
 /// Accepts TCP connections at one address. Connections over the limits are closed at once.
 @LoopActor
 public final class TCPListener {
-  /// How often each thing happened.
+  /// Event counters of a listener.
   public struct Counters: Hashable, Sendable {
     public fileprivate(set) var accepted: UInt64 = 0
-    /// Connections that were closed because as many as there may be were open.
+    /// Connections that were closed because the maximum was open.
     public fileprivate(set) var tooMany: UInt64 = 0
-    /// Connections that were closed because their address had as many as it may.
+    /// Connections that were closed because their address had its maximum.
     public fileprivate(set) var tooManyOfAddress: UInt64 = 0
-    /// Pauses because the process or the machine had no descriptors or memory left.
+    /// Number of pauses because the process or the machine had no descriptors or memory left.
     public fileprivate(set) var exhausted: UInt64 = 0
 
     public var tallies: [Tally] {
@@ -65,12 +66,12 @@ public final class TCPListener {
   }
 
   private static let backlog: Int32 = 64
-  /// Connections that are accepted in one iteration of the loop.
+  /// Maximum number of connections that are accepted in one loop iteration.
   private static let batch = 16
-  /// How long nothing is accepted when there are no descriptors left.
+  /// Time in which no connection is accepted after descriptors ran out.
   private static let pause = Duration.seconds(1)
 
-  /// Where it listens; the port is the one that the kernel has chosen if 0 was asked for.
+  /// The address and port where it listens; if port 0 was requested, the port that the kernel has chosen.
   public let local: Endpoint
   public private(set) var counters = Counters()
   private let bounds: ConnectionBounds
@@ -81,6 +82,8 @@ public final class TCPListener {
   private var open: [IPAddress: Int] = [:]
   private var openCount = 0
 
+  /// Begins to listen.
+  ///
   /// - Parameters:
   ///   - endpoint: an address of this machine, and a port; port 0 lets the kernel choose.
   ///   - onConnection: called on the loop for each accepted connection.
@@ -113,10 +116,10 @@ public final class TCPListener {
     if descriptor >= 0 { Glibc.close(descriptor) }
   }
 
-  /// Connections that are open.
+  /// Number of open connections.
   public var connectionCount: Int { openCount }
 
-  /// Accepts no more connections. Those that are open stay.
+  /// Stops accepting connections. Open connections stay.
   public func close() {
     (watch, resumption) = (nil, nil)
     if descriptor >= 0 { Glibc.close(descriptor) }
@@ -169,7 +172,8 @@ public final class TCPListener {
     openCount -= 1
   }
 
-  /// The kernel would report the waiting connection again at once, and for ever.
+  /// Pauses accepting after descriptors or memory ran out, because the kernel would report the waiting connection
+  /// repeatedly.
   private func pauseIfExhausted(_ code: Int32) {
     guard NetworkError(errno: code) == .exhausted else { return }
     counters.exhausted += 1

@@ -1,8 +1,8 @@
 import Common
 
 extension AdvertisingData {
-  /// Decodes the AD structures in `bytes` as a receiver does: up to the end of the bytes, a length of 0, or a truncated
-  /// structure (Core 5.4 Vol 3 Part C 11). A structure that is too short for its type is ignored.
+  /// Decodes the AD structures in `bytes` as a receiver does. They end at the end of the bytes, a length of 0, or a
+  /// truncated structure (Core 5.4 Vol 3 Part C 11). A structure that is too short for its type is ignored.
   public init(decoding bytes: some Collection<UInt8>) {
     self.init([])
     var remaining = ArraySlice(Array(bytes))
@@ -53,7 +53,7 @@ extension AdvertisingData {
 }
 
 extension BluetoothUUID {
-  /// A UUID from 2, 4 or 16 bytes, little endian.
+  /// Converts a UUID from 2, 4 or 16 bytes, little endian.
   fileprivate init(advertised bytes: ArraySlice<UInt8>) {
     func number(_ bytes: ArraySlice<UInt8>) -> UInt64 {
       bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }

@@ -9,7 +9,7 @@ public struct AdvertisingPacket: Hashable, Sendable {
     case nonConnectable
     /// A scan response.
     case scanResponse
-    /// An advertisement followed by its scan response, or only one of them: the radio does not report which.
+    /// An advertisement followed by its scan response, or only one of the two: the radio does not report which.
     case unknown
   }
 

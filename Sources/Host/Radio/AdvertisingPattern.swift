@@ -5,12 +5,14 @@ public struct AdvertisingPattern: Hashable, Sendable {
   public let type: UInt8
   /// The offset of the bytes, from the first byte after the type.
   public let offset: UInt8
-  /// 1 to 31 bytes; offset and length together are at most 31.
+  /// The bytes to match: 1 to 31; offset and length together are at most 31.
   public let bytes: [UInt8]
 
   /// Maximum patterns of a radio at one time, for all services together (the kernel's limit).
   public static let limit = 16
 
+  /// Makes a pattern.
+  ///
   /// - Precondition: `isValid`.
   public init(type: UInt8, offset: UInt8 = 0, bytes: [UInt8]) {
     precondition(Self.isValid(offset: offset, count: bytes.count), "a pattern has 1 to 31 bytes")

@@ -4,9 +4,9 @@ import Common
 public enum AdvertisingStructure: Hashable, Sendable {
   /// The Flags byte (type 0x01).
   case flags(UInt8)
-  /// A complete list of service UUIDs: type 0x03 if all of them have a 16-bit form, else type 0x07.
+  /// A complete list of service UUIDs: type 0x03 if all of them have a 16-bit form, otherwise type 0x07.
   case serviceUUIDs([BluetoothUUID])
-  /// Service data: type 0x16 for a UUID with a 16-bit form, else type 0x21.
+  /// Service data: type 0x16 for a UUID with a 16-bit form, otherwise type 0x21.
   case serviceData(BluetoothUUID, [UInt8])
   /// Manufacturer specific data (type 0xFF) under a company identifier.
   case manufacturerData(UInt16, [UInt8])
@@ -45,7 +45,7 @@ public enum AdvertisingStructure: Hashable, Sendable {
 }
 
 extension BluetoothUUID {
-  /// All 16 bytes, little endian.
+  /// The UUID as 16 bytes, little endian.
   fileprivate var longBytes: [UInt8] {
     [low, high].flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
   }

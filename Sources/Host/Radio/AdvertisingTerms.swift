@@ -4,8 +4,7 @@ public struct AdvertisingTerms: Hashable, Sendable {
   public var priority: AdvertisingPriority
   /// Minimum uninterrupted time of an active advertisement, unless its owner removes it; at most 4 s.
   public var leastTime: Duration
-  /// Data of a set is refused if it is not broadcast within this time. An advertisement waits as long as it is
-  /// requested.
+  /// Maximum wait of a set's data, after which it is refused. An advertisement waits as long as it is requested.
   public var longestWait: Duration
 
   public init(
@@ -30,7 +29,7 @@ public enum AdvertisingPriority: Int, CaseIterable, Hashable, Sendable, Comparab
   /// A notification that may be late.
   case notify = 5
 
-  /// Lower priority is less.
+  /// Whether the priority on the left is lower.
   public static func < (left: AdvertisingPriority, right: AdvertisingPriority) -> Bool {
     left.rawValue > right.rawValue
   }

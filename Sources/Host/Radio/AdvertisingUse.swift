@@ -2,7 +2,7 @@
 public struct AdvertisingUse: Hashable, Sendable {
   /// Used slots, including those of other programs' advertisements.
   public var used: Int
-  /// All slots.
+  /// Number of all slots.
   public var places: Int
   /// The service of each active slot; a service with several slots is listed several times.
   public var onAir: [String]

@@ -12,7 +12,7 @@ public struct GATTApplication: Hashable, Sendable {
     self.wantsFastLinks = wantsFastLinks
   }
 
-  /// The characteristics by ID; of duplicates in a service the first.
+  /// The characteristics by ID; for duplicates in a service the first one.
   public var characteristics: [CharacteristicID: GATTCharacteristic] {
     var found: [CharacteristicID: GATTCharacteristic] = [:]
     for service in services {
@@ -82,7 +82,7 @@ public struct GATTCharacteristic: Hashable, Sendable {
   /// Whether clients can subscribe.
   public var canNotify: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
 
-  /// Whether clients can write it, with or without response.
+  /// Whether clients can write the characteristic, with or without response.
   public var canBeWritten: Bool { !properties.isDisjoint(with: [.write, .writeWithoutResponse]) }
 }
 

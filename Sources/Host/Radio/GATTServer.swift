@@ -16,8 +16,8 @@ public protocol GATTServer: AnyObject {
   /// writes while that path is being set up are lost.
   func expectStream(from link: LinkID)
 
-  /// The service no longer uses the link. The link is ended if no other service uses it; `linkClosed` follows in any
-  /// case, never from within this call.
+  /// Releases the link, which the service no longer uses. The link is ended if no other service uses it; `linkClosed`
+  /// follows in any case, never from within this call.
   func disconnect(_ link: LinkID)
 
   /// Stops serving. The delegate is not called afterwards, and the service no longer uses the links.
@@ -49,7 +49,7 @@ public enum Recipients: Hashable, Sendable {
 public struct Delivery: Hashable, Sendable {
   /// Links whose value the radio has accepted.
   public var accepted: [LinkID]
-  /// Links without capacity; `hasRoom` reports when they have some. The value is not stored for them.
+  /// Links without capacity. The value is not stored for them; `hasRoom` reports when there is capacity.
   public var full: [LinkID]
   /// Links that have ended, or whose clients are not subscribed and cannot be reached.
   public var unreachable: [LinkID]
@@ -70,28 +70,28 @@ public struct Delivery: Hashable, Sendable {
 /// The service of a GATT application. It is notified of the links whose peers use the application, and of no others.
 @LoopActor
 public protocol GATTServerDelegate: AnyObject {
-  /// A peer uses the application for the first time: it has written, read or subscribed.
+  /// Called when a peer uses the application for the first time: it has written, read or subscribed.
   ///
   /// - Parameter since: when the link came up; it may be long ago.
   func linkOpened(_ link: LinkID, address: BluetoothAddress, since: Instant)
 
-  /// The ATT MTU of a link is known or has changed.
+  /// Called when the ATT MTU of a link is known or has changed.
   func linkChanged(_ link: LinkID, mtu: Int)
 
-  /// A client has subscribed to a characteristic, or unsubscribed. A radio that cannot distinguish clients does not
-  /// report it.
+  /// Called when a client has subscribed to a characteristic, or unsubscribed. A radio that cannot distinguish clients
+  /// does not report it.
   func subscribed(_ link: LinkID, to characteristic: CharacteristicID, _ isSubscribed: Bool)
 
-  /// A client has written. `linkOpened` was called before, and `linkChanged` if the radio knows the MTU.
+  /// Called when a client has written. `linkOpened` was called before, and `linkChanged` if the radio knows the MTU.
   ///
   /// - Throws: the error for the answer to a write request; a write command has no answer.
   func written(_ value: [UInt8], to characteristic: CharacteristicID, on link: LinkID) throws(ATTError)
 
-  /// A link that `notify` reported as full has capacity again.
+  /// Called when a link that `notify` reported as full has capacity again.
   func hasRoom(_ link: LinkID)
 
-  /// The link has ended, or the service no longer uses it. If its peer uses the application again, `linkOpened` is
-  /// called again.
+  /// Called when the link has ended, or the service has released it. If its peer uses the application again,
+  /// `linkOpened` is called again.
   func linkClosed(_ link: LinkID)
 }
 

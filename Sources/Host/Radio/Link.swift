@@ -32,17 +32,17 @@ public protocol Link: AnyObject {
   /// Maximum bytes of a value that can be written completely, regardless of the MTU. It is known after `discovered`.
   var writeLimit: Int { get }
 
-  /// The service no longer uses the link, or cancels the attempt: `disconnected` follows in any case. The link is ended
-  /// if no other service uses it.
+  /// Releases the link, which the service no longer uses, or cancels the attempt; `disconnected` follows in any case.
+  /// The link is ended if no other service uses it.
   func disconnect()
 }
 
 public enum WriteKind: Hashable, Sendable {
-  /// Write Request.
+  /// A Write Request.
   case request
-  /// Write Command.
+  /// A Write Command.
   case command
-  /// Write Command on the fastest path; Write Request if commands may be lost on this link. On one link, a
+  /// A Write Command on the fastest path, or a Write Request if commands may be lost on this link. On one link, a
   /// characteristic that is written with `.stream` must not be written otherwise.
   case stream
 }
@@ -60,9 +60,9 @@ public enum LinkEvent: Hashable, Sendable {
   case discovered([GATTService])
   case mtuChanged(Int)
   case subscribed(CharacteristicID)
-  /// The result of a write, in the order of the writes. `error` is the peer's refusal, or nil.
+  /// The result of a write, in the order of the writes: nil, or the peer's refusal.
   case written(CharacteristicID, error: ATTError?)
   case notified(CharacteristicID, [UInt8])
-  /// The last event; also sent if connecting failed.
+  /// The link has ended, or connecting failed. This is the last event.
   case disconnected(reason: String)
 }

@@ -2,7 +2,7 @@
 public struct LinkShare: Hashable, Sendable {
   /// Minimum links that are available to the service while it serves or connects: other services release links for it.
   public var needs: Int
-  /// Maximum number of its missing minimum links that are kept free at one time: one for a service whose peers connect
+  /// Maximum links that are reserved at one time for the missing ones of `needs`: one for a service whose peers connect
   /// one after the other.
   public var spare: Int
   /// Maximum links of the service.

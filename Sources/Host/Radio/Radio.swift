@@ -31,7 +31,8 @@ public protocol Radio: AnyObject {
   ///
   /// - Parameters:
   ///   - terms: apply to each message. Between two messages any other advertisement may take the set's slot.
-  ///   - resting: the data between two messages; nil: none, and each message uses a new address.
+  ///   - resting: the data between two messages. With nil nothing is sent between them, and each message uses a new
+  ///     address.
   /// - Throws: `RadioError.advertisementTooLong`.
   func advertisingSet(
     _ terms: AdvertisingTerms, every interval: Duration, resting: AdvertisingData?

@@ -143,9 +143,11 @@ public struct ApplicationID: Hashable, Sendable, CustomStringConvertible {
 
 /// The filter of a scan.
 public struct Listening: Hashable, Sendable {
-  /// The services whose advertisers are reported by `heard(_: Sighting)`. Empty: every advertiser. Nil: none.
+  /// The services whose advertisers are reported by `heard(_: Sighting)`. An empty set means every advertiser, nil
+  /// none.
   public var services: Set<BluetoothUUID>?
-  /// The patterns whose packets are reported by `heard(_: AdvertisingPacket)`. Empty: every packet. Nil: none.
+  /// The patterns whose packets are reported by `heard(_: AdvertisingPacket)`. An empty set means every packet, nil
+  /// none.
   public var patterns: Set<AdvertisingPattern>?
 
   public init(services: Set<BluetoothUUID>? = nil, patterns: Set<AdvertisingPattern>? = nil) {
@@ -196,29 +198,32 @@ public enum Use: Hashable, Sendable {
 public protocol RadioDriverDelegate: AnyObject {
   func statusChanged(_ status: RadioStatus)
   func advertisingSlotsChanged()
-  /// The content of a slot has changed: the advertisement that is active there now, as far as known; nil if none is.
+  /// Called when the content of a slot has changed, with the advertisement that is active there now, as far as known;
+  /// nil if none is.
   func onAir(_ advertisement: Advertisement?, in slot: Int)
-  /// Peers can discover the application, or no longer can.
+  /// Called when peers can discover the application, or no longer can.
   func applicationChanged(_ application: ApplicationID, isServed: Bool)
 
-  /// A link is up. Called once for each link, before all other calls about it.
+  /// Called once for each link when it is up, before all other calls about it.
   func linkUp(_ link: DriverLink)
   func linkChanged(_ link: LinkID, mtu: Int)
-  /// The link has ended. It is not reported again, and its identity is never reused.
+  /// Called when the link has ended. It is not reported again, and its identity is never reused.
   func linkDown(_ link: LinkID)
 
   func used(_ application: ApplicationID, by link: LinkID, _ use: Use)
+  /// Called when a client has written.
+  ///
   /// - Throws: the error for the answer to a write request.
   func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError)
-  /// A link that `notify` reported as full has capacity again.
+  /// Called when a link that `notify` reported as full has capacity again.
   func hasRoom(_ link: LinkID)
 
-  /// An advertiser was received, with its combined data. It may be called for every packet.
+  /// Called for a received advertiser, with its combined data; possibly for every packet.
   func heard(_ sighting: Sighting)
-  /// A single packet of an advertiser was received, if the scan requests packets (`Listening.patterns`).
+  /// Called for a received packet of an advertiser, if the scan requests packets (`Listening.patterns`).
   func heard(_ packet: AdvertisingPacket)
-  /// The driver has removed an advertiser: connecting to it fails until it is received again.
+  /// Called when the driver has removed an advertiser: connecting to it fails until it is received again.
   func forgot(_ address: BluetoothAddress)
 }

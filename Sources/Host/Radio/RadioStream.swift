@@ -40,7 +40,7 @@ public protocol RadioStream: AnyObject {
   /// - Returns: the number of accepted bytes. After fewer than all, `writable` follows.
   func send(_ bytes: ArraySlice<UInt8>) -> Int
 
-  /// Stops and starts reading. While reading is paused, the peer can send only what the buffers hold.
+  /// Stops and starts reading. While reading is paused, the peer can send only until the buffers are full.
   func pauseReading(_ isPaused: Bool)
 
   /// Sends the accepted bytes, then ends the stream. No event follows.

@@ -5,7 +5,7 @@ public struct RadioTraits: Hashable, Sendable {
   public var keepsClientsApart = true
   /// Maximum bytes of a write without response that arrives completely.
   public var longestWrite = ATT.valueLimit
-  /// Whether all advertisements of this service have had their own slots for half a minute: if a controller has few
+  /// Whether all advertisements of this service have had their own slots for half a minute. If a controller has few
   /// slots, services share them in turns.
   public var advertisesAll = true
   /// Limitation of single-packet reports that are altered, with what to do, in a sentence for a person; nil if there is

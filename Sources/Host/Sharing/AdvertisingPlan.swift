@@ -4,20 +4,21 @@ import Radio
 /// Assigns advertisements to the controller's slots. A value type: events and time are inputs, actions are outputs.
 ///
 /// A waiting request takes a free slot, or the slot of a resting set. Otherwise it immediately displaces a request of
-/// lower priority, or one of its own priority whose turn is over, but never during an uninterrupted time. To prevent
-/// starvation, each priority down to broadcast sometimes has a turn instead of a higher one: `docs/sharing.md`
-/// describes the rules.
+/// lower priority, or one of its own priority whose time slice is over, but never during an uninterrupted time. To
+/// prevent starvation, each priority down to broadcast sometimes has a time slice instead of a higher one:
+/// `docs/sharing.md` describes the rules.
 struct AdvertisingPlan: Sendable {
   struct ID: Hashable, Sendable {
     let number: Int
   }
 
   enum Event: Sendable {
-    /// An advertisement, to be broadcast until it is removed. `isReady`: whether its application is served.
+    /// A request for an advertisement, to be broadcast until it is removed. `isReady`: whether its application is
+    /// served.
     case add(ID, AdvertisingTerms, isReady: Bool)
-    /// Data of a set, which is refused after its longest wait. An active set keeps its slot.
+    /// A request for data of a set, which is refused after its longest wait. An active set stays in its slot.
     case say(ID, AdvertisingTerms)
-    /// The set has no data to send, and keeps its slot until a request needs it.
+    /// The set has no data to send. It stays in its slot until a request needs the slot.
     case rest(ID)
     /// The driver broadcasts the request's advertisement: its uninterrupted time begins.
     case began(ID)
@@ -42,13 +43,14 @@ struct AdvertisingPlan: Sendable {
 
   /// Maximum uninterrupted time, regardless of the terms.
   private static let longestUninterrupted = Duration.seconds(4)
-  /// Duration of turns among requests of one priority, and minimum duration of a turn instead of a higher priority.
+  /// Duration of time slices among requests of one priority, and minimum duration of one instead of a higher priority.
   static let turn = Duration.seconds(2)
-  /// Waiting time after which a priority has a turn instead of a higher one.
+  /// Waiting time after which a priority has a time slice instead of a higher one.
   private static let patience = Duration.seconds(8)
-  /// Pause between two turns instead of a higher priority.
+  /// Minimum time between two time slices instead of a higher priority.
   private static let pause = Duration.seconds(2)
-  /// Interval between the starts of two turns of broadcasts, with one slot and an advertisement of priority `person`.
+  /// Interval between the starts of two time slices of broadcasts, with one slot and an advertisement of priority
+  /// `person`.
   private static let broadcastPeriod = Duration.seconds(30)
 
   var slots: Int
@@ -57,9 +59,9 @@ struct AdvertisingPlan: Sendable {
   var entries: [Entry] = []
   /// The time since which each priority has had waiting requests, and no active ones.
   private var waits: [AdvertisingPriority: Instant] = [:]
-  /// When each priority last began a turn instead of a higher one.
+  /// When each priority last began a time slice instead of a higher one.
   private var turns: [AdvertisingPriority: Instant] = [:]
-  /// When the last such turn ended.
+  /// When the last such time slice ended.
   private var lastTurnEnd: Instant?
 
   init(slots: Int) {
@@ -86,7 +88,7 @@ struct AdvertisingPlan: Sendable {
   /// Whether a set sends data, or waits to send it.
   func isSaying(_ id: ID) -> Bool { shows(id) || entries.contains { $0.id == id && $0.isWaiting } }
 
-  /// The advertisements that wait, or have a turn instead of a higher priority.
+  /// The advertisements that wait, or have a time slice instead of a higher priority.
   var sharing: Set<ID> { Set(entries.filter { !$0.isSet && ($0.isWaiting || $0.isTurn) }.map(\.id)) }
 
   mutating func handle(_ event: Event, at now: Instant) -> [Action] {
@@ -168,7 +170,7 @@ struct AdvertisingPlan: Sendable {
     }
   }
 
-  /// Records the end of a turn, if the request had one.
+  /// Records the end of a time slice, if the request had one.
   private mutating func endTurn(_ index: Int, at now: Instant) {
     guard case .onAir(let slot, let since, true) = entries[index].place else { return }
     entries[index].place = .onAir(slot: slot, since: since, isTurn: false)
@@ -276,8 +278,8 @@ struct AdvertisingPlan: Sendable {
 
   // MARK: Turns instead of a higher priority
 
-  /// An overdue request, and the slot that it may take from a higher priority. Only one such turn is active at a time;
-  /// of several overdue priorities, the one whose last turn was longest ago is first.
+  /// An overdue request, and the slot that it may take from a higher priority. Only one such time slice is active at a
+  /// time. If several priorities are overdue, the one with the oldest time slice is first.
   private func turn(_ candidates: [Int], at now: Instant) -> (entry: Int, slot: Int)? {
     guard !entries.contains(where: \.isTurn), lastTurnEnd.map({ $0.advanced(by: Self.pause) <= now }) ?? true
     else { return nil }
@@ -310,14 +312,14 @@ struct AdvertisingPlan: Sendable {
     return priority != .broadcast || nextBroadcast.map { $0 <= now } ?? true
   }
 
-  /// When broadcasts may have another turn. Nil if a turn needs no delay, because there are several slots or no
+  /// When broadcasts may have another time slice. Nil if no delay is needed, because there are several slots or no
   /// advertisement for a person.
   private var nextBroadcast: Instant? {
     guard slots == 1, entries.contains(where: { $0.isReady && $0.priority == .person }) else { return nil }
     return turns[.broadcast]?.advanced(by: Self.broadcastPeriod)
   }
 
-  /// Ends turns whose time is over, so that a request that keeps its slot no longer counts as having a turn.
+  /// Ends time slices that are over, so that a request that stays in its slot no longer counts as having one.
   private mutating func endTurns(at now: Instant) {
     for index in entries.indices {
       if let until = entries[index].uninterruptedUntil, until <= now { endTurn(index, at: now) }
@@ -344,19 +346,19 @@ extension AdvertisingPlan {
   struct Entry: Sendable {
     let id: ID
     var terms: AdvertisingTerms
-    /// Whether it is data of a set, which is refused after its longest wait.
+    /// Whether the request is for data of a set, which is refused after its longest wait.
     let isSet: Bool
     var isReady: Bool
     var place: Place
-    /// When it began to wait for its present slot; nil once the driver has reported it as active.
+    /// When the request began to wait for its present slot; nil once the driver has reported it as active.
     var waitedSince: Instant?
   }
 
   enum Place: Hashable, Sendable {
     case waiting(since: Instant)
-    /// `isTurn`: instead of a request of higher priority.
+    /// The request is active in a slot. `isTurn`: whether it is there instead of a request of higher priority.
     case onAir(slot: Int, since: Instant, isTurn: Bool)
-    /// A set that keeps its slot without data to send, or with data that waits since then.
+    /// The set stays in its slot without data to send, or with data that waits since the given time.
     case resting(slot: Int, waitsSince: Instant?)
   }
 }
@@ -371,7 +373,7 @@ extension AdvertisingPlan.Entry {
 
   var priority: AdvertisingPriority { terms.priority }
 
-  /// When it began to wait; nil if it does not wait.
+  /// When the request began to wait; nil if it does not wait.
   private var wait: Instant? {
     switch place {
     case .waiting(let since): since
@@ -383,14 +385,14 @@ extension AdvertisingPlan.Entry {
   var isWaiting: Bool { isReady && wait != nil }
   var waitingSince: Instant { wait ?? .zero }
 
-  /// The end of its uninterrupted time; nil if it is not active, or rests.
+  /// The end of the uninterrupted time; nil if the request is not active, or its set rests.
   var uninterruptedUntil: Instant? {
     guard case .onAir(_, let since, let isTurn) = place else { return nil }
     let asked = min(terms.leastTime, AdvertisingPlan.longestUninterrupted)
     return since.advanced(by: isTurn ? max(asked, AdvertisingPlan.turn) : asked)
   }
 
-  /// When a request of the same priority may displace it.
+  /// When a request of equal priority may displace this one.
   var turnUntil: Instant? {
     guard case .onAir(_, let since, _) = place, let until = uninterruptedUntil else { return nil }
     return max(until, since.advanced(by: AdvertisingPlan.turn))
@@ -401,14 +403,14 @@ extension AdvertisingPlan.Entry {
   /// When a set's request is refused.
   var due: Instant { waitingSince.advanced(by: terms.longestWait) }
 
-  /// Whether it is active and does not rest.
+  /// Whether the request is active and its set does not rest.
   var isShown: Bool { if case .onAir = place { true } else { false } }
 
   var isTurn: Bool { if case .onAir(_, _, let isTurn) = place { isTurn } else { false } }
 
   private var onAirSince: Instant { if case .onAir(_, let since, _) = place { since } else { .zero } }
 
-  /// The order in which active requests lose their slots.
+  /// Whether this request loses its slot before another one.
   func isBefore(_ other: Self) -> Bool {
     if priority != other.priority { return priority < other.priority }
     return (onAirSince, slot ?? 0) < (other.onAirSince, other.slot ?? 0)

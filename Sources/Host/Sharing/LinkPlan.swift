@@ -82,13 +82,13 @@ struct LinkPlan: Sendable {
 
   /// The state of a link.
   enum Condition: Hashable, Sendable {
-    /// Services use it.
+    /// At least one service uses the link.
     case used
-    /// No service has used it since then.
+    /// No service has used the link since the given time.
     case unused(since: Instant)
-    /// No service uses it, and it was not ended then because it may belong to another program.
+    /// No service uses the link, and it was not ended at the given time because it may belong to another program.
     case spared(since: Instant)
-    /// The link is being ended since then; `asUnused`: only if the peer made it.
+    /// The link has been ending since the given time; `asUnused`: only if the peer made it.
     case ending(since: Instant, asUnused: Bool)
   }
 
@@ -97,7 +97,7 @@ struct LinkPlan: Sendable {
     var unusedLinks: UInt64 = 0
     /// Links that a service released for another one.
     var yieldedLinks: UInt64 = 0
-    /// Attempts to connect that were refused before they began.
+    /// Connection attempts that were refused before they began.
     var refusedAttempts: UInt64 = 0
   }
 
@@ -107,9 +107,9 @@ struct LinkPlan: Sendable {
   var shares: [TenantID: LinkShare] = [:]
   private var owners: [ApplicationID: TenantID] = [:]
   var connections: [ConnectionID: Connection] = [:]
-  /// Waiting attempts, the oldest first.
+  /// Waiting connection attempts, the oldest first.
   private var queue: [ConnectionID] = []
-  /// The attempt that is under way.
+  /// The connection attempt that is under way.
   private var current: ConnectionID?
   private var nextAttempt = Instant.zero
   /// Number of requested releases that each service has not performed yet.
@@ -275,7 +275,7 @@ struct LinkPlan: Sendable {
 
   // MARK: Queries
 
-  /// Links without users that are not being ended, in descending order of unused time.
+  /// Links without users that are not being ended, the one unused longest first.
   var unusedLinks: [LinkID] {
     links.compactMap { link, _ in unusedSince(link).map { (link, $0) } }
       .sorted { ($0.1, $0.0.number) < ($1.1, $1.0.number) }.map(\.0)
@@ -323,8 +323,8 @@ struct LinkPlan: Sendable {
     return actions
   }
 
-  /// Number of missing free links for the services' minimums. A new link may be one that a service expects, and counts
-  /// as such for `LinkLimits.arrivalTime`.
+  /// Number of free links that are missing for the services' minimums. A new link may be one that a service expects,
+  /// and counts as such for `LinkLimits.arrivalTime`.
   func shortage(at now: Instant) -> Int {
     let reserve = reserve
     return reserve - free - min(arrivals(at: now), reserve)
@@ -347,7 +347,7 @@ struct LinkPlan: Sendable {
     return limits.links - taken - (isTrying ? 1 : 0) + asked.values.reduce(0, +)
   }
 
-  /// Number of missing minimum links that must be free now.
+  /// Number of links that must be free now, for minimums that services have not reached.
   var reserve: Int {
     shares.reduce(0) { $0 + min($1.value.spare, max(0, needs(of: $1.key) - held(by: $1.key))) }
   }
@@ -495,7 +495,7 @@ struct LinkPlan: Sendable {
     return ends.min().map { min($0, nextAttempt) } ?? nextAttempt
   }
 
-  /// The first attempt of the highest priority for which a link is free.
+  /// The first waiting attempt of the highest priority for which a link is free.
   private func nextInQueue(at now: Instant) -> ConnectionID? {
     queue.enumerated().filter { _, id in
       connections[id].map { hasPlace(for: $0.tenant, at: now) } ?? false
@@ -535,7 +535,7 @@ public struct LinkLimits: Hashable, Sendable {
   public var sparedTime = Duration.seconds(60)
   /// Time after which an unsuccessful request to end a link is repeated. bluetoothd takes two seconds.
   public var cutTime = Duration.seconds(10)
-  /// Maximum links without users. Beyond it the oldest is ended immediately if it is older than `arrivalTime`,
+  /// Maximum links without users. Beyond it the oldest one is ended at once if it is older than `arrivalTime`,
   /// otherwise the new one.
   public var unusedLinks = 4
   /// Time in which a new unused link counts as one that a service expects.

@@ -90,7 +90,8 @@ extension SharedRadio {
       lastShared.filter { !sharing.contains($0.key) }.values.min()?.advanced(by: Self.sharingMemory))
   }
 
-  /// Time without sharing after which a service counts as not sharing. It is therefore notified once, not at each turn.
+  /// Time without sharing after which a service counts as not sharing. It is therefore notified once, not at each time
+  /// slice.
   private static let sharingMemory = Duration.seconds(30)
 
   func sharingMayHaveEnded() {

@@ -38,13 +38,13 @@ extension SharedRadio {
     }
   }
 
-  /// The driver's link has ended, or the attempt has failed.
+  /// Handles the end of the driver's link, or the failure of the attempt.
   func forget(_ id: LinkPlan.ConnectionID) {
     guard connections.removeValue(forKey: id) != nil else { return }
     decide(.ended(id))
   }
 
-  /// The service no longer uses a connection: it cancels the attempt or releases the link.
+  /// Handles the release of a connection by its service: cancels the attempt or releases the link.
   func release(_ connection: SharedLink) {
     guard connections[connection.id] != nil else { return }
     guard let link = connection.link else {
@@ -61,8 +61,8 @@ extension SharedRadio {
     }
   }
 
-  /// Ends a connection whose link continues for others. The driver's handle is released: otherwise it would keep the
-  /// link's state and one of the driver's connections until the link ends.
+  /// Ends a connection whose link continues for others. The driver's handle is released: otherwise it would occupy one
+  /// of the driver's connections until the link ends.
   func letGo(_ id: LinkPlan.ConnectionID) {
     guard let connection = connections.removeValue(forKey: id) else { return }
     connection.end("Disconnected.", scheduler)
@@ -105,7 +105,7 @@ final class SharedLink {
   /// Maximum operations that wait for an attempt.
   private static let waitingLimit = 64
   private weak var radio: SharedRadio?
-  /// Why the attempt is being cancelled.
+  /// The reason why the attempt is being cancelled.
   private var reason: String?
 
   init(_ id: LinkPlan.ConnectionID, _ handler: @escaping @LoopActor (LinkEvent) -> Void, _ radio: SharedRadio) {

@@ -112,7 +112,7 @@ final class SharedApplication {
     if ending.remove(link) != nil { delegate?.linkClosed(link) }
   }
 
-  /// The service stops serving and is not notified any more.
+  /// Ends the notifications of a service that stops serving.
   func close() { delegate = nil }
 }
 

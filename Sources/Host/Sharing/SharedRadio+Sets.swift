@@ -34,7 +34,7 @@ extension SharedRadio {
   /// The slot that the plan has assigned.
   func slot(of id: AdvertisingPlan.ID) -> Int? { advertisingPlan.onAir.first { $0.value == id }?.key }
 
-  /// Why data was not broadcast within its longest wait.
+  /// The reason why data was not broadcast within its longest wait.
   func refusal(of id: AdvertisingPlan.ID, after wait: Duration) -> RadioError {
     guard status.state != .waiting else { return .notReady(status.reason) }
     return advertisingPlan.shows(id) ? .timedOut("advertise") : .noSlot(after: wait)
@@ -60,7 +60,7 @@ final class SharedSet: AdvertisingSet {
   private final class Airing {
     let advertisement: Advertisement
     let time: Duration
-    /// Nil once the service has cancelled its registration.
+    /// The handler of the set's events; nil once the service has cancelled its registration.
     var handler: (@LoopActor (AiringEvent) -> Void)?
 
     init(_ advertisement: Advertisement, _ time: Duration, _ handler: @escaping @LoopActor (AiringEvent) -> Void) {
@@ -73,14 +73,14 @@ final class SharedSet: AdvertisingSet {
   private enum State {
     /// The set is neither active nor about to be.
     case silent
-    /// Its resting data is active, or about to be.
+    /// The set's data between messages is active, or about to be.
     case resting
     case waiting(Airing)
     case airing(Airing, since: Instant)
     case closed
   }
 
-  /// Maximum time of the driver to start an advertisement.
+  /// Maximum time in which the driver must start an advertisement.
   private static let driverLimit = Duration.seconds(10)
 
   let id: AdvertisingPlan.ID
@@ -162,7 +162,7 @@ final class SharedSet: AdvertisingSet {
 
   // MARK: Events
 
-  /// The plan or the driver has changed the slots.
+  /// Handles changed slots of the plan or of the driver.
   func airChanged() {
     guard let radio else { return }
     let shown = radio.slot(of: id).flatMap { radio.confirmed[$0] }
@@ -200,7 +200,7 @@ final class SharedSet: AdvertisingSet {
     }
   }
 
-  /// The plan has refused the set's data; ignored if the set has new data since.
+  /// Handles the plan's refusal of the set's data; ignored if the set has new data since.
   func refused() {
     guard case .waiting(let airing) = state, let radio, !radio.advertisingPlan.isSaying(id) else { return }
     timer.set(nil)

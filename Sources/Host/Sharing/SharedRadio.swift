@@ -28,7 +28,7 @@ public final class SharedRadio {
   /// The advertisements that the driver reported as active, by slot.
   var confirmed: [Int: Advertisement] = [:]
   var sets: [AdvertisingPlan.ID: WeakSet] = [:]
-  /// When each advertisement last waited, or had a turn instead of a higher priority.
+  /// When each advertisement last waited, or had a time slice instead of a higher priority.
   var lastShared: [AdvertisingPlan.ID: Instant] = [:]
   lazy var sharingTimer = Deadline(scheduler) { [weak self] in self?.sharingMayHaveEnded() }
   let advertisingObservers = Observers<Void>()

@@ -50,7 +50,9 @@ struct SightingTable: Sendable {
 
   // MARK: Scans
 
-  /// - Returns: the initial reports: the advertisers that are present.
+  /// Adds a scan.
+  ///
+  /// - Returns: the first reports: the advertisers that are present.
   mutating func add(_ id: ScanID, for services: Set<BluetoothUUID>, at now: Instant) -> [Report] {
     scans[id] = Scan(services: services)
     return advertisers.keys.sorted { $0.value < $1.value }.flatMap { report($0, to: [id], at: now) }
@@ -85,7 +87,9 @@ struct SightingTable: Sendable {
     return old.keys.sorted { $0.value < $1.value }.flatMap { lose($0) }
   }
 
-  /// The radio no longer receives.
+  /// Removes all advertisers, because the radio no longer receives.
+  ///
+  /// - Returns: the reports about them.
   mutating func loseAll() -> [Report] { advertisers.keys.sorted { $0.value < $1.value }.flatMap { lose($0) } }
 
   private mutating func report(_ address: BluetoothAddress, to ids: [ScanID], at now: Instant) -> [Report] {

@@ -10,7 +10,7 @@ public struct AtomicFile: Sendable {
   /// The content that was read, and its generation.
   public struct Reading<Value: Sendable>: Sendable {
     public let value: Value
-    /// The damage of the present generation, if this is the previous one; nil otherwise.
+    /// The damage of the present generation, if the content is of the previous one; nil otherwise.
     public let damage: StoreError?
   }
 

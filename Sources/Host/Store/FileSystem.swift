@@ -13,7 +13,7 @@ public protocol Directory: Sendable {
   var path: String { get }
 
   func status() throws(StoreError) -> FileStatus
-  /// Nil if the entry does not exist.
+  /// The metadata of an entry; nil if the entry does not exist.
   func status(of name: String) throws(StoreError) -> FileStatus?
   /// All entries except `.` and `..` whose names are UTF-8, in no order.
   func names() throws(StoreError) -> [String]
@@ -36,7 +36,7 @@ public protocol Directory: Sendable {
 
   /// Synchronises the directory: its present names then survive a loss of power.
   func sync() throws(StoreError)
-  /// Locks the directory against other processes while it is open; `inUse` if one has locked it.
+  /// Locks the directory against other processes while it is open. Throws `inUse` if another process has locked it.
   func lock() throws(StoreError)
 }
 

@@ -11,7 +11,7 @@ public final class RecordSpool: Sendable {
   public struct Limits: Hashable, Sendable {
     /// Maximum records, not counting unreadable ones.
     public var maximumCount = 64
-    /// Maximum total size of their files, in bytes. Each file is 74 bytes larger than the record's content.
+    /// Maximum total size of the records' files, in bytes. Each file is 74 bytes larger than the record's content.
     public var maximumBytes = 64 << 20
     /// Maximum damaged files; the oldest is erased first.
     public var keptDamaged = 8
@@ -46,7 +46,7 @@ public final class RecordSpool: Sendable {
     var name: SpoolFileName
     var size: Int
     var received: Int64
-    /// Why the file could not be read at the last attempt; nil if it could.
+    /// The reason why the file could not be read at the last attempt; nil if it was read.
     var problem: StoreError?
   }
 
@@ -221,7 +221,8 @@ public final class RecordSpool: Sendable {
     try discard(id, &state, isForgotten: { $0.held[id] = nil })
   }
 
-  /// The file is renamed first: otherwise a loss of power after overwriting would leave a damaged record.
+  /// Renames a file, and then overwrites and removes it. Without the renaming, a loss of power after overwriting would
+  /// leave a damaged record.
   private func discard(
     _ id: SpoolID, _ state: inout State, isForgotten: (inout State) -> Void = { _ in }
   ) throws(StoreError) {
@@ -269,7 +270,7 @@ public final class RecordSpool: Sendable {
     }
   }
 
-  /// The present name of a record's file. Of duplicates the one with the greater mark counts.
+  /// The present name of a record's file. If there are duplicates, the one with the greater mark counts.
   private func present(_ id: SpoolID) throws(StoreError) -> SpoolFileName? {
     try files(of: id).last { if case .record = $0 { true } else { false } }
   }

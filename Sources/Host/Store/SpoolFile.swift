@@ -5,7 +5,7 @@ import Crypto
 /// is derived for this file. The header is the seal's additional data.
 enum SpoolFile {
   enum Failure: Error, Hashable {
-    /// The file's content is invalid; the payload describes the error.
+    /// The file's content is invalid; the associated text describes the error.
     case damaged(String)
     /// The file may be valid, but was sealed with another key.
     case otherKey
@@ -21,6 +21,8 @@ enum SpoolFile {
   /// The size of a file with `count` bytes of content.
   static func size(ofContent count: Int) -> Int { SpoolHeader.size + count + ChaChaPoly.tagSize }
 
+  /// Seals a record.
+  ///
   /// - Throws: `tooLarge` for a content of 4 GiB and more.
   static func seal(_ record: SpoolRecord, id: SpoolID, nonce: [UInt8], key: SpoolKey) throws(StoreError) -> [UInt8] {
     guard let sealedCount = UInt32(exactly: record.content.count + ChaChaPoly.tagSize) else {
@@ -35,6 +37,8 @@ enum SpoolFile {
     }
   }
 
+  /// Opens the file of a record.
+  ///
   /// - Parameter mark: the mark from the file's name.
   static func open(
     _ bytes: [UInt8], id: SpoolID, mark: UInt8 = 0, key: SpoolKey
@@ -88,6 +92,8 @@ struct SpoolHeader: Hashable {
     self.sealedCount = sealedCount
   }
 
+  /// Decodes a header.
+  ///
   /// - Throws: `badValue("version")` for any other version, `badValue("magic")` for another kind of file.
   init(reading reader: inout ByteReader) throws(WireError) {
     guard try reader.bytes(Self.magic.count).elementsEqual(Self.magic) else { throw .badValue("magic") }

@@ -51,7 +51,7 @@ public struct SpoolID: Hashable, Sendable, Comparable, CustomStringConvertible {
     self.bytes = bytes
   }
 
-  /// 32 lower-case hex digits.
+  /// The ID as 32 lower-case hex digits.
   public var description: String { Hex.encode(bytes) }
 
   public static func < (left: SpoolID, right: SpoolID) -> Bool {

@@ -26,7 +26,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
       file = "\(name).key"
     }
 
-    /// The places in which an administrator can provide a key.
+    /// The locations at which an administrator can provide a key.
     public var places: String { "\(file) in the state directory, or the unit's credential \(credential)" }
 
     /// The files that may contain the key, the present one first.
@@ -50,8 +50,8 @@ public struct StoreKey: Sendable, CustomStringConvertible {
 
   /// Loads the key, or creates one.
   ///
-  /// - Throws: `wrongMode` or `wrongOwner` for a key file that others can access, `damaged` for an invalid key file or
-  ///   a credential that is not 32 bytes long, or an error of the disk.
+  /// - Throws: `wrongMode` or `wrongOwner` for a key file that others can access. Throws `damaged` for an invalid key
+  ///   file or a credential that is not 32 bytes long, or an error of the disk.
   public static func load(
     _ name: Name, from state: StateDirectory, on fileSystem: any FileSystem = SystemFileSystem(),
     environment: (String) -> String? = StateDirectory.environment
@@ -157,7 +157,7 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
   public static let credentialName = name.credential
   /// The name of the key's file in the state directory.
   public static let fileName = name.file
-  /// The places in which an administrator can provide a key.
+  /// The locations at which an administrator can provide a key.
   static let places = name.places
   static let idSize = StoreKey.idSize
   private static let name = StoreKey.Name("spool")

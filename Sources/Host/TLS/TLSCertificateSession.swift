@@ -2,11 +2,11 @@ internal import COpenSSLTLS
 
 /// The certificates that a client of TLS trusts.
 ///
-/// `@unchecked Sendable`: libssl locks what sessions share, and nothing changes a context after `init`.
+/// `@unchecked Sendable`: libssl locks the data that sessions share, and nothing changes a context after `init`.
 public final class TLSTrust: @unchecked Sendable {
   fileprivate let handle: OpaquePointer
 
-  /// - Parameter file: the path of certificates in PEM; nil for those that the system trusts.
+  /// - Parameter file: the path of certificates in PEM; nil for the certificates that the system trusts.
   /// - Returns: nil if the file has no certificates, or cannot be read.
   public init?(file: String? = nil) {
     guard let handle = earshot_tls_verifying_context(file) else { return nil }
@@ -18,7 +18,7 @@ public final class TLSTrust: @unchecked Sendable {
 
 /// The certificate that a server of TLS presents, and its private key.
 ///
-/// `@unchecked Sendable`: libssl locks what sessions share, and nothing changes a context after `init`.
+/// `@unchecked Sendable`: libssl locks the data that sessions share, and nothing changes a context after `init`.
 public final class TLSIdentity: @unchecked Sendable {
   fileprivate let handle: OpaquePointer
 
@@ -46,25 +46,25 @@ public enum TLSCertificateEvent: Hashable, Sendable {
   case established
   /// The peer sent these bytes, at least one.
   case received([UInt8])
-  /// The peer sent `close_notify`: it sends no more.
+  /// The peer sent `close_notify`, and sends no more bytes.
   case ended
-  /// The connection is over: a reason as part of a sentence. What `takeOutgoing` returns then still goes to the peer.
+  /// The connection has failed; the reason is part of a sentence. The owner still sends the result of `takeOutgoing`.
   case failed(String)
 }
 
 /// One side of a connection of TLS 1.2 or 1.3 over any ordered stream of bytes. The server has a certificate, and the
-/// client verifies it. The session has no socket and no clock: the owner hands it what the peer sent, and sends what
-/// `takeOutgoing` returns.
+/// client verifies it. The session has no socket and no clock: the owner passes the peer's bytes to it, and sends the
+/// result of `takeOutgoing`.
 public final class TLSCertificateSession {
   private enum Phase { case handshake, open, over }
 
-  /// The context outlives the session.
+  /// The context of the session, which must outlive the session.
   private let context: AnyObject
   private var memory: TLSMemory?
   private var phase = Phase.handshake
   private var hasEnded = false
 
-  /// The server's side. It waits for the client.
+  /// Makes the server's side, which waits for the client.
   ///
   /// - Returns: nil if libssl has no memory.
   public init?(_ identity: TLSIdentity) {
@@ -73,7 +73,7 @@ public final class TLSCertificateSession {
     guard memory != nil else { return nil }
   }
 
-  /// The client's side. `takeOutgoing` returns the first bytes of the handshake.
+  /// Makes the client's side. `takeOutgoing` returns the first bytes of the handshake.
   ///
   /// - Parameter host: the name or the numeric address that the certificate must have.
   /// - Returns: nil if libssl refuses the host.
@@ -91,7 +91,7 @@ public final class TLSCertificateSession {
 
   deinit { memory?.free() }
 
-  /// Takes bytes that the peer sent.
+  /// Handles bytes from the peer.
   public func receive(_ bytes: [UInt8]) -> [TLSCertificateEvent] {
     var events: [TLSCertificateEvent] = []
     var rest = bytes[...]
@@ -117,12 +117,12 @@ public final class TLSCertificateSession {
     if phase == .open { memory?.updateKeys() }
   }
 
-  /// Notifies the peer that nothing more is sent.
+  /// Notifies the peer that this side sends no more bytes.
   public func finish() {
     if phase == .open { memory?.finish() }
   }
 
-  /// Bytes for the peer, all there are. Call it after every other call.
+  /// All bytes that wait to be sent to the peer. Call it after every other call.
   public func takeOutgoing() -> [UInt8] { memory?.takeOutgoing() ?? [] }
 
   private func advance() -> [TLSCertificateEvent] {

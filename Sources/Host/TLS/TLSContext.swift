@@ -1,10 +1,10 @@
 internal import COpenSSLTLS
 import Crypto
 
-/// Which side of TLS a session is, and what it proves itself with.
+/// The side of a TLS session, and its proof of identity.
 public enum TLSRole {
   /// - Parameters:
-  ///   - identity: what the server looks the key up by, at most 192 bytes of UTF-8 without NUL.
+  ///   - identity: the name under which the server finds the key, at most 192 bytes of UTF-8 without NUL.
   ///   - key: the pre-shared key, at most 64 bytes.
   case client(identity: String, key: SecretBytes)
   /// - Parameter key: the key for a client's identity and the suite that both sides use; nil if there is none. It is
@@ -14,15 +14,15 @@ public enum TLSRole {
 
 /// The common state of all TLS sessions of one side: TLS 1.2, and the suites.
 ///
-/// `@unchecked Sendable`: libssl locks what sessions share, and nothing changes a context after `init`.
+/// `@unchecked Sendable`: libssl locks the data that sessions share, and nothing changes a context after `init`.
 public final class TLSContext: @unchecked Sendable {
   public let isServer: Bool
   public let suites: [TLSSuite]
   let handle: OpaquePointer
   private let calls: UnsafeMutablePointer<earshot_tls_calls>
 
-  /// - Parameter suites: those that may be used, the preferred one first. A server with `plain` must not give the key
-  ///   of an identity that is meant for `ephemeral`.
+  /// - Parameter suites: the permitted suites, the preferred one first. A server with `plain` must not give the key of
+  ///   an identity that is meant for `ephemeral`.
   /// - Returns: nil if libssl does not have the suites.
   public init?(isServer: Bool, suites: [TLSSuite] = [.ephemeral]) {
     let calls = UnsafeMutablePointer<earshot_tls_calls>.allocate(capacity: 1)

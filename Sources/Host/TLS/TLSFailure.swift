@@ -1,6 +1,6 @@
 import Common
 
-/// An alert of TLS: why a connection is ended (RFC 5246 section 7.2, RFC 4279 section 2).
+/// A TLS alert: the reason for the end of a connection (RFC 5246 section 7.2, RFC 4279 section 2).
 public struct TLSAlert: Hashable, Sendable {
   public let number: UInt8
 
@@ -11,27 +11,27 @@ public struct TLSAlert: Hashable, Sendable {
   public static let badRecord = TLSAlert(20)
   /// There is no common suite, or the Diffie-Hellman group is too small.
   public static let handshakeFailure = TLSAlert(40)
-  /// The peer does not speak TLS 1.2.
+  /// The peer does not support TLS 1.2.
   public static let protocolVersion = TLSAlert(70)
   /// No key belongs to the client's identity.
   public static let unknownIdentity = TLSAlert(115)
 }
 
-/// Why a TLS connection is over without the peer's `close_notify`.
+/// Reason why a TLS connection ended without the peer's `close_notify`.
 public enum TLSFailure: Error, Hashable, Sendable {
-  /// This side ended it, and sent the alert.
+  /// This side ended the connection, and sent the alert.
   case refused(TLSAlert)
-  /// The peer ended it, and sent the alert.
+  /// The peer ended the connection, and sent the alert.
   case refusedByPeer(TLSAlert)
-  /// The handshake took longer than its limit.
+  /// The handshake exceeded its time limit.
   case timedOut
-  /// The bytes ended without `close_notify`: somebody may have cut them off.
+  /// The bytes ended without `close_notify`: an attacker may have truncated them.
   case truncated
   /// libssl failed without an alert.
   case failed
 }
 
-/// How often TLS connections failed, by reason. The owner of several connections adds them up here.
+/// Numbers of failed TLS connections, by reason. The owner of several connections adds up their failures here.
 public struct TLSCounters: Hashable, Sendable {
   /// Handshakes that succeeded.
   public private(set) var established: UInt64 = 0

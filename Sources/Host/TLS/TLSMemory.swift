@@ -2,10 +2,10 @@ internal import COpenSSLTLS
 
 /// One session of libssl and the two buffers in memory between it and its owner, without the rules of a protocol.
 ///
-/// libssl encrypts into `outgoing` and decrypts from `incoming`. A memory buffer takes everything, so nothing is
-/// written in part.
+/// libssl encrypts into `outgoing` and decrypts from `incoming`. A memory buffer accepts any number of bytes, so
+/// nothing is written in part.
 struct TLSMemory {
-  /// Maximum bytes that are taken, encrypted or decrypted at once: one record.
+  /// Maximum bytes that are accepted, encrypted or decrypted at once: one record.
   static let slice = 16 << 10
 
   /// The result of a read.
@@ -37,7 +37,7 @@ struct TLSMemory {
   /// Frees the session with its buffers. Nothing may be called afterwards.
   func free() { SSL_free(handle) }
 
-  /// Takes at most `slice` bytes that the peer sent. False if libssl takes no more.
+  /// Accepts at most `slice` bytes from the peer. Returns false if libssl accepts no more.
   func accept(_ portion: ArraySlice<UInt8>) -> Bool {
     portion.withUnsafeBytes { BIO_write(incoming, $0.baseAddress, Int32($0.count)) } == portion.count
   }
@@ -51,10 +51,10 @@ struct TLSMemory {
     return result == 1 ? nil : error(result)
   }
 
-  /// True while bytes of the peer wait that libssl has not read.
+  /// Whether bytes from the peer wait that libssl has not read.
   var hasUnread: Bool { earshot_tls_pending(incoming) > 0 }
 
-  /// Encrypts bytes for the peer. False if libssl refuses them.
+  /// Encrypts bytes for the peer. Returns false if libssl refuses them.
   func write(_ bytes: ArraySlice<UInt8>) -> Bool {
     var rest = bytes
     while !rest.isEmpty {
@@ -95,7 +95,7 @@ struct TLSMemory {
     ERR_clear_error()
   }
 
-  /// Bytes for the peer, all there are.
+  /// All bytes that wait to be sent to the peer.
   func takeOutgoing() -> [UInt8] {
     let size = min(earshot_tls_pending(outgoing), Int(Int32.max))
     guard size > 0 else { return [] }

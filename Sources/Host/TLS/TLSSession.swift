@@ -8,23 +8,23 @@ public enum TLSEvent: Hashable, Sendable {
   case established(identity: String, suite: TLSSuite)
   /// The peer sent these bytes, at least one.
   case received([UInt8])
-  /// The peer sent `close_notify`: it sends no more. It may still receive.
+  /// The peer sent `close_notify`, and sends no more bytes. It may still receive.
   case ended
-  /// The connection is over. What `takeOutgoing` gives then is an alert, which still goes to the peer.
+  /// The connection has failed. `takeOutgoing` then returns an alert, which the owner still sends.
   case failed(TLSFailure)
 }
 
-/// One TLS connection over any ordered stream of bytes. It has no socket and no clock: the owner hands it what the peer
-/// sent, sends what `takeOutgoing` gives, and calls `timer` at `deadline`.
+/// One TLS connection over any ordered stream of bytes. It has no socket and no clock: the owner passes the peer's
+/// bytes to it, sends the result of `takeOutgoing`, and calls `timer` at `deadline`.
 ///
-/// It holds at most one incomplete record of the peer (16 KiB). Everything else goes out with the call that brought it,
-/// so that the owner limits it by what it hands in.
+/// It stores at most one incomplete record of the peer (16 KiB). All other bytes leave with the call that brought them,
+/// so the owner limits memory by the bytes that it passes in.
 public final class TLSSession {
-  /// The longest identity, in bytes.
+  /// Maximum length of an identity, in bytes.
   public static let identitySize = 192
-  /// How long a handshake may take.
+  /// Maximum duration of a handshake.
   public static let handshakeTime = Duration.seconds(10)
-  /// The longest pre-shared key, in bytes.
+  /// Maximum length of a pre-shared key, in bytes.
   public static let keySize = 64
 
   private enum Phase {
@@ -45,8 +45,9 @@ public final class TLSSession {
 
   /// Starts a handshake. A client has bytes to send at once.
   ///
-  /// - Parameter limit: how long the handshake may take.
-  /// - Throws: `failed` if the context is of the other side, the identity or key has a bad length, or libssl refuses.
+  /// - Parameter limit: maximum duration of the handshake.
+  /// - Throws: `failed` if the context is for the opposite side, the identity or key has a bad length, or libssl
+  ///   refuses.
   public init(
     _ context: TLSContext, _ role: TLSRole, at now: Instant, within limit: Duration = TLSSession.handshakeTime
   ) throws(TLSFailure) {
@@ -76,7 +77,7 @@ public final class TLSSession {
 
   public var isEstablished: Bool { if case .open = phase { true } else { false } }
 
-  /// Takes bytes that the peer sent. Bytes behind its `close_notify` are the failure `failed`.
+  /// Handles bytes from the peer. Bytes after its `close_notify` cause the failure `failed`.
   public func receive(_ bytes: ArraySlice<UInt8>) -> [TLSEvent] {
     var events: [TLSEvent] = []
     var rest = bytes
@@ -93,10 +94,10 @@ public final class TLSSession {
     return events
   }
 
-  /// Notes that no more bytes come.
+  /// Handles the end of the peer's bytes.
   public func receiveEnd() -> [TLSEvent] { isOver || hasEnded ? [] : fail(.truncated) }
 
-  /// Ends a handshake that takes too long.
+  /// Ends a handshake that exceeds its time limit.
   public func timer(at now: Instant) -> [TLSEvent] {
     guard case .handshake(let deadline) = phase, deadline <= now else { return [] }
     return fail(.timedOut)
@@ -111,14 +112,14 @@ public final class TLSSession {
     return memory.write(bytes)
   }
 
-  /// Notifies the peer that nothing more is sent. The peer may go on sending.
+  /// Notifies the peer that this side sends no more bytes. The peer may continue to send.
   public func finish() {
     guard case .open = phase, !hasFinished, let memory else { return }
     hasFinished = true
     memory.finish()
   }
 
-  /// Bytes for the peer, all there are. It must be called after every other call.
+  /// All bytes that wait to be sent to the peer. It must be called after every other call.
   public func takeOutgoing() -> [UInt8] { memory?.takeOutgoing() ?? [] }
 
   // MARK: libssl
@@ -151,7 +152,7 @@ public final class TLSSession {
     return events
   }
 
-  /// The reason that the alert of either side gives.
+  /// The reason that follows from the alert of either side.
   private var reason: TLSFailure {
     if let sentAlert, sentAlert != .closeNotify { return .refused(sentAlert) }
     if let receivedAlert, receivedAlert != .closeNotify { return .refusedByPeer(receivedAlert) }

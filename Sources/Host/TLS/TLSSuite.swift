@@ -1,9 +1,9 @@
-/// A cipher suite of TLS 1.2 that is spoken here. Both authenticate by a pre-shared key (RFC 5487, RFC 4279).
+/// A supported cipher suite of TLS 1.2. Both suites authenticate by a pre-shared key (RFC 5487, RFC 4279).
 public enum TLSSuite: CaseIterable, Hashable, Sendable {
-  /// `TLS_DHE_PSK_WITH_AES_256_GCM_SHA384`: a new Diffie-Hellman key for each handshake, so that a key that leaks later
-  /// does not open what was recorded.
+  /// `TLS_DHE_PSK_WITH_AES_256_GCM_SHA384`: a new Diffie-Hellman key for each handshake, so that a pre-shared key that
+  /// leaks later does not decrypt recorded sessions.
   case ephemeral
-  /// `TLS_PSK_WITH_AES_256_CBC_SHA`: without that property, for old peers.
+  /// `TLS_PSK_WITH_AES_256_CBC_SHA`: without a Diffie-Hellman key, for old peers.
   case plain
 
   /// The number in IANA's registry.
@@ -14,7 +14,7 @@ public enum TLSSuite: CaseIterable, Hashable, Sendable {
     }
   }
 
-  /// The name that OpenSSL has for it.
+  /// OpenSSL's name of the suite.
   public var name: String {
     switch self {
     case .ephemeral: "DHE-PSK-AES256-GCM-SHA384"

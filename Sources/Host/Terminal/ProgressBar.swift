@@ -50,7 +50,7 @@ public struct ProgressBar: Sendable, Equatable {
   /// The percentage, rounded down: 100% means complete.
   private static func percent(_ fraction: Double) -> String { "\(Int(fraction * 100))%" }
 
-  /// Padded to four columns, so that the bar's length is constant.
+  /// The percentage padded to four columns, so that the bar's length is constant.
   private static func padded(_ percent: String) -> String {
     String(repeating: " ", count: max(0, 4 - percent.utf8.count)) + percent
   }

@@ -2,7 +2,7 @@ import CQREncode
 import Common
 import Glibc
 
-/// A QR code (ISO/IEC 18004): a square of dark and light modules, without its quiet zone.
+/// A QR code (ISO/IEC 18004): a square of dark and light modules, without the light margin around it (quiet zone).
 public struct QRCode: Sendable, Equatable {
   /// Number of modules per side: 21, 25, … 177.
   public let size: Int

@@ -3,11 +3,11 @@ import Common
 import DBus
 import Loop
 
-/// A daemon that the tool talks to.
+/// A daemon that the tool calls.
 public struct ToolTarget: Hashable, Sendable {
-  /// Its name on the bus, unless an option gives another one.
+  /// The daemon's name on the bus, unless an option gives another one.
   public let busName: String
-  /// Its systemd unit, for advice.
+  /// The daemon's systemd unit, for advice.
   public let unit: String
 
   public init(busName: String, unit: String) { (self.busName, self.unit) = (busName, unit) }
@@ -47,7 +47,7 @@ public final class Client {
     }
   }
 
-  /// The error of a call, with what to do about it.
+  /// The failure for the error of a call, with what to do about it.
   func failure(_ error: DBusError) -> Failure { Failure(error, service: service, unit: unit) }
 
   /// Whether a program owns the service's name on the bus.
@@ -56,9 +56,11 @@ public final class Client {
     return (try? await self.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(service)])) != nil
   }
 
+  /// Calls a method of the service.
+  ///
   /// - Parameters:
   ///   - feature: the feature that provides the object, if the configuration can switch it off.
-  ///   - limit: how long the answer may take, if that is longer than `--timeout`.
+  ///   - limit: maximum time for the answer, if that is longer than `--timeout`.
   @discardableResult
   public func call(
     _ path: ObjectPath, _ interface: String, _ method: String, _ arguments: [DBusValue] = [],
@@ -73,6 +75,8 @@ public final class Client {
     }
   }
 
+  /// Reads a property.
+  ///
   /// - Parameter feature: as in `call`.
   public func property(
     _ path: ObjectPath, _ interface: String, _ name: String, of feature: Feature? = nil
@@ -176,7 +180,7 @@ extension Message {
   }
 }
 
-/// Waits for signals about certain objects of the service, with a time limit.
+/// Waits for certain signals about objects of the service, with a time limit.
 @LoopActor
 public final class NewsOf {
   private let isMeant: @LoopActor (Message) -> Bool
@@ -191,7 +195,7 @@ public final class NewsOf {
     registration = client.onSignal { [weak self] in if self?.isMeant($0) == true { self?.wake() } }
   }
 
-  /// Returns at the first such signal since the last call, or after `limit`.
+  /// Returns at the first of these signals since the last call, or after `limit`.
   public func next(within limit: Duration) async {
     if !hasNews {
       await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in

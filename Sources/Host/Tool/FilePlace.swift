@@ -33,7 +33,7 @@ public enum FilePlace: Sendable, Equatable {
     guard access(folder, W_OK | X_OK) == 0 else { throw FileOutput.failure(folder, "written to", .notWritten) }
   }
 
-  /// Whether it can store more than one item.
+  /// Whether the destination can store more than one item.
   public var isForMany: Bool {
     if case .each = self { true } else { false }
   }

@@ -5,13 +5,13 @@ import Loop
 
 /// The access to the service that a command needs.
 public enum Need: Sendable {
-  /// None: the command does not use the service.
+  /// The command does not use the service.
   case nothing
   /// The command shows data that every program on the bus may read.
   case look
   /// The command needs the permissions of root and the group, or shows data that only they may read.
   case group
-  /// As `group`, unless the command line has the option: then the command does not use the service.
+  /// Like `group`, unless the command line has the option, with which the command does not use the service.
   case groupUnless(option: String)
 
   func isGroup(_ line: ParsedCommand) -> Bool {

@@ -10,7 +10,7 @@ import Loop
 /// (`nohup`) stays ignored.
 @LoopActor
 public final class Interruption {
-  /// The first signal that arrived; nil before.
+  /// The first signal that arrived; nil if none has arrived.
   public private(set) var signal: Int32?
 
   private let patience: Duration

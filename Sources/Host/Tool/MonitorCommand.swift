@@ -54,7 +54,8 @@ final class MonitorCommand {
     Output.line("\(LocalTime.clock(UInt64(clamping: clock.milliseconds)))  \(sentence)")
   }
 
-  /// An event as a sentence: the one of its service or, without one, a sentence made from the names in the event.
+  /// An event as a sentence: that of its service or, if the service has none, a sentence made from the names in the
+  /// event.
   static func text(_ event: ServiceEvent, _ services: [ToolPart]) -> String {
     if let text = radio(event) { return text }
     for service in services {

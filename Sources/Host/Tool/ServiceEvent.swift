@@ -1,7 +1,7 @@
 import Common
 import DBus
 
-/// Something that the service reports on the bus by a signal.
+/// An event that the service reports on the bus by a signal.
 public enum ServiceEvent: Sendable {
   /// A new object, with its interfaces and their properties.
   case added(ObjectPath, [String: [String: DBusValue]])
@@ -15,7 +15,7 @@ public enum ServiceEvent: Sendable {
   /// Any other signal.
   case signal(ObjectPath, interface: String, name: String, arguments: [DBusValue])
 
-  /// A sentence made from the names in the event, for an event for which no service has a sentence.
+  /// A sentence made from the names in the event, for events for which no service has a sentence.
   var plainText: String {
     switch self {
     case .added(let path, _): "\(Self.name(path)) was added."
@@ -59,6 +59,8 @@ struct ServiceEvents {
   /// Replaces the stored objects by those that the service lists.
   mutating func reset(_ objects: ToolPart.Objects) { known = objects }
 
+  /// Turns a message into an event.
+  ///
   /// - Returns: the event; nil for a message that is not a signal of an object.
   mutating func event(_ message: Message) -> ServiceEvent? {
     guard let path = message.path, let name = message.member else { return nil }

@@ -13,7 +13,7 @@ public struct ToolPart: Sendable {
 
   /// Returns an event as a sentence; nil if this service has none for it.
   let event: @LoopActor @Sendable (ServiceEvent) -> String?
-  /// The meanings of its counters; nil if it has none.
+  /// The meanings of the service's counters; nil if it has none.
   let counters: CounterMeanings?
 
   public init(
@@ -70,6 +70,8 @@ public struct Verb: Sendable {
     }
   }
 
+  /// The action of a command.
+  ///
   /// - Parameter path: the words of the command line, this verb's name first.
   func action(at path: [String]) -> Action? {
     path.first == grammar.name ? bodies[Array(path.dropFirst())] : nil
@@ -80,7 +82,7 @@ public struct Verb: Sendable {
 public struct Feature: Sendable {
   /// The name in "The … is off".
   public let name: String
-  /// Its section of the configuration.
+  /// The feature's section of the configuration.
   public let section: String
 
   public init(_ name: String, section: String) {
@@ -88,7 +90,7 @@ public struct Feature: Sendable {
     self.section = section
   }
 
-  /// The error of its commands if it is off.
+  /// The error of the feature's commands if it is off.
   public var isOff: Failure {
     Failure(
       .failed,

@@ -1,4 +1,4 @@
-/// Why a WebSocket connection ends. RFC 6455 section 7.4
+/// The reason why a WebSocket connection ends (RFC 6455 section 7.4).
 public struct CloseCode: RawRepresentable, Hashable, Sendable {
   public let rawValue: UInt16
 

@@ -8,7 +8,7 @@ struct FramePortion {
   let reserved: UInt8
   let opcode: UInt8
   let isMasked: Bool
-  /// Octets of the whole payload.
+  /// Length of the whole payload, in octets.
   let length: UInt64
   let payload: [UInt8]
 }
@@ -37,7 +37,7 @@ final class FrameCodec: @unchecked Sendable {
     if let context { wslay_frame_context_free(context) }
   }
 
-  /// Takes octets of the peer, which `next` reads.
+  /// Stores octets from the peer, which `next` reads.
   func take(_ bytes: some Collection<UInt8>) {
     if position == input.count {
       input = Array(bytes)
@@ -63,7 +63,7 @@ final class FrameCodec: @unchecked Sendable {
       length: frame.payload_length, payload: payload)
   }
 
-  /// A whole frame.
+  /// Makes a whole frame.
   func frame(_ opcode: UInt8, _ payload: [UInt8], isMasked: Bool) -> [UInt8] {
     output = []
     payload.withUnsafeBufferPointer { payload in

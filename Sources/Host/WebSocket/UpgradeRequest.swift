@@ -3,16 +3,16 @@ import Crypto
 
 /// The server's side of the WebSocket handshake (RFC 6455 section 4.2): one HTTP request with a head of at most 8 KiB.
 ///
-/// `Origin` and subprotocols are not checked: the octets behind the handshake are authenticated by themselves.
+/// `Origin` and subprotocols are not checked: the octets after the handshake are authenticated separately.
 public struct UpgradeRequest: Sendable {
-  /// Octets of a request's head, with the empty line at its end.
+  /// Maximum length of a request's head, with the empty line at its end, in octets.
   public static let limit = 8 * 1024
 
   /// The next step of the server.
   public enum Step: Hashable, Sendable {
     /// The head is not complete.
     case wait
-    /// Send the response; the octets behind the head are the first ones of the frames.
+    /// Send the response. The octets after the head are the first ones of the frames.
     case accept(response: [UInt8], rest: [UInt8])
     /// Send the response, and close.
     case refuse(status: Int, response: [UInt8])
@@ -24,7 +24,7 @@ public struct UpgradeRequest: Sendable {
   /// - Parameter path: the only path that is served, from its slash on.
   public init(path: String) { self.path = path }
 
-  /// Takes octets of the client, in portions of any size. Nothing follows after a step other than `wait`.
+  /// Handles octets from the client, in portions of any size. No further step follows a step other than `wait`.
   public mutating func receive(_ bytes: [UInt8]) -> Step {
     let searched = max(0, head.count - 3)
     head += bytes
@@ -73,7 +73,7 @@ public struct UpgradeRequest: Sendable {
 public struct UpgradeResponse: Sendable {
   public enum Step: Hashable, Sendable {
     case wait
-    /// The octets behind the head are the first ones of the frames.
+    /// The server accepted. The octets after the head are the first ones of the frames.
     case accepted(rest: [UInt8])
     /// The server refused, or did not answer as RFC 6455 requires: a sentence.
     case refused(String)
@@ -97,7 +97,7 @@ public struct UpgradeResponse: Sendable {
     request = Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8)
   }
 
-  /// Takes octets of the server, in portions of any size. Nothing follows after a step other than `wait`.
+  /// Handles octets from the server, in portions of any size. No further step follows a step other than `wait`.
   public mutating func receive(_ bytes: [UInt8]) -> Step {
     let searched = max(0, head.count - 3)
     head += bytes
@@ -145,7 +145,7 @@ struct HTTPHead {
   let first: String
   private let fields: [(name: String, value: String)]
 
-  /// The index behind the empty line that ends a head.
+  /// The index after the empty line that ends a head; nil if the head is not complete.
   static func end(of bytes: [UInt8], from start: Int) -> Int? {
     guard bytes.count - 4 >= start else { return nil }
     return (start...(bytes.count - 4)).first { index in
@@ -153,7 +153,7 @@ struct HTTPHead {
     }.map { $0 + 4 }
   }
 
-  /// Nil unless every line is printable ASCII and every field has a name and a colon.
+  /// Parses a head. Nil unless every line is printable ASCII and every field has a name and a colon.
   init?(_ bytes: ArraySlice<UInt8>) {
     guard bytes.dropLast(4).allSatisfy({ (32...126).contains($0) || $0 == 9 || $0 == 13 || $0 == 10 }) else {
       return nil

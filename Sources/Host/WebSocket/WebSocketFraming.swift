@@ -1,8 +1,9 @@
 import Crypto
 
-/// The frames of one WebSocket connection after its handshake (RFC 6455): octets in, messages and octets to send out.
+/// The frames of one WebSocket connection after its handshake (RFC 6455): octets are inputs; messages, and octets to
+/// send, are outputs.
 ///
-/// Text and binary messages are the same here: a text message is not checked for UTF-8. Messages that are sent are
+/// Text and binary messages are treated alike: a text message is not checked for UTF-8. Messages that are sent are
 /// binary, each in one frame. A connection without an extension has no reserved bits.
 ///
 /// | input | close code |
@@ -23,9 +24,9 @@ public final class WebSocketFraming {
     case message([UInt8])
     /// The peer answered a ping.
     case pong
-    /// Octets for the peer.
+    /// Send these octets to the peer.
     case send([UInt8])
-    /// The transport is to be closed when everything is sent. Nothing follows.
+    /// Close the transport when everything is sent. No further action follows.
     case close(CloseCode)
   }
 
@@ -54,14 +55,14 @@ public final class WebSocketFraming {
   private var received: UInt64 = 0
 
   /// - Parameters:
-  ///   - limit: octets of a message.
+  ///   - limit: maximum length of a message, in octets.
   ///   - random: makes a client's masks.
   public init(role: Role, limit: Int = 64 * 1024, random: any RandomSource) {
     (self.role, self.limit) = (role, limit)
     codec = FrameCodec(random: random)
   }
 
-  /// Takes octets of the peer, in portions of any size.
+  /// Handles octets from the peer, in portions of any size.
   public func receive(_ bytes: some Collection<UInt8>) -> [Action] {
     guard phase != .closed else { return [] }
     codec.take(bytes)
@@ -124,7 +125,7 @@ public final class WebSocketFraming {
     }
   }
 
-  /// Takes a portion of a frame; returns the opcode when the frame is whole.
+  /// Handles a portion of a frame. Returns the opcode when the frame is complete.
   private func accept(_ portion: FramePortion) throws(Failure) -> (opcode: Opcode, isFinal: Bool)? {
     guard portion.reserved == 0, portion.isMasked == (role == .server), let opcode = Opcode(rawValue: portion.opcode),
       !opcode.isControl || portion.isFinal

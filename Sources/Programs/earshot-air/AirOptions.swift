@@ -21,7 +21,7 @@ struct AirOptions {
   struct Field {
     /// Columns of the grid; if there are more than nodes, all nodes are in one row.
     let columns: Int
-    /// The range of a node in each direction, in grid positions.
+    /// The range of a node in each direction, in steps of the grid.
     let reach: Int
 
     func isInRange(_ one: BluetoothAddress, _ other: BluetoothAddress) -> Bool {

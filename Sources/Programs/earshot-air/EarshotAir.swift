@@ -67,7 +67,7 @@ struct EarshotAir {
 }
 
 /// The state and the result of the run. Only the loop's thread accesses it, before and during the run; `main` reads the
-/// code after the end.
+/// exit code after the run.
 private final class Outcome: @unchecked Sendable {
   var code = ExitCode.ok
   var hub: AirHub?

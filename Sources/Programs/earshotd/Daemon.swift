@@ -13,7 +13,7 @@ import Sharing
 final class Daemon: DaemonBody {
   /// Time limit for the services to complete their disk operations.
   private nonisolated static let restLimit = Duration.seconds(2)
-  /// Maximum delay of the bus name while stored state is restored.
+  /// Maximum delay before the daemon requests its bus name, in which the services restore their stored state.
   private nonisolated static let restoreLimit = Duration.seconds(5)
 
   private let configuration: Configuration

@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// The one object of the protocol. It is stored and passed on verbatim, because its sum is over every octet.
+/// The one object of the protocol. It is stored and forwarded verbatim, because its sum covers every octet.
 /// Facts: asn.md sections 4 and 7
 ///
 ///     version, id   2, 0 and 8
@@ -15,7 +15,7 @@ import Crypto
 ///     content       the rest
 public struct Blob: Hashable, Sendable {
   public static let magic = Array("asnmagic".utf8)
-  /// Octets before the name.
+  /// Number of octets before the name.
   public static let fixedHeader = 115
 
   /// The whole blob.
@@ -24,7 +24,8 @@ public struct Blob: Hashable, Sendable {
 
   /// Reads a whole blob PDU.
   ///
-  /// Throws `badValue("magic")` and `truncated`. A name that `BlobName` refuses is no error here: `header.name` is nil.
+  /// Throws `badValue("magic")` and `truncated`. A name that `BlobName` refuses is not an error here: `header.name` is
+  /// then nil.
   public init(_ bytes: [UInt8]) throws(WireError) {
     var reader = ByteReader(bytes)
     guard try reader.bytes(2).elementsEqual([0, PDU.Identifier.blob.rawValue]) else { throw .badValue("id") }
@@ -40,9 +41,9 @@ public struct Blob: Hashable, Sendable {
       contentStart: Self.fixedHeader + name.count, size: bytes.count)
   }
 
-  /// A new blob.
+  /// Makes a new blob.
   ///
-  /// - Parameter random: 32 octets that tell blobs of the same content apart.
+  /// - Parameter random: 32 octets that distinguish blobs of equal content.
   public init(
     owner: UserKey, author: UserKey, epoch: UInt64, name: BlobName, content: some Collection<UInt8>, random: [UInt8]
   ) {
@@ -69,16 +70,16 @@ public struct Blob: Hashable, Sendable {
   public var content: ArraySlice<UInt8> { bytes[min(header.contentStart, bytes.count)...] }
 }
 
-/// What a store keeps in a row beside the octets of a blob.
+/// The fields of a blob that a store has in a row beside the blob's octets.
 public struct BlobHeader: Hashable, Sendable {
   public let sum: Sum
   public let owner: UserKey
   public let author: UserKey
-  /// Nanoseconds since 1970.
+  /// Time of the blob, in nanoseconds since 1970.
   public let epoch: UInt64
-  /// Nil if the blob has a name that is not acceptable; such a blob is never stored.
+  /// The blob's name; nil if the name is not valid. A blob without a valid name is never stored.
   public let name: BlobName?
-  /// Where the content begins, and how many octets the whole blob has.
+  /// Offset of the content, and the size of the whole blob, in octets.
   public let contentStart: Int
   public let size: Int
 
@@ -89,7 +90,7 @@ public struct BlobHeader: Hashable, Sendable {
     (self.name, self.contentStart, self.size) = (name, contentStart, size)
   }
 
-  /// Octets of the content.
+  /// Size of the content, in octets.
   public var contentSize: Int { max(0, size - contentStart) }
 }
 
@@ -103,7 +104,7 @@ public struct BlobHeader: Hashable, Sendable {
 public struct BlobName: Hashable, Sendable, Comparable {
   public let text: String
 
-  /// Throws `tooLong` or `badValue`.
+  /// Checks a name. Throws `tooLong` or `badValue`.
   public init(_ text: String) throws(WireError) {
     guard text.utf8.count <= Limits.name else { throw .tooLong(field: "name", limit: Limits.name) }
     guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { throw .badValue("name") }
@@ -123,10 +124,10 @@ public struct BlobName: Hashable, Sendable, Comparable {
 
   private init(known text: String) { self.text = text }
 
-  /// Whether the blob is a message: the empty name, and the two that the originals take for it.
+  /// Whether the blob is a message: it has the empty name, or one of the two that the original servers treat as empty.
   public var isMessage: Bool { text.isEmpty || text == "asn/messages" || text == "asn/messages/" }
-  /// Whether only the server makes links below the name: a user who wrote there could show others' vouchers and
-  /// messages.
+  /// Whether only the server makes links below the name. A user who wrote there could forge vouchers and messages of
+  /// others.
   public var isReserved: Bool {
     !isMessage
       && ["asn/messages/", "asn/references/", "asn/approvals/", "asn/removals/"].contains {
@@ -134,10 +135,10 @@ public struct BlobName: Hashable, Sendable, Comparable {
       }
       || text == BlobName.references
   }
-  /// Whether links are below the name, under the blob's sum.
+  /// Whether links to the blob are below the name, under the blob's sum.
   public var isDerived: Bool { text.hasSuffix("/") || isMessage }
 
-  /// The name of the link that a blob of this name and sum has in its owner's directory.
+  /// The name of the link to a blob with this name and the given sum in its owner's directory.
   public func link(_ sum: Sum) -> String {
     let base = String(sum.hex.prefix(64))
     if isMessage { return "asn/messages/" + base }
@@ -163,11 +164,11 @@ public struct BlobName: Hashable, Sendable, Comparable {
   public static let references = "asn/references/"
 }
 
-/// What a user is: the content of its blob `asn/user`.
+/// The kind of a user: the content of its blob `asn/user`.
 public enum UserKind: String, Sendable, CaseIterable {
   case actual, forum, bridge, place
 
-  /// Whether somebody may log in with such a key.
+  /// Whether a user with this kind may log in.
   public var mayLogIn: Bool { self == .actual }
 }
 
@@ -179,13 +180,14 @@ public enum UserKind: String, Sendable, CaseIterable {
 public struct Mark: Hashable, Sendable {
   public static let size = 16
   public enum Position: Hashable, Sendable {
-    /// Millionths of a degree, north and east positive.
+    /// Coordinates in millionths of a degree, positive to the north and east.
     case coordinates(latitude: Int32, longitude: Int32)
-    /// A place's first seven octets; eta is 0 to 15, and 0 is there.
+    /// The first seven octets of a place's key, and the estimated time of arrival: 0 to 15, where 0 means that the user
+    /// is at the place.
     case place([UInt8], eta: UInt8)
   }
 
-  /// Eight octets.
+  /// The first eight octets of the user's key.
   public let user: [UInt8]
   public let position: Position
 
@@ -193,12 +195,13 @@ public struct Mark: Hashable, Sendable {
     (self.user, self.position) = (Array(user.bytes.prefix(8)), position)
   }
 
-  /// The mark that says that a user shares its position no longer: its own key as the place.
+  /// The mark that ends the sharing of a user's position: the user's own key as the place.
   public init(ending user: UserKey) {
     self.init(user: user, position: .place(Array(user.bytes.prefix(7)), eta: 0))
   }
 
-  /// Throws `truncated` or `trailing` for anything but 16 octets, and `badValue` for coordinates out of range.
+  /// Decodes a mark. Throws `truncated` or `trailing` for anything but 16 octets, and `badValue` for coordinates out of
+  /// range.
   public init(_ content: ArraySlice<UInt8>) throws(WireError) {
     var reader = ByteReader(content)
     user = Array(try reader.bytes(8))
@@ -231,8 +234,8 @@ public struct Mark: Hashable, Sendable {
     return writer.bytes
   }
 
-  /// Degrees in decimal digits as millionths, truncated toward zero; nil if they are not a number or are beyond `limit`
-  /// degrees.
+  /// Converts degrees in decimal digits to millionths, truncated toward zero; nil if the text is not a number or
+  /// exceeds `limit` degrees.
   public static func millionths(_ degrees: String, limit: Double) -> Int32? {
     guard degrees.utf8.allSatisfy({ "0123456789+-.eE".utf8.contains($0) }), let value = Double(degrees),
       abs(value) <= limit

@@ -2,32 +2,33 @@ import Bytes
 import Common
 import Crypto
 
-/// What a client session wants done or reports, in this order.
+/// Output of a client session, in order: a request to the caller, or a report.
 public enum ClientAction: Sendable {
-  /// The first is the ephemeral key, each other one a segment: one frame each on a transport that has frames.
+  /// Send octets: first the ephemeral key, then segments. On a transport with frames, each is one frame.
   case send([UInt8])
   /// The state changed. Requests are possible from `established` on.
   case state(SessionState)
-  /// A request has its answer.
+  /// A request was answered.
   case answered(Requester, Acknowledgement)
-  /// The server sent a blob: a push, or what a fetch asked for.
+  /// The server sent a blob: a push, or a result of a fetch.
   case arrived(Blob)
-  /// The server sends the client to this URL, or to the same server in ten seconds or more if it is empty.
+  /// The server redirects the client to this URL; if it is empty, to the same server after at least ten seconds.
   case redirected(String)
   case close(CloseReason)
 }
 
-/// Why a client cannot send a request.
+/// Reason why a client cannot send a request.
 public enum ClientError: Error, Hashable, Sendable {
-  /// The session is not in a state in which the server accepts it.
+  /// The server does not accept the request in the present state of the session.
   case wrongState(SessionState)
-  /// The counter of the nonce ends. A pause and a resume may bring a new key; a new connection does.
+  /// The counter of the nonce ends. A pause and a resume may bring a new key, and a new connection does.
   case exhausted
-  /// The request is longer than a server takes, in octets.
+  /// The request is longer than a server accepts, in octets.
   case tooLong(limit: Int)
 }
 
-/// The client's side of one connection, as a state machine: octets and requests in, segments and answers out.
+/// The client's side of one connection, as a state machine: octets and requests are inputs, segments and answers are
+/// outputs.
 /// Facts: asn.md sections 3 to 6
 public struct ClientSession: Sendable {
   public struct Configuration: Sendable {
@@ -40,7 +41,7 @@ public struct ClientSession: Sendable {
     public var dialect = Dialect.seed
     /// Whether this is the user's first login: the session is then provisional, and uploads the authentication key.
     public var isNewUser = false
-    /// Octets of the longest PDU that is taken.
+    /// Maximum length of an accepted PDU, in octets.
     public var longest = Limits.largestBlob + Limits.argumentBytes
 
     public init(service: X25519.PublicKey, nonce: [UInt8], user: UserKey, authentication: Ed25519.PrivateKey) {
@@ -49,7 +50,7 @@ public struct ClientSession: Sendable {
   }
 
   public private(set) var state = SessionState.opened
-  /// Blobs of the server's that were malformed.
+  /// Number of malformed blobs from the server.
   public private(set) var malformed = 0
   private let configuration: Configuration
   private let ephemeral: X25519.PrivateKey
@@ -61,26 +62,26 @@ public struct ClientSession: Sendable {
 
   private static let loginRequester = Requester("login")
 
-  /// - Parameter random: where the ephemeral key comes from.
+  /// - Parameter random: source of the ephemeral key.
   public init(configuration: Configuration, random: inout some RandomSource) {
     self.init(configuration: configuration, ephemeral: X25519.PrivateKey(ephemeralFrom: &random))
   }
 
-  /// With a given ephemeral key, which must not have been used with this service.
+  /// Makes a session with a given ephemeral key, which must not have been used with this service before.
   init(configuration: Configuration, ephemeral: X25519.PrivateKey) {
     (self.configuration, self.ephemeral) = (configuration, ephemeral)
     channel = try? BoxChannel(own: ephemeral, peer: configuration.service, nonce: configuration.nonce)
   }
 
-  /// The key by which the session may set an anonymous mark.
+  /// The ephemeral public key, under which the session may set an anonymous mark.
   public var ephemeralKey: UserKey { UserKey(ephemeral.publicKey) }
 
-  /// The requests that have no answer.
+  /// Number of requests without an answer.
   public var unanswered: Int { pending.count }
 
   // MARK: Requests
 
-  /// Sends the ephemeral key, and nothing else.
+  /// Begins the connection by sending the ephemeral key, and nothing else.
   public mutating func start() -> [ClientAction] {
     guard channel != nil else {
       close(.segment(.weakKey))
@@ -98,7 +99,7 @@ public struct ClientSession: Sendable {
 
   /// Sends a command.
   ///
-  /// - Parameter requester: eight octets to know the answer by; nil for a number.
+  /// - Parameter requester: eight octets that identify the answer; nil uses a number.
   public mutating func exec(
     _ command: Command, requester: Requester? = nil
   ) throws(ClientError) -> (requester: Requester, actions: [ClientAction]) {
@@ -130,7 +131,7 @@ public struct ClientSession: Sendable {
     return actions + [.state(.quitting)]
   }
 
-  /// The transport is gone.
+  /// Handles the end of the transport.
   public mutating func disconnected() -> [ClientAction] {
     close(.disconnected)
     return takeActions()
@@ -160,7 +161,7 @@ public struct ClientSession: Sendable {
 
   // MARK: Input
 
-  /// Takes octets from the transport: a frame, or a portion of any size.
+  /// Handles octets from the transport: a frame, or a portion of any size.
   public mutating func receive(_ bytes: some Collection<UInt8>) -> [ClientAction] {
     guard state != .closed else { return [] }
     stream.receive(bytes)
@@ -218,10 +219,10 @@ public struct ClientSession: Sendable {
     }
   }
 
-  /// Octets of an acknowledgement that bring a new key: an ephemeral public key and a nonce.
+  /// Number of octets of an acknowledgement with a new key: an ephemeral public key and a nonce.
   private static let keyData = UserKey.size + BoxChannel.nonceSize
 
-  /// Both sides count anew, under a key that was never used.
+  /// Changes to a new key, which was never used before. Both sides begin new counters.
   private mutating func changeKey(_ data: [UInt8]) -> Bool {
     guard data.count >= Self.keyData, let key = try? X25519.PublicKey(data.prefix(UserKey.size)),
       let next = try? BoxChannel(

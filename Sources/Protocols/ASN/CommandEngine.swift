@@ -1,8 +1,8 @@
 import Bytes
 import Crypto
 
-/// Carries out what sessions ask of the store: logins, commands and blobs. It works synchronously, on the thread of the
-/// store.
+/// Executes the requests of sessions to the store: logins, commands and blobs. It works synchronously, on the thread of
+/// the store.
 /// Facts: asn.md sections 5 to 10
 public struct CommandEngine<Store: BlobStore>: Sendable {
   public struct Configuration: Sendable {
@@ -11,10 +11,10 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     /// The service's encryption and authentication keys.
     public var service: UserKey
     public var serviceAuthentication: Ed25519.PublicKey
-    /// The administrator's keys; nil if nobody is administrator.
+    /// The administrator's keys; nil if there is no administrator.
     public var admin: UserKey?
     public var adminAuthentication: Ed25519.PublicKey?
-    /// Who may make actual users: the administrator with `newuser`, or anyone, also by the first login.
+    /// Permission to make actual users: only the administrator with `newuser`, or every user, also by a first login.
     public var newUsers = NewUsers.admin
     public var quota = Publisher.Quota()
     /// Maximum octets of an answer.
@@ -30,7 +30,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   public private(set) var marks = CurrentMarks()
   /// The session that set a user's current mark.
   private var markers: [UserKey: SessionID] = [:]
-  /// Whether the request that is carried out changed the store.
+  /// Whether the request in progress has changed the store.
   private var hasWritten = false
   private var random: any RandomSource & Sendable
 
@@ -41,10 +41,10 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   var publisher: Publisher { Publisher(quota: configuration.quota) }
   var view: StoreView<Store> { StoreView(store) }
 
-  /// Carries out the requests in their order, and makes what they wrote durable with one commit.
+  /// Executes the requests in order, and makes their changes durable with one commit.
   ///
-  /// If the commit fails, the requests that wrote are refused. The others are carried out again, each with a commit of
-  /// its own, because they may have seen what is undone.
+  /// If the commit fails, the requests with changes are refused. The others are executed again, each with a commit of
+  /// its own, because they may have read changes that were undone.
   ///
   /// - Parameter epoch: the time in nanoseconds since 1970.
   public mutating func perform(_ requests: [StoreRequest], epoch: UInt64) -> [StoreOutcome] {
@@ -86,7 +86,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     return outcome
   }
 
-  /// Carries out one request. What it wrote is not durable before the store commits.
+  /// Executes one request. Its changes are not durable before the store commits.
   public mutating func handle(_ request: StoreRequest, epoch: UInt64) -> StoreOutcome {
     do throws(Refusal) {
       switch request.kind {
@@ -210,7 +210,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   // MARK: Blobs
 
-  /// A blob of the server's own making, that needs no permission.
+  /// Publishes a blob that the server makes by itself, which needs no permission.
   mutating func make(
     _ name: BlobName, owner: UserKey, _ content: [UInt8], _ login: Login, _ epoch: UInt64
   ) throws(Refusal) -> (sum: Sum, publication: Publication) {
@@ -221,7 +221,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     return (blob.sum, publication ?? Publication())
   }
 
-  /// A blob that a login has the server make, with everything that follows from it.
+  /// Publishes a blob that the server makes for a login, with all its consequences.
   mutating func publish(
     _ name: BlobName, owner: UserKey, _ content: [UInt8], _ login: Login, subject: UserKey? = nil,
     _ request: StoreRequest, _ epoch: UInt64
@@ -265,7 +265,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     markers[user] = session
   }
 
-  /// The marks of a session end with it: everybody who receives them gets one that says so.
+  /// Ends the marks of a session that ends: their receivers get a mark that reports the end.
   private mutating func endMarks(_ request: StoreRequest, _ epoch: UInt64) throws(Refusal) -> StoreOutcome {
     var outcome = StoreOutcome()
     for user in markers.filter({ $0.value == request.session }).keys.sorted() {
@@ -319,7 +319,8 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     return outcome
   }
 
-  /// `blob USER - CONTENT` makes a message to the user; `blob [USER/]NAME - CONTENT` a named blob.
+  /// Executes `blob USER - CONTENT`, which makes a message to the user, and `blob [USER/]NAME - CONTENT`, which makes a
+  /// named blob.
   private mutating func blob(
     _ arguments: [String], _ input: [UInt8]?, _ login: Login, _ request: StoreRequest, _ epoch: UInt64
   ) throws(Refusal) -> StoreOutcome {
@@ -468,9 +469,9 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   /// Purges the blobs that removals flagged.
   ///
   /// - Parameters:
-  ///   - before: only blobs of an earlier epoch.
-  ///   - isDry: nothing is purged.
-  /// - Returns: the sums, in ascending order.
+  ///   - before: only blobs of an earlier epoch are purged.
+  ///   - isDry: whether to return the sums without purging.
+  /// - Returns: the sums of the blobs, in ascending order.
   public mutating func collect(before: UInt64?, isDry: Bool) throws(Refusal) -> [Sum] {
     var purged: [Sum] = []
     var last: Flag?

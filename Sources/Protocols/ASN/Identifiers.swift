@@ -6,7 +6,7 @@ public struct UserKey: Hashable, Sendable, Comparable {
   public static let size = 32
   private let words: Words
 
-  /// Throws `badValue` for anything but 32 octets.
+  /// Checks the length. Throws `badValue` for anything but 32 octets.
   public init(_ bytes: some Collection<UInt8>) throws(WireError) {
     guard bytes.count == Self.size else { throw .badValue("user key") }
     words = Words(bytes)
@@ -22,7 +22,7 @@ public struct UserKey: Hashable, Sendable, Comparable {
   }
 
   public var bytes: [UInt8] { words.bytes }
-  /// 64 lower-case hexadecimal digits.
+  /// The key as 64 lower-case hexadecimal digits.
   public var hex: String { Hex.encode(bytes) }
 
   public static func < (left: UserKey, right: UserKey) -> Bool { left.words < right.words }
@@ -38,13 +38,13 @@ public struct Sum: Hashable, Sendable, Comparable {
   private let high: Words
   private let low: Words
 
-  /// Throws `badValue` for anything but 64 octets.
+  /// Checks the length. Throws `badValue` for anything but 64 octets.
   public init(_ bytes: some Collection<UInt8>) throws(WireError) {
     guard bytes.count == Self.size else { throw .badValue("sum") }
     self.init(checked: Array(bytes))
   }
 
-  /// The sum of these octets.
+  /// Computes the sum of the octets of a blob.
   public init(of blob: some Collection<UInt8>) {
     self.init(checked: SHA512.hash(blob))
   }
@@ -55,14 +55,14 @@ public struct Sum: Hashable, Sendable, Comparable {
   }
 
   public var bytes: [UInt8] { high.bytes + low.bytes }
-  /// 128 lower-case hexadecimal digits.
+  /// The sum as 128 lower-case hexadecimal digits.
   public var hex: String { Hex.encode(bytes) }
 
   public static func < (left: Sum, right: Sum) -> Bool {
     left.high == right.high ? left.low < right.low : left.high < right.high
   }
 
-  /// The sums of a list of 64-octet records. Throws `badValue` if the list is empty or ends within a record.
+  /// Decodes a list of sums of 64 octets each. Throws `badValue` if the list is empty or ends within a sum.
   public static func list(_ content: ArraySlice<UInt8>) throws(WireError) -> [Sum] {
     guard !content.isEmpty, content.count.isMultiple(of: size) else { throw .badValue("list of sums") }
     return stride(from: content.startIndex, to: content.endIndex, by: size).map {
@@ -75,11 +75,11 @@ extension Sum: CustomStringConvertible {
   public var description: String { String(hex.prefix(16)) }
 }
 
-/// Thirty-two octets as four numbers, most significant octet first, so that they compare as `memcmp` does.
+/// Thirty-two octets as four numbers, most significant octet first, so that they are ordered as by `memcmp`.
 private struct Words: Hashable, Sendable, Comparable {
   private let first, second, third, fourth: UInt64
 
-  /// The first 32 octets of the collection; missing ones count as 0.
+  /// Takes the first 32 octets of the collection; missing octets count as 0.
   init(_ bytes: some Collection<UInt8>) {
     var words: [UInt64] = [0, 0, 0, 0]
     for (index, byte) in bytes.prefix(32).enumerated() {
@@ -104,10 +104,11 @@ private struct Words: Hashable, Sendable, Comparable {
 
 /// A prefix of hexadecimal digits, by which people abbreviate keys and sums.
 public struct HexPrefix: Hashable, Sendable {
-  /// Lower-case digits, at least one.
+  /// The digits in lower case, at least one.
   public let digits: String
 
-  /// Nil if the text is empty or has a character that is not a hexadecimal digit. Upper-case digits become lower-case.
+  /// Parses a prefix; nil if the text is empty or has a character that is not a hexadecimal digit. Upper-case digits
+  /// are converted to lower case.
   public init?(_ text: some StringProtocol) {
     guard !text.isEmpty, text.utf8.allSatisfy(Self.isDigit) else { return nil }
     digits = text.lowercased()
@@ -122,10 +123,10 @@ public struct HexPrefix: Hashable, Sendable {
     }
   }
 
-  /// The smallest 64-octet value (or 32-octet, by `count`) that begins with the digits: they are followed by zeros.
+  /// The smallest value of `count` octets (32 or 64) with this prefix: the digits are followed by zeros.
   public func lowerBound(count: Int) -> [UInt8] { padded("0", count: count) }
 
-  /// The largest value that begins with the digits: they are followed by `f`.
+  /// The largest value of `count` octets with this prefix: the digits are followed by `f`.
   public func upperBound(count: Int) -> [UInt8] { padded("f", count: count) }
 
   private func padded(_ digit: Character, count: Int) -> [UInt8] {
@@ -135,7 +136,7 @@ public struct HexPrefix: Hashable, Sendable {
   }
 }
 
-/// How an ASN peer forms acknowledgements, command input and references. Facts: asn.md sections 4 to 6
+/// The form of acknowledgements, command input and references of an ASN peer. Facts: asn.md sections 4 to 6
 public enum Dialect: String, Sendable, CaseIterable {
   /// The form of the published document and of the 2014 server: no time in acknowledgements, `-` NUL before input.
   case seed
@@ -143,7 +144,7 @@ public enum Dialect: String, Sendable, CaseIterable {
   case year2015 = "2015"
 }
 
-/// What a request ended with: the result octet of an acknowledgement.
+/// The result of a request: the result octet of an acknowledgement.
 public enum ResultCode: UInt8, Sendable, CaseIterable {
   case success = 0
   case denied = 1
@@ -156,7 +157,7 @@ public enum ResultCode: UInt8, Sendable, CaseIterable {
   case unknown = 8
   case unsupported = 9
 
-  /// The sentence that the originals send where nothing else is said.
+  /// The sentence that the original servers send if there is no more specific one.
   public var sentence: String {
     switch self {
     case .success: "Success"
@@ -178,14 +179,14 @@ public struct Requester: Hashable, Sendable {
   public static let size = 8
   public let bytes: [UInt8]
 
-  /// The first eight octets; missing ones are 0.
+  /// Takes the first eight octets; missing octets are 0.
   public init(_ bytes: some Collection<UInt8>) {
     var padded = Array(bytes.prefix(Self.size))
     while padded.count < Self.size { padded.append(0) }
     self.bytes = padded
   }
 
-  /// The text as the originals use it: `exec` is `exec`, NUL, NUL, NUL, NUL.
+  /// Takes the text in the form of the original servers: `exec` is `exec`, NUL, NUL, NUL, NUL.
   public init(_ text: String) { self.init(Array(text.utf8)) }
 
   public static let none = Requester([UInt8]())

@@ -1,40 +1,41 @@
-/// The bounds that are part of the protocol or of this implementation, and not settings.
+/// Limits that are part of the protocol or of this implementation, and not settings.
 public enum Limits {
-  /// Octets of a segment on the wire without its length: at least a tag and one octet of plaintext.
+  /// Length of a segment on the wire without its length field, in octets: at least a tag and one octet of plaintext.
   public static let segment = 17...4096
-  /// Octets of plaintext in one segment.
+  /// Maximum plaintext of one segment, in octets.
   public static let segmentPlaintext = 4080
   /// The last counter value of a nonce. A counter is 16 bits and never wraps.
   public static let lastCounter: UInt32 = 65_535
-  /// Octets of a command's arguments, with the NUL between them.
+  /// Maximum length of a command's arguments with the NUL between them, in octets.
   public static let argumentBytes = 64 * 1024
-  /// Arguments of a command.
+  /// Maximum number of arguments of a command.
   public static let arguments = 256
-  /// Octets of a blob's name.
+  /// Maximum length of a blob's name, in octets.
   public static let name = 255
-  /// Digits at least of an abbreviated user key.
+  /// Minimum number of digits of an abbreviated user key.
   public static let userDigits = 4
-  /// Digits at least of an abbreviated sum.
+  /// Minimum number of digits of an abbreviated sum.
   public static let sumDigits = 8
-  /// The largest blob that a configuration may allow.
+  /// Maximum blob size that a configuration may allow, in octets.
   public static let largestBlob = 16 * 1024 * 1024
-  /// Nanoseconds that a blob's epoch may be ahead of the server's clock.
+  /// Maximum time by which a blob's epoch may be ahead of the server's clock, in nanoseconds.
   public static let epochAhead: UInt64 = 5 * 60 * 1_000_000_000
-  /// Sums in one removal, approval or fetch.
+  /// Maximum number of sums in one removal, approval or fetch.
   public static let sumsInOneRequest = 16_384
-  /// Users, or blobs, that the references of one request may make the server look at, when they name none of them.
+  /// Maximum number of users, or blobs, that the server searches for the references of one request, if the references
+  /// name none.
   public static let lookups = 16_384
-  /// Names in directories that count as one such user or blob.
+  /// Number of names in directories that count as one such user or blob.
   public static let namesInLookup = 16
-  /// Keys in one list of editors or subscribers that the server consults.
+  /// Maximum number of keys in a list of editors or subscribers.
   public static let keysInList = 16_384
-  /// Moderators of one owner: each gets a link to every message.
+  /// Maximum number of moderators of one owner; each gets a link to every message.
   public static let moderators = 64
-  /// Octets by which the removals of users may exceed the limit of the store. Those of the administrator may exceed
-  /// it by twice as many.
+  /// Number of octets by which the removals of users may exceed the limit of the store. Removals of the administrator
+  /// may exceed it by twice this number.
   public static let removalReserve = 8 * 1024 * 1024
-  /// Removals that revert removals, one behind the other, that are followed.
+  /// Maximum length of a chain of removals in which each reverts the one before.
   public static let reversals = 64
-  /// Entries of a session's trace.
+  /// Number of entries that a session's trace may have.
   public static let trace = 1...1024
 }

@@ -1,7 +1,7 @@
 /// The memory that a server uses for its sessions, in octets: in total and for each user.
 ///
-/// It has the output that waits, incomplete input, requests that wait or are with the store, answers and the room that
-/// is reserved for them, and pushed blobs. A blob that several sessions share counts once, and for no user.
+/// It counts waiting output, incomplete input, requests that wait or are in the store, answers and the memory reserved
+/// for them, and pushed blobs. A blob that several sessions share counts once, and not for any user.
 struct MemoryAccount: Sendable {
   private struct SharedBlob {
     let octets: Int
@@ -9,9 +9,9 @@ struct MemoryAccount: Sendable {
   }
 
   private(set) var total = 0
-  /// Octets of requests, of the total.
+  /// Octets of requests, as a part of the total.
   private(set) var requests = 0
-  /// Octets reserved for answers of the store, of the total.
+  /// Octets reserved for answers of the store, as a part of the total.
   private(set) var reserved = 0
   private var users: [UserKey: Int] = [:]
   private var blobs: [Sum: SharedBlob] = [:]
@@ -19,9 +19,9 @@ struct MemoryAccount: Sendable {
   /// The octets of all sessions and requests of a user.
   func octets(of user: UserKey) -> Int { users[user] ?? 0 }
 
-  /// Adds octets, or takes them off.
+  /// Adds octets; a negative number subtracts them.
   ///
-  /// - Parameter user: nil before login.
+  /// - Parameter user: the user of the session; nil before login.
   mutating func add(_ octets: Int, of user: UserKey?) {
     total += octets
     guard let user, octets != 0 else { return }
@@ -39,7 +39,7 @@ struct MemoryAccount: Sendable {
     add(octets, of: user)
   }
 
-  /// A session has a pushed blob to send.
+  /// Counts a pushed blob that a session has to send.
   mutating func hold(_ blob: Blob) {
     if blobs[blob.sum] != nil {
       blobs[blob.sum]?.sessions += 1
@@ -49,7 +49,7 @@ struct MemoryAccount: Sendable {
     }
   }
 
-  /// A session has sealed or dropped a pushed blob.
+  /// Counts that a session has sealed or dropped a pushed blob.
   mutating func release(_ sum: Sum) {
     guard var blob = blobs[sum] else { return }
     blob.sessions -= 1

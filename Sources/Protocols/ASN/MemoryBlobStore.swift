@@ -13,9 +13,9 @@ public struct MemoryBlobStore: BlobStore {
 
   private var contents = Contents()
   private var durable = Contents()
-  /// What the next `apply` throws, instead of writing; for tests of a full disk.
+  /// The error that the next `apply` throws instead of writing; for tests of a full disk.
   public var failure: StoreError?
-  /// What the next `commit` throws, after it has undone everything since the last one.
+  /// The error that the next `commit` throws, after it has undone all changes since the last one.
   public var commitFailure: StoreError?
 
   public init() {}

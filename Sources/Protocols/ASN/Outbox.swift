@@ -1,30 +1,30 @@
 import Common
 
-/// The PDUs that a session has to send, in order. They are sealed segment by segment as the transport takes them, so
+/// The PDUs that a session has to send, in order. They are sealed segment by segment as the transport accepts them, so
 /// that a blob for many sessions is in memory once.
 struct Outbox: Sendable {
   /// The next output.
   enum Step: Sendable {
-    /// A sealed segment, with the sum of the pushed blob that it completes, if it does.
+    /// A sealed segment; with the sum of a pushed blob if the segment completes that blob.
     case segment([UInt8], completes: Sum?)
-    /// Everything before the change of the key is sealed.
+    /// All PDUs before the change of the key are sealed.
     case keyChange
   }
 
   private enum Item: Sendable {
-    /// The sum is that of a pushed blob.
+    /// A PDU; with the sum of the blob if it is a pushed one.
     case pdu([UInt8], Sum?)
     case keyChange
   }
 
   private var items = Fifo<Item>()
-  /// Octets of the first PDU that are sealed.
+  /// Number of octets of the first PDU that are sealed.
   private var position = 0
-  /// Octets of PDUs that belong to this session alone. A PDU counts until it is sealed completely.
+  /// Octets of PDUs for this session only. A PDU counts until it is completely sealed.
   private(set) var own = 0
   /// Octets of pushed blobs, which other sessions may share.
   private(set) var shared = 0
-  /// Segments that the PDUs still take.
+  /// Number of segments that the remaining PDUs need.
   private(set) var segments = 0
 
   var isEmpty: Bool { items.isEmpty }
@@ -38,7 +38,7 @@ struct Outbox: Sendable {
     segments += BoxChannel.segments(pdu.count)
   }
 
-  /// Adds a change of the key: later PDUs are sealed under another one.
+  /// Adds a change of the key: later PDUs are sealed under the new one.
   mutating func appendKeyChange() { items.append(.keyChange) }
 
   /// Seals the next segment; nil if the outbox is empty or there is no key.
@@ -65,7 +65,7 @@ struct Outbox: Sendable {
     if pushed == nil { own -= pdu.count } else { shared -= pdu.count }
   }
 
-  /// Drops everything, and returns the sums of the pushed blobs in it.
+  /// Drops all PDUs, and returns the sums of the pushed blobs among them.
   mutating func removeAll() -> [Sum] {
     var sums: [Sum] = []
     while let item = items.popFirst() {

@@ -1,6 +1,6 @@
 import Bytes
 
-/// A protocol data unit: what the segments of a connection carry. Facts: asn.md section 4
+/// A protocol data unit, the content of a connection's segments. Facts: asn.md section 4
 ///
 ///     version       1, always 0
 ///     id            1
@@ -8,7 +8,7 @@ import Bytes
 ///     ...           by id
 public enum PDU: Hashable, Sendable {
   case acknowledge(Acknowledgement)
-  /// The arguments and the input as they are on the wire: `Command` reads them.
+  /// A command: arguments and input as on the wire. `Command` decodes them.
   case exec(Requester, ArraySlice<UInt8>)
   case login(Requester, user: UserKey, signature: [UInt8])
   case pause(Requester)
@@ -17,11 +17,11 @@ public enum PDU: Hashable, Sendable {
   case resume(Requester)
   case blob(Blob)
 
-  /// The number of octets before the data of a request.
+  /// Number of octets before the data of a request.
   static let header = 10
   static let signature = 64
 
-  /// Identifiers of version 0.
+  /// Packet identifiers of version 0.
   public enum Identifier: UInt8, Sendable, CaseIterable {
     case acknowledge = 1
     case exec, login, pause, quit, redirect, resume, blob
@@ -113,7 +113,7 @@ public enum PDU: Hashable, Sendable {
     writer.append(requester.bytes)
   }
 
-  /// The requester; `none` for a blob, which has no answer.
+  /// The requester of the PDU; `none` for a blob, which has no answer.
   public var requester: Requester {
     switch self {
     case .acknowledge(let acknowledgement): acknowledgement.requester
@@ -124,11 +124,11 @@ public enum PDU: Hashable, Sendable {
     }
   }
 
-  /// The requester of any PDU, for the acknowledgement that refuses it; missing octets are 0.
+  /// The requester of any PDU, for an acknowledgement that refuses it. Missing octets are 0.
   public static func requester(of bytes: [UInt8]) -> Requester { Requester(bytes.dropFirst(2)) }
 }
 
-/// What is wrong with a PDU as such. All of these end the connection.
+/// The fault of a malformed PDU. Each of these ends the connection.
 public enum PDUError: Error, Hashable, Sendable {
   case version(UInt8)
   case unknown(UInt8)
@@ -136,10 +136,10 @@ public enum PDUError: Error, Hashable, Sendable {
   case short
   /// A field has a value that is not allowed, or octets follow the last field.
   case illFormatted
-  /// A blob without its magic, or whose name ends behind the PDU.
+  /// The blob has no magic, or its name exceeds the PDU.
   case blob(WireError)
 
-  /// The result that the peer gets; nil if the connection is closed without one.
+  /// The result that is sent to the peer; nil if the connection is closed without one.
   public var result: ResultCode? {
     switch self {
     case .version: .incompatible
@@ -159,7 +159,7 @@ public enum PDUError: Error, Hashable, Sendable {
 ///     data          the rest: a sentence if the result is not 0
 public struct Acknowledgement: Hashable, Sendable {
   public var requester: Requester
-  /// Nanoseconds since 1970; nil in the dialect of the seed, where it is not sent.
+  /// Time of the answer, in nanoseconds since 1970; nil in the dialect `seed`, which does not send it.
   public var time: UInt64?
   public var result: ResultCode
   public var data: [UInt8]
@@ -168,7 +168,7 @@ public struct Acknowledgement: Hashable, Sendable {
     (self.requester, self.time, self.result, self.data) = (requester, time, result, data)
   }
 
-  /// A refusal with a sentence.
+  /// Makes a refusal with a sentence.
   public init(refusing requester: Requester, _ result: ResultCode, _ sentence: String? = nil) {
     self.init(requester, result, data: Array((sentence ?? result.sentence).utf8))
   }
@@ -193,12 +193,12 @@ public struct Acknowledgement: Hashable, Sendable {
 
 /// A command with its arguments, and perhaps input. Facts: asn.md section 5
 ///
-/// The arguments are joined by one NUL. The first argument that equals `-` ends them: the input is what follows its NUL
-/// in the dialect of the seed, and what follows NUL NUL in that of 2015.
+/// The arguments are joined by one NUL. The first argument that equals `-` ends them. The input follows its NUL in the
+/// dialect `seed`, and NUL NUL in that of 2015.
 public struct Command: Hashable, Sendable {
   /// The name of the command and its arguments, without the `-`.
   public var arguments: [String]
-  /// What follows the arguments; nil if there was no `-`.
+  /// The octets after the arguments; nil if there was no `-`.
   public var input: [UInt8]?
 
   public init(_ arguments: [String], input: [UInt8]? = nil) {
@@ -207,8 +207,8 @@ public struct Command: Hashable, Sendable {
 
   /// Reads the data of an exec request.
   ///
-  /// Throws `badValue` for an empty command and for arguments that are not UTF-8, `tooLong` for more than 64 KiB or 256
-  /// of them.
+  /// Throws `badValue` for an empty command and for arguments that are not UTF-8, `tooLong` for more than 64 KiB or
+  /// more than 256 arguments.
   public init(reading bytes: ArraySlice<UInt8>, dialect: Dialect) throws(WireError) {
     var (arguments, unread): ([String], ArraySlice<UInt8>) = ([], bytes)
     var input: [UInt8]?

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Who a session acts for.
+/// The identity and the rights of a session.
 public struct Login: Hashable, Sendable {
   public enum Role: Sendable, CaseIterable {
     case user
@@ -18,14 +18,14 @@ public struct Login: Hashable, Sendable {
   }
 }
 
-/// The lists that a user's control blobs hold, as the server consults them.
+/// The lists in a user's control blobs, as the server uses them.
 public struct AccessLists: Hashable, Sendable {
   /// The content of `asn/author`.
   public var author: UserKey?
   public var editors: Set<UserKey>
-  /// Empty: messages need no approval.
+  /// The moderators; empty if messages need no approval.
   public var moderators: Set<UserKey>
-  /// Nil: the user has no such blob, so that everybody receives its marks.
+  /// The subscribers; nil if the user has no such list, so that its marks are pushed to everybody.
   public var subscribers: Set<UserKey>?
 
   public init(
@@ -36,8 +36,8 @@ public struct AccessLists: Hashable, Sendable {
 
   public var isModerated: Bool { !moderators.isEmpty }
 
-  /// The keys of a list: 32 octets each. Throws `badValue` if the content ends within a key, `tooLong` for over 16,384
-  /// keys.
+  /// Decodes a list of keys of 32 octets each. Throws `badValue` if the content ends within a key, `tooLong` for more
+  /// than 16,384 keys.
   public static func keys(_ content: ArraySlice<UInt8>) throws(WireError) -> Set<UserKey> {
     guard content.count.isMultiple(of: UserKey.size) else { throw .badValue("list of keys") }
     guard content.count <= Limits.keysInList * UserKey.size else {
@@ -50,33 +50,35 @@ public struct AccessLists: Hashable, Sendable {
   }
 }
 
-/// How far a message to a moderated forum or bridge has come. Every other blob is published at once.
+/// The state of a message to a moderated forum or bridge. Any other blob is published at once.
 public enum Publicity: Sendable, CaseIterable {
   case published
   /// A message that no moderator approved.
   case awaitingApproval
-  /// A message that a moderator just approved: the moderators have it.
+  /// A moderator has just approved the message. The moderators already have it.
   case approved
 }
 
-/// What a login may do with a blob: the two lists of the document, as one function. Facts: asn.md section 10
+/// The rights of a login on a blob: the two lists of the document, as one function. Facts: asn.md section 10
 public struct Permission: OptionSet, Hashable, Sendable {
   public let rawValue: UInt8
 
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// Add the blob to the store.
+  /// Permission to add the blob to the store.
   public static let add = Permission(rawValue: 1)
-  /// Get the blob as a push when it is added or approved.
+  /// Permission to get the blob as a push when it is added or approved.
   public static let receive = Permission(rawValue: 2)
-  /// Remove the blob.
+  /// Permission to remove the blob.
   public static let remove = Permission(rawValue: 4)
-  /// Approve the blob, which is a message.
+  /// Permission to approve the blob, which is a message.
   public static let approve = Permission(rawValue: 8)
 
+  /// The permissions of a login on a blob.
+  ///
   /// - Parameters:
   ///   - lists: the lists of the blob's owner.
-  ///   - publicity: what the push is about; it matters for messages only.
+  ///   - publicity: the state that the push reports; it has an effect for messages only.
   public static func of(
     _ login: Login, owner: UserKey, name: BlobName, lists: AccessLists, publicity: Publicity = .published
   ) -> Permission {
@@ -111,10 +113,10 @@ public struct Permission: OptionSet, Hashable, Sendable {
     return name == .bridge && isSubscriber
   }
 
-  /// Whether a login may read what a directory links under this name.
+  /// Whether a login may read a blob that a directory links under this name.
   ///
-  /// Everybody may read everything but messages and marks: messages are for the owner of the directory and for the
-  /// people of its lists, marks for the owner and the subscribers, if there is a list of subscribers.
+  /// Messages are readable for the owner of the directory and for the keys in its lists. Marks are readable for the
+  /// owner and, if there is a list of subscribers, for these only. Everybody may read all other blobs.
   ///
   /// - Parameter lists: the lists of the directory's owner.
   public static func mayRead(_ login: Login, directory owner: UserKey, link name: String, lists: AccessLists) -> Bool {
@@ -127,7 +129,7 @@ public struct Permission: OptionSet, Hashable, Sendable {
     return name != BlobName.mark.text || lists.subscribers == nil || isSubscriber
   }
 
-  /// Whether the content of a control blob has its form; any other content is opaque.
+  /// Checks that the content of a control blob has its required form. The content of other blobs is opaque.
   ///
   /// Throws `badValue` or `tooLong`.
   public static func checkContent(_ name: BlobName, _ content: ArraySlice<UInt8>) throws(WireError) {

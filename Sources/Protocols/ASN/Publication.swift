@@ -1,10 +1,10 @@
 import Bytes
 
-/// Why a request ends without success: a result, and a sentence for the peer.
+/// The reason of a request without success: a result, and a sentence for the peer.
 public struct Refusal: Error, Hashable, Sendable {
   public let result: ResultCode
   public let sentence: String
-  /// Set if the store is at fault: the peer is not told what its disk has.
+  /// The error of the store, if it caused the refusal. The peer does not get it.
   public let store: StoreError?
 
   public init(_ result: ResultCode, _ sentence: String? = nil) {
@@ -18,11 +18,11 @@ public struct Refusal: Error, Hashable, Sendable {
   static let denied = Refusal(.denied)
 }
 
-/// A blob that goes to every session that may receive it, but to the one that sent it. One copy goes to each session.
+/// A blob that goes to every session that may receive it, except the sender's. Each session gets one copy.
 public struct Push: Hashable, Sendable {
   public let blob: Blob
   public let name: BlobName
-  /// The lists of the blob's owner when it was added.
+  /// The lists of the blob's owner at the time when the blob was added.
   public let lists: AccessLists
   public let publicity: Publicity
 
@@ -31,7 +31,7 @@ public struct Push: Hashable, Sendable {
   }
 }
 
-/// What follows from a request: changes to write together, and blobs to push once they are durable.
+/// The consequences of a request: changes to write together, and blobs to push once the changes are durable.
 public struct Publication: Hashable, Sendable {
   public var changes: [StoreChange] = []
   public var pushes: [Push] = []
@@ -44,16 +44,16 @@ public struct Publication: Hashable, Sendable {
   }
 }
 
-/// The rules by which blobs are added to a store: from the state of the store and a request to changes and pushes.
-/// Facts: asn.md sections 7, 9 and 10
+/// The rules for adding blobs to a store: they derive changes and pushes from the store's state and a request. Facts:
+/// asn.md sections 7, 9 and 10
 public struct Publisher: Sendable {
-  /// The bounds that the configuration sets.
+  /// The limits from the configuration.
   public struct Quota: Hashable, Sendable {
-    /// Octets of a blob, its header included.
+    /// Maximum size of a blob with its header, in octets.
     public var blob = 1024 * 1024
     public var users = 100_000
     public var namesPerUser = 100_000
-    /// Octets of all blobs.
+    /// Maximum size of all blobs, in octets.
     public var store: UInt64 = 10 * 1024 * 1024 * 1024
 
     public init() {}
@@ -63,19 +63,18 @@ public struct Publisher: Sendable {
 
   public init(quota: Quota = Quota()) { self.quota = quota }
 
-  /// Whether a blob has a place in the store. The current mark of an actual user is not stored, and neither is what a
-  /// bridge passes on.
+  /// Whether a blob is stored. The current mark of an actual user is not stored, nor is a blob that a bridge forwards.
   public static func isStored(_ name: BlobName, ownerKind: UserKind?) -> Bool {
     if name == .bridge { return false }
     return name != .mark || (ownerKind != nil && ownerKind != .actual)
   }
 
-  /// What follows from a blob that a login sent or had the server make.
+  /// The consequences of a blob that a login sent or that the server makes for it.
   ///
   /// - Parameters:
-  ///   - subject: the user that a voucher is about, if the request says so.
+  ///   - subject: the user that a voucher is about, if the request names it.
   ///   - now: the server's time in nanoseconds since 1970.
-  /// - Returns: nil if the store has the blob.
+  /// - Returns: nil if the store already has the blob.
   public func publish(
     _ blob: Blob, by login: Login, subject: UserKey? = nil, in store: some BlobStore, now: UInt64
   ) throws(Refusal) -> Publication? {
@@ -117,7 +116,7 @@ public struct Publisher: Sendable {
     return try place(blob, name: name, lists: lists, kind: kind, by: login, subject: subject, in: store)
   }
 
-  /// The same for a blob whose sender needs no permission: the server itself.
+  /// The consequences of a blob whose sender needs no permission: the server itself.
   func place(
     _ blob: Blob, name: BlobName, lists: AccessLists, kind: UserKind?, by login: Login, subject: UserKey? = nil,
     in store: some BlobStore
@@ -151,7 +150,8 @@ public struct Publisher: Sendable {
     return publication
   }
 
-  /// A user writes no `asn/user` by which a key may log in that may not before: a forum, or a user that was removed.
+  /// Refuses a blob `asn/user` that would allow a login with a key that may not log in now: a forum's, or a removed
+  /// user's.
   private static func checkKind(_ blob: Blob, of kind: UserKind?) throws(Refusal) {
     let wanted = UserKind(rawValue: String(decoding: blob.content, as: UTF8.self))
     guard wanted?.mayLogIn != true || kind?.mayLogIn == true else {
@@ -159,8 +159,8 @@ public struct Publisher: Sendable {
     }
   }
 
-  /// Messages may fill nine tenths of a directory, so that its owner can still write. Removals may exceed the limit by
-  /// a tenth, so that the owner of a full directory can remove blobs.
+  /// Checks the number of names in a directory. Messages may fill nine tenths of it, so that its owner can still write.
+  /// Removals may exceed the limit by a tenth, so that the owner of a full directory can remove blobs.
   private func checkNames(_ link: Link, _ view: StoreView<some BlobStore>) throws(Refusal) {
     let tenth = quota.namesPerUser / 10
     let limit =
@@ -205,8 +205,8 @@ public struct Publisher: Sendable {
     return [link(header.owner, own)]
   }
 
-  /// The messages that an approval lists are linked for their owners and pushed. Messages that are linked already are
-  /// skipped.
+  /// The consequences of an approval: its messages are linked for their owners and pushed. Messages that are already
+  /// linked are skipped.
   private func approval(
     _ approval: Blob, by login: Login, _ view: StoreView<some BlobStore>
   ) throws(Refusal) -> Publication {
@@ -229,9 +229,9 @@ public struct Publisher: Sendable {
     return publication
   }
 
-  /// The blobs that a removal lists are flagged, and their links hidden.
+  /// The consequences of a removal: its blobs are flagged, and their links hidden.
   ///
-  /// The removal of a removal brings back what the other one removed, as long as `gc` has not purged it.
+  /// The removal of a removal restores the blobs of the earlier one, unless `gc` has purged them.
   private func removal(
     _ removal: Blob, by login: Login, _ view: StoreView<some BlobStore>
   ) throws(Refusal) -> [StoreChange] {
@@ -246,7 +246,8 @@ public struct Publisher: Sendable {
   }
 }
 
-/// The consequences of one removal, computed before anything is written: each lookup sees the changes that are planned.
+/// The consequences of one removal, computed before any change is written: each lookup takes the planned changes into
+/// account.
 struct RemovalPlan<Store: BlobStore> {
   private struct Name: Hashable {
     let owner: UserKey
@@ -266,7 +267,7 @@ struct RemovalPlan<Store: BlobStore> {
 
   init(_ view: StoreView<Store>) { self.view = view }
 
-  /// Flags what the removal lists.
+  /// Flags the blobs in the list of the removal.
   mutating func activate(_ removal: Blob) throws(Refusal) { try activate(removal, depth: 0) }
 
   private mutating func activate(_ removal: Blob, depth: Int) throws(Refusal) {
@@ -315,7 +316,7 @@ struct RemovalPlan<Store: BlobStore> {
     }
   }
 
-  /// The link returns unless a newer blob has its name.
+  /// Restores a hidden link, unless a newer blob has its name.
   private mutating func restore(_ link: Link) throws(Refusal) {
     let name = Name(owner: link.owner, name: link.name)
     let current: Link?

@@ -1,14 +1,14 @@
 import Bytes
 import Common
 
-/// The commands that read, for one request. Facts: asn.md sections 6 and 10
+/// The reading commands, for one request. Facts: asn.md sections 6 and 10
 struct Query<Store: BlobStore> {
   let view: StoreView<Store>
   let marks: CurrentMarks
   let login: Login
   let dialect: Dialect
   let service: UserKey
-  /// Octets that an answer may have.
+  /// Maximum length of an answer, in octets.
   let answer: Int
   let budget: LookupBudget
 
@@ -25,13 +25,13 @@ struct Query<Store: BlobStore> {
 
   static func usage(_ name: String) -> Refusal { Refusal(.illFormatted, "usage: " + (usages[name] ?? name)) }
 
-  /// A text of a peer in quotation marks for a sentence: at most 40 scalars, none of which a terminal would obey.
+  /// A peer's text in quotation marks for a sentence: at most 40 scalars, without terminal control characters.
   static func printable(_ text: String) -> String { "\"" + PrintableText.clean(text, limit: 40) + "\"" }
 
   /// The answer to `echo`.
   static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }
 
-  /// The answer to a command that made a blob.
+  /// The answer to a command that made a blob, with its sum.
   static func answer(_ sum: Sum, _ dialect: Dialect) -> [UInt8] {
     Array((dialect == .seed ? sum.hex : sum.hex.prefix(8) + "...\n").utf8)
   }
@@ -51,7 +51,7 @@ struct Query<Store: BlobStore> {
     }
   }
 
-  /// The matches of all references, each blob once.
+  /// The blobs that match the references; each blob is listed once.
   func matches(
     _ texts: [String], of name: String
   ) throws(Refusal) -> [Match] {
@@ -150,7 +150,7 @@ struct Query<Store: BlobStore> {
     return outcome
   }
 
-  /// Every blob, or those of a later epoch. Copying from another server is not supported.
+  /// Executes `clone`: returns every blob, or those of a later epoch. Copying from another server is not supported.
   func clone(_ arguments: [String]) throws(Refusal) -> StoreOutcome {
     guard login.role == .admin else { throw .denied }
     guard arguments.count < 2 else { throw Self.usage("clone") }
@@ -188,7 +188,7 @@ struct Query<Store: BlobStore> {
   }
 }
 
-/// A time of day and a date in UTC, as `objdump` writes them.
+/// A date and time of day in UTC, in the formats of `objdump`.
 struct CivilTime {
   let year: Int64
   let month: Int
@@ -217,12 +217,12 @@ struct CivilTime {
 
   private func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
-  /// `20 Nov 14 16:13 +0000`.
+  /// Formats as `20 Nov 14 16:13 +0000`.
   var short: String {
     "\(two(day)) \(Self.months[month - 1]) \(two(Int(year % 100))) \(two(hour)):\(two(minute)) +0000"
   }
 
-  /// `2014-11-20 16:13:20 +0000 UTC`.
+  /// Formats as `2014-11-20 16:13:20 +0000 UTC`.
   var long: String {
     "\(year)-\(two(month))-\(two(day)) \(two(hour)):\(two(minute)):\(two(second)) +0000 UTC"
   }

@@ -1,37 +1,38 @@
 import Bytes
 
-/// What a command names by BLOB: a sum, a user's names, or one name. Facts: asn.md section 10
+/// A reference to blobs in a command: a sum, the names of a user, or one name. Facts: asn.md section 10
 ///
-///     SUM | USER[@EPOCH] | [USER]@EPOCH | [USER/]NAME[@EPOCH]            dialect of the seed
+///     SUM | USER[@EPOCH] | [USER]@EPOCH | [USER/]NAME[@EPOCH]            dialect seed
 ///     $<*|SUM>[@EPOCH] | [~[*|.|USER]][NAME][@EPOCH]                     dialect of 2015
 ///
 /// Keys and sums may be abbreviated. The last component of a name may be an abbreviated sum, or have the wildcards `*`
-/// and `?`, which stand for any characters but a slash. A FILE is never one: no reference leads to a file of the
-/// server.
+/// and `?`, which stand for any characters but a slash. The form FILE of the usage texts is not supported: no reference
+/// names a file of the server.
 public struct Reference: Hashable, Sendable {
   public enum Target: Hashable, Sendable {
-    /// Names of the login; empty for all of them.
+    /// Names of the login's own directory; an empty string means all of them.
     case own(String)
-    /// Names of every user.
+    /// Names in the directories of all users.
     case everybody(String)
-    /// A sum, written as such.
+    /// A sum, in a form that can only be a sum.
     case sum(HexPrefix)
     case allSums
-    /// Names of a user, written as such.
+    /// Names of a user, in a form that can only be a user.
     case user(HexPrefix, String)
-    /// Digits without a slash: a user, a sum, or a name of the login.
+    /// Digits without a slash: a user, a sum, or a name in the login's own directory.
     case digits(HexPrefix)
-    /// Digits, a slash and a name: a user's name, or a name of the login in a directory that is called so.
+    /// Digits, a slash and a name: a name of a user, or a name in the login's own directory whose first component is
+    /// these digits.
     case digitsAndName(HexPrefix, String)
   }
 
   public let target: Target
-  /// Only blobs of a later epoch, in nanoseconds since 1970.
+  /// The epoch, in nanoseconds since 1970, after which a blob must have been made; nil means any time.
   public let since: UInt64?
-  /// The reference as it was written, for sentences.
+  /// The original text of the reference, for sentences.
   public let text: String
 
-  /// Throws `badValue` for a reference that has no such form, and `tooLong`.
+  /// Parses a reference. Throws `badValue` for a text without a valid form, and `tooLong`.
   public init(_ text: String, dialect: Dialect) throws(WireError) {
     guard text.utf8.count <= 2 * Sum.size + Limits.name + 32 else {
       throw .tooLong(field: "reference", limit: 2 * Sum.size + Limits.name + 32)
@@ -43,12 +44,12 @@ public struct Reference: Hashable, Sendable {
     target = dialect == .year2015 ? try Self.target2015(place) : try Self.targetOfSeed(place)
   }
 
-  /// What everything that a login has is called.
+  /// The reference to all blobs of the login's own directory.
   public static let own = Reference(target: .own(""), text: "")
 
   private init(target: Target, text: String) { (self.target, since, self.text) = (target, nil, text) }
 
-  /// An EPOCH: decimal nanoseconds since 1970. Nil if the text is not one.
+  /// Parses EPOCH, decimal nanoseconds since 1970; nil for any other text.
   public static func epoch(_ text: some StringProtocol) -> UInt64? {
     guard !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
       return nil
@@ -56,7 +57,7 @@ public struct Reference: Hashable, Sendable {
     return UInt64(text)
   }
 
-  /// Cuts `@EPOCH` off. An `@` that no digits follow is part of a name.
+  /// Removes `@EPOCH` from the end. An `@` without digits after it is part of a name.
   private static func takeEpoch(_ text: inout Substring) throws(WireError) -> UInt64? {
     guard let at = text.lastIndex(of: "@") else { return nil }
     let digits = text[text.index(after: at)...]
@@ -105,8 +106,7 @@ public struct Reference: Hashable, Sendable {
     }
   }
 
-  /// A name with wildcards; a slash at its end is dropped. It escapes from its directory no more than a blob's name
-  /// does.
+  /// Checks a name with wildcards, and drops a slash at its end. Like a blob's name it cannot leave its directory.
   private static func checked(_ name: Substring) throws(WireError) -> String {
     let text = String(name.hasSuffix("/") ? name.dropLast() : name)
     _ = try BlobName(text)
@@ -115,11 +115,11 @@ public struct Reference: Hashable, Sendable {
 }
 
 extension HexPrefix {
-  /// Whether a user's key can begin so.
+  /// Whether a user's key can begin with the digits.
   var isKey: Bool { digits.utf8.count <= 2 * UserKey.size }
 }
 
-/// A pattern for one component of a name: `*` stands for any characters, `?` for one.
+/// A pattern for one component of a name: `*` matches any characters, `?` matches one.
 public struct Wildcard: Hashable, Sendable {
   private let pattern: [Character]
 
@@ -127,7 +127,7 @@ public struct Wildcard: Hashable, Sendable {
 
   public static func isOne(_ text: some StringProtocol) -> Bool { text.contains { $0 == "*" || $0 == "?" } }
 
-  /// Whether the pattern stands for the text. It takes at most as many steps as the product of both lengths.
+  /// Whether the pattern matches the text. The number of steps is at most the product of both lengths.
   public func matches(_ text: some StringProtocol) -> Bool {
     let text = Array(text)
     var (inPattern, inText) = (0, 0)
@@ -149,13 +149,13 @@ public struct Wildcard: Hashable, Sendable {
   }
 }
 
-/// A blob that a reference leads to, with the link by which it was found, if it was by one.
+/// A blob that matches a reference, with the link by which it was found, if there is one.
 public struct Match: Hashable, Sendable {
   public let sum: Sum
   public let link: Link?
 }
 
-/// The current marks of users, which no store has.
+/// The current marks of users, which are not in the store.
 public struct CurrentMarks: Sendable {
   private var marks: [UserKey: Blob] = [:]
 
@@ -172,18 +172,18 @@ public struct CurrentMarks: Sendable {
   var users: [UserKey] { marks.keys.sorted() }
 }
 
-/// The work that the references of one request may make for the store. The administrator and mirrors have no limit.
+/// The number of lookups that the references of one request may cause. The administrator and mirrors have no limit.
 final class LookupBudget {
-  /// Nil: no limit.
+  /// Remaining number of names; nil means no limit.
   private var left: Int?
 
   /// - Parameter names: the limit for a user, in names.
   init(_ login: Login, names: Int = Limits.lookups * Limits.namesInLookup) { left = login.role == .user ? names : nil }
 
-  /// Counts users, or blobs, that the server looks at.
+  /// Counts users, or blobs, that the server searches.
   func spend(users count: Int) throws(Refusal) { try spend(names: count * Limits.namesInLookup) }
 
-  /// Counts names in directories that the server looks at.
+  /// Counts names in directories that the server searches.
   func spend(names count: Int) throws(Refusal) {
     guard let left else { return }
     self.left = left - count
@@ -193,21 +193,21 @@ final class LookupBudget {
   }
 }
 
-/// The matches of references for one login.
+/// Finds the blobs that match references, for one login.
 struct Resolver<Store: BlobStore> {
   let view: StoreView<Store>
   let marks: CurrentMarks
   let login: Login
   let service: UserKey
-  /// How many matches a request may have.
+  /// Maximum number of matches of a request.
   let limit: Int
   let budget: LookupBudget
 
   private static var portion: Int { 256 }
 
-  /// The blobs that a reference leads to, in the order of owner and name.
+  /// The blobs that match a reference, ordered by owner and name.
   ///
-  /// Throws a refusal if there is none, if an abbreviation is ambiguous, and if there are more than `limit`.
+  /// Throws a refusal if there is no match, if an abbreviation is ambiguous, or if there are more than `limit` matches.
   func matches(_ reference: Reference, allowsNone: Bool = false) throws(Refusal) -> [Match] {
     var matches: [Match] = []
     switch reference.target {
@@ -233,7 +233,7 @@ struct Resolver<Store: BlobStore> {
     return matches
   }
 
-  /// The user that an abbreviation stands for; nil if there is none. The service key is a user for this.
+  /// The user with an abbreviated key; nil if there is none. The service key counts as a user here.
   func user(_ prefix: HexPrefix) throws(Refusal) -> UserKey? {
     var users = try view.users(prefix)
     for known in [service, login.key] where known.hex.hasPrefix(prefix.digits) && !users.contains(known) {
@@ -243,7 +243,7 @@ struct Resolver<Store: BlobStore> {
     return users.first
   }
 
-  /// The user that an argument USER of a command stands for.
+  /// The user that the argument USER of a command names.
   func user(named text: String, dialect: Dialect) throws(Refusal) -> UserKey {
     let digits = dialect == .year2015 && text.hasPrefix("~") ? text.dropFirst() : text[...]
     guard let prefix = HexPrefix(digits), prefix.digits.utf8.count >= Limits.userDigits, prefix.isKey else {
@@ -317,7 +317,8 @@ struct Resolver<Store: BlobStore> {
     }
   }
 
-  /// The names of one user: the exact one; by wildcards; a directory; an abbreviated last component.
+  /// Collects the names of one user: an exact name, names that match wildcards, a directory, or names with an
+  /// abbreviated last component.
   private func collect(
     _ owner: UserKey, _ name: String, _ reference: Reference, _ matches: inout [Match]
   ) throws(Refusal) {
@@ -401,7 +402,7 @@ struct Resolver<Store: BlobStore> {
 }
 
 extension Reference {
-  /// The name part as it was written, for a reference that turned out to be a name of the login.
+  /// The original text of the name, for a reference that proved to be a name in the login's own directory.
   fileprivate var name: String {
     var name = text[...]
     if since != nil, let at = text.lastIndex(of: "@") { name = text[..<at] }

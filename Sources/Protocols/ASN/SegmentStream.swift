@@ -1,13 +1,13 @@
 import Bytes
 import Crypto
 
-/// Why a stream of segments ended. Nothing of a stream can be read after its first error.
+/// Reason why a stream of segments ended. The stream cannot be read after its first error.
 public enum SegmentError: Error, Hashable, Sendable {
   /// The length of a segment is outside 17 to 4,096.
   case badLength(Int)
   /// A segment was not sealed by the peer under the expected key and counter.
   case notAuthentic
-  /// The peer used the last counter of the key, or the next segment would.
+  /// The peer used the last counter of the key, or the next segment would use it.
   case exhausted
   /// A PDU is longer than the receiver's limit, in octets.
   case tooLong(limit: Int)
@@ -15,13 +15,13 @@ public enum SegmentError: Error, Hashable, Sendable {
   case weakKey
 }
 
-/// The segments of a byte stream, put together from portions of any size. Facts: asn.md section 3
+/// Reassembles the segments of a byte stream from portions of any size. Facts: asn.md section 3
 ///
 ///     moreLength    2, most significant octet first: bit 15 is More, the others are the octets that follow
 ///     sealed        17 to 4,096
 public struct SegmentStream: Sendable {
   public struct Segment: Hashable, Sendable {
-    /// Whether the PDU goes on in the next segment.
+    /// Whether the PDU continues in the next segment.
     public let isContinued: Bool
     /// Tag and ciphertext.
     public let sealed: ArraySlice<UInt8>
@@ -32,10 +32,10 @@ public struct SegmentStream: Sendable {
 
   public init() {}
 
-  /// The octets that were received and not taken out.
+  /// Number of octets that were received and not returned yet.
   public var pending: Int { buffer.count - start }
 
-  /// Adds received octets. The caller takes segments out until `next` returns nil.
+  /// Adds received octets. The caller then calls `next` until it returns nil.
   public mutating func receive(_ bytes: some Collection<UInt8>) {
     if start == buffer.count {
       // A session that says little keeps little memory.
@@ -48,14 +48,15 @@ public struct SegmentStream: Sendable {
     buffer.append(contentsOf: bytes)
   }
 
-  /// Takes the first `count` octets out as they are; nil if there are fewer.
+  /// Returns and removes the first `count` octets unchanged; nil if there are fewer.
   public mutating func take(_ count: Int) -> [UInt8]? {
     guard pending >= count else { return nil }
     defer { start += count }
     return Array(buffer[start..<start + count])
   }
 
-  /// Takes the next whole segment out; nil if it is not complete. Throws `badLength` as soon as the length is known.
+  /// Returns and removes the next complete segment; nil if it is not complete. Throws `badLength` as soon as the length
+  /// is known.
   public mutating func next() throws(SegmentError) -> Segment? {
     guard pending >= 2 else { return nil }
     let length = Int(buffer[start] & 0x7F) << 8 | Int(buffer[start + 1])
@@ -70,9 +71,9 @@ public struct SegmentStream: Sendable {
 
 /// One key of a connection, with the counters of both directions. Facts: asn.md section 3
 ///
-/// A nonce is the first 22 octets of the given one and a 16-bit counter. The side whose public key of this box is
-/// smaller counts 1, 3, 5…, the other 2, 4, 6…. Every segment takes a counter, so no nonce is used twice; a counter
-/// that would pass 65,535 is an error.
+/// A nonce consists of the first 22 octets of the given one and a 16-bit counter. The side with the smaller public key
+/// counts 1, 3, 5…, the other side 2, 4, 6…. Every segment uses one counter value, so no nonce is used twice. A counter
+/// above 65,535 is an error.
 public struct BoxChannel: Sendable {
   public static let nonceSize = NaClBox.nonceSize
 
@@ -84,7 +85,7 @@ public struct BoxChannel: Sendable {
 
   /// - Parameters:
   ///   - nonce: 24 octets, of which the last two are replaced.
-  /// - Throws: `weakKey`; `badLength` for a nonce that has not 24 octets.
+  /// - Throws: `weakKey`; `badLength` for a nonce other than 24 octets.
   public init(own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: some Collection<UInt8>) throws(SegmentError) {
     guard nonce.count == Self.nonceSize else { throw .badLength(nonce.count) }
     do throws(CryptoError) {
@@ -97,7 +98,8 @@ public struct BoxChannel: Sendable {
     (sending, receiving) = isSmaller ? (1, 2) : (2, 1)
   }
 
-  /// The channel of the peer, computed from this side's secret: what this side seals it opens. For replaying a capture.
+  /// Makes the peer's channel from this side's secret: it opens segments that this side seals. It serves to replay a
+  /// capture.
   init(
     mirroring own: X25519.PrivateKey, peer: X25519.PublicKey, nonce: some Collection<UInt8>
   ) throws(SegmentError) {
@@ -105,29 +107,29 @@ public struct BoxChannel: Sendable {
     (sending, receiving) = (receiving, sending)
   }
 
-  /// Octets of a PDU whose last segment has not been received.
+  /// Number of octets of a PDU whose last segment has not arrived.
   public var partialCount: Int { partial.count }
 
-  /// Passes over segments of the peer that a capture does not have.
+  /// Skips segments of the peer that are missing from a capture.
   mutating func skipReceived(_ count: Int) { receiving += 2 * UInt32(count) }
 
   /// The counter of the next segment that is sealed.
   public var nextCounter: UInt32 { sending }
 
-  /// The segments that can be sealed before the counter would pass 65,535.
+  /// Number of segments that can be sealed before the counter exceeds 65,535.
   public var segmentsLeft: Int { sending > Limits.lastCounter ? 0 : Int(Limits.lastCounter - sending) / 2 + 1 }
 
-  /// The segments that the peer can still send under this key.
+  /// Number of segments that the peer can still send under this key.
   public var peerSegmentsLeft: Int { receiving > Limits.lastCounter ? 0 : Int(Limits.lastCounter - receiving) / 2 + 1 }
 
-  /// How many segments a PDU of so many octets takes.
+  /// Number of segments that a PDU of `count` octets needs.
   public static func segments(_ count: Int) -> Int {
     max(1, (count + Limits.segmentPlaintext - 1) / Limits.segmentPlaintext)
   }
 
-  /// The segments of a PDU, each with its length. The PDU must not be empty.
+  /// Seals a PDU, which must not be empty, and returns its segments, each with its length.
   ///
-  /// Throws `exhausted`, having used no counter, if the counter would pass 65,535.
+  /// Throws `exhausted` without using a counter value if the counter would exceed 65,535.
   public mutating func seal(_ pdu: [UInt8]) throws(SegmentError) -> [[UInt8]] {
     guard Self.segments(pdu.count) <= segmentsLeft else { throw .exhausted }
     guard !pdu.isEmpty else { return [] }
@@ -141,9 +143,9 @@ public struct BoxChannel: Sendable {
     return segments
   }
 
-  /// One segment with its length.
+  /// Seals one segment, and returns it with its length.
   ///
-  /// Throws `exhausted`, having used no counter, if the counter would pass 65,535.
+  /// Throws `exhausted` without using a counter value if the counter would exceed 65,535.
   ///
   /// - Parameter plaintext: 1 to 4,080 octets.
   mutating func seal(_ plaintext: ArraySlice<UInt8>, isContinued: Bool) throws(SegmentError) -> [UInt8] {
@@ -163,7 +165,7 @@ public struct BoxChannel: Sendable {
 
   /// Opens a segment of the peer; returns the PDU that it completes, or nil if More is set.
   ///
-  /// - Parameter limit: the octets that a PDU may have.
+  /// - Parameter limit: maximum length of a PDU, in octets.
   public mutating func open(_ segment: SegmentStream.Segment, limit: Int) throws(SegmentError) -> [UInt8]? {
     guard receiving <= Limits.lastCounter else { throw .exhausted }
     setCounter(receiving)

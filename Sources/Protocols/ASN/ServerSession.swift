@@ -2,58 +2,60 @@ import Bytes
 import Common
 import Crypto
 
-/// What a session wants done, in this order.
+/// Output of a server session, in order.
 public enum ServerAction: Sendable {
-  /// One segment: one frame on a transport that has frames.
+  /// Send one segment, which is one frame on a transport with frames.
   case send([UInt8])
-  /// The store is asked; `answer` takes the outcome with the same slot. Requests of a session are carried out in their
-  /// order.
+  /// Send a request to the store. `answer` handles its outcome with the same slot. The requests of a session are
+  /// executed in order.
   case perform(StoreRequest, slot: UInt64?)
-  /// The client waits for an answer about other sessions: `who` and `iam`.
+  /// Answer a command about other sessions, `who` or `iam`.
   case ask(Command, slot: UInt64)
-  /// The login changed; nil after a pause and at the end. Blobs are pushed to those that are logged in.
+  /// The login has changed; nil after a pause and at the end. Blobs are pushed to sessions with a login.
   case loggedIn(Login?)
   /// The client sent its first segment under the session's key, so the login is not a replay.
   case confirmed
   /// A login was refused.
   case loginFailed
-  /// A blob of the client's was dropped.
+  /// A blob from the client was dropped.
   case dropped(Refusal)
-  /// A blob of `push` is sealed or will not be sent. Each push has one such action.
+  /// A blob from `push` is sealed or will not be sent. Each push results in one such action.
   case released(Sum)
   case ping
-  /// Nothing follows. The transport has written what was sent before, unless the reason is `slow` or `disconnected`.
+  /// Close the connection; this is the last action. The transport first writes what was sent before, unless the reason
+  /// is `slow` or `disconnected`.
   case close(CloseReason)
 }
 
-/// The server's side of one connection, as a state machine: octets and outcomes in, segments and requests out.
+/// The server's side of one connection, as a state machine: octets and outcomes are inputs, segments and requests are
+/// outputs.
 /// Facts: asn.md sections 3 to 6
 ///
-/// Answers go out in the order of the requests. After a login, a resume or a quit, nothing more is read before its
+/// Answers are sent in the order of the requests. After a login, a resume or a quit, no input is read before its
 /// acknowledgement is sent, because the key changes with it.
 ///
-/// While a key has counters for one more PDU of the longest kind in each direction, it goes on. Then nothing more is
-/// read, what was asked for is answered, and the client is redirected to the same server.
+/// The session continues while its key has counter values for one more PDU of maximum length in each direction. Then no
+/// input is read, pending requests are answered, and the client is redirected to the same server.
 public struct ServerSession: Sendable {
   public struct Configuration: Sendable {
     /// The service's key pair and the initial nonce, 24 octets.
     public var encryption: X25519.PrivateKey
     public var nonce: [UInt8]
     public var dialect = Dialect.seed
-    /// Whether the transport has frames, so that the first one has to be the key.
+    /// Whether the transport has frames, in which case the first frame must be the key.
     public var isFramed = true
-    /// Whether the acknowledgement of a resume brings new keys, as that of the server of 2014 does.
+    /// Whether the acknowledgement of a resume contains new keys, as with the server of 2014.
     public var rekeysAtResume = true
-    /// Octets of a blob.
+    /// Maximum size of a blob, in octets.
     public var blob = 1024 * 1024
-    /// Requests without an answer.
+    /// Maximum number of requests without an answer.
     public var inFlight = 64
-    /// Octets of output that may wait: for the transport, or to be sealed. No more is read, and no answer asked of the
-    /// store, while requests and answers use half of it.
+    /// Maximum output that waits for the transport or to be sealed, in octets. While requests and answers use half of
+    /// it, no input is read and no answer is requested from the store.
     public var waiting = 4 * 1024 * 1024
-    /// Octets that are sealed before the transport has taken those before them.
+    /// Maximum number of octets that are sealed before the transport has accepted the earlier ones.
     public var window = 64 * 1024
-    /// Commands and blobs a second, and at one moment.
+    /// Maximum number of commands and blobs in a second, and at one moment.
     public var commands = 50
     public var burst = 200
     public var keyTime = Duration.seconds(10)
@@ -61,7 +63,7 @@ public struct ServerSession: Sendable {
     public var pingTime = Duration.seconds(60)
     public var idleTime = Duration.seconds(600)
     public var suspendedTime = Duration.seconds(24 * 3600)
-    /// Time in which the transport writes what waits when the session ends.
+    /// Maximum time in which the transport writes waiting output when the session ends.
     public var closingTime = Duration.seconds(10)
 
     public init(encryption: X25519.PrivateKey, nonce: [UInt8]) {
@@ -73,20 +75,20 @@ public struct ServerSession: Sendable {
     let number: UInt64
     let ask: SessionState.Ask
     let requester: Requester
-    /// Octets of the request.
+    /// Size of the request, in octets.
     let octets: Int
     var outcome: StoreOutcome?
-    /// How many blobs of the outcome's stream were sent, and whether the store is asked for more.
+    /// Number of blobs of the outcome's stream that were sent, and whether more were requested from the store.
     var streamed = 0
     var isLoading = false
-    /// Octets of the request, or of the answer if there is one.
+    /// Size of the request in octets, or of its answer if there is one.
     var held: Int { outcome?.octets ?? octets }
   }
 
-  /// The effects of an acknowledgement that brings a new key, from when it is sealed.
+  /// The effects of an acknowledgement with a new key, which begin when it is sealed.
   private struct KeyChange {
     let channel: BoxChannel
-    /// Nil after a resume.
+    /// The new state of the login; nil after a resume.
     let login: StoreOutcome.LoginState?
   }
 
@@ -99,7 +101,7 @@ public struct ServerSession: Sendable {
   public private(set) var waiting = 0
   private var outbox = Outbox()
   private var keyChange: KeyChange?
-  /// Set while a session that is closed waits until its output is written.
+  /// The reason and the time limit of a closed session that waits until its output is written; nil otherwise.
   private var closing: (reason: CloseReason, end: Instant)?
   /// The time of the last event.
   private var clock: Instant
@@ -111,7 +113,7 @@ public struct ServerSession: Sendable {
   private var slots: [Slot] = []
   private var lastSlot: UInt64 = 0
   private var isBarred = false
-  /// The counters of the key end: the client is redirected when everything is answered.
+  /// Whether the counters of the key end: the client is redirected when all requests are answered.
   private var isEnding = false
   private var bucket: TokenBucket
   private var heldUntil: Instant?
@@ -128,10 +130,10 @@ public struct ServerSession: Sendable {
     (since, heard, pinged, clock) = (now, now, now, now)
   }
 
-  /// The client's ephemeral key; nil before it was received.
+  /// The client's ephemeral key; nil until it was received.
   public var ephemeral: UserKey? { peer.map { UserKey($0) } }
 
-  /// Whether the transport should read nothing more for now.
+  /// Whether the transport must not read more for now.
   public var isHolding: Bool { state == .closed || isBarred || isEnding || isFull || heldUntil != nil }
 
   private var isFull: Bool {
@@ -142,29 +144,29 @@ public struct ServerSession: Sendable {
   /// Octets of output that wait for the transport, or to be sealed.
   var unsent: Int { waiting + outbox.own + outbox.shared }
 
-  /// Octets of answers that wait for those before them.
+  /// Octets of answers that wait for earlier answers.
   var answers: Int { slots.reduce(0) { $0 + ($1.outcome?.octets ?? 0) } }
 
-  /// Octets of the longest PDU that is taken.
+  /// Maximum length of a PDU, in octets.
   private var longest: Int {
     configuration.blob + max(Blob.fixedHeader + Limits.name, PDU.header + Limits.argumentBytes)
   }
 
-  /// Octets of the longest PDU that is taken now: before a login there are no blobs.
+  /// Maximum length of a PDU in the present state, in octets: before a login there are no blobs.
   private var limit: Int { login == nil ? PDU.header + Limits.argumentBytes : longest }
 
-  /// Octets of memory that the session uses alone: of output that waits, of answers, and of input that is not complete.
+  /// Octets of memory that only this session uses: waiting output, answers and incomplete input.
   public var held: Int { waiting + outbox.own + answers + stream.pending + (channel?.partialCount ?? 0) }
 
-  /// Octets of `held`, and of the pushed blobs that other sessions may share.
+  /// Octets of `held`, and of pushed blobs that other sessions may share.
   var footprint: Int { held + outbox.shared }
 
-  /// Sets the time of an event that has none.
+  /// Sets the time for an event that has none of its own.
   mutating func setClock(_ now: Instant) { clock = now }
 
   // MARK: Events
 
-  /// Takes octets from the transport: a frame, or a portion of any size.
+  /// Handles octets from the transport: a frame, or a portion of any size.
   ///
   /// - Parameter epoch: the time in nanoseconds since 1970.
   public mutating func receive(
@@ -181,7 +183,7 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  /// Takes the outcome of a request.
+  /// Handles the outcome of a request.
   public mutating func answer(
     _ slot: UInt64, _ outcome: StoreOutcome, random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
@@ -202,7 +204,7 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  /// Sends a blob that this session may receive.
+  /// Sends a blob that the session may receive.
   public mutating func push(_ blob: Blob, epoch: UInt64) -> [ServerAction] {
     if state == .established {
       transmit(.blob(blob), pushed: blob.sum, epoch: epoch)
@@ -212,7 +214,7 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  /// The transport wrote so many octets.
+  /// Handles the report that the transport has written `count` octets.
   public mutating func wrote(
     _ count: Int, random: inout some RandomSource, at now: Instant, epoch: UInt64
   ) -> [ServerAction] {
@@ -225,7 +227,7 @@ public struct ServerSession: Sendable {
     return takeActions()
   }
 
-  /// The ephemeral key that these octets complete; nil if they do not, or if the client's key is known.
+  /// The client's ephemeral key if these octets complete it; nil if they do not, or if the key is already known.
   public func key(completedBy bytes: some Collection<UInt8>) -> UserKey? {
     guard peer == nil, state != .closed, stream.pending + bytes.count >= UserKey.size else { return nil }
     var stream = stream
@@ -233,29 +235,29 @@ public struct ServerSession: Sendable {
     return stream.take(UserKey.size).flatMap { try? UserKey($0) }
   }
 
-  /// The peer answered a ping. A pong is not authenticated, so it only extends a session that is confirmed.
+  /// Handles the peer's answer to a ping. A pong is not authenticated, so it extends only a confirmed session.
   public mutating func heardPong(at now: Instant) { if isConfirmed { heard = now } }
 
-  /// Sends the client elsewhere, or to the same server in ten seconds or more if the URL is empty.
+  /// Redirects the client to a URL; if it is empty, to the same server after at least ten seconds.
   public mutating func redirect(to url: String, epoch: UInt64) -> [ServerAction] {
     guard state != .closed else { return [] }
     sendRedirect(url)
     return takeActions()
   }
 
-  /// Ends the session from here.
+  /// Ends the session from this side.
   public mutating func end(_ reason: CloseReason) -> [ServerAction] {
     if closing != nil, reason.dropsOutput { finishClosing(reason) } else { close(reason) }
     return takeActions()
   }
 
-  /// The transport is gone.
+  /// Handles the end of the transport.
   public mutating func disconnected() -> [ServerAction] {
     if let closing { finishClosing(closing.reason) } else { close(.disconnected) }
     return takeActions()
   }
 
-  /// When `timer` is due; nil in a session that is closed.
+  /// When `timer` is due; nil in a closed session.
   public var deadline: Instant? {
     guard state != .closed else { return closing?.end }
     return [heldUntil, end?.at, ping].compactMap { $0 }.min()
@@ -323,7 +325,7 @@ public struct ServerSession: Sendable {
     }
   }
 
-  /// Notes that the client sent a segment under the current key. Nothing else proves that it is there.
+  /// Records that the client sent a segment under the current key. Nothing else proves that the client is present.
   private mutating func noteAuthentic(at now: Instant) {
     heard = now
     guard login != nil, !isConfirmed else { return }
@@ -449,7 +451,7 @@ public struct ServerSession: Sendable {
 
   // MARK: Output
 
-  /// Sends the answers that are there, up to the first that is not.
+  /// Sends the answers that are ready, up to the first one that is not.
   private mutating func flush(random: inout some RandomSource, at now: Instant, epoch: UInt64) {
     // A blob has no answer, so it may be done before those in front of it.
     slots.removeAll { slot in
@@ -516,7 +518,7 @@ public struct ServerSession: Sendable {
     actions.append(.loggedIn(login))
   }
 
-  /// Everything under the old key is sealed.
+  /// Changes the key, once everything under the old key is sealed.
   private mutating func changeKey() {
     guard let change = keyChange else { return }
     (channel, keyChange) = (change.channel, nil)
@@ -537,8 +539,8 @@ public struct ServerSession: Sendable {
     }
   }
 
-  /// A key of a new ephemeral pair and a new nonce, so that no nonce was used with it; and what the client needs to
-  /// make it.
+  /// Makes a key from a new ephemeral pair and a new nonce, so that no nonce was used with it. Returns it with the data
+  /// from which the client derives it.
   private mutating func newChannel(random: inout some RandomSource) -> (BoxChannel, [UInt8])? {
     guard let peer else { return nil }
     let ephemeral = X25519.PrivateKey(ephemeralFrom: &random)
@@ -547,7 +549,7 @@ public struct ServerSession: Sendable {
     return (channel, ephemeral.publicKey.bytes + nonce)
   }
 
-  /// Sends a PDU. One segment is left under each key for a redirect.
+  /// Sends a PDU. Under each key one segment is reserved for a redirect.
   ///
   /// - Parameter pushed: the sum of a blob that other sessions may share.
   private mutating func transmit(_ pdu: PDU, pushed: Sum? = nil, epoch: UInt64) {
@@ -569,7 +571,7 @@ public struct ServerSession: Sendable {
     noteCounters()
   }
 
-  /// Notes when a direction has no counters for another PDU of the longest kind and a redirect.
+  /// Checks whether each direction has counter values for another PDU of maximum length and a redirect.
   private mutating func noteCounters() {
     let needed = BoxChannel.segments(longest) + 1
     if let channel, !isBarred, min(channel.segmentsLeft - outbox.segments, channel.peerSegmentsLeft) < needed {
@@ -582,7 +584,7 @@ public struct ServerSession: Sendable {
     close(.redirected)
   }
 
-  /// Seals what the transport may have, and ends a session whose last octets are written.
+  /// Seals as much as the transport accepts, and ends a session whose last octets are written.
   private mutating func pump() {
     while waiting < configuration.window, channel != nil {
       do throws(SegmentError) {

@@ -9,18 +9,18 @@
 /// | resume | | | | yes | |
 /// | quit | yes | yes | yes | yes | |
 public enum SessionState: String, Sendable, CaseIterable {
-  /// Before a login is acknowledged.
+  /// No login has been acknowledged yet.
   case opened
-  /// After the first login of a user, before its authentication key is there.
+  /// The user has logged in for the first time, and its authentication key is not stored yet.
   case provisional
   case established
-  /// After a pause: in the server from its receipt, in the client from its acknowledgement.
+  /// The session is paused: in the server from the receipt of the pause, in the client from its acknowledgement.
   case suspended
   /// A quit waits for its acknowledgement.
   case quitting
   case closed
 
-  /// What a client asks for.
+  /// The kinds of requests of a client.
   public enum Ask: Hashable, Sendable {
     case command(String)
     case login, pause, quit, resume, blob
@@ -38,7 +38,7 @@ public enum SessionState: String, Sendable, CaseIterable {
     }
   }
 
-  /// Whether a server in this state carries the request out.
+  /// Whether a server in this state executes the request.
   public func accepts(_ ask: Ask) -> Bool {
     switch self {
     case .opened: ask == .command("echo") || ask == .login || ask == .quit
@@ -50,11 +50,11 @@ public enum SessionState: String, Sendable, CaseIterable {
   }
 }
 
-/// Why a connection ends.
+/// Reason why a connection ends.
 public enum CloseReason: Hashable, Sendable {
-  /// The peer or a program quit.
+  /// The peer or a program has quit.
   case quit
-  /// The transport is gone.
+  /// The transport has ended.
   case disconnected
   case segment(SegmentError)
   case pdu(PDUError)
@@ -63,19 +63,19 @@ public enum CloseReason: Hashable, Sendable {
   /// The client's ephemeral key is that of an open session or of an accepted login: the connection is a replay.
   case keyUsed
   case loginRefused
-  /// The counter of a nonce ends, or the server is told to send its clients elsewhere.
+  /// The counter of a nonce ends, or the server redirects its clients.
   case redirected
   /// More output waits than the limit allows.
   case slow
   case noKey, noLogin, idle, suspendedTooLong
-  /// The user has a newer session, and as many as it may.
+  /// The user has a newer session, and exceeds its maximum number.
   case tooMany
 
-  /// Whether the output that waits is dropped. Otherwise the connection ends when it is written.
+  /// Whether waiting output is dropped. Otherwise the connection ends when it is written.
   var dropsOutput: Bool { self == .slow || self == .disconnected }
 }
 
-/// The PDUs that a session last had, without their contents.
+/// The last PDUs of a session, without their contents.
 public struct Trace: Sendable {
   private struct Entry: Sendable {
     let isReceived: Bool
@@ -98,7 +98,7 @@ public struct Trace: Sendable {
     entries.append(Entry(isReceived: received, identifier: pdu.identifier, octets: octets, result: result))
   }
 
-  /// Carries out `trace [flush]`, `trace filter ID...`, `trace unfilter ID...` and `trace resize RINGSIZE`.
+  /// Executes `trace [flush]`, `trace filter ID...`, `trace unfilter ID...` and `trace resize RINGSIZE`.
   mutating func execute(_ arguments: [String]) -> StoreOutcome {
     var outcome = StoreOutcome()
     switch arguments.first ?? "flush" {

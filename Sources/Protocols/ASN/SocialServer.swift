@@ -1,35 +1,37 @@
 import Common
 import Crypto
 
-/// All sessions of a server: who may connect, in which order the store is asked, and who gets which push.
+/// All sessions of a server. It decides who may connect, in which order requests go to the store, and which sessions
+/// get a push.
 ///
-/// The store is asked by intents, because it works on a thread of its own: the caller hands requests to a
-/// `CommandEngine` in the order of the intents, has it commit, and hands the outcomes back in the same order.
+/// Requests to the store are intents, because the store works on a separate thread. The caller passes them to a
+/// `CommandEngine` in the order of the intents, lets it commit, and returns the outcomes in the same order.
 public struct SocialServer: Sendable {
   public struct Configuration: Sendable {
     public var session: ServerSession.Configuration
     public var sessions = 1000
     public var sessionsPerUser = 8
     public var sessionsPerAddress = 16
-    /// Connections that are not logged in.
+    /// Maximum number of connections that are not logged in.
     public var strangers = 256
-    /// Logins that may fail in a minute from one address, before its connections are refused for `refusalTime`.
+    /// Maximum number of failed logins in a minute from one address. Above it the address's connections are refused for
+    /// `refusalTime`.
     public var failedLogins = 5
     public var refusalTime = Duration.seconds(600)
-    /// Octets of memory of all sessions together: output that waits, incomplete input, requests, answers and pushed
-    /// blobs. Beyond it the session with the most is closed. A quarter of it is for requests, and a quarter for answers
-    /// that are asked of the store: beyond these, sessions are not read, and requests wait.
+    /// Maximum memory of all sessions together, in octets: waiting output, incomplete input, requests, answers and
+    /// pushed blobs. Beyond it the session that uses most is closed. A quarter of it is for requests; beyond it no
+    /// session is read. Another quarter is for answers of the store; beyond it requests wait.
     public var held = 256 * 1024 * 1024
-    /// Octets of the same for each user. Beyond it the session with the most is closed.
+    /// Maximum memory of each user's sessions, in octets. Beyond it the user's session that uses most is closed.
     public var heldPerUser = 64 * 1024 * 1024
-    /// Octets of the longest answer of the store.
+    /// Maximum length of an answer of the store, in octets.
     public var answer = 1024 * 1024
-    /// Octets a second that the blobs of one user may make the server send to other sessions, and at one moment.
-    /// Beyond it, further blobs of the user wait.
+    /// Maximum number of octets that the blobs of one user may cause to be sent to other sessions, in a second and at
+    /// one moment. Beyond it, further blobs of the user wait.
     public var fanOut = 64 * 1024 * 1024
-    /// First logins of unknown users that may make users in a minute from one address.
+    /// Maximum number of users that first logins from one address may make in a minute.
     public var newUsersPerAddress = 20
-    /// New blobs a second for each user.
+    /// Maximum number of new blobs of each user in a second.
     public var blobs = 20
 
     public init(session: ServerSession.Configuration) { self.session = session }
@@ -38,24 +40,25 @@ public struct SocialServer: Sendable {
   public enum Intent: Sendable {
     case send(SessionID, [UInt8])
     case ping(SessionID)
-    /// The transport has written what was sent before, unless the reason is `slow` or `disconnected`.
+    /// Close a connection. The transport first writes what was sent before, unless the reason is `slow` or
+    /// `disconnected`.
     case close(SessionID, CloseReason)
     case perform(StoreRequest, job: UInt64)
   }
 
-  /// How often something happened since the start.
+  /// Event counters since the start.
   public struct Counters: Hashable, Sendable {
     public var accepted: UInt64 = 0
     public var refused: UInt64 = 0
     public var logins: UInt64 = 0
     public var failedLogins: UInt64 = 0
-    /// Connections that broke the protocol: segments, PDUs, keys.
+    /// Connections that violated the protocol: by segments, PDUs or keys.
     public var malformed: UInt64 = 0
-    /// Blobs that were dropped because they were not permitted or malformed, or because the connection ended while they
-    /// waited for their rate.
+    /// Blobs that were dropped: not permitted, malformed, or still waiting for their user's rate when the connection
+    /// ended.
     public var droppedBlobs: UInt64 = 0
     public var pushes: UInt64 = 0
-    /// Sessions that were closed because their output waited.
+    /// Sessions that were closed because too much output waited.
     public var slow: UInt64 = 0
     public var redirected: UInt64 = 0
     public var delayed: UInt64 = 0
@@ -67,11 +70,11 @@ public struct SocialServer: Sendable {
     var session: ServerSession
     let address: String
     var name: String?
-    /// Whether blobs are pushed to the session: it is logged in and not paused.
+    /// Whether blobs are pushed to the session, because it is logged in and not paused.
     var isLoggedIn = false
-    /// Whether the session was logged in before.
+    /// Whether the session has been logged in before.
     var isKnown = false
-    /// Requests that wait until the user may make another blob, or until there is memory for their answers.
+    /// Requests that wait until their user may make another blob, or until there is memory for their answers.
     var queue = Fifo<Job>()
     /// Octets that are reserved for answers of the store.
     var reserved = 0
@@ -84,19 +87,19 @@ public struct SocialServer: Sendable {
     let session: SessionID
     let slot: UInt64?
     let user: UserKey?
-    /// Octets of the request.
+    /// Size of the request, in octets.
     let octets: Int
     /// Octets that are reserved for the answer.
     var reserved = 0
   }
-  /// The allowances of a user.
+  /// The rate limits of a user.
   private struct Rate {
     var blobs: TokenBucket
     var fanOut: TokenBucket
   }
   private struct Failures {
     var bucket: TokenBucket
-    /// New users that the address may still make.
+    /// Remaining number of users that the address may make.
     var newUsers: TokenBucket
     var refusedUntil: Instant?
     var last: Instant
@@ -118,15 +121,15 @@ public struct SocialServer: Sendable {
   /// Sessions whose next request waits for memory for its answer.
   private var blocked: Set<SessionID> = []
   public private(set) var counters = Counters()
-  /// The last trouble of the store; nil if there was none for a minute when a request succeeded in writing.
+  /// The last error of the store; nil if a change succeeded after a minute without an error.
   public private(set) var trouble: StoreError?
   private var troubledAt = Instant.zero
 
-  /// Time without trouble after which `trouble` ends: a store that is nearly full refuses large blobs and takes small
-  /// ones.
+  /// Time without an error after which `trouble` is reset: a store that is nearly full refuses large blobs and accepts
+  /// small ones.
   private static let recoveryTime = Duration.seconds(60)
 
-  /// Addresses whose failed logins are remembered.
+  /// Maximum number of addresses with a record of failed logins.
   private static let addresses = 4096
 
   public init(configuration: Configuration, random: any RandomSource & Sendable) {
@@ -135,18 +138,18 @@ public struct SocialServer: Sendable {
 
   public var sessionCount: Int { entries.count }
   public var loggedIn: Int { entries.values.count(where: \.isLoggedIn) }
-  /// The users that are logged in, in ascending order, each as often as it has sessions.
+  /// The users that are logged in, in ascending order; a user is listed once for each of its sessions.
   public var users: [UserKey] { entries.values.filter(\.isLoggedIn).compactMap { $0.session.login?.key }.sorted() }
 
   public func state(of id: SessionID) -> SessionState? { entries[id]?.session.state }
 
-  /// Whether the transport should read nothing more for now.
+  /// Whether the transport of a session must not read more for now.
   public func isHolding(_ id: SessionID) -> Bool { isCrowded || entries[id]?.session.isHolding ?? true }
 
-  /// Whether requests use as much memory as they may, so that no session is read.
+  /// Whether requests use their maximum memory, so that no session is read.
   public var isCrowded: Bool { memory.requests > configuration.held / 4 }
 
-  /// Octets of memory of all sessions.
+  /// Memory of all sessions, in octets.
   public var held: Int { memory.total }
 
   /// When `timer` is due.
@@ -154,11 +157,10 @@ public struct SocialServer: Sendable {
 
   // MARK: Connections
 
-  /// A new connection; nil if it is refused.
+  /// Opens a new connection; nil if it is refused.
   ///
   /// - Parameters:
-  ///   - address: what connections are counted by, for example an IP address; the users of a Unix socket by their user
-  ///   ID.
+  ///   - address: the key by which connections are counted, for example an IP address, or the user ID at a Unix socket.
   ///   - isFramed: whether the transport has frames.
   public mutating func open(
     address: String, dialect: Dialect = .seed, isFramed: Bool = true, at now: Instant
@@ -181,7 +183,7 @@ public struct SocialServer: Sendable {
     return id
   }
 
-  /// Takes octets from a transport: a frame, or a portion of any size.
+  /// Handles octets from a transport: a frame, or a portion of any size.
   public mutating func receive(
     _ id: SessionID, _ bytes: some Collection<UInt8>, at now: Instant, epoch: UInt64
   ) -> [Intent] {
@@ -191,24 +193,24 @@ public struct SocialServer: Sendable {
     return change(id, at: now, epoch) { $0.receive(bytes, random: &$1, at: now, epoch: epoch) }
   }
 
-  /// Whether a client's ephemeral key was used before. The client that has its secret never uses it again.
+  /// Whether a client's ephemeral key was used before. A genuine client never uses it again.
   private func isUsed(_ key: UserKey) -> Bool {
     accepted.contains(key) || live.contains(key)
   }
 
-  /// A transport wrote so many octets.
+  /// Handles the report that a transport has written `count` octets.
   public mutating func wrote(_ id: SessionID, _ count: Int, at now: Instant, epoch: UInt64) -> [Intent] {
     change(id, at: now, epoch) { $0.wrote(count, random: &$1, at: now, epoch: epoch) }
   }
 
   public mutating func heardPong(_ id: SessionID, at now: Instant) { entries[id]?.session.heardPong(at: now) }
 
-  /// A transport is gone. A session that was closed by an intent may have one too.
+  /// Handles the end of a transport, possibly also for a session that an intent has closed.
   public mutating func disconnected(_ id: SessionID, at now: Instant, epoch: UInt64) -> [Intent] {
     change(id, at: now, epoch) { session, _ in session.disconnected() }
   }
 
-  /// Sends every client elsewhere, or to the same server in ten seconds or more if the URL is empty.
+  /// Redirects all clients to a URL; if it is empty, to the same server after at least ten seconds.
   public mutating func redirectAll(to url: String, at now: Instant, epoch: UInt64) -> [Intent] {
     entries.keys.sorted().flatMap { id in
       change(id, at: now, epoch) { session, _ in session.redirect(to: url, epoch: epoch) }
@@ -234,7 +236,7 @@ public struct SocialServer: Sendable {
 
   // MARK: The store's answers
 
-  /// Takes the outcome of a job, in the order of the jobs.
+  /// Handles the outcome of a job. Outcomes come in the order of the jobs.
   public mutating func outcome(
     _ job: UInt64, _ outcome: StoreOutcome, at now: Instant, epoch: UInt64
   ) -> [Intent] {
@@ -254,7 +256,7 @@ public struct SocialServer: Sendable {
     return intents + deliver(outcome.pushes, except: origin.session, by: origin.user, at: now, epoch: epoch)
   }
 
-  /// A request is no more with the store, and waits no more.
+  /// Removes a request that no longer waits and is no longer in the store.
   private mutating func forget(_ job: UInt64) -> Origin? {
     guard let origin = jobs.removeValue(forKey: job) else { return nil }
     memory.addRequest(-origin.octets, of: origin.user)
@@ -263,7 +265,7 @@ public struct SocialServer: Sendable {
     return origin
   }
 
-  /// Takes the outcome of a request that no session made.
+  /// Handles the outcome of a request that no session made.
   public mutating func deliver(_ outcome: StoreOutcome, at now: Instant, epoch: UInt64) -> [Intent] {
     note(outcome, at: now)
     return deliver(outcome.pushes, except: nil, at: now, epoch: epoch)
@@ -277,7 +279,8 @@ public struct SocialServer: Sendable {
     }
   }
 
-  /// Sends each blob to every session that may receive it: one copy each, and none to the one that it came from.
+  /// Sends each blob to every session that may receive it, except the one that it came from. Each session gets one
+  /// copy.
   public mutating func deliver(
     _ pushes: [Push], except origin: SessionID?, by user: UserKey? = nil, at now: Instant, epoch: UInt64
   ) -> [Intent] {
@@ -321,7 +324,7 @@ public struct SocialServer: Sendable {
     return intents + freeMemory(after: id, at: now, epoch)
   }
 
-  /// Closes the session that uses the most memory: of a user that uses more than its share, or of all.
+  /// Closes the session that uses the most memory: of a user that exceeds its share, or of all users.
   private mutating func freeMemory(after id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
     var candidates: [SessionID: Entry] = [:]
     if let login = entries[id]?.session.login, login.role == .user,
@@ -386,8 +389,8 @@ public struct SocialServer: Sendable {
   /// Closes the oldest sessions of a session's user while the user has more than its limit. Sessions that are paused
   /// count too.
   ///
-  /// Sessions that have sent nothing since their login are counted apart, so that replayed logins close no session of
-  /// a client that is there.
+  /// Sessions that have sent nothing since their login are counted separately, so that replayed logins close no session
+  /// of an active client.
   private mutating func limitSessions(like id: SessionID, at now: Instant, _ epoch: UInt64) -> [Intent] {
     guard let session = entries[id]?.session, let login = session.login, login.role == .user else { return [] }
     let same = entries.filter { _, entry in
@@ -427,8 +430,8 @@ public struct SocialServer: Sendable {
     return intents + [.close(id, reason)]
   }
 
-  /// Hands on the requests of a session up to the first that has to wait. A request waits while it makes a blob and its
-  /// user may make none, or while there is no memory for its answer.
+  /// Passes on the requests of a session up to the first that has to wait. A request waits if it makes a blob that its
+  /// user may not make yet, or if there is no memory for its answer.
   private mutating func drain(_ id: SessionID, at now: Instant) -> [Intent] {
     var intents: [Intent] = []
     blocked.remove(id)
@@ -451,7 +454,8 @@ public struct SocialServer: Sendable {
     return intents
   }
 
-  /// Hands on the requests that waited for memory: those of a session whose answer came, then those of the others.
+  /// Passes on the requests that waited for memory: first those of the session whose answer came, then those of the
+  /// others.
   private mutating func drainBlocked(_ id: SessionID, at now: Instant) -> [Intent] {
     guard !blocked.isEmpty else { return [] }
     var intents = blocked.contains(id) ? drain(id, at: now) : []
@@ -461,7 +465,7 @@ public struct SocialServer: Sendable {
     return intents
   }
 
-  /// Whether there is memory for another answer of the store to a session: one always fits.
+  /// Whether there is memory for another answer of the store to a session. One answer always fits.
   private func hasRoom(_ id: SessionID) -> Bool {
     guard let entry = entries[id] else { return true }
     let isFirst = entry.reserved == 0 && entry.session.unsent == 0
@@ -486,7 +490,7 @@ public struct SocialServer: Sendable {
     rates[user] ?? Rate(blobs: TokenBucket(configuration.blobs), fanOut: TokenBucket(configuration.fanOut))
   }
 
-  /// Takes one new blob from the allowance of a user, unless it is used up.
+  /// Uses one new blob from the rate limit of a user. Returns false if it is used up.
   private mutating func mayMakeBlob(_ user: UserKey, at now: Instant) -> Bool {
     var rate = rate(of: user)
     let isGranted = rate.fanOut.take(0, at: now) && rate.blobs.take(at: now)
@@ -494,7 +498,7 @@ public struct SocialServer: Sendable {
     return isGranted
   }
 
-  /// Counts octets that a user's blob makes the server send. The next blobs wait for what exceeds the allowance.
+  /// Counts octets that a user's blob causes to be sent. Later blobs wait while the limit is exceeded.
   private mutating func spend(_ octets: Double, of user: UserKey, at now: Instant) {
     var rate = rate(of: user)
     _ = rate.fanOut.take(0, at: now)
@@ -523,7 +527,7 @@ public struct SocialServer: Sendable {
     failures[address] = failure
   }
 
-  /// The record of an address that is used now. If there are too many, the one that was not used longest is dropped.
+  /// The record of an address. If there are too many records, the one unused for longest is dropped.
   private mutating func record(of address: String, at now: Instant) -> Failures {
     if failures.count >= Self.addresses, failures[address] == nil {
       failures = failures.filter { $0.value.last.advanced(by: configuration.refusalTime) > now }
@@ -567,7 +571,7 @@ public struct SocialServer: Sendable {
 }
 
 extension StoreRequest {
-  /// Whether carrying it out makes a blob, which counts against the rate of its user.
+  /// Whether executing the request makes a blob, which counts against the rate of its user.
   var makesBlob: Bool {
     switch kind {
     case .blob: true

@@ -1,40 +1,39 @@
 import Crypto
 
-/// A connection, by a number that is never used twice.
+/// The number of a connection, which is never reused.
 public struct SessionID: Hashable, Sendable, Comparable {
   public let number: UInt64
   public init(_ number: UInt64) { self.number = number }
   public static func < (left: SessionID, right: SessionID) -> Bool { left.number < right.number }
 }
 
-/// What a session asks of the store.
+/// A request of a session to the store.
 public struct StoreRequest: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    /// Who is this user, and did it sign its key?
+    /// Look up the user, and check its signature of its key.
     case login(UserKey, signature: [UInt8])
     case exec(Command)
-    /// A blob that was sent as an object; it gets no acknowledgement.
+    /// Publish a blob that was sent as an object; it gets no acknowledgement.
     case blob(Blob)
-    /// Blobs of a stream that the session sends next: the first ones until `budget` octets are reached, but one at
-    /// least.
+    /// Read the blobs of a stream that the session sends next: the first ones up to `budget` octets, but at least one.
     case load([Sum], budget: Int)
-    /// The session pauses or ends: the marks that it set end.
+    /// End the marks that the session has set, because it pauses or ends.
     case endMarks
   }
 
   public var session: SessionID
-  /// Who asks; nil before login.
+  /// The login of the session; nil before login.
   public var login: Login?
-  /// The signature of a login that waits for the user's authentication key.
+  /// The signature of a login that cannot be checked before the user's authentication key is stored.
   public var unverified: [UInt8]?
-  /// The client's ephemeral key, as which a session may set an anonymous mark.
+  /// The client's ephemeral key, under which a session may set an anonymous mark.
   public var ephemeral: UserKey
   public var dialect: Dialect
   public var kind: Kind
-  /// Whether a login of an unknown user may make the user.
+  /// Whether a login of an unknown user may create the user.
   public var mayMakeUser = true
 
-  /// Octets of memory while the request waits for the store, rounded up.
+  /// Memory of the request while it waits for the store, in octets, rounded up.
   var octets: Int {
     let fixed = 512
     return switch kind {
@@ -64,9 +63,9 @@ public struct StoreRequest: Hashable, Sendable {
   }
 }
 
-/// The answer to a request of a session.
+/// The outcome of a session's request to the store.
 public struct StoreOutcome: Hashable, Sendable {
-  /// What became of a login.
+  /// The result of a login.
   public enum LoginState: Hashable, Sendable {
     case established(Login)
     /// The user has no authentication key yet.
@@ -81,17 +80,17 @@ public struct StoreOutcome: Hashable, Sendable {
 
   public var result: ResultCode = .success
   public var data: [UInt8] = []
-  /// Blobs to send before the acknowledgement.
+  /// The sums of blobs to send before the acknowledgement.
   public var stream: [Sum] = []
-  /// Blobs that a request `load` asked for; those that are gone are left out.
+  /// The blobs of a request `load`; those that no longer exist are omitted.
   public var loaded: [Blob] = []
-  /// How many sums of the request `loaded` stands for.
+  /// Number of sums of the request that `loaded` covers.
   public var consumed = 0
   public var pushes: [Push] = []
   public var login: LoginState?
-  /// The session is closed after the acknowledgement.
+  /// Whether the session is closed after the acknowledgement.
   public var closes = false
-  /// What the store could not do: for the journal, not for the peer.
+  /// The error of the store, for the journal and not for the peer.
   public var trouble: StoreError?
   /// Whether the request changed the store, and the change is durable.
   public var isDurable = false
@@ -100,7 +99,7 @@ public struct StoreOutcome: Hashable, Sendable {
 
   init(_ text: String) { data = Array(text.utf8) }
 
-  /// Octets of memory while the answer waits to be sent.
+  /// Memory of the answer while it waits to be sent, in octets.
   var octets: Int { data.count + Sum.size * stream.count }
 
   init(_ refusal: Refusal) {

@@ -1,12 +1,12 @@
 import Bytes
 
-/// A store as the rules read it: lists, kinds of users, and what a login may know of.
+/// Read access to a store for the rules: lists, kinds of users, and the blobs that a login may read.
 struct StoreView<Store: BlobStore> {
   private let store: Store
 
   init(_ store: Store) { self.store = store }
 
-  /// What a request gets for a blob that is not there, and for one that the asker may not know of.
+  /// The refusal for a blob that does not exist, and for one that the login may not read.
   static var missing: Refusal { Refusal(.failure, "No such USER, SUM or NAME") }
 
   // MARK: The store, with its errors as refusals
@@ -53,7 +53,7 @@ struct StoreView<Store: BlobStore> {
     return UserKind(rawValue: String(decoding: content, as: UTF8.self))
   }
 
-  /// A list that cannot be read is empty: it gives nobody a right.
+  /// The lists of a user. A list that cannot be decoded is empty, and gives no rights.
   func lists(of owner: UserKey) throws(Refusal) -> AccessLists {
     func keys(_ name: BlobName) throws(Refusal) -> Set<UserKey>? {
       guard let content = try content(owner, name) else { return nil }
@@ -64,7 +64,7 @@ struct StoreView<Store: BlobStore> {
       moderators: try keys(.moderators) ?? [], subscribers: try keys(.subscribers))
   }
 
-  /// The users whose keys begin with the digits, two of them at most: more would be ambiguous anyway.
+  /// The users whose keys begin with the digits, at most two, because two are already ambiguous.
   func users(_ prefix: HexPrefix) throws(Refusal) -> [UserKey] {
     guard prefix.digits.utf8.count <= 2 * UserKey.size,
       let first = try? UserKey(prefix.lowerBound(count: UserKey.size)),
@@ -86,8 +86,8 @@ struct StoreView<Store: BlobStore> {
 
   // MARK: What a login may know
 
-  /// Whether the login may read the blob: it has a link that it may read, or it is an older blob of such a name. A
-  /// flagged blob is not there for anybody.
+  /// Whether the login may read the blob: one of its links is readable, or it is an older blob with a readable name.
+  /// Nobody may read a flagged blob.
   func mayRead(_ sum: Sum, _ login: Login) throws(Refusal) -> Bool {
     guard let header = try header(sum), let name = header.name, try removals(flagging: sum).isEmpty else {
       return false
@@ -107,7 +107,7 @@ struct StoreView<Store: BlobStore> {
     return false
   }
 
-  /// The blobs whose sums begin with the digits and that the login may read, two of them at most.
+  /// The blobs whose sums begin with the digits and that the login may read, at most two.
   func sums(_ prefix: HexPrefix, _ login: Login) throws(Refusal) -> [Sum] {
     guard prefix.digits.utf8.count <= 2 * Sum.size, let first = try? Sum(prefix.lowerBound(count: Sum.size)),
       let last = try? Sum(prefix.upperBound(count: Sum.size))
@@ -121,8 +121,8 @@ struct StoreView<Store: BlobStore> {
     return readable
   }
 
-  /// Links of a directory that the login may read, in portions; the number of links that were looked at; and the last
-  /// name of a portion that others follow.
+  /// The links of a directory that the login may read, in portions. Also returns the number of links that were
+  /// examined, and the last name of the portion if others follow.
   func links(
     _ owner: UserKey, prefix: String, after: String?, limit: Int, _ login: Login, _ lists: AccessLists
   ) throws(Refusal) -> (links: [Link], count: Int, last: String?) {

@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// The keys of a user as `newuser` prints them. Facts: asn.md section 6
+/// The keys of a user in the format of `newuser`. Facts: asn.md section 6
 ///
 ///     pub:
 ///       encr: 64 digits
@@ -19,7 +19,7 @@ public enum UserKeyText {
     return Array(text.utf8)
   }
 
-  /// 160 octets: both secrets, 32 and 64, and both public keys, 32 each.
+  /// Encodes 160 octets: the two secrets, of 32 and 64 octets, and the two public keys, of 32 each.
   public static func binary(_ encryption: X25519.PrivateKey, _ authentication: Ed25519.PrivateKey) -> [UInt8] {
     let (first, second) = secrets(encryption, authentication)
     return first + second + encryption.publicKey.bytes + authentication.publicKey.bytes

@@ -5,9 +5,9 @@ extension BroadcastEngine {
   public enum Event: Hashable, Sendable {
     /// The message of `Action.transmit` is being broadcast.
     case began(UInt64)
-    /// Its broadcast is over, or was cut short.
+    /// The broadcast of a message is over, or was cut short.
     case ended(UInt64, wasCutShort: Bool)
-    /// It was not broadcast, for this reason.
+    /// A message was not broadcast, for the given reason.
     case refused(UInt64, BroadcastError)
     /// The beacon of `Action.transmitBeacon` is being broadcast.
     case beaconBegan
@@ -91,7 +91,7 @@ extension BroadcastEngine {
 
 /// Received message of a peer.
 public struct HeardMessage: Hashable, Sendable {
-  /// One more for each message since the start of the engine.
+  /// Number of the message: one more than that of the previous message since the start of the engine.
   public let number: UInt64
   /// Time of first receipt, in milliseconds since 1970 by this machine's clock.
   public let time: Int64

@@ -23,7 +23,7 @@ public enum Limits {
   /// Minimum interval between the first reports of two messages of a peer. It is below `messagePeriod`, because reports
   /// get lost.
   public static let heardPeriod = Duration.seconds(4)
-  /// Time after which a peer that is not received is removed. Its digits repeat in the same time.
+  /// Time after which a peer that is not received is removed. A sender uses all of its ten digits within the same time.
   public static let peerLife = Duration.seconds(60)
   /// Number of messages of a peer that are stored to recognize late copies.
   static let window = 5

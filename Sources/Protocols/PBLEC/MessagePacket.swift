@@ -3,7 +3,7 @@ import Bytes
 /// Advertisement of a message.
 ///
 ///     off  len   value
-///     0    3     02 01 06: Flags, for a peer that speaks LE alone; others are as good when they come in
+///     0    3     02 01 06: Flags for LE only; any other Flags are accepted when received
 ///     3    1     1 + N
 ///     4    1     09: Complete Local Name of N bytes
 ///     5    1     7E: ~

@@ -4,8 +4,8 @@ import Common
 /// Record of the notifications of the last day: whether the own beacon was sent, and which beacons were reported. It is
 /// persisted.
 ///
-///     flags   1  bit 0: the day's own beacon was sent; bit 1: one was reported while the clock was not set; bit 2: the
-///                day counts that one
+///     flags   1  bit 0: the day's own beacon was sent; bit 1: one was reported while the clock was not set; bit 2:
+///                the day counts that beacon
 ///     limit   1  maximum reported in a day
 ///     told    1  number reported
 ///     day     4  big endian, days since 1970-01-01 of the local calendar

@@ -45,7 +45,7 @@ struct PeerTable: Sendable {
     return .new(alias: peers.values[index].alias)
   }
 
-  /// Notes that a stored peer was received.
+  /// Records that a packet of a stored peer was received.
   mutating func heard(_ advertiser: AdvertiserID, at now: Instant) { _ = touch(advertiser, at: now) }
 
   private mutating func touch(

@@ -36,7 +36,7 @@ struct Receiver: Sendable {
   }
 
   /// - Parameter followsAddresses: whether a message from a new address with equal text, digit and similar signal is a
-  ///   copy. It may be wrong, because two people can send an equal message at one time.
+  ///   copy. The assumption may be wrong, because two people can send an equal message at one time.
   mutating func judge(
     _ packet: MessagePacket, from advertiser: AdvertiserID, rssi: Int?, followsAddresses: Bool, at now: Instant,
     time: () -> CalendarTime
@@ -64,7 +64,7 @@ struct Receiver: Sendable {
     return .new(message)
   }
 
-  /// Notes that a stored peer was received.
+  /// Records that a packet of a stored peer was received.
   mutating func heard(_ advertiser: AdvertiserID, at now: Instant) { peers.heard(advertiser, at: now) }
 
   mutating func prune(at now: Instant) { peers.prune(at: now) }

@@ -85,7 +85,7 @@ struct Sender: Sendable {
     return end(wasCutShort ? .dropped(number, .cutShort) : .sent(number), at: now)
   }
 
-  /// The radio did not broadcast the message.
+  /// Handles a message that the radio did not broadcast.
   mutating func refused(
     _ number: UInt64, _ error: BroadcastError, at now: Instant
   ) -> [BroadcastEngine.Action] {

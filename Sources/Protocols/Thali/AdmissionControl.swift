@@ -1,16 +1,16 @@
 import Common
 
-/// Stops discovery for a while when there are too many new announcements: the cost of a flood is then a loss of
-/// discovery and not of processor time or battery. Facts: thali.md section 8.
+/// Pauses discovery when there are too many new announcements: a flood then costs discovery, but not processor time or
+/// battery. Facts: thali.md section 8.
 ///
-/// More than 50 new announcements in a second stop discovery for 30 s. Each further time doubles the pause, up to 10
-/// min. After 10 min of discovery without a pause the next one has 30 s again.
+/// More than 50 new announcements in a second pause discovery for 30 s. Each further pause is twice as long, up to 10
+/// min. After 10 min without a pause, the next one lasts 30 s again.
 public struct AnnouncementGate: Sendable {
   private var bucket = TokenBucket(Limits.announcementsPerSecond)
   private var nextPause = Limits.firstPause
   /// The end of the current or last pause.
   private var resumption: Instant?
-  /// How often discovery was stopped.
+  /// Number of pauses of discovery.
   public private(set) var pauses: UInt64 = 0
   /// New announcements that were ignored.
   public private(set) var ignored: UInt64 = 0
@@ -22,7 +22,7 @@ public struct AnnouncementGate: Sendable {
     resumption.flatMap { now < $0 ? $0 : nil }
   }
 
-  /// Whether a new announcement may be looked at.
+  /// Whether a new announcement may be processed.
   public mutating func admit(at now: Instant) -> Bool {
     guard pausedUntil(at: now) == nil else {
       ignored += 1
@@ -38,16 +38,16 @@ public struct AnnouncementGate: Sendable {
   }
 }
 
-/// Why a connection is refused.
+/// Reason why a connection is refused.
 public enum ConnectionRefusal: Int, CaseIterable, Error, Hashable, Sendable {
-  /// As many connections as there may be are open.
+  /// The maximum number of connections is open.
   case tooMany
-  /// The address has as many open connections as it may.
+  /// The address has its maximum number of open connections.
   case tooManyOfAddress
   /// The address opens connections too fast.
   case tooFast
 
-  /// The name of its counter.
+  /// The name of the reason's counter.
   public var name: String {
     switch self {
     case .tooMany: "TooManyConnections"
@@ -57,8 +57,8 @@ public enum ConnectionRefusal: Int, CaseIterable, Error, Hashable, Sendable {
   }
 }
 
-/// Limits the connections of one kind: how many at a time, how many of one address at a time, and how many new ones
-/// of one address in a period. Facts: thali.md section 8.
+/// Limits the connections of one kind: open ones in total, open ones of one address, and new ones of one address in a
+/// period. Facts: thali.md section 8.
 public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
   private struct Use: Sendable {
     var open = 0
@@ -70,20 +70,20 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
   private let ofOneAddress: Int
   private let rate: (count: Int, period: Duration)?
   private var uses: [Address: Use] = [:]
-  /// Connections that are open.
+  /// Number of open connections.
   public private(set) var count = 0
 
   /// - Parameters:
-  ///   - total: connections at a time.
-  ///   - ofOneAddress: connections of one address at a time; nil: as many as `total`.
-  ///   - rate: new connections of one address in a period; nil: any number.
+  ///   - total: maximum number of open connections.
+  ///   - ofOneAddress: maximum number of open connections of one address; nil means `total`.
+  ///   - rate: maximum number of new connections of one address in a period; nil means no limit.
   public init(total: Int, ofOneAddress: Int? = nil, rate: (count: Int, period: Duration)? = nil) {
     (self.total, self.ofOneAddress, self.rate) = (total, ofOneAddress ?? total, rate)
   }
 
-  /// Opens a connection.
+  /// Counts a new connection.
   ///
-  /// - Throws: a `ConnectionRefusal`; then there is nothing to close.
+  /// - Throws: a `ConnectionRefusal`; `close` must then not be called.
   public mutating func open(_ address: Address, at now: Instant) throws(ConnectionRefusal) {
     guard count < total else { throw .tooMany }
     forgetIdle(at: now)
@@ -99,7 +99,7 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
     guard mayOpen else { throw .tooFast }
   }
 
-  /// Closes a connection that was opened.
+  /// Counts the end of a connection.
   public mutating func close(_ address: Address) {
     guard let use = uses[address], use.open > 0 else { return }
     uses[address]?.open -= 1
@@ -107,10 +107,10 @@ public struct ConnectionLimit<Address: Hashable & Sendable>: Sendable {
     if use.open == 1, rate == nil { uses[address] = nil }
   }
 
-  /// Addresses whose use is remembered.
+  /// Number of addresses with a stored record.
   var addresses: Int { uses.count }
 
-  /// Makes room when too many addresses are remembered: those go whose rate is full again, and if there is none, all
+  /// Removes records if there are too many: those whose rate is fully available again or, if there are none, all
   /// without an open connection.
   private mutating func forgetIdle(at now: Instant) {
     guard uses.count >= Limits.countedAddresses else { return }

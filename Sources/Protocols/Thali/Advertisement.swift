@@ -1,7 +1,7 @@
 import Bytes
 import Common
 
-/// A Bluetooth device address of a peer nearby: six bytes, most significant first, as it is printed.
+/// A Bluetooth device address of a peer nearby: six bytes, most significant first, as in its text form.
 public struct DeviceAddress: Hashable, Sendable {
   public static let size = 6
 
@@ -10,44 +10,44 @@ public struct DeviceAddress: Hashable, Sendable {
 
   public init(_ value: UInt64) { self.value = value & 0xFFFF_FFFF_FFFF }
 
-  /// Reads six bytes, most significant first; of fewer, the missing ones are zero.
+  /// Reads six bytes, most significant first. If there are fewer, the missing ones are zero.
   init(_ bytes: ArraySlice<UInt8>) { self.init(bytes.prefix(Self.size).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }) }
 
-  /// Six bytes, most significant first.
+  /// The six bytes, most significant first.
   public var bytes: [UInt8] { (0..<Self.size).map { UInt8(truncatingIfNeeded: value >> UInt64(8 * (5 - $0))) } }
 
   var isZero: Bool { value == 0 }
 }
 
 extension DeviceAddress: CustomStringConvertible {
-  /// An address is not for logs.
+  /// Constant text, because addresses must not appear in logs.
   public var description: String { "device address" }
 }
 
-/// What a BLE advertisement of the protocol says. Facts: thali.md section 4.
+/// The content of a BLE advertisement of the protocol. Facts: thali.md section 4.
 public enum Advertisement: Hashable, Sendable {
   /// A peer has beacons to fetch over RFCOMM. The generation increases by one, modulo 256, with every change of the
   /// beacons.
   ///
-  /// It is nil in the literal form of the document, whose octet is always 0.
+  /// The generation is nil in the literal form of the document, whose octet is always 0.
   case beacons(generation: UInt8?, DeviceAddress)
   /// An iOS device, which has no RFCOMM.
   case iOSDevice
-  /// A phone that wants to learn its own address. It has none to connect to.
+  /// A phone that wants to learn its own address. It has no address to connect to.
   case addressRequest
 
   /// The service UUID, in the byte order of its text.
   public static let service: [UInt8] = [
     0xB6, 0xA4, 0x4A, 0xD1, 0xD3, 0x19, 0x4B, 0x3A, 0x81, 0x5D, 0x8B, 0x80, 0x5A, 0x47, 0xFB, 0x51,
   ]
-  /// Low 16 bits of the first 32 of the UUID: the key of the service data that Android 5 to 7 sends.
+  /// Key of the service data that Android 5 to 7 sends: the low 16 bits of the first 32 bits of the UUID.
   public static let serviceDataKey: UInt16 = 0x4AD1
   /// The company identifier of the form as manufacturer data.
   public static let company: UInt16 = 7413
-  /// The longest advertising data that is read, in bytes: one report of extended advertising.
+  /// Maximum length of advertising data that is read, in bytes: one report of extended advertising.
   static let maximumCount = 255
 
-  /// How an advertisement is written.
+  /// The form of a sent advertisement.
   public enum Form: Hashable, Sendable {
     /// 29 bytes without Flags: the UUID as an incomplete list, and 16-bit service data 4AD1 as Android 5 to 7 sends it.
     case recommended
@@ -83,7 +83,7 @@ public enum Advertisement: Hashable, Sendable {
     static let manufacturerData: UInt8 = 0xFF
   }
 
-  /// Reads advertising data, possibly with a scan response behind it. It takes all forms that peers send:
+  /// Reads advertising data, possibly followed by a scan response. It accepts all forms that peers send:
   ///
   /// | AD structure | value | from |
   /// |---|---|---|
@@ -93,7 +93,7 @@ public enum Advertisement: Hashable, Sendable {
   /// | FF | F5 1C 02 15, UUID big endian, generation, address | Android without service data |
   ///
   /// The UUID may be in either byte order in a list (06 or 07). Its last six bytes may be a request number; then the
-  /// address is zero. Nil for other advertisements, malformed ones and ones of more than 255 bytes.
+  /// address is zero. Nil for other advertisements, malformed ones and those of more than 255 bytes.
   public init?(reading data: [UInt8]) {
     guard data.count <= Self.maximumCount, let structures = try? Self.structures(data) else { return nil }
     let isListed = structures.contains { $0.isList && Self.holdsService($0.value) }
@@ -111,7 +111,7 @@ public enum Advertisement: Hashable, Sendable {
 
     var isList: Bool { type == ADType.incompleteList || type == ADType.completeList }
 
-    /// What the structure says if it belongs to the protocol.
+    /// The content of the structure, if it belongs to the protocol.
     func content(isListed: Bool) -> Advertisement? {
       switch type {
       case ADType.serviceData16 where isListed:
@@ -142,7 +142,7 @@ public enum Advertisement: Hashable, Sendable {
     self = address.isZero ? .addressRequest : .beacons(generation: generation, address)
   }
 
-  /// The AD structures up to the end or to a length of 0. Throws `truncated` if the last one runs over the end.
+  /// The AD structures up to the end or to a length of 0. Throws `truncated` if the last one exceeds the end.
   private static func structures(_ data: [UInt8]) throws(WireError) -> [Structure] {
     var reader = ByteReader(data)
     var structures: [Structure] = []

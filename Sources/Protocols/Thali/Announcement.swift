@@ -2,13 +2,13 @@ import Bytes
 import Common
 import Crypto
 
-/// Why a received announcement leads to nothing. Each reason has a counter.
+/// Reason why a received announcement is dropped. Each reason has a counter.
 public enum AnnouncementDrop: Int, CaseIterable, Error, Hashable, Sendable {
   /// The first octet belongs to no dialect.
   case unknownForm
   /// The dialect is switched off.
   case dialectOff
-  /// Fewer bytes than a preamble, no whole number of beacons, no beacon, or more than 4,095 bytes.
+  /// The announcement is shorter than a preamble, has no beacon or an incomplete one, or has more than 4,095 bytes.
   case badLength
   /// The ephemeral key belongs to another curve, is not on the curve, or has another encoding.
   case badKey
@@ -18,16 +18,16 @@ public enum AnnouncementDrop: Int, CaseIterable, Error, Hashable, Sendable {
   case tooFar
   /// An announcement with this ephemeral key was judged before.
   case replayed
-  /// No beacon is for us.
+  /// No beacon is for this machine.
   case notForUs
-  /// A beacon is for us, and its sender is not known.
+  /// A beacon is for this machine, and its sender is not known.
   case unknownSender
-  /// A beacon names a known sender, and its code is not that sender's.
+  /// A beacon names a known sender, and its code was not made by that sender.
   case wrongCode
-  /// This machine could not compute: OpenSSL or libsecp256k1 refused.
+  /// A library failed on this machine: OpenSSL or libsecp256k1.
   case failed
 
-  /// The name of its counter.
+  /// The name of the reason's counter.
   public var name: String {
     switch self {
     case .unknownForm: "UnknownForms"
@@ -45,7 +45,7 @@ public enum AnnouncementDrop: Int, CaseIterable, Error, Hashable, Sendable {
   }
 }
 
-/// What all beacons of an announcement share.
+/// The part of an announcement that all of its beacons share.
 ///
 ///     key         88 or 65  the ephemeral public key: SubjectPublicKeyInfo in `spec`, the point in `node`
 ///     expiration  8         milliseconds since 1970-01-01 UTC, big endian
@@ -106,9 +106,9 @@ public struct Announcement: Hashable, Sendable {
   /// Makes the beacons in the order of the recipients.
   ///
   /// - Parameters:
-  ///   - ephemeral: a key that no announcement had before.
+  ///   - ephemeral: a key that no earlier announcement has.
   ///   - own: the sender's long-term key.
-  /// - Throws: `unavailable` if a library refuses.
+  /// - Throws: `unavailable` if a library fails.
   static func make(
     dialect: Dialect, ephemeral: Secp256k1.PrivateKey, expiration: WallTime, own: Secp256k1.PublicKey,
     recipients: [KnownPeer]
@@ -135,7 +135,7 @@ struct RawAnnouncement {
   let expiration: WallTime
   let beacons: ArraySlice<UInt8>
 
-  /// Throws `unknownForm` and `badLength`.
+  /// Checks the first octet and the length. Throws `unknownForm` and `badLength`.
   init(reading bytes: [UInt8]) throws(AnnouncementDrop) {
     guard bytes.count <= Limits.announcementBytes, let first = bytes.first else { throw .badLength }
     guard let dialect = Dialect(firstOctet: first) else { throw .unknownForm }
@@ -153,7 +153,7 @@ struct RawAnnouncement {
   /// The X coordinate of the ephemeral key, which may not be on the curve.
   var x: ArraySlice<UInt8> { key.suffix(64).prefix(32) }
 
-  /// The announcement itself.
+  /// Decodes the whole announcement.
   ///
   /// Throws, in this order, `badKey`, `expired` or `tooFar`, and `badLength`. None of the checks multiplies points.
   func checked(at now: WallTime) throws(AnnouncementDrop) -> Announcement {
@@ -195,6 +195,8 @@ struct FlagKey {
 
   private let material: Material
 
+  /// Derives the key.
+  ///
   /// - Parameter secret: the X coordinate that the ephemeral key and the recipient's long-term key share.
   init(secret: SecretBytes, expiration: WallTime, dialect: Dialect) throws(CryptoError) {
     let keys = try secret.derive(expiration.bytes, count: dialect == .spec ? 32 : 16, dialect: dialect)
@@ -207,7 +209,7 @@ struct FlagKey {
     }
   }
 
-  /// The flag of a beacon from the owner of the key identifier, 32 bytes.
+  /// Encrypts the sender's key identifier to the flag of a beacon, 32 bytes.
   func seal(_ keyID: KeyID) throws(CryptoError) -> [UInt8] {
     switch material {
     case .gcm(let nonce, let key): try AES128GCM.seal(keyID.bytes, key: key, nonce: nonce)
@@ -215,10 +217,10 @@ struct FlagKey {
     }
   }
 
-  /// The key identifier in a flag; nil if the flag is for somebody else. In `node`, one foreign flag in 256 may give
-  /// one.
+  /// Decrypts the key identifier in a flag; nil if the flag is for another recipient. In `node`, one of 256 flags for
+  /// others is accidentally decrypted as well.
   ///
-  /// Throws `unavailable` if OpenSSL refuses.
+  /// Throws `unavailable` if OpenSSL fails.
   func open(_ flag: ArraySlice<UInt8>) throws(CryptoError) -> KeyID? {
     do throws(CryptoError) {
       let bytes =
@@ -233,14 +235,16 @@ struct FlagKey {
   }
 }
 
-/// The secret of two long-term keys, and what follows from it. Facts: thali.md sections 1 and 3.
+/// The secret that two long-term keys share, and the values derived from it. Facts: thali.md sections 1 and 3.
 struct PeerSecret: Sendable {
   private let secret: SecretBytes
 
-  /// - Parameter secret: the X coordinate that our long-term key and the peer's share.
+  /// Stores the secret.
+  ///
+  /// - Parameter secret: the X coordinate that this machine's long-term key and the peer's share.
   init(_ secret: SecretBytes) { self.secret = secret }
 
-  /// The code of a beacon: the first 16 bytes of HMAC-SHA-256 of the expiration. It is the same in both directions.
+  /// The code of a beacon: the first 16 bytes of HMAC-SHA-256 of the expiration. Both directions have the same code.
   func code(expiration: WallTime, dialect: Dialect) throws(CryptoError) -> ArraySlice<UInt8> {
     let key = try secret.derive(expiration.bytes, count: 32, dialect: dialect)
     return HMACSHA256.authenticationCode(for: expiration.bytes, key: key).prefix(Beacon.codeSize)
@@ -253,7 +257,7 @@ struct PeerSecret: Sendable {
 }
 
 extension SecretBytes {
-  /// HKDF-SHA-256 of the secret and public data. `node` swaps key material and salt.
+  /// Derives bytes from the secret and public data by HKDF-SHA-256. `node` swaps key material and salt.
   fileprivate func derive(_ data: [UInt8], count: Int, dialect: Dialect) throws(CryptoError) -> SecretBytes {
     try withUnsafeBytes { (secret) throws(CryptoError) in
       switch dialect {

@@ -2,7 +2,7 @@ import Bytes
 import Common
 import Crypto
 
-/// The identity that a TLS client sends: which announcement, and which beacon of it, it answers.
+/// The identity that a TLS client sends. It identifies an announcement, and a beacon in it.
 ///
 /// | dialect | identity |
 /// |---|---|
@@ -11,7 +11,7 @@ import Crypto
 ///
 /// Facts: thali.md section 3.
 public enum TLSIdentity {
-  /// The longest identity, in characters.
+  /// Maximum length of an identity, in characters.
   public static let maximumCount = 192
 
   static func text(of preamble: Preamble, _ beacon: Beacon) -> String {
@@ -36,25 +36,25 @@ public enum TLSIdentity {
 public struct TLSCredential: Sendable {
   public let peer: PeerID
   public let dialect: Dialect
-  /// 16 bytes in `spec`, 32 in `node`.
+  /// The pre-shared key: 16 bytes in `spec`, 32 in `node`.
   public let preSharedKey: SecretBytes
 }
 
-/// Why a TLS identity is refused.
+/// Reason why a TLS identity is refused.
 public enum IdentityRefusal: Error, Hashable, Sendable {
-  /// None of the last 50 announcements has it.
+  /// The identity belongs to none of the last 50 announcements.
   case unknown
-  /// Its announcement has expired, or its recipient was removed.
+  /// The announcement has expired, or its recipient was removed.
   case stale
-  /// A library refused.
+  /// A library failed.
   case failed
 }
 
-/// Makes announcements, and knows the TLS identities of the last 50.
+/// Makes announcements, and stores the TLS identities of the last 50.
 ///
 /// Each announcement has a new ephemeral key, and an expiration that differs from those of all unexpired announcements.
-/// A code depends on the two long-term keys and the expiration only, so an expiration used twice would link two
-/// announcements for an observer. The recipients stand in a new random order. Facts: thali.md sections 1 and 3.
+/// A code depends only on the two long-term keys and the expiration, so a reused expiration would let an observer link
+/// two announcements. The order of the recipients is random. Facts: thali.md sections 1 and 3.
 public struct Announcer: Sendable {
   private struct Owner: Sendable {
     let peer: PeerID
@@ -62,10 +62,10 @@ public struct Announcer: Sendable {
     let expiration: WallTime
   }
 
-  /// What is added to an expiration at random, in milliseconds: in `node` as phones do it, in `spec` more, so that the
-  /// difference from the time of reception does not show how wrong the clock is.
+  /// Maximum random time that is added to an expiration, in milliseconds: in `node` that of phones, in `spec` more. The
+  /// difference to the time of reception then does not reveal the error of the clock.
   private static let fuzz: [Dialect: UInt64] = [.spec: 60_000, .node: 256]
-  /// 2026-01-01: a clock that says an earlier time is not set.
+  /// 2026-01-01: a clock that shows an earlier time is not set.
   private static let firstTime = WallTime(milliseconds: 1_767_225_600_000)
 
   private var used: Set<WallTime> = []
@@ -78,8 +78,8 @@ public struct Announcer: Sendable {
   /// Makes an announcement.
   ///
   /// - Parameters:
-  ///   - recipients: 1 to 15 known peers, each of them once.
-  ///   - life: how long the announcement is valid, `Limits.shortestLife` to `longestLife`; up to a minute is added.
+  ///   - recipients: 1 to 15 different known peers.
+  ///   - life: the lifetime of the announcement, `Limits.shortestLife` to `longestLife`; up to a minute is added.
   /// - Throws: `badRecipients`, `unknownPeer`, `badLife`, `clockNotSet`, `tooManyAnnouncements`, `cryptoFailed`.
   public mutating func announce(
     to recipients: [PeerID], life: Duration, dialect: Dialect, known: KnownPeers, at now: WallTime,
@@ -113,7 +113,7 @@ public struct Announcer: Sendable {
     return announcement
   }
 
-  /// What a TLS server needs for a client's identity.
+  /// The peer and the key for a TLS client's identity.
   ///
   /// - Throws: `unknown`, `stale` or `failed`.
   public func credential(
@@ -154,16 +154,16 @@ public struct Announcer: Sendable {
     for identity in served.removeFirst() { owners[identity] = nil }
   }
 
-  /// A number from 0 to `bound` minus 1; all are equally likely up to 2^-32.
+  /// Draws a number from 0 to `bound` minus 1. All are equally likely up to 2^-32.
   private static func number(below bound: UInt64, randomFrom random: inout some RandomSource) -> UInt64 {
     random.bytes(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) } % max(1, bound)
   }
 }
 
 extension KnownPeers {
-  /// The key that a TLS client proves itself with: 16 bytes in `spec`, 32 in `node`.
+  /// The key with which a TLS client authenticates: 16 bytes in `spec`, 32 in `node`.
   ///
-  /// - Throws: `stale` if the identity has expired or the peer was removed, `failed` if a library refuses.
+  /// - Throws: `stale` if the identity has expired or the peer was removed, `failed` if a library fails.
   public func preSharedKey(for recognition: Recognition, at now: WallTime) throws(IdentityRefusal) -> SecretBytes {
     guard now < recognition.expiration, let peer = self[recognition.peer] else { throw .stale }
     do throws(CryptoError) {

@@ -2,14 +2,14 @@ import Bytes
 import Common
 import Crypto
 
-/// The two forms of the protocol. An announcement says by its first octet which one it has.
+/// The two forms of the protocol. The first octet of an announcement identifies its form.
 ///
 /// | | `spec` | `node` |
 /// |---|---|---|
 /// | public keys | SubjectPublicKeyInfo, 88 bytes | point, 65 bytes |
 /// | flag of a beacon | AES-128-GCM | AES-128-CBC with a key from MD5 |
 /// | HKDF | secret as key material, data as salt | the two swapped |
-/// | unknown sender in a beacon | ends the announcement | goes on with the next beacon |
+/// | unknown sender in a beacon | ends the reading | the next beacon is read |
 /// | TLS identity | base64, 192 characters | base64url of SHA-256, 43 characters |
 /// | TLS key | 16 bytes | 32 bytes |
 ///
@@ -17,7 +17,7 @@ import Crypto
 public enum Dialect: String, CaseIterable, Hashable, Sendable {
   /// The documents of October 2015.
   case spec
-  /// What phones shipped: npm "thali" 2.1.0.
+  /// The form of released phones: npm "thali" 2.1.0.
   case node
 
   /// The dialect of an announcement that begins with the octet; nil for any other octet.
@@ -40,7 +40,7 @@ public enum Dialect: String, CaseIterable, Hashable, Sendable {
   /// The size of a preamble: the key and the expiration, in bytes.
   public var preambleSize: Int { keySize + 8 }
 
-  /// The public key as it stands in announcements.
+  /// Encodes a public key as in announcements.
   public func encode(_ key: Secp256k1.PublicKey) -> [UInt8] {
     switch self {
     case .spec: key.info
@@ -68,12 +68,12 @@ public struct KeyID: Hashable, Sendable {
 
   public let bytes: [UInt8]
 
-  /// The first 16 of the bytes; fewer give an identifier that no key has.
+  /// Takes the first 16 of the bytes; fewer bytes make an identifier that no key has.
   init(_ bytes: some Collection<UInt8>) { self.bytes = Array(bytes.prefix(Self.size)) }
 }
 
 extension KeyID: CustomStringConvertible {
-  /// It identifies a person's key and does not belong in logs.
+  /// Constant text, because the identifier identifies a person's key and must not appear in logs.
   public var description: String { "key identifier" }
 }
 
@@ -84,7 +84,7 @@ public struct WallTime: Hashable, Comparable, Sendable {
 
   public init(milliseconds: UInt64) { self.milliseconds = milliseconds }
 
-  /// The moment `duration` later; the first or the last one that can be expressed if there is none.
+  /// The moment `duration` later, limited to the range of the type.
   public func advanced(by duration: Duration) -> WallTime {
     let change = duration.wholeMilliseconds
     let (sum, overflow) =
@@ -94,7 +94,7 @@ public struct WallTime: Hashable, Comparable, Sendable {
     return WallTime(milliseconds: overflow ? (change < 0 ? .min : .max) : sum)
   }
 
-  /// The time from here to `other`, cut to what a signed number of milliseconds holds; negative if `other` is earlier.
+  /// The time from this moment to `other`, limited to the range of signed milliseconds; negative if `other` is earlier.
   public func duration(to other: WallTime) -> Duration {
     other < self
       ? .milliseconds(-Int64(clamping: milliseconds - other.milliseconds))

@@ -1,19 +1,19 @@
 import Bytes
 
-/// Why an HTTP or SSDP message is refused.
+/// Reason why an HTTP or SSDP message is refused.
 public enum HTTPError: Int, CaseIterable, Error, Hashable, Sendable {
   /// The head is not HTTP/1.0 or 1.1: a bad start line, header line, line end or character.
   case malformed
   /// The head has more than 2 KiB, or more than 64 header lines.
   case headTooLong
-  /// The body has more than 4,095 bytes, or says so.
+  /// The body, or its declared length, exceeds 4,095 bytes.
   case bodyTooLong
-  /// The length of the body cannot be known: two different lengths, a length and chunks, or another transfer encoding.
+  /// The length of the body is ambiguous: two different lengths, a length and chunks, or another transfer encoding.
   case badLength
   /// The connection ended before the message did.
   case truncated
 
-  /// The name of its counter.
+  /// The name of the reason's counter.
   public var name: String {
     switch self {
     case .malformed: "MalformedMessages"
@@ -29,7 +29,7 @@ public enum HTTPError: Int, CaseIterable, Error, Hashable, Sendable {
 /// (RFC 9112 sections 2 to 5.)
 public struct HTTPHead: Hashable, Sendable {
   public struct Header: Hashable, Sendable {
-    /// As it stands in the message; it is compared without case.
+    /// The name as in the message. Names are compared without regard to case.
     public let name: String
     public let value: String
 
@@ -41,7 +41,7 @@ public struct HTTPHead: Hashable, Sendable {
 
   public init(startLine: String, headers: [Header]) { (self.startLine, self.headers) = (startLine, headers) }
 
-  /// The head with CRLF line ends and the empty line. Characters that would end a line are left out of values.
+  /// The head with CRLF line ends and the empty line. Characters that would end a line are omitted from values.
   public var bytes: [UInt8] {
     var text = startLine + "\r\n"
     for header in headers {
@@ -52,18 +52,18 @@ public struct HTTPHead: Hashable, Sendable {
     return Array((text + "\r\n").utf8)
   }
 
-  /// The values of all headers of one name, in their order.
+  /// The values of all headers with one name, in order.
   public func values(_ name: String) -> [String] {
     let name = name.lowercased()
     return headers.filter { $0.name.lowercased() == name }.map(\.value)
   }
 
-  /// The value of the first header of one name.
+  /// The value of the first header with one name.
   public func value(_ name: String) -> String? { values(name).first }
 
   /// Reads a complete head. Bytes after the empty line are not part of it.
   ///
-  /// - Returns: the head, and how many bytes it has; nil if the empty line has not arrived.
+  /// - Returns: the head, and its length in bytes; nil if the empty line has not arrived.
   /// - Throws: `headTooLong`, `malformed`.
   public static func read(
     _ bytes: some Collection<UInt8>, limit: Int = Limits.httpHeadBytes
@@ -104,7 +104,7 @@ public struct HTTPHead: Hashable, Sendable {
     self.init(startLine: lines.first ?? "", headers: headers)
   }
 
-  /// Whether the byte may stand in a method or a header name (RFC 9110 section 5.6.2).
+  /// Whether the byte is allowed in a method or a header name (RFC 9110 section 5.6.2).
   static func isToken(_ byte: UInt8) -> Bool {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -125,15 +125,17 @@ public struct HTTPHead: Hashable, Sendable {
 /// The head of a request (RFC 9112 section 3).
 public struct HTTPRequest: Hashable, Sendable {
   public let method: String
-  /// Without its query.
+  /// The path without its query.
   public let path: String
   public let head: HTTPHead
 
-  /// The path that beacons are served at.
+  /// The path of the beacons.
   public static let beaconsPath = "/NotificationBeacons"
-  /// The path as the document writes it once. It is served as well.
+  /// The path in a spelling that the document has once. It is served as well.
   public static let misspeltPath = "/NotificationsBeacons"
 
+  /// Parses the head of a request.
+  ///
   /// - Throws: `malformed` if the start line is not a request of HTTP/1.0 or 1.1 for an absolute path.
   public init(_ head: HTTPHead) throws(HTTPError) {
     let words = head.startLine.split(separator: " ", omittingEmptySubsequences: false)
@@ -145,10 +147,10 @@ public struct HTTPRequest: Hashable, Sendable {
     self.head = head
   }
 
-  /// The request for beacons that a client sends; the connection is closed after the response.
+  /// The request for beacons that a client sends. The connection is closed after the response.
   ///
   /// - Parameters:
-  ///   - host: the address, with brackets if it is of IPv6, and the port.
+  ///   - host: the address, in brackets if it is IPv6, and the port.
   public static func beacons(host: String, path: String = beaconsPath) -> [UInt8] {
     HTTPHead(
       startLine: "GET \(path) HTTP/1.1", headers: [.init("Host", host), .init("Connection", "close")]
@@ -156,7 +158,7 @@ public struct HTTPRequest: Hashable, Sendable {
   }
 }
 
-/// A response of the server for beacons. Facts: thali.md section 2.
+/// A response of the server of beacons. Facts: thali.md section 2.
 public struct HTTPAnswer: Hashable, Sendable {
   public let status: Int
   public let headers: [HTTPHead.Header]
@@ -165,12 +167,12 @@ public struct HTTPAnswer: Hashable, Sendable {
   /// The content type of beacons, which clients compare byte by byte.
   public static let contentType = "application/octet-stream"
 
-  /// What the server has at this moment.
+  /// The content that the server has now.
   public enum Stock: Hashable, Sendable {
     case announcement([UInt8])
     /// Nothing is announced.
     case nothing
-    /// There are too many requests: try again after so many seconds.
+    /// There are too many requests: the client should try again after this number of seconds.
     case busy(seconds: Int)
   }
 
@@ -179,7 +181,7 @@ public struct HTTPAnswer: Hashable, Sendable {
   /// | request | status |
   /// |---|---|
   /// | `GET` of the path or of the misspelt one | 200 with the announcement, 204 without one, 503 with `Retry-After` |
-  /// | another method there | 405 with `Allow: GET` |
+  /// | another method for these paths | 405 with `Allow: GET` |
   /// | any other path | 404 |
   public init(method: String, path: String, stock: Stock) {
     func answer(_ status: Int, _ headers: [HTTPHead.Header] = [], _ body: [UInt8] = []) -> HTTPAnswer {

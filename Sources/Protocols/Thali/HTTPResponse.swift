@@ -2,8 +2,8 @@ import Bytes
 
 /// Reads one response of HTTP/1.1 from a connection, in portions. (RFC 9112 sections 4, 6 and 7.)
 ///
-/// The body ends where its length says, where its chunks end, or where the connection ends. Nothing beyond 4,095
-/// bytes of body and 2 KiB of head is ever held.
+/// The body ends after its declared length, after its chunks, or with the connection. At most 4,095 bytes of body and 2
+/// KiB of head are stored.
 public struct HTTPResponseReader: Sendable {
   public struct Response: Hashable, Sendable {
     public let status: Int
@@ -13,17 +13,19 @@ public struct HTTPResponseReader: Sendable {
 
   private enum State: Sendable {
     case head
-    /// - Parameter remaining: nil: until the connection ends.
+    /// Reading a body of a known length.
+    ///
+    /// - Parameter remaining: remaining bytes; nil means until the connection ends.
     case body(remaining: Int?)
     case chunkSize
     case chunk(remaining: Int)
-    /// The line end after a chunk.
+    /// Reading the line end after a chunk.
     case chunkEnd
     case trailer
     case over
   }
 
-  /// A chunk's size has at most so many digits; an extension behind it counts as part of the line.
+  /// Maximum length of the line with a chunk's size, including an extension, in characters.
   private static let chunkLine = 64
 
   private var state = State.head
@@ -35,9 +37,9 @@ public struct HTTPResponseReader: Sendable {
 
   public init() {}
 
-  /// Takes the next bytes of the connection.
+  /// Handles the next bytes of the connection.
   ///
-  /// - Returns: the response when it is complete; bytes behind it are ignored. Nil: more bytes are needed.
+  /// - Returns: the response when it is complete; bytes after it are ignored. Nil means that more bytes are needed.
   /// - Throws: `malformed`, `headTooLong`, `bodyTooLong`, `badLength`. The reader must not be used after that.
   public mutating func receive(_ bytes: ArraySlice<UInt8>) throws(HTTPError) -> Response? {
     unread += bytes
@@ -83,9 +85,9 @@ public struct HTTPResponseReader: Sendable {
     }
   }
 
-  /// Notes that the connection has ended.
+  /// Handles the end of the connection.
   ///
-  /// - Returns: the response, whose body has no other end.
+  /// - Returns: the response, if its body ends with the connection.
   /// - Throws: `truncated`.
   public mutating func finish() throws(HTTPError) -> Response {
     guard case .body(remaining: nil) = state else { throw .truncated }
@@ -130,7 +132,7 @@ public struct HTTPResponseReader: Sendable {
     unread.removeFirst(count)
   }
 
-  /// Takes a line out of `unread`, without its end; nil if it is not complete.
+  /// Returns and removes a line from `unread`, without its end; nil if it is not complete.
   private mutating func line() throws(HTTPError) -> Substring? {
     guard let end = unread.firstIndex(of: UInt8(ascii: "\n")) else {
       guard unread.count <= lineLimit else { throw .malformed }
@@ -158,14 +160,14 @@ public struct HTTPResponseReader: Sendable {
   }
 }
 
-/// What a response to a request for beacons means. Facts: thali.md section 2.
+/// The meaning of a response to a request for beacons. Facts: thali.md section 2.
 public enum BeaconResponse: Hashable, Sendable {
   /// An announcement to judge.
   case announcement([UInt8])
-  /// The peer announces nothing at this moment.
+  /// The peer announces nothing now.
   case nothing
-  /// The peer has too many requests, and asks to repeat this one after 1 to 3,600 s. `NearbyPeers` waits for 300 s at
-  /// most.
+  /// The peer has too many requests, and asks to repeat this one after 1 to 3,600 s. `NearbyPeers` waits for at most
+  /// 300 s.
   case busy(seconds: Int)
   case refused(Refusal)
 
@@ -177,7 +179,7 @@ public enum BeaconResponse: Hashable, Sendable {
     /// Any other status.
     case status
 
-    /// The name of its counter.
+    /// The name of the response's counter.
     public var name: String {
       switch self {
       case .redirect: "Redirects"

@@ -1,29 +1,29 @@
 import Common
 import Crypto
 
-/// Why a program's request is refused.
+/// Reason why a program's request is refused.
 public enum PresenceError: CodedError, Hashable {
-  /// The bytes are no public key in either form.
+  /// The bytes are not a public key in either form.
   case badKey
   /// The key is this machine's own.
   case ownKey
-  /// The key belongs to a peer that is known already.
+  /// The key belongs to a known peer.
   case knownKey
-  /// As many peers as there may be are known.
+  /// The maximum number of peers is known.
   case tooManyPeers
   /// There is no such peer.
   case unknownPeer
-  /// An announcement has 1 to 15 recipients, and each of them once.
+  /// An announcement has 1 to 15 different recipients.
   case badRecipients(Int)
-  /// The life of an announcement is outside its range.
+  /// The life of an announcement is out of range.
   case badLife
   /// Programs have requested too many announcements within a minute.
   case tooFast
   /// Too many announcements were made that have not expired.
   case tooManyAnnouncements
-  /// The clock says a time before 2026.
+  /// The clock shows a time before 2026.
   case clockNotSet
-  /// A library refused; the sentence says which one.
+  /// A library failed; the sentence names it.
   case cryptoFailed(String)
 
   public var code: String {
@@ -59,7 +59,7 @@ public enum PresenceError: CodedError, Hashable {
   }
 }
 
-/// The number of a known peer. It is never used again during a run.
+/// The number of a known peer. It is not reused during a run.
 public struct PeerID: Hashable, Comparable, Sendable {
   public let number: UInt32
 
@@ -74,7 +74,7 @@ struct KnownPeer: Sendable {
   let secret: PeerSecret
 }
 
-/// This machine's key, and the keys of the peers that it knows.
+/// This machine's key, and the keys of the known peers.
 public struct KnownPeers: Sendable {
   public let own: Secp256k1.PrivateKey
   private var peers: [PeerID: KnownPeer] = [:]
@@ -100,7 +100,7 @@ public struct KnownPeers: Sendable {
     }
   }
 
-  /// Adds a peer. This computes the secret that the two long-term keys share: one multiplication of a point.
+  /// Adds a peer. Computes the secret that the two long-term keys share, with one multiplication of a point.
   ///
   /// - Throws: `ownKey`, `knownKey`, `tooManyPeers`, `cryptoFailed`.
   public mutating func add(_ key: Secp256k1.PublicKey) throws(PresenceError) -> PeerID {
@@ -121,7 +121,7 @@ public struct KnownPeers: Sendable {
     return id
   }
 
-  /// Forgets a peer.
+  /// Removes a peer.
   ///
   /// - Throws: `unknownPeer`.
   public mutating func remove(_ id: PeerID) throws(PresenceError) {
@@ -135,6 +135,6 @@ public struct KnownPeers: Sendable {
 
   subscript(id: PeerID) -> KnownPeer? { peers[id] }
 
-  /// The peer with a key identifier.
+  /// The peer with a given key identifier.
   func peer(with keyID: KeyID, in dialect: Dialect) -> PeerID? { byKeyID[dialect]?[keyID] }
 }

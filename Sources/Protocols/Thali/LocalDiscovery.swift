@@ -1,12 +1,12 @@
 import Common
 import Crypto
 
-/// Announces our beacons on the local network by SSDP, and finds those of others. The owner has the sockets: it sends
-/// a multicast on each interface and to each group, with the location that the interface has. Facts: thali.md section
-/// 7.
+/// Announces this machine's beacons on the local network by SSDP, and discovers those of other machines. The owner has
+/// the sockets: it sends a multicast on each interface and to each group, with the location of the interface. Facts:
+/// thali.md section 7.
 public struct LocalDiscovery: Sendable {
   public enum Event: Hashable, Sendable {
-    /// Other beacons are served now, under another name. Nil: nothing is announced.
+    /// Other beacons are served now, under another name; nil means that nothing is announced.
     case publish(ServiceName?)
     /// An interface has got an address.
     case joined
@@ -14,34 +14,34 @@ public struct LocalDiscovery: Sendable {
     case received([UInt8], from: NetworkAddress, port: UInt16)
     /// Beacons could, or could not, be fetched from an address.
     case fetched(NetworkAddress, succeeded: Bool)
-    /// A peer has connected to this machine: the network passes unicast.
+    /// A peer has connected to this machine, so the network passes unicast.
     case connected
-    /// Whether somebody uses the machine. It decides how often beacons are announced.
+    /// Whether a person uses the machine. It decides how often beacons are announced.
     case foreground(Bool)
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
   public enum Intent: Hashable, Sendable {
-    /// Multicasts `SSDPMessage.alive`.
+    /// Multicast `SSDPMessage.alive`.
     case announce(ServiceName)
-    /// Multicasts `SSDPMessage.byebye`.
+    /// Multicast `SSDPMessage.byebye`.
     case withdraw(ServiceName)
-    /// Multicasts `SSDPMessage.search`.
+    /// Multicast `SSDPMessage.search`.
     case search(ServiceName?)
-    /// Sends `SSDPMessage.response` to an address.
+    /// Send `SSDPMessage.response` to an address.
     case answer(ServiceName, to: NetworkAddress, port: UInt16)
-    /// A peer serves beacons of this name there.
+    /// A peer serves beacons of this name at the location.
     case sighted(Location, ServiceName)
     /// A peer at this address has withdrawn the beacons of this name.
     case left(ServiceName, NetworkAddress)
   }
 
-  /// How often each thing happened.
+  /// Event counters.
   public struct Counters: Hashable, Sendable {
     /// Datagrams that were not read, because there were more than 100 in a second.
     public var tooMany: UInt64 = 0
-    /// Pauses because the network passes multicast and not unicast.
+    /// Pauses because the network passes multicast but not unicast.
     public var unicastPauses: UInt64 = 0
     private var drops = [UInt64](repeating: 0, count: SSDPMessage.Drop.allCases.count)
     private var refusals = [UInt64](repeating: 0, count: Location.Refusal.allCases.count)
@@ -52,7 +52,7 @@ public struct LocalDiscovery: Sendable {
     mutating func count(_ drop: SSDPMessage.Drop) { drops[drop.rawValue] += 1 }
     mutating func count(_ refusal: Location.Refusal) { refusals[refusal.rawValue] += 1 }
 
-    /// All of them, with their names.
+    /// All counters with their names.
     public var tallies: [Tally] {
       [Tally("TooManyDatagrams", tooMany), Tally("UnicastPauses", unicastPauses)]
         + SSDPMessage.Drop.allCases.map { Tally($0.name, self[$0]) }
@@ -70,20 +70,22 @@ public struct LocalDiscovery: Sendable {
 
   private var random: any RandomSource & Sendable
   private var name: ServiceName?
-  /// Names that we had, the oldest first.
+  /// The last names of this machine, the oldest first.
   private var ownNames: [ServiceName] = []
   private var isForeground = false
   private var nextAnnouncement: Instant?
   private var lastSearch: Instant?
   private var answers: [Answer] = []
   private var bucket = TokenBucket(Limits.datagramsPerSecond)
-  /// Addresses from which nothing could be fetched since the last success.
+  /// Addresses with a failed fetch since the last success.
   private var unreachable: Set<NetworkAddress> = []
   private var lastSuccess: Instant?
   private var unicastPause: Instant?
   public private(set) var counters = Counters()
 
-  /// - Parameter random: when answers to searches go out.
+  /// Makes the state of discovery.
+  ///
+  /// - Parameter random: source of the delays of answers to searches.
   public init(random: any RandomSource & Sendable) { self.random = random }
 
   /// When `Event.timer` is due; nil if nothing is timed.
@@ -181,7 +183,8 @@ public struct LocalDiscovery: Sendable {
     }
   }
 
-  /// Answers a search at a random moment, so that not all answers come at once. A searcher gets one answer at a time.
+  /// Answers a search at a random moment, so that the answers of many machines are spread. A searcher gets one answer
+  /// at a time.
   private mutating func answer(_ address: NetworkAddress, _ port: UInt16, within seconds: Int, at now: Instant) {
     // Also in the pause because of unicast: an answer is unicast, and a peer that gets it proves that it works.
     guard name != nil, answers.count < Self.pendingAnswers, !answers.contains(where: { $0.address == address })
@@ -193,7 +196,7 @@ public struct LocalDiscovery: Sendable {
 
   // MARK: Unicast
 
-  /// Ends the pause, if there is one: announcements go on at once.
+  /// Ends the pause, if there is one: announcements continue at once.
   private mutating func proveUnicast(at now: Instant) -> [Intent] {
     let wasPaused = pausedUntil(at: now) != nil
     unreachable = []
@@ -201,9 +204,9 @@ public struct LocalDiscovery: Sendable {
     return wasPaused ? announce(at: now) : []
   }
 
-  /// Stops announcements for a while if no address can be reached: then the network passes multicast and not unicast.
-  /// Forged datagrams with three addresses can bring this about too, so that the pause ends with the first connection
-  /// in either direction.
+  /// Pauses announcements if no address can be reached, because the network then passes multicast but not unicast.
+  /// Forged datagrams with three addresses can cause this as well, so the pause ends with the first connection in
+  /// either direction.
   private mutating func noteFailure(_ address: NetworkAddress, at now: Instant) {
     guard pausedUntil(at: now) == nil else { return }
     unreachable.insert(address)

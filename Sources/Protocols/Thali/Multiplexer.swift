@@ -1,36 +1,35 @@
 import Bytes
 import Common
 
-/// Several byte streams over one link, as npm "multiplex" 6 does it. Facts: thali.md section 6.
+/// Several byte streams over one link, in the protocol of npm "multiplex" 6. Facts: thali.md section 6.
 ///
 /// The side that made the RFCOMM link opens streams (`Role.client`); the other side accepts them (`Role.server`) and
-/// connects each to a local listener. Each direction of a stream ends on its own, and either side may destroy a
-/// stream.
+/// connects each to a local listener. Each direction of a stream ends on its own, and either side may destroy a stream.
 ///
-/// The protocol has no flow control, so back-pressure is that of the link. The owner of the link reads from it only
-/// while `isReading`, and calls `output` only while the link takes bytes. What a stream has sent and the link has not
-/// taken waits here, up to `Limits.streamBuffer`; streams take turns, one frame of `Limits.sentFrameBytes` each.
+/// The protocol has no flow control; only the link limits the data. The owner of the link reads from it only while
+/// `isReading`, and calls `output` only while the link accepts bytes. Bytes of a stream that the link has not accepted
+/// wait here, up to `Limits.streamBuffer`. The streams alternate, with one frame of `Limits.sentFrameBytes` each.
 public struct Multiplexer: Sendable {
   public enum Role: Hashable, Sendable {
     case client, server
   }
 
-  /// A stream of this link. A number is never used again while the link lives, unlike a channel number.
+  /// A stream of this link. Unlike a channel number, its number is not reused during the life of the link.
   public struct StreamID: Hashable, Sendable {
     public let number: UInt64
   }
 
-  /// What the owner of the link must do, in this order.
+  /// The output of the multiplexer, in order.
   public enum Intent: Hashable, Sendable {
-    /// The peer has opened a stream: connect it to a local listener. The name is empty for most peers.
+    /// The peer has opened a stream: connect it to a local listener. Most peers send an empty name.
     case opened(StreamID, name: String)
-    /// Bytes of the peer. The owner calls `consumed` when it has passed them on.
+    /// Deliver bytes of the peer. The owner calls `consumed` when it has passed them on.
     case deliver(StreamID, ArraySlice<UInt8>)
-    /// The peer sends no more on this stream.
+    /// The peer has ended its direction of the stream.
     case ended(StreamID)
     /// The peer has destroyed the stream: close the local side at once.
     case destroyed(StreamID, reason: String)
-    /// The link cannot be used any more: close it and the local side of all streams.
+    /// The link is no longer usable: close it, and the local side of all streams.
     case fail(LinkFailure)
   }
 
@@ -42,7 +41,7 @@ public struct Multiplexer: Sendable {
     /// The peer causes answers faster than it reads them.
     case tooManyAnswers
 
-    /// The name of its counter.
+    /// The name of the failure's counter.
     public var name: String {
       switch self {
       case .badFrame: "BadFrames"
@@ -52,19 +51,19 @@ public struct Multiplexer: Sendable {
     }
   }
 
-  /// How often each thing happened on this link.
+  /// Event counters of this link.
   public struct Counters: Hashable, Sendable {
-    /// Frames for channels that are not open, after the peer's end among them, and frames of type 7.
+    /// Frames for channels that are not open, including frames after the peer's end, and frames of type 7.
     public var ignoredFrames: UInt64 = 0
-    /// Streams that the peer opened and that were destroyed at once: by the server side, above the limit, or on a
+    /// Streams that the peer opened and that were destroyed at once: on the server side, above the limit, or on a
     /// channel in use.
     public var refusedStreams: UInt64 = 0
   }
 
-  /// What goes to the link.
+  /// The bytes to send to the link.
   public struct Output: Hashable, Sendable {
     public var bytes: [UInt8] = []
-    /// Streams that were full and take bytes again.
+    /// Streams that were full and accept bytes again.
     public var resumed: [StreamID] = []
   }
 
@@ -76,26 +75,26 @@ public struct Multiplexer: Sendable {
 
   private struct Stream: Sendable {
     let channel: Channel
-    /// The open frame that was not sent yet.
+    /// The open frame, until it is sent.
     var opening: MultiplexerFrame?
-    /// What was written and not sent: the rest of the first portion, and the portions behind it.
+    /// Written and unsent bytes: the rest of the first portion, and the portions after it.
     var head: ArraySlice<UInt8> = []
     var outgoing = Fifo<ArraySlice<UInt8>>()
     var outgoingCount = 0
     var isFull = false
-    /// Bytes that were delivered and not consumed.
+    /// Number of bytes that were delivered and not consumed.
     var undelivered = 0
     var hasEnded = false
     var hasSentEnd = false
     var peerHasEnded = false
-    /// Whether it waits for its turn.
+    /// Whether the stream is in the queue of streams with output.
     var isQueued = false
 
     /// Whether both directions have ended, so that the channel is free.
     var isOver: Bool { peerHasEnded && hasSentEnd }
     var hasOutput: Bool { opening != nil || outgoingCount > 0 || hasEnded && !hasSentEnd }
 
-    /// Takes up to `limit` bytes out of what was written.
+    /// Returns and removes up to `limit` of the written bytes.
     mutating func take(_ limit: Int) -> [UInt8] {
       var data: [UInt8] = []
       data.reserveCapacity(min(limit, outgoingCount))
@@ -129,12 +128,12 @@ public struct Multiplexer: Sendable {
   private var incoming: Incoming?
   private var streams: [StreamID: Stream] = [:]
   private var channels: [Channel: StreamID] = [:]
-  /// Streams with output, in their order.
+  /// Streams with output, in the order of sending.
   private var turns = Fifo<StreamID>()
-  /// Destroy frames, which go before all others.
+  /// Destroy frames, which are sent before all others.
   private var control = Fifo<MultiplexerFrame>()
-  /// Numbers of streams that we destroyed. Data of the peer that was under way belongs to those streams, so that no
-  /// other stream may have the number.
+  /// Numbers of streams that this side destroyed. Data of the peer may still arrive for them, so no other stream may
+  /// use the numbers.
   private var retired: Set<UInt32> = []
   private var fullConsumers = 0
   private var lastStream: UInt64 = 0
@@ -145,13 +144,13 @@ public struct Multiplexer: Sendable {
 
   // MARK: The local side
 
-  /// How many streams are open.
+  /// Number of open streams.
   public var count: Int { streams.count }
 
   /// Opens a stream.
   ///
   /// - Parameter name: sent to the peer; an empty one means the number of the channel.
-  /// - Returns: nil for a server, which opens none, with `Limits.streams` streams, and after a failure.
+  /// - Returns: nil for a server, which opens no streams, at the maximum of `Limits.streams`, and after a failure.
   public mutating func open(name: String = "") -> StreamID? {
     guard role == .client, !hasFailed, streams.count < Limits.streams, retired.count < Self.retiredNumbers else {
       return nil
@@ -164,7 +163,7 @@ public struct Multiplexer: Sendable {
     return id
   }
 
-  /// How many bytes the stream takes now: 0 if it is full, has ended or does not exist.
+  /// Number of bytes that the stream accepts now: 0 if it is full, has ended or does not exist.
   public func room(of id: StreamID) -> Int {
     guard let stream = streams[id], !stream.hasEnded else { return 0 }
     return Limits.streamBuffer - stream.outgoingCount
@@ -172,8 +171,8 @@ public struct Multiplexer: Sendable {
 
   /// Sends bytes to the peer.
   ///
-  /// - Returns: how many bytes were taken, at most `room`. When it is fewer than there are, `Output.resumed` names
-  ///   the stream later.
+  /// - Returns: number of accepted bytes, at most `room`. If not all were accepted, `Output.resumed` names the stream
+  ///   later.
   public mutating func write(_ bytes: ArraySlice<UInt8>, to id: StreamID) -> Int {
     let count = min(bytes.count, room(of: id))
     if count < bytes.count { streams[id]?.isFull = true }
@@ -184,17 +183,17 @@ public struct Multiplexer: Sendable {
     return count
   }
 
-  /// Whether everything that was written to a stream, and its end, has gone to the link.
+  /// Whether all bytes that were written to a stream, and its end, are sent to the link.
   public func isSent(_ id: StreamID) -> Bool { streams[id].map { !$0.hasOutput } ?? true }
 
-  /// Ends our direction of a stream, after what was written.
+  /// Ends this side's direction of a stream, after the written bytes.
   public mutating func end(_ id: StreamID) {
     guard let stream = streams[id], !stream.hasEnded else { return }
     streams[id]?.hasEnded = true
     queue(id)
   }
 
-  /// Destroys a stream; what was written and not sent is dropped.
+  /// Destroys a stream; written and unsent bytes are dropped.
   public mutating func destroy(_ id: StreamID, reason: String = "") {
     guard let stream = remove(id) else { return }
     // The peer does not know the stream yet, or both sides have ended it.
@@ -203,7 +202,7 @@ public struct Multiplexer: Sendable {
     answer(stream.channel, reason)
   }
 
-  /// Notes that the owner has passed bytes of a stream on.
+  /// Records that the owner has passed on bytes of a stream.
   public mutating func consumed(_ count: Int, of id: StreamID) {
     guard let stream = streams[id] else { return }
     let wasFull = stream.undelivered >= Limits.streamBuffer
@@ -219,12 +218,12 @@ public struct Multiplexer: Sendable {
   /// reads answers.
   public var isReading: Bool { !hasFailed && fullConsumers == 0 && control.count < Self.answers / 2 }
 
-  /// Whether `output` has something for the link.
+  /// Whether `output` has bytes for the link.
   public var hasOutput: Bool { !hasFailed && (!control.isEmpty || !turns.isEmpty) }
 
-  /// Takes what goes to the link next.
+  /// Returns and removes the next bytes for the link.
   ///
-  /// - Parameter limit: about how many bytes the link takes; the last frame may go beyond it.
+  /// - Parameter limit: approximate number of bytes that the link accepts; the last frame may exceed it.
   public mutating func output(limit: Int) -> Output {
     var output = Output()
     guard !hasFailed else { return output }
@@ -242,7 +241,7 @@ public struct Multiplexer: Sendable {
     return output
   }
 
-  /// Takes bytes of the link.
+  /// Handles bytes from the link.
   public mutating func receive(_ bytes: ArraySlice<UInt8>) -> [Intent] {
     guard !hasFailed else { return [] }
     var pieces: [MultiplexerFrameReader.Piece] = []
@@ -366,7 +365,7 @@ public struct Multiplexer: Sendable {
 
   // MARK: Streams
 
-  /// The stream that a frame of the peer is about: odd types name channels that we opened.
+  /// The stream of a frame of the peer. Odd frame types refer to channels that this side opened.
   private func stream(of type: FrameType, _ number: UInt32) -> StreamID? {
     channels[Channel(number: number, isOurs: type.rawValue % 2 == 1)]
   }
@@ -386,7 +385,7 @@ public struct Multiplexer: Sendable {
   }
 
   /// Frees the channel of a stream that has ended in both directions. The stream counts as open until its bytes are
-  /// consumed, so that a peer cannot leave ever more of them behind.
+  /// consumed, so that a peer cannot accumulate unread streams.
   private mutating func removeIfOver(_ id: StreamID) {
     guard let stream = streams[id], stream.isOver else { return }
     if stream.undelivered == 0 { _ = remove(id) } else { free(stream.channel, of: id) }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// What a frame of the multiplexer means for its channel. The initiator is the side that opened the channel.
+/// The meaning of a frame of the multiplexer for its channel. The initiator is the side that opened the channel.
 enum FrameType: UInt8, CaseIterable, Hashable, Sendable {
   case open = 0
   case dataFromReceiver = 1
@@ -50,22 +50,22 @@ struct MultiplexerFrame: Hashable, Sendable {
   }
 }
 
-/// Reads frames from a byte stream that may be split anywhere. Data is handed on as it arrives, so that no frame is
-/// ever held in memory as a whole.
+/// Reads frames from a byte stream that may be split anywhere. Data is passed on as it arrives, so that no frame is
+/// stored as a whole.
 struct MultiplexerFrameReader: Sendable {
-  /// A piece of the stream.
+  /// A part of the decoded stream.
   enum Piece: Hashable, Sendable {
     /// A frame of this type begins.
     case begin(FrameType, channel: UInt32)
-    /// The next bytes of its data.
+    /// The next bytes of the frame's data.
     case data(ArraySlice<UInt8>)
     /// The frame is complete.
     case end
-    /// A frame of type 7, which means nothing, begins; its data and its end follow.
+    /// A frame of type 7, which has no meaning, begins; its data and its end follow.
     case beginUnknown
   }
 
-  /// Why a stream cannot be read on.
+  /// Reason why a stream is no longer readable.
   enum Failure: Error, Hashable, Sendable {
     /// A varint has more than five bytes, or a channel more than 32 bits.
     case badVarint
@@ -84,7 +84,7 @@ struct MultiplexerFrameReader: Sendable {
     private var value: UInt64 = 0
     private var count = 0
 
-    /// Takes the next byte. Nil: more bytes follow.
+    /// Handles the next byte of a varint. Nil means that more bytes follow.
     mutating func take(_ byte: UInt8) throws(Failure) -> UInt64? {
       value |= UInt64(byte & 0x7F) << (7 * UInt64(count))
       count += 1
@@ -96,9 +96,10 @@ struct MultiplexerFrameReader: Sendable {
 
   private var state = State.head(Varint())
 
-  /// Takes the next bytes of the stream and hands on every piece of them, in order.
+  /// Decodes the next bytes of the stream, and passes every piece to `handOn`, in order.
   ///
-  /// - Throws: `badVarint`, `tooLong`; every later call throws the same. Pieces before the failure were handed on.
+  /// - Throws: `badVarint`, `tooLong`; every later call throws the same error. Pieces before the failure were passed
+  ///   on.
   mutating func read(_ bytes: ArraySlice<UInt8>, _ handOn: (Piece) -> Void) throws(Failure) {
     var unread = bytes
     while !unread.isEmpty {

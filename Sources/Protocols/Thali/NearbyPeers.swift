@@ -1,11 +1,11 @@
 import Common
 import Crypto
 
-/// How a peer nearby is reached.
+/// The path to a peer nearby.
 public enum Way: Hashable, Sendable {
-  /// By RFCOMM.
+  /// The path over RFCOMM.
   case bluetooth(DeviceAddress)
-  /// By TCP.
+  /// The path over TCP.
   case network(Location)
 
   var isBluetooth: Bool {
@@ -20,56 +20,56 @@ public enum Way: Hashable, Sendable {
     }
   }
 
-  /// How long the way is remembered without being sighted.
+  /// Time for which the way is stored without being received again.
   var life: Duration { isBluetooth ? Limits.bluetoothLife : Limits.networkLife }
   var fetchTime: Duration { isBluetooth ? Limits.bluetoothFetchTime : Limits.networkFetchTime }
 }
 
-/// Which set of beacons a sighting stands for. Another version means other beacons.
+/// The identity of the beacons that a way serves. A different version means different beacons.
 public enum BeaconVersion: Hashable, Sendable {
-  /// The octet of a BLE advertisement.
+  /// The generation in a BLE advertisement.
   case generation(UInt8)
   /// The name of a datagram.
   case name(ServiceName)
-  /// An RFCOMM client that says that it has beacons, and not which.
+  /// The unknown version of an RFCOMM client that has beacons.
   case unknown
 }
 
-/// The peers nearby, and the ways to reach them. It decides when beacons are fetched: once for each version, with a
-/// growing pause after failures, and few at a time. Facts: thali.md sections 4, 5, 7 and 8.
+/// The peers nearby, and the ways to reach them. This type decides when beacons are fetched: once for each version,
+/// with a growing pause after failures, and few at a time. Facts: thali.md sections 4, 5, 7 and 8.
 public struct NearbyPeers: Sendable {
   public enum Event: Hashable, Sendable {
-    /// A way was sighted: an advertisement, a datagram or an incoming link.
+    /// A way was received: by an advertisement, a datagram or an incoming link.
     case sighted(Way, BeaconVersion)
-    /// Beacons were fetched. Nil: the peer announces nothing.
+    /// Beacons were fetched; nil means that the peer announces nothing.
     case fetched(Way, AnnouncementVerdict?)
-    /// What a way served before belongs to a peer that has become known since.
+    /// An announcement that a way served earlier belongs to a peer that has become known since.
     case recognized(Way, Recognition)
-    /// Beacons could not be fetched. The peer may have said when to try again.
+    /// Beacons could not be fetched. The peer may have given the time until the next attempt.
     case failed(Way, retryAfter: Duration?)
-    /// The sender of a name has left the network. Only its own address may say so.
+    /// The sender of a name has left the network. The event counts only from the sender's own address.
     case left(ServiceName, NetworkAddress)
-    /// A peer was removed from the known ones.
+    /// A known peer was removed.
     case forget(PeerID)
-    /// Nothing is sighted until then, because the owner does not scan and read. Ways do not age meanwhile.
+    /// Discovery is paused until this time: the owner neither scans nor reads datagrams. Ways do not age meanwhile.
     case paused(until: Instant)
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
   public enum Intent: Hashable, Sendable {
-    /// Fetches the beacons at a way; `fetched` or `failed` follows.
+    /// Fetch the beacons at a way; `fetched` or `failed` follows.
     case fetch(Way)
-    /// A known peer has come within reach.
+    /// A known peer has appeared.
     case appeared(PeerID)
-    /// The ways to a peer have changed.
+    /// The ways to a known peer have changed.
     case changed(PeerID)
-    /// No way to a peer is left.
+    /// The last way to a known peer is lost.
     case disappeared(PeerID)
   }
 
   private enum Fetch: Hashable, Sendable {
-    /// The last version was fetched.
+    /// The latest version was fetched.
     case done
     case wanted(notBefore: Instant)
     case running(since: Instant)
@@ -80,14 +80,14 @@ public struct NearbyPeers: Sendable {
     var sighted: Instant
     var fetch: Fetch
     var fetched: Instant?
-    /// Another version was sighted while the fetch ran.
+    /// Whether another version was received during the fetch.
     var isOutdated = false
     var failures = 0
     var recognition: Recognition?
-    /// The last announcement, if it had a beacon for us of a sender who is not known.
+    /// The last announcement, if it had a beacon for this machine from an unknown sender.
     var unknown: [UInt8]?
 
-    /// Whether the way may be forgotten in favour of another one: it is a stranger's, and not being fetched.
+    /// Whether the way may be evicted for another one: it is a stranger's, and its beacons are not being fetched.
     var mayMakeRoom: Bool {
       if case .running = fetch { false } else { recognition == nil }
     }
@@ -97,43 +97,45 @@ public struct NearbyPeers: Sendable {
   private var random: any RandomSource & Sendable
   /// When ways began to age again after a pause of discovery.
   private var agingStart: Instant?
-  /// When known peers whose ways are gone were sighted last.
+  /// When known peers without ways were last received.
   private var lastSightings: [PeerID: Instant] = [:]
-  /// Sightings of new ways that were ignored because the table is full.
+  /// Received new ways that were ignored because the table was full.
   public private(set) var ignoredWays: UInt64 = 0
 
-  /// - Parameter random: decides in which order beacons are fetched, so that nobody can be first always.
+  /// Makes an empty table.
+  ///
+  /// - Parameter random: source of the order in which beacons are fetched, so that no peer can always be first.
   public init(random: any RandomSource & Sendable) { self.random = random }
 
-  /// Ways that are remembered.
+  /// Number of stored ways.
   public var count: Int { entries.count }
 
   /// Known peers nearby.
   public var peers: Set<PeerID> { Set(entries.values.compactMap { $0.recognition?.peer }) }
 
-  /// The ways to a peer whose announcements have not expired, with what a TLS client needs: Bluetooth last, which is
-  /// slower.
+  /// The ways to a peer whose announcements have not expired, with the data for a TLS client. Bluetooth is last,
+  /// because it is slower.
   public func ways(to peer: PeerID, at now: WallTime) -> [(way: Way, recognition: Recognition)] {
     entries.compactMap { way, entry in
       entry.recognition.flatMap { $0.peer == peer && now < $0.expiration ? (way, $0) : nil }
     }.sorted { !$0.way.isBluetooth && $1.way.isBluetooth }
   }
 
-  /// Announcements with a beacon for us of a sender who is not known, with the way that served them.
+  /// Announcements with a beacon for this machine from an unknown sender, with the ways that served them.
   public var unknownAnnouncements: [(way: Way, bytes: [UInt8])] {
     entries.compactMap { way, entry in entry.unknown.map { (way, $0) } }
   }
 
-  /// Keeps an announcement until its way serves another one, for the case that its sender becomes known.
+  /// Stores an announcement until its way serves another one, in case its sender becomes known.
   public mutating func keepUnknown(_ bytes: [UInt8], of way: Way) { entries[way]?.unknown = bytes }
 
-  /// When a peer was last sighted on any way.
+  /// When a peer was last received on any way.
   public func lastSighted(_ peer: PeerID) -> Instant? {
     let present = entries.values.filter { $0.recognition?.peer == peer }.map(\.sighted)
     return (present + [lastSightings[peer]].compactMap { $0 }).max()
   }
 
-  /// Whether a way is remembered, or may be. Other ways do not count against the limit of announcements.
+  /// Whether a way is stored, or may be stored. Other ways do not count against the limit of announcements.
   public func accepts(_ way: Way) -> Bool {
     guard entries[way] == nil else { return true }
     if case .network(let location) = way, isFull(location.address) { return false }
@@ -141,7 +143,7 @@ public struct NearbyPeers: Sendable {
     return kind.count < Limits.waysOfOneKind || kind.values.contains(where: \.mayMakeRoom)
   }
 
-  /// Whether a sighting means beacons that were not fetched: those count against the limit of announcements.
+  /// Whether a received version was not fetched yet. Only such versions count against the limit of announcements.
   public func isNew(_ way: Way, _ version: BeaconVersion, at now: Instant) -> Bool {
     guard let entry = entries[way] else { return true }
     return isNew(version, entry, at: now)
@@ -212,8 +214,8 @@ public struct NearbyPeers: Sendable {
     entries[way] = entry
   }
 
-  /// Whether another way may be remembered. A stranger's way makes room, one that failed before others, chosen at
-  /// random: so a flood cannot keep a new peer out for long. A known peer's way never makes room.
+  /// Whether another way may be stored. If the table is full, it evicts a random way of a stranger, preferably one that
+  /// failed, so that a flood cannot exclude a new peer for long. A known peer's way is never evicted.
   private mutating func makeRoom(for way: Way) -> Bool {
     if case .network(let location) = way, isFull(location.address) { return false }
     let kind = entries.filter { $0.key.isBluetooth == way.isBluetooth }
@@ -226,7 +228,7 @@ public struct NearbyPeers: Sendable {
     return true
   }
 
-  /// Whether a network address has as many ways as it may have.
+  /// Whether a network address has its maximum number of ways.
   private func isFull(_ address: NetworkAddress) -> Bool {
     let same = entries.keys.count { way in
       if case .network(let location) = way { location.address == address } else { false }
@@ -277,7 +279,7 @@ public struct NearbyPeers: Sendable {
     entries[way] = entry
   }
 
-  /// Whether as many fetches run over Bluetooth, or over the network, as may run at a time.
+  /// Whether the maximum number of fetches is under way over Bluetooth, or over the network.
   private func isBusy(bluetooth isBluetooth: Bool) -> Bool {
     let running = entries.count { way, entry in
       if case .running = entry.fetch { way.isBluetooth == isBluetooth } else { false }
@@ -285,7 +287,7 @@ public struct NearbyPeers: Sendable {
     return running >= (isBluetooth ? Limits.bluetoothFetches : Limits.networkFetches)
   }
 
-  /// Starts as many fetches as may run: first from ways of known peers, then from those that failed least, in random
+  /// Starts fetches up to the maximum: first from ways of known peers, then from those that failed least, in random
   /// order.
   private mutating func startFetches(at now: Instant, _ intents: inout [Intent]) {
     for isBluetooth in [false, true] {
@@ -322,7 +324,7 @@ public struct NearbyPeers: Sendable {
     }
   }
 
-  /// When a way that is not sighted again is forgotten.
+  /// When a way is removed unless it is received again.
   private func end(of way: Way, _ entry: Entry) -> Instant {
     max(entry.sighted, agingStart ?? entry.sighted).advanced(by: way.life)
   }
@@ -342,7 +344,7 @@ public struct NearbyPeers: Sendable {
     Set(entries.compactMap { $0.key == way ? nil : $0.value.recognition?.peer })
   }
 
-  /// Reports that a way that led to one peer now leads to another or to none.
+  /// Reports that a way leads to another peer than before, or to none.
   ///
   /// - Parameter others: the peers that other ways lead to.
   private func report(from old: PeerID?, to new: PeerID?, _ others: Set<PeerID>, _ intents: inout [Intent]) {

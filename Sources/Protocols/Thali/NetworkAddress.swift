@@ -5,8 +5,8 @@ public enum NetworkAddress: Hashable, Sendable {
   case v4(UInt32)
   case v6(high: UInt64, low: UInt64)
 
-  /// Reads `192.168.1.23` or `fe80::1`; nil for any other text, as one with a zone, with brackets or with leading
-  /// zeros in IPv4.
+  /// Parses `192.168.1.23` or `fe80::1`; nil for any other text, including addresses with a zone or brackets, and IPv4
+  /// with leading zeros.
   public init?(_ text: some StringProtocol) {
     guard text.utf8.count <= 45 else { return nil }
     if text.contains(":") {
@@ -18,7 +18,7 @@ public enum NetworkAddress: Hashable, Sendable {
     }
   }
 
-  /// The text, with brackets around IPv6, as it stands in a URL.
+  /// The text form for a URL, with brackets around IPv6.
   public var urlText: String {
     switch self {
     case .v4(let value):
@@ -29,7 +29,7 @@ public enum NetworkAddress: Hashable, Sendable {
     }
   }
 
-  /// The four parts of a number, the highest first, each with that many bits.
+  /// The four parts of a number, the highest first, each of `bits` bits.
   private static func parts(of number: UInt64, bits: Int) -> [UInt64] {
     let mask: UInt64 = (1 << bits) - 1
     return (0..<4).map { index in (number >> (bits * (3 - index))) & mask }
@@ -87,29 +87,29 @@ public enum NetworkAddress: Hashable, Sendable {
 }
 
 extension NetworkAddress: CustomStringConvertible {
-  /// An address is not for logs.
+  /// Constant text, because addresses must not appear in logs.
   public var description: String { "network address" }
 }
 
-/// Where a peer on the network serves its beacons.
+/// The network location at which a peer serves its beacons.
 public struct Location: Hashable, Sendable {
   public let address: NetworkAddress
   public let port: UInt16
   public let path: String
 
-  /// Why a location is not followed.
+  /// Reason why a location is not followed.
   public enum Refusal: Int, CaseIterable, Error, Hashable, Sendable {
-    /// The text is not an HTTP URL with an address as host: https, a name, user data, or a character that a URL has
-    /// not.
+    /// The text is not an HTTP URL with an address as host: https, a name, user data, or a character that a URL must
+    /// not have.
     case notHTTP
-    /// The host is not the address that the datagram came from.
+    /// The host is not the sender's address of the datagram.
     case otherHost
     /// The port is missing or below 1024.
     case lowPort
     /// The path has more than 256 bytes.
     case pathTooLong
 
-    /// The name of its counter.
+    /// The name of the reason's counter.
     public var name: String {
       switch self {
       case .notHTTP: "LocationsNotHTTP"
@@ -120,15 +120,17 @@ public struct Location: Hashable, Sendable {
     }
   }
 
-  /// - Parameter path: the path of the announcement; old phones send none in their location.
+  /// Makes a location.
+  ///
+  /// - Parameter path: the path of the announcement; locations of old phones have none.
   public init(address: NetworkAddress, port: UInt16, path: String = HTTPRequest.beaconsPath) {
     (self.address, self.port, self.path) = (address, port, path)
   }
 
   /// Reads the location of a datagram. An empty path and "/" mean `HTTPRequest.beaconsPath`. Facts: thali.md section 7.
   ///
-  /// - Parameter source: where the datagram came from. Other hosts are refused: a datagram must not make us send
-  ///   requests to a third party.
+  /// - Parameter source: the sender's address of the datagram. Other hosts are refused, because a datagram must not
+  ///   cause requests to a third party.
   /// - Throws: a `Refusal`.
   public init(_ text: String, from source: NetworkAddress) throws(Refusal) {
     let scheme = "http://"
@@ -153,7 +155,7 @@ public struct Location: Hashable, Sendable {
 
   public var url: String { "http://" + host + path }
 
-  /// Host and port of `1.2.3.4:80` and `[::1]:80`; the port is nil if there is none. Nil for any other text.
+  /// Splits host and port of `1.2.3.4:80` and `[::1]:80`. The port is nil if there is none. Nil for any other text.
   private static func split(_ authority: Substring) -> (host: Substring, port: UInt16?)? {
     let host: Substring
     var rest: Substring

@@ -1,66 +1,65 @@
 import Common
 import Crypto
 
-/// Private presence: it announces this machine to chosen peers, and finds known peers that announce themselves to
-/// this machine. The owner has the radio, the sockets and TLS. Facts: thali.md sections 1 to 8.
+/// Private presence: this engine announces this machine to chosen peers, and finds known peers that announce themselves
+/// to this machine. The owner has the radio, the sockets and TLS. Facts: thali.md sections 1 to 8.
 ///
-/// Bluetooth and the network get announcements of their own, so that an observer cannot see that a device address and
-/// a network address belong to one machine.
+/// Bluetooth and the network have separate announcements, so that an observer cannot link the device address and the
+/// network address of a machine.
 public struct PresenceEngine: Sendable {
   public struct Configuration: Hashable, Sendable {
-    /// The dialects that are read.
+    /// The dialects of received announcements that are read.
     public var dialects: Set<Dialect> = [.spec]
-    /// The dialect that is sent.
+    /// The dialect of sent announcements.
     public var sends: Dialect = .spec
 
     public init() {}
   }
 
   public enum Event: Hashable, Sendable {
-    /// A BLE advertisement, or an RFCOMM client that has beacons (`BeaconVersion.unknown`).
+    /// A BLE advertisement was received, or an RFCOMM client with beacons has connected (`BeaconVersion.unknown`).
     case sighted(Way, BeaconVersion)
-    /// A response to the request of `Intent.fetch`.
+    /// A response to the request of `Intent.fetch` has arrived.
     case fetched(Way, BeaconResponse)
     /// The request failed.
     case fetchFailed(Way)
-    /// A datagram of SSDP.
+    /// A datagram of SSDP has arrived.
     case datagram([UInt8], from: NetworkAddress, port: UInt16)
     /// An interface has got an address.
     case joinedNetwork
     /// A peer has connected to this machine by TCP.
     case connected
-    /// Whether somebody uses the machine.
+    /// Whether a person uses the machine.
     case foreground(Bool)
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
-  /// What the owner must do, in this order.
+  /// The output of the engine, in order.
   public enum Intent: Hashable, Sendable {
-    /// Serves other beacons from now on: `PresenceEngine.stock` gives them. The advertisement has the new generation.
+    /// Serve other beacons from now on, which `PresenceEngine.stock` returns, and advertise their generation.
     case advertise(generation: UInt8)
-    /// Takes the advertisement off the air; HTTP has nothing to serve.
+    /// Stop advertising; HTTP has nothing to serve.
     case silence
-    /// Sends by SSDP: `announce`, `withdraw`, `search` or `answer`.
+    /// Send by SSDP: `announce`, `withdraw`, `search` or `answer`.
     case ssdp(LocalDiscovery.Intent)
-    /// Requests `HTTPRequest.beaconsPath` at a way.
+    /// Request `HTTPRequest.beaconsPath` at a way.
     case fetch(Way)
     case appeared(PeerID)
     case changed(PeerID)
     case disappeared(PeerID)
-    /// Discovery stops until then, because there were too many announcements: the owner stops scanning and reading
-    /// datagrams.
+    /// Stop scanning and reading datagrams until this time, because there were too many announcements.
     case pauseDiscovery(until: Instant)
   }
 
-  /// What an announcement travels over.
+  /// The medium of an announcement.
   public enum Medium: CaseIterable, Hashable, Sendable {
     case bluetooth, network
   }
 
   private struct Announcing: Sendable {
     let recipients: [PeerID]
-    /// Nil: until `silence`.
+    /// The end of the announcement; nil means until `silence`.
     let end: Instant?
     /// When this announcement was made.
     let start: Instant
@@ -84,14 +83,14 @@ public struct PresenceEngine: Sendable {
   /// An announcement that expired before it could be renewed: it is made when that is possible again.
   private var overdue: (recipients: [PeerID], end: Instant?, renewal: Instant)?
   private var announcements = TokenBucket(Limits.announcementsPerMinute, each: .seconds(60))
-  /// Announcements of our own that could not be renewed.
+  /// Own announcements that could not be renewed.
   public private(set) var failedRenewals: UInt64 = 0
-  /// Why the announcement could not be renewed; nil: nothing is to be renewed, or it was.
+  /// The reason why the announcement could not be renewed; nil if none is to be renewed, or it was renewed.
   public private(set) var renewalFailure: PresenceError?
 
   /// - Parameters:
   ///   - own: this machine's long-term key.
-  ///   - random: for keys and names. Delays and the order of fetches come from generators that it seeds.
+  ///   - random: source of keys and names, and of the seeds of the generators for delays and the order of fetches.
   public init(
     own: Secp256k1.PrivateKey, configuration: Configuration = Configuration(), random: any RandomSource & Sendable
   ) {
@@ -114,7 +113,7 @@ public struct PresenceEngine: Sendable {
     [nearby.deadline, discovery.deadline, announcing?.renewal, overdue?.renewal].compactMap { $0 }.min()
   }
 
-  /// All counters, with their names.
+  /// All counters with their names.
   public var tallies: [Tally] {
     recognizer.tallies + discovery.counters.tallies + [
       Tally("DiscoveryPauses", gate.pauses), Tally("IgnoredAnnouncements", gate.ignored),
@@ -123,30 +122,30 @@ public struct PresenceEngine: Sendable {
   }
 
   public var isAnnouncing: Bool { announcing != nil }
-  /// The peers that this machine announces itself to at this moment.
+  /// The peers to which this machine announces itself now.
   public var recipients: [PeerID] { announcing?.recipients ?? [] }
   public var peersNearby: Set<PeerID> { nearby.peers }
 
-  /// The ways to a peer, the best one first, each with what a TLS client needs.
+  /// The ways to a peer, the best one first, each with the data for a TLS client.
   public func ways(to peer: PeerID, at wall: WallTime) -> [(way: Way, recognition: Recognition)] {
     nearby.ways(to: peer, at: wall)
   }
 
   public func lastSighted(_ peer: PeerID) -> Instant? { nearby.lastSighted(peer) }
 
-  /// What HTTP serves over a medium.
+  /// The content that HTTP serves over a medium.
   public func stock(of medium: Medium) -> HTTPAnswer.Stock {
     announcing?.bytes[medium].map { .announcement($0) } ?? .nothing
   }
 
-  /// What a TLS server needs for a client's identity.
+  /// The peer and the key for a TLS client's identity.
   ///
   /// - Throws: `unknown`, `stale` or `failed`.
   public func credential(for identity: String, at wall: WallTime) throws(IdentityRefusal) -> TLSCredential {
     try announcer.credential(for: identity, known: known, at: wall)
   }
 
-  /// The key that a TLS client proves itself with.
+  /// The key with which a TLS client authenticates.
   ///
   /// - Throws: `stale` or `failed`.
   public func preSharedKey(
@@ -157,7 +156,7 @@ public struct PresenceEngine: Sendable {
 
   // MARK: What programs ask for
 
-  /// Adds a peer. If it has announced itself to us before, it is nearby at once.
+  /// Adds a peer. If it has announced itself to this machine before, it is nearby at once.
   ///
   /// - Throws: `ownKey`, `knownKey`, `tooManyPeers`, `cryptoFailed`.
   public mutating func addPeer(
@@ -172,8 +171,7 @@ public struct PresenceEngine: Sendable {
     return (peer, intents)
   }
 
-  /// Forgets a peer. If it was the last recipient, nothing is announced any more; else the others get a new
-  /// announcement.
+  /// Removes a peer. If it was the last recipient, the announcement ends; otherwise the others get a new one.
   ///
   /// - Throws: `unknownPeer`.
   public mutating func removePeer(
@@ -197,9 +195,9 @@ public struct PresenceEngine: Sendable {
 
   /// Announces this machine to peers, and renews the announcement before it expires.
   ///
-  /// - Parameter duration: at least `Limits.shortestLife`; nil: until `silence`.
+  /// - Parameter duration: at least `Limits.shortestLife`; nil means until `silence`.
   /// - Throws: `badRecipients`, `unknownPeer`, `badLife`, `clockNotSet`, `tooFast`, `tooManyAnnouncements`,
-  ///   `cryptoFailed`; then what was announced before stays.
+  ///   `cryptoFailed`; an earlier announcement then stays.
   public mutating func announce(
     to recipients: [PeerID], for duration: Duration?, at now: Instant, wall: WallTime
   ) throws(PresenceError) -> [Intent] {
@@ -209,7 +207,7 @@ public struct PresenceEngine: Sendable {
     return try publish(recipients, end: duration.map { now.advanced(by: $0) }, at: now, wall)
   }
 
-  /// Announces nothing any more.
+  /// Ends the announcement.
   public mutating func silence(at now: Instant) -> [Intent] {
     (overdue, renewalFailure) = (nil, nil)
     guard announcing != nil else { return [] }
@@ -241,7 +239,8 @@ public struct PresenceEngine: Sendable {
     return [.advertise(generation: generation)] + discovery.handle(.publish(name), at: now).map { .ssdp($0) }
   }
 
-  /// Makes the next announcement. If that fails, it is tried again each minute. The current one stays until it expires.
+  /// Makes the next announcement. A failed attempt is repeated each minute, and the present announcement stays until it
+  /// expires.
   private mutating func renew(_ old: Announcing, at now: Instant, _ wall: WallTime) -> [Intent] {
     do throws(PresenceError) {
       return try publish(old.recipients, end: old.end, at: now, wall)
@@ -254,7 +253,7 @@ public struct PresenceEngine: Sendable {
     }
   }
 
-  /// Announces nothing until the next announcement can be made.
+  /// Ends an announcement that could not be renewed, until the next one can be made.
   private mutating func postpone(
     _ recipients: [PeerID], end: Instant?, _ error: PresenceError, at now: Instant
   ) -> [Intent] {
@@ -287,8 +286,8 @@ public struct PresenceEngine: Sendable {
     }
   }
 
-  /// Ends or renews what is announced. This comes before the timer of the network, which would announce the old name
-  /// once more.
+  /// Ends or renews the announcement. This precedes the timer of the network, which would otherwise announce the old
+  /// name once more.
   private mutating func renewIfDue(at now: Instant, _ wall: WallTime) -> [Intent] {
     if let overdue { return catchUp(overdue, at: now, wall) }
     guard let announcing else { return [] }
@@ -309,8 +308,8 @@ public struct PresenceEngine: Sendable {
     }
   }
 
-  /// Makes another announcement for an address that this machine has got. Peers recognise an announcement from the
-  /// address only that served it first. It is made once a minute at most.
+  /// Makes another announcement after this machine has got a new address, because peers recognise an announcement only
+  /// from the address that served it first. At most one is made in a minute.
   private mutating func renewForNetwork(at now: Instant, _ wall: WallTime) -> [Intent] {
     guard let old = announcing else { return [] }
     let earliest = old.start.advanced(by: Limits.renewalPause)

@@ -2,12 +2,14 @@ import Common
 
 /// The handshake at the beginning of an RFCOMM link, for either side.
 ///
-/// The client sends one octet: 00 if it has beacons itself, 01 if not. The server answers with 00. Then the link is a
-/// byte stream; bytes that arrive together with the octet belong to it. Old phones send text instead, and are
-/// recognised by its first character. Facts: thali.md section 5.
+/// The client sends one octet: 00 if it has beacons, 01 if not. The server answers with 00. Then the link is a byte
+/// stream; bytes that arrive together with the octet belong to it. Old phones send text instead, and are recognised by
+/// its first character. Facts: thali.md section 5.
 public struct RFCOMMHandshake: Sendable {
   public enum Role: Hashable, Sendable {
-    /// - Parameter hasBeacons: whether this machine announces something.
+    /// This machine made the link.
+    ///
+    /// - Parameter hasBeacons: whether this machine announces itself.
     case client(hasBeacons: Bool)
     case server
   }
@@ -17,22 +19,21 @@ public struct RFCOMMHandshake: Sendable {
     case opened
     /// Bytes arrived.
     case received([UInt8])
-    /// `deadline` has come.
+    /// `deadline` is reached.
     case timer
   }
 
-  /// What the owner of the link must do, in this order.
+  /// The output of the handshake, in order.
   public enum Intent: Hashable, Sendable {
     case send([UInt8])
-    /// The handshake is over. `rest` is the beginning of the stream.
+    /// The handshake is complete. `rest` is the beginning of the stream.
     ///
-    /// - Parameter peerHasBeacons: whether the client has beacons to fetch; nil for a client, who has learnt nothing
-    ///   new.
+    /// - Parameter peerHasBeacons: whether the client has beacons to fetch; nil for a client.
     case established(peerHasBeacons: Bool?, rest: ArraySlice<UInt8>)
     case close(Refusal)
   }
 
-  /// Why a link is closed.
+  /// Reason why a link is closed.
   public enum Refusal: Int, CaseIterable, Hashable, Sendable {
     /// The octet has no meaning.
     case badOctet
@@ -41,7 +42,7 @@ public struct RFCOMMHandshake: Sendable {
     /// Nothing arrived within 10 s.
     case timeout
 
-    /// The name of its counter.
+    /// The name of the reason's counter.
     public var name: String {
       switch self {
       case .badOctet: "BadHandshakes"
@@ -72,7 +73,7 @@ public struct RFCOMMHandshake: Sendable {
     return until
   }
 
-  /// After `established` or `close` there are no more intents.
+  /// Handles an event. `established` or `close` is the last intent.
   public mutating func handle(_ event: Event, at now: Instant) -> [Intent] {
     switch (state, event) {
     case (.created, .opened):
@@ -111,7 +112,7 @@ public struct RFCOMMHandshake: Sendable {
 /// The service record of the RFCOMM profile. Facts: thali.md section 5.
 public enum RFCOMMRecord {
   public static let name = "Thali_Bluetooth"
-  /// The UUID that the document of 2016 gives. It is registered, and looked up first.
+  /// The UUID of the document of 2016. It is registered, and looked up first.
   public static let service = BluetoothUUID(high: 0x0BBF_C6EF_14CC_4AB2, low: 0xAF63_B92E_8872_27AE)
   /// The UUID that phones registered. It is looked up second.
   public static let phone = BluetoothUUID(high: 0xFA87_C0D0_AFAC_11DE, low: 0x8A39_0800_200C_9A66)

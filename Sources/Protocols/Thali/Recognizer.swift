@@ -1,13 +1,13 @@
 import Common
 import Crypto
 
-/// A known peer that has announced itself to us. It is what a TLS client needs to reach the sender.
+/// A known peer that has announced itself to this machine, with the data that a TLS client needs to reach it.
 public struct Recognition: Hashable, Sendable {
   public let peer: PeerID
   public let dialect: Dialect
-  /// The TLS identity of the announcement and our beacon in it.
+  /// The TLS identity of the announcement and this machine's beacon in it.
   public let identity: String
-  /// The sender accepts the identity until then.
+  /// The time until which the sender accepts the identity.
   public let expiration: WallTime
 }
 
@@ -17,30 +17,30 @@ public enum AnnouncementSource: Hashable, Sendable {
   case network(NetworkAddress)
 }
 
-/// What became of a received announcement.
+/// The result of judging a received announcement.
 public enum AnnouncementVerdict: Hashable, Sendable {
   case recognized(Recognition)
   case dropped(AnnouncementDrop)
 }
 
-/// Judges received announcements: which of them are for us, and from whom. Facts: thali.md section 1.
+/// Judges received announcements: it finds those for this machine, and their senders. Facts: thali.md section 1.
 ///
-/// The steps, in this order: form and length of the preamble; whether the ephemeral key was seen before; curve and
-/// point; expiration; number of beacons. Only then one point is multiplied, however many beacons there are.
+/// The order of the checks: form and length of the preamble; whether the ephemeral key is known; curve and point;
+/// expiration; number of beacons. Only then one point is multiplied, regardless of the number of beacons.
 public struct Recognizer: Sendable {
-  /// The dialects that are read.
+  /// The dialects of announcements that are read.
   public var dialects: Set<Dialect>
   private var seen = EphemeralKeys(capacity: Limits.ephemeralKeys)
   private var drops = [UInt64](repeating: 0, count: AnnouncementDrop.allCases.count)
-  /// Announcements that known peers made for us.
+  /// Announcements from known peers for this machine.
   public private(set) var recognized: UInt64 = 0
 
   public init(dialects: Set<Dialect> = [.spec]) { self.dialects = dialects }
 
-  /// How many announcements were dropped for one reason.
+  /// Number of announcements that were dropped for one reason.
   public subscript(_ drop: AnnouncementDrop) -> UInt64 { drops[drop.rawValue] }
 
-  /// All counters, with their names.
+  /// All counters with their names.
   public var tallies: [Tally] {
     [Tally("Recognized", recognized)] + AnnouncementDrop.allCases.map { Tally($0.name, self[$0]) }
   }
@@ -49,8 +49,8 @@ public struct Recognizer: Sendable {
   ///
   /// - Parameters:
   ///   - bytes: the body of a response, or any other bytes.
-  ///   - source: the address that served it. The address that served an announcement of a known or unknown sender for
-  ///     us first may serve it again; from any other address it is a replay.
+  ///   - source: the address that served it. The first address that served an announcement for this machine may serve
+  ///     it again. From any other address it is a replay.
   public mutating func judge(
     _ bytes: [UInt8], from source: AnnouncementSource? = nil, known: KnownPeers, at now: WallTime
   ) -> AnnouncementVerdict {
@@ -62,8 +62,8 @@ public struct Recognizer: Sendable {
     return verdict
   }
 
-  /// Judges an announcement again that was dropped because of an unknown sender, when more senders are known. It is not
-  /// a replay and not counted.
+  /// Judges an announcement again that was dropped because of an unknown sender, after a sender became known. It is
+  /// neither a replay nor counted.
   public func judgeAgain(_ bytes: [UInt8], known: KnownPeers, at now: WallTime) -> Recognition? {
     guard let announcement = try? RawAnnouncement(reading: bytes).checked(at: now),
       case .recognized(let recognition) = try? Self.find(announcement, known)
@@ -103,7 +103,7 @@ public struct Recognizer: Sendable {
     }
   }
 
-  /// Looks for a beacon of a known peer for us.
+  /// Finds a beacon for this machine from a known peer.
   private static func find(
     _ announcement: Announcement, _ known: KnownPeers
   ) throws(CryptoError) -> AnnouncementVerdict {
@@ -137,11 +137,10 @@ public struct Recognizer: Sendable {
   }
 }
 
-/// The ephemeral keys of announcements that were judged, until these expire. When there are too many, the key that
-/// was received longest ago is forgotten.
+/// The ephemeral keys of judged announcements, until these expire. A full cache evicts the key received longest ago.
 ///
-/// A key is known by its X coordinate alone: the point with the other Y gives the same secrets, so that with both
-/// coordinates an observer could replay an announcement once.
+/// A key is identified by its X coordinate alone. The point with the other Y coordinate has the same secrets, so with
+/// both coordinates an observer could replay an announcement once.
 struct EphemeralKeys: Sendable {
   /// An X coordinate, as four numbers.
   struct X: Hashable, Sendable {
@@ -150,7 +149,7 @@ struct EphemeralKeys: Sendable {
     private var third: UInt64 = 0
     private var fourth: UInt64 = 0
 
-    /// - Parameter bytes: 32 bytes; of more or fewer, those that are there count.
+    /// Takes 32 bytes. Missing bytes count as 0, and further ones are ignored.
     init(_ bytes: ArraySlice<UInt8>) {
       withUnsafeMutableBytes(of: &self) { $0.copyBytes(from: bytes.prefix($0.count)) }
     }
@@ -158,15 +157,15 @@ struct EphemeralKeys: Sendable {
 
   private struct Entry: Sendable {
     let expiration: WallTime
-    /// The number of its last reception.
+    /// The number of the key's last reception.
     var reception: UInt64
-    /// The address that served the announcement first, if it was for us.
+    /// The first address that served the announcement, if it was for this machine.
     var source: AnnouncementSource?
   }
 
   private let capacity: Int
   private var entries: [X: Entry] = [:]
-  /// Receptions in their order; those that a later one of the same key replaced stay until they come first.
+  /// Receptions in order. A reception that a later one of the same key replaced stays until it is the first.
   private var order = Fifo<(x: X, reception: UInt64)>()
   private var receptions: UInt64 = 0
 
@@ -174,7 +173,7 @@ struct EphemeralKeys: Sendable {
 
   var count: Int { entries.count }
 
-  /// Whether the key was inserted and its announcement has not expired. The key counts as received now.
+  /// Whether the key is stored and its announcement has not expired. Records a reception of the key.
   mutating func contains(_ x: X, at now: WallTime) -> Bool {
     guard let entry = entries[x] else { return false }
     guard now < entry.expiration else {
@@ -192,10 +191,10 @@ struct EphemeralKeys: Sendable {
     while let first = order.first, isOver(first, at: now) { forget(first, popping: true) }
   }
 
-  /// The address that may serve the announcement of a key again; nil: none.
+  /// The address that may serve the announcement of a key again; nil if there is none.
   func source(of x: X) -> AnnouncementSource? { entries[x]?.source }
 
-  /// Stores the address that served an announcement for us. The first one stays.
+  /// Stores the address that served an announcement for this machine, unless an earlier one is stored.
   mutating func note(_ source: AnnouncementSource, of x: X) {
     if entries[x]?.source == nil { entries[x]?.source = source }
   }

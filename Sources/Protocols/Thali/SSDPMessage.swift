@@ -6,13 +6,13 @@ import Crypto
 /// in `node` a UUID and a generation.
 ///
 ///     urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6      sent in `spec`
-///     uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6          read as well
+///     uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6          also read
 ///     data:f81d4fae-7dec-11d0-a765-00a0c91e6bf6:0        `node`
 ///
 /// Facts: thali.md section 7.
 public struct ServiceName: Hashable, Sendable {
   public let uuid: BluetoothUUID
-  /// Nil in `spec`.
+  /// The generation; nil in `spec`.
   public let generation: UInt32?
 
   public init(uuid: BluetoothUUID, generation: UInt32? = nil) { (self.uuid, self.generation) = (uuid, generation) }
@@ -26,7 +26,7 @@ public struct ServiceName: Hashable, Sendable {
     self.init(uuid: BluetoothUUID(high: high, low: low), generation: generation)
   }
 
-  /// Reads a name in any of its forms, in either case; nil for any other text.
+  /// Parses a name in any of its forms, in either case; nil for any other text.
   public init?(_ text: String) {
     let parts = text.lowercased().split(separator: ":", omittingEmptySubsequences: false).map(String.init)
     func uuid(_ text: String) -> BluetoothUUID? { text.utf8.count == 36 ? BluetoothUUID(text) : nil }
@@ -53,9 +53,9 @@ public struct ServiceName: Hashable, Sendable {
 
 /// A multicast group.
 public enum SSDPGroup: Hashable, Sendable, CaseIterable {
-  /// The group of the protocol.
+  /// The IPv4 group of the protocol.
   case ipv4
-  /// The same on one link of IPv6.
+  /// The IPv6 group of the protocol, on one link.
   case ipv6
   /// The group that old phones use.
   case phones
@@ -79,31 +79,31 @@ public enum SSDPGroup: Hashable, Sendable, CaseIterable {
 
 /// A datagram of SSDP that belongs to the protocol. Facts: thali.md section 7.
 public enum SSDPMessage: Hashable, Sendable {
-  /// The sender has beacons.
+  /// The sender has beacons (ssdp:alive).
   case alive(ServiceName, location: String)
-  /// The sender has no beacons any more.
+  /// The sender has no beacons any more (ssdp:byebye).
   case byebye(ServiceName)
-  /// The sender asks who is there: answer within `maximumWait` seconds. The name is that of its own beacons, if it
-  /// has any.
+  /// The sender searches for peers, which answer within `maximumWait` seconds. The name is that of the sender's own
+  /// beacons, if it has any.
   case search(ServiceName?, maximumWait: Int)
   /// The answer to a search.
   case response(ServiceName, location: String)
 
-  /// The type of the service: headers NT and ST.
+  /// The service type in the headers NT and ST.
   public static let serviceType = "http://www.thaliproject.org/ssdp"
 
-  /// Why a datagram is not for us.
+  /// Reason why a datagram is dropped.
   public enum Drop: Int, CaseIterable, Error, Hashable, Sendable {
-    /// More than 1,500 bytes, or not a head of HTTP.
+    /// The datagram has more than 1,500 bytes, or is not an HTTP head.
     case malformed
-    /// Another service, as most datagrams of a network are.
+    /// The datagram belongs to another service, like most datagrams of a network.
     case otherService
     /// The name is missing or has another form.
     case badName
     /// The location is missing.
     case noLocation
 
-    /// The name of its counter.
+    /// The name of the reason's counter.
     public var name: String {
       switch self {
       case .malformed: "MalformedDatagrams"
@@ -114,11 +114,10 @@ public enum SSDPMessage: Hashable, Sendable {
     }
   }
 
-  /// The longest wait that is granted to the answer of a search, in seconds (UPnP Device Architecture 1.1 section
-  /// 1.3.2).
+  /// Maximum delay of the answer to a search, in seconds (UPnP Device Architecture 1.1 section 1.3.2).
   static let longestWait = 5
 
-  /// Reads a datagram. Names of headers are compared without case. The empty line at the end may be missing.
+  /// Parses a datagram. Names of headers are compared without regard to case. The empty line at the end may be missing.
   public init(reading datagram: [UInt8]) throws(Drop) {
     guard datagram.count <= Limits.datagramBytes else { throw .malformed }
     let parsed: (head: HTTPHead, count: Int)?
@@ -160,7 +159,7 @@ public enum SSDPMessage: Hashable, Sendable {
     return location
   }
 
-  /// The datagram for a group. The life of an entry is 60 s in `spec` and 1,800 s in `node`.
+  /// Encodes the datagram for a group. The life of an entry is 60 s in `spec` and 1,800 s in `node`.
   public func bytes(for group: SSDPGroup) -> [UInt8] {
     let type = Self.serviceType
     let cache = HTTPHead.Header("CACHE-CONTROL", "max-age=\(group.dialect == .spec ? 60 : 1800)")

@@ -1,7 +1,7 @@
-/// The name of a program's service, which a peer asks for on an authenticated stream.
+/// The name of a program's service, which a peer requests on an authenticated stream.
 ///
-/// The protocol has one stream to each peer and does not name services. Earshot adds a request in front of the stream,
-/// inside TLS. A stream without it belongs to the service `default`: this is what other implementations send.
+/// The protocol has one stream to each peer and does not name services. Earshot adds a request at the beginning of the
+/// stream, inside TLS. A stream without a request, as other implementations send it, belongs to the service `default`.
 public struct ServiceLabel: Hashable, Sendable {
   public static let longest = 64
   /// The service of a stream without a request.
@@ -9,6 +9,8 @@ public struct ServiceLabel: Hashable, Sendable {
 
   public let text: String
 
+  /// Checks a name.
+  ///
   /// - Returns: nil unless the text has 1 to 64 characters, each of them a letter or digit of ASCII, `.`, `_` or `-`.
   public init?(_ text: String) {
     guard (1...Self.longest).contains(text.utf8.count), text.utf8.allSatisfy(Self.isAllowed) else { return nil }
@@ -36,7 +38,7 @@ public struct ServiceLabel: Hashable, Sendable {
   }
 }
 
-/// The server's answer to a request: one octet. The stream follows `accepted`; after any other octet it ends.
+/// The server's answer to a request: one octet. After `accepted` the stream follows; after any other octet it ends.
 public enum ServiceAnswer: UInt8, CaseIterable, Hashable, Sendable {
   case accepted = 0
   /// No program has registered the service.
@@ -50,6 +52,8 @@ public struct ServiceRequestReader: Sendable {
   public enum Outcome: Hashable, Sendable {
     /// More bytes are needed.
     case incomplete
+    /// The request is complete.
+    ///
     /// - Parameters:
     ///   - isAnswered: whether the client waits for a `ServiceAnswer`.
     ///   - rest: the first bytes of the stream itself.
@@ -58,14 +62,14 @@ public struct ServiceRequestReader: Sendable {
     case malformed
   }
 
-  /// The first octet of a request. No text begins with it.
+  /// The first octet of a request. Streams without a request do not begin with it.
   static let mark: UInt8 = 0
 
   private var bytes: [UInt8] = []
 
   public init() {}
 
-  /// Takes the next bytes. It must not be called again after another outcome than `incomplete`.
+  /// Handles the next bytes. It must not be called again after an outcome other than `incomplete`.
   public mutating func receive(_ more: ArraySlice<UInt8>) -> Outcome {
     bytes += more
     guard let first = bytes.first else { return .incomplete }

@@ -5,7 +5,6 @@ import Bytes
 ///
 /// The assembler is stricter than the originals (facts: tuvali.md section 5): a chunk counts only if its length, its
 /// number and its CRC are right. A dropped chunk stays missing, and the next report names it.
-/// report names it.
 public struct Assembler: Sendable {
   /// Result of adding a chunk.
   public enum Outcome: Hashable, Sendable {
@@ -37,7 +36,8 @@ public struct Assembler: Sendable {
 
   /// - Parameters:
   ///   - size: length of the frame, in bytes.
-  ///   - layout: layout by the verifier's MTU. The wallet's may be smaller, as its first chunk then shows.
+  ///   - layout: layout that follows from the verifier's MTU. The wallet's chunks may be smaller, which its first chunk
+  ///     shows.
   ///   - firstSequence: number of the first chunk, 0 or 1.
   public init(size: Int, layout: ChunkLayout, firstSequence: Int) {
     self.size = max(0, size)
@@ -102,7 +102,7 @@ public struct Assembler: Sendable {
   }
 
   /// Adopts the layout of a wallet with a smaller MTU, which cuts smaller chunks. A full chunk shows the size of all. A
-  /// chunk that may be the last of another layout shows nothing, and stays missing.
+  /// chunk that may be the last one of another layout does not decide, and stays missing.
   private mutating func adoptLayout(shownBy length: Int, at index: Int) {
     guard index >= 0, index >= count || length != expectedLength(at: index) else { return }
     let candidate = ChunkLayout(payload: length)

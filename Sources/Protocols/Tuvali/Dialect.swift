@@ -53,7 +53,7 @@ public struct Dialect: Hashable, Sendable {
     name: .v04, service: BluetoothUUID(short: 0xAB29), scanResponse: BluetoothUUID(short: 0xAB2A), firstSequence: 1,
     sizeEncoding: .bigEndian, invitationForm: .uriWithColon, uuids: documentUUIDs)
 
-  /// Releases 0.3.0 to 0.3.12, the time of the published document.
+  /// Releases 0.3.0 to 0.3.12, from the time of the published document.
   public static let v03 = Dialect(
     name: .v03, service: BluetoothUUID(short: 0xAB29), scanResponse: BluetoothUUID(short: 0xAB2A), firstSequence: 0,
     sizeEncoding: .asciiDecimal, invitationForm: .json, uuids: documentUUIDs)
@@ -70,7 +70,7 @@ public struct Dialect: Hashable, Sendable {
     .disconnect: BluetoothUUID(short: 0x2038),
   ]
 
-  /// UUIDs `0000000x-5026-444A-9E0E-D6F2450F3A77`; only the status kept its old UUID.
+  /// UUIDs `0000000x-5026-444A-9E0E-D6F2450F3A77`; only the status has its old UUID.
   private static let openID4VPUUIDs: [Characteristic: BluetoothUUID] = [
     .requestSize: draft(0x4),
     .request: draft(0x5),

@@ -31,7 +31,7 @@ struct Standing: Hashable, Sendable {
     }
   }
 
-  /// Limits within which a session keeps its slot.
+  /// Limits within which a session does not lose its slot.
   struct Patience: Hashable, Sendable {
     /// Maximum time without progress, and time after which the rate is measured.
     var silence = Duration.seconds(5)
@@ -51,7 +51,7 @@ struct Standing: Hashable, Sendable {
   /// verdict.
   var isDelivered: Bool
 
-  /// Worst fault of the session; nil if it keeps its slot.
+  /// Worst fault of the session; nil if it does not lose its slot.
   func fault(_ patience: Patience = .init(), at now: Instant) -> Fault? {
     let (age, silence) = (announcedAt.duration(to: now), progressAt.duration(to: now))
     if !isDelivered, silence >= patience.silence { return .silent(silence) }
@@ -65,8 +65,8 @@ struct Standing: Hashable, Sendable {
 
   /// Finds the session that loses its slot: the one with the worst fault, or the first of those with equal faults.
   ///
-  /// - Returns: its index in `standings` and its fault; nil if all sessions keep their slots. A nil in `standings` is a
-  ///   session that keeps its slot in any case.
+  /// - Returns: its index in `standings` and its fault; nil if no session loses its slot. A nil in `standings` is a
+  ///   session that never loses its slot.
   static func worst(
     of standings: [Standing?], _ patience: Patience = .init(), at now: Instant
   ) -> (index: Int, fault: Fault)? {

@@ -10,8 +10,8 @@ import Crypto
 /// session ends whose wallet has been silent longest since its Identify. While there is no capacity for a credential,
 /// no wallet is invited.
 ///
-/// An Identify does not say which code the phone has read. The engine derives session keys for every code that the
-/// phone may have read (`InvitationKeys`), and the frame shows which of them is right.
+/// An Identify does not identify the code that the phone has read. The engine derives session keys for every code that
+/// the phone may have read (`InvitationKeys`), and the frame shows which of them is right.
 public struct VerifierEngine: Sendable {
   /// Configuration of later sessions; a session in progress uses the one that it began with.
   public var configuration: Configuration
@@ -165,7 +165,7 @@ public struct VerifierEngine: Sendable {
     return actions
   }
 
-  /// Maximum number of waiting links: the links that sessions leave, and at least one.
+  /// Maximum number of waiting links: the links that sessions do not hold, but at least one.
   private var waitingLimit: Int { max(1, min(configuration.waitingLinks, configuration.links - heldLinks)) }
 
   /// Maximum number of links that sessions hold: all, or all but two while a wallet with a session is silent. Silent
@@ -335,7 +335,7 @@ public struct VerifierEngine: Sendable {
   }
 
   /// Handles another Identify on the link of a session: the wallet begins another transfer on a link that another
-  /// service holds open. The times that count against its slot continue.
+  /// service holds open. The times after which it may lose its slot continue.
   private mutating func identifyAgain(
     _ index: Int, _ value: [UInt8], of dialect: Dialect, at now: Instant
   ) -> (WriteAnswer, [Action]) {
@@ -387,7 +387,7 @@ public struct VerifierEngine: Sendable {
     return (visits[index].refusal.map { .refused($0) } ?? .accepted, actions)
   }
 
-  /// Frees a slot if more sessions hold one than there are.
+  /// Frees a slot if the sessions hold more slots than there are.
   ///
   /// - Returns: the actions to perform; nil if the newest session must be refused instead.
   private mutating func makeSlot(for newest: Int, at now: Instant) -> [Action]? {
@@ -453,7 +453,7 @@ extension VerifierEngine {
 }
 
 extension VerifierEngine.Refusal {
-  /// Error that ends a session.
+  /// Error that ends a session for lack of capacity.
   func error(_ configuration: VerifierEngine.Configuration) -> TuvaliError {
     switch self {
     case .wrongCode: .wrongCode

@@ -181,7 +181,7 @@ extension VerifierEngine {
     public var idleSafety = Duration.seconds(2)
     /// Minimum time between two Identify writes that begin transfers on the same link.
     var identifyPause = Duration.seconds(2)
-    /// The limits within which a session keeps its slot.
+    /// The limits within which a session does not lose its slot.
     var patience = Standing.Patience()
 
     public init(name: String) {

@@ -118,8 +118,8 @@ struct Visit: Sendable {
     }
   }
 
-  /// Health of the session when another wallet needs a slot; nil if the session has no slot, or keeps it in any
-  /// case because its frame is complete.
+  /// Health of the session when another wallet needs a slot; nil if the session has no slot, or cannot lose it because
+  /// its frame is complete.
   var standing: Standing? {
     switch state {
     case .receiving where progress.chunksMissing == 0: return nil

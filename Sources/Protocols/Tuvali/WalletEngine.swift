@@ -26,7 +26,7 @@ public struct WalletEngine: Sendable {
   var connectEnd = Instant.zero
   /// Deadline for the verifier to receive the whole frame.
   var transferEnd = Instant.zero
-  /// Last progress of the verifier, or of this machine's work on the credential.
+  /// Time of the last progress of the verifier, or of this machine's work on the credential.
   var lastSign = Instant.zero
 
   enum State: Sendable {

@@ -31,7 +31,7 @@ public struct ServiceList: Sendable {
       of: "earshotd, Bluetooth proximity services", HouseSettings.sections + kinds.flatMap { $0.sections })
   }
 
-  /// Every journal message ID of the daemon and its services, once.
+  /// Every journal message ID of the daemon and its services, each listed once.
   public var messages: [MessageID] {
     var seen: Set<MessageID> = []
     return (MessageID.house + kinds.flatMap { $0.messages }).filter { seen.insert($0).inserted }

@@ -75,7 +75,7 @@ public struct LineChart: Sendable {
   }
 }
 
-/// The tick marks of an axis.
+/// The marks of an axis.
 enum Ruler {
   /// At most twelve of the values, evenly spaced, including the first and the last.
   static func marks(_ values: [Double]) -> [Double] {

@@ -2,11 +2,11 @@ import Config
 
 /// Section `[Aim]`: goals of a simulation. 0 means no goal.
 public struct AimSettings: SettingsSection {
-  /// In thousandths.
+  /// Minimum shares of nodes, in thousandths. `keys` describes each goal.
   public var withinFive = 0
   public var withinSeven = 0
   public var afterFiveMinutes = 0
-  /// In hundredths.
+  /// Frames per node and public message, in hundredths.
   public var framesPerNode = 0
   /// In thousandths.
   public var besideFlood = 0

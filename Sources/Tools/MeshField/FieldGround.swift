@@ -14,7 +14,7 @@ struct FieldGround: Sendable {
 
   struct Link: Sendable, Hashable {
     let number: LinkNumber
-    /// The initiator comes first.
+    /// The two nodes; the initiator of the link comes first.
     let ends: (Int32, Int32)
 
     static func == (left: Link, right: Link) -> Bool { left.number == right.number }
@@ -147,7 +147,9 @@ struct FieldGround: Sendable {
 
   mutating func arrive(_ node: Int32) { isUp[Int(node)] = true }
 
-  /// - Returns: the links that end with it.
+  /// Removes a node from the field.
+  ///
+  /// - Returns: the links that end with the node.
   mutating func leave(_ node: Int32) -> [Link] {
     isUp[Int(node)] = false
     let ended = links[Int(node)]
@@ -251,7 +253,7 @@ struct FieldGround: Sendable {
       }
     }
 
-    /// Nodes in the cell of the position and the eight around it, in no order.
+    /// Returns the nodes in the cell of the position and in the eight cells around it, in no order.
     func around(_ place: Place) -> [Int32] {
       let (x, y) = (Int(place.x / size), Int(place.y / size))
       return (x - 1...x + 1).flatMap { x in (y - 1...y + 1).flatMap { cells[Cell(x: x, y: $0)] ?? [] } }

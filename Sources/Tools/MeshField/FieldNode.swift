@@ -11,7 +11,7 @@ struct FieldNode: Sendable {
     var queue: LinkQueue?
     /// When the link accepts the next frame.
     var freeAt: Int64 = 0
-    /// Whether an event is scheduled for that time.
+    /// Whether an event is scheduled for `freeAt`.
     var isWaiting = false
     /// Arrival of the last frame; frames do not overtake each other.
     var lastArrival: Int64 = 0

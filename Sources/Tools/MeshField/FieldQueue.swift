@@ -7,7 +7,7 @@ struct FieldQueue {
     /// Order among events of one node and time: see `FieldEvent.order`.
     var order: UInt64
     var node: Int32
-    /// Index of the event; negative for a timer.
+    /// Index of the event in its storage; negative for a timer.
     var slot: Int32
 
     @inline(__always)
@@ -111,9 +111,9 @@ struct FieldEvent: Sendable {
     case flood
   }
 
-  /// Events of the field come first, in order of decision.
+  /// Order of an event of the field: such events come first, in the order of their decisions.
   static func fieldOrder(_ number: Int) -> UInt64 { 1 + UInt64(number) }
-  /// Events caused by nodes, at themselves and at others, follow in order.
+  /// Order of an event that a node caused: such events follow those of the field, by node and number.
   static func nodeOrder(_ node: Int32, _ number: UInt32) -> UInt64 {
     1 << 62 | UInt64(node) << 32 | UInt64(number)
   }

@@ -5,7 +5,7 @@ import Common
 public struct FieldResults: Sendable {
   /// Public message: time, sender, and the distance of all nodes at that time.
   struct Said: Sendable {
-    /// Nanoseconds.
+    /// Time of sending, in nanoseconds since the start.
     let at: Int64
     let by: Int32
     let hops: [Int16]
@@ -13,13 +13,13 @@ public struct FieldResults: Sendable {
 
   /// Private message.
   struct Written: Sendable {
-    /// Nanoseconds.
+    /// Time of sending, in nanoseconds since the start.
     let at: Int64
     let from: Int32
     let to: Int32
   }
 
-  /// Number of nodes that had a message, and number of all.
+  /// Number of nodes that had a message, and number of all nodes.
   public struct Share: Sendable, Hashable {
     public var had = 0
     public var of = 0
@@ -60,7 +60,7 @@ public struct FieldResults: Sendable {
     }
   }
 
-  /// Delivery counts as prompt within this time, in milliseconds.
+  /// Maximum latency of a prompt delivery, in milliseconds.
   public static let prompt: UInt32 = 3000
   /// Times after the sending of a message at which delivery is counted, in seconds.
   public static let moments = [1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 450]

@@ -11,7 +11,7 @@ public struct FieldRun {
   static let epoch: UInt64 = 1_900_000_000_000
   /// Interval of link maintenance, in nanoseconds.
   private static let tick: Int64 = 1_000_000_000
-  /// Interval of inspections of the nodes' holdings, in ticks.
+  /// Interval of inspections of the nodes' holdings, in intervals of link maintenance.
   private static let lookEvery: Int64 = 10
 
   private let scenario: Scenario
@@ -219,7 +219,7 @@ public struct FieldRun {
     }
   }
 
-  /// Schedules the messages until the next tick.
+  /// Schedules the messages until the next link maintenance.
   private mutating func prepareTalk() {
     let until = min(now + Self.tick, min(scenario.talk.until, scenario.field.duration).wholeNanoseconds)
     while scenario.talk.every > .zero, sayAt < until {

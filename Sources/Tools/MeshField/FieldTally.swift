@@ -36,7 +36,7 @@ struct FieldTally: Sendable {
   struct Frames: Sendable, Hashable {
     var frames: UInt64 = 0
     var bytes: UInt64 = 0
-    /// Nanoseconds.
+    /// Total airtime, in nanoseconds.
     var airtime: UInt64 = 0
   }
 
@@ -58,7 +58,7 @@ struct FieldTally: Sendable {
   struct Carried: Sendable, Hashable {
     var flooded: UInt64 = 0
     var answered: UInt64 = 0
-    /// Frames of these that arrived.
+    /// Frames of the flooding that arrived.
     var floodedHere: UInt64 = 0
     var answeredHere: UInt64 = 0
   }

@@ -13,16 +13,16 @@ public struct FieldSettings: SettingsSection {
   }
 
   public var nodes = 1000
-  /// Metres.
+  /// Width of the field, in metres.
   public var width = 1000
   public var height = 1000
   public var placement = Placement.even
   public var islands = 10
-  /// Metres.
+  /// Radius of an island, in metres.
   public var islandRadius = 60
   /// Radio range in metres.
   public var range = 65
-  /// Maximum links of a node, and number that it seeks.
+  /// Maximum number of links of a node, which is also the number that it seeks.
   public var links = 8
   public var fewestLinks = 6
   public var duration = Duration.seconds(600)
@@ -81,12 +81,12 @@ public struct AirSettings: SettingsSection {
 
 /// Section `[People]`: relay policies and movement of the nodes.
 public struct PeopleSettings: SettingsSection {
-  /// Percentage of nodes that relay like the iOS app, and that relay nothing. The others use `mains`.
+  /// Percentages of nodes that relay like the iOS app, and of nodes that relay nothing. The others use `mains`.
   public var apps = 0
   public var silent = 0
   /// Percentage of nodes that walk.
   public var walkers = 0
-  /// Decimetres per second.
+  /// Speed of walking nodes, in decimetres per second.
   public var speed = 14
   /// Percentage of nodes that leave and return within ten minutes.
   public var churn = 0
@@ -145,15 +145,15 @@ public struct TalkSettings: SettingsSection {
 
 /// Section `[Flood]`: attackers. The rates apply to each link of each attacker.
 public struct FloodSettings: SettingsSection {
-  /// In thousandths of the nodes.
+  /// Share of attackers, in thousandths of the nodes.
   public var share = 0
   public var from = Duration.seconds(120)
-  /// Per second and link.
+  /// New identities per second and link.
   public var identities = 10
   public var replays = 20
   public var requests = 5
   public var fragments = 20
-  /// Whether they flood; otherwise they behave like other nodes. Not a key of the file.
+  /// Whether the attackers flood; otherwise they behave like other nodes. Not a key of the file.
   public var floods = true
 
   public init() {}

@@ -9,7 +9,8 @@ import PBLEC
 import Radio
 import Sharing
 
-/// Reports of advertisers through the feed's engine on one core: processor time, the best of several runs.
+/// Reports of advertisers through the engine of the local broadcast channel on one core: processor time, the best of
+/// several runs.
 @LoopActor
 enum FeedBench {
   private static let turns = 5

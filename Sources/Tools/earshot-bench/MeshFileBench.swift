@@ -79,7 +79,7 @@ enum MeshFileBench {
       }
     }
 
-    /// Sent data arrives five milliseconds later, and frees capacity.
+    /// Lets time pass: sent data arrives five milliseconds later, and frees capacity.
     private mutating func pass(_ duration: Duration) {
       let end = now.advanced(by: duration)
       while now < end, files == 0 {

@@ -11,7 +11,7 @@ import Thali
 /// any of our code: `scripts/bench/presence.c`, a program beside this one. The best of several rounds counts.
 @LoopActor
 enum PresenceBench {
-  /// `QUICK=1` measures a tenth of everything, to try the measurement.
+  /// Divisor of all amounts: with `QUICK=1` a tenth of everything is measured, to try the measurement.
   private static let part = getenv("QUICK") == nil ? 1 : 10
   private static let turns = 3
   private static let peers = 50
@@ -51,7 +51,7 @@ enum PresenceBench {
 
   // MARK: Announcements
 
-  /// Microseconds for an announcement of 15 beacons, and for one that is not for its receiver.
+  /// Microseconds to make an announcement of 15 beacons, and to judge one that has no beacon for its receiver.
   private static func announcements() throws -> (announce: Double, judge: Double) {
     var random = SystemRandom()
     var known = KnownPeers(own: try Secp256k1.PrivateKey(randomFrom: &random))
@@ -80,7 +80,7 @@ enum PresenceBench {
 
   // MARK: TLS and the multiplexer
 
-  /// A client and a server in memory, after their handshake.
+  /// Returns a client and a server in memory, after their handshake.
   private static func pair(
     _ clients: TLSContext, _ servers: TLSContext
   ) throws -> (client: TLSSession, server: TLSSession) {
@@ -127,7 +127,7 @@ enum PresenceBench {
     return Double(received) / 1e6 / (processorTime() - start)
   }
 
-  /// As `overTLS`, with the ciphertext in a stream of a multiplexed link.
+  /// Megabytes per second as in `overTLS`, with the ciphertext in a stream of a multiplexed link.
   private static func overMultiplexer() throws -> Double {
     let (clients, servers) = try contexts()
     let (client, server) = try pair(clients, servers)
@@ -161,7 +161,8 @@ enum PresenceBench {
     return own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
   }
 
-  /// Microseconds of an ECDH and of a key pair, handshakes per second, megabytes per second.
+  /// Microseconds of an ECDH and of a key generation, handshakes per second, and megabytes per second, without our
+  /// code.
   private static func measureBare() throws -> [Double] {
     let output = "/tmp/earshot-bench.\(getpid()).presence"
     defer { unlink(output) }

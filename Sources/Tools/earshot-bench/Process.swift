@@ -40,12 +40,12 @@ final class Process {
     wait()
   }
 
-  /// Waits until it exits.
+  /// Waits until the process exits.
   func wait() {
     waitpid(pid, nil, 0)
   }
 
-  /// Processor time of its living threads, in seconds.
+  /// Processor time of the process's living threads, in seconds.
   var processorTime: Double {
     guard let threads = opendir("/proc/\(pid)/task") else { return 0 }
     defer { closedir(threads) }
@@ -64,7 +64,7 @@ final class Process {
   /// A number of `/proc/PID/status`, for example `VmRSS`, in the unit of that file.
   func status(_ key: String) -> Int { Self.status(key, of: "\(pid)") }
 
-  /// As `status`, of this program.
+  /// A number of `/proc/self/status`, in the unit of that file.
   static func ownStatus(_ key: String) -> Int { status(key, of: "self") }
 
   private static func status(_ key: String, of pid: String) -> Int {

@@ -35,7 +35,7 @@ enum Report {
     write(figures)
   }
 
-  /// `bench.json`: name, value, unit, goal.
+  /// Writes `bench.json`: name, value, unit and goal of each figure.
   private static func write(_ figures: [Figure]) {
     let rows = figures.map { figure in
       let goal = figure.goal.map { text($0) } ?? "null"

@@ -226,7 +226,7 @@ final class ServiceBench {
   }
 }
 
-/// A single event, awaited with a time limit.
+/// Waits for a single event, with a time limit.
 @LoopActor
 private final class Arrival {
   private var path: ObjectPath?
@@ -248,7 +248,7 @@ private final class Arrival {
   }
 }
 
-/// A service that receives the public feed, and one that sends in it during a transfer.
+/// Measures a service that receives the local broadcast channel, and one that sends in it during a transfer.
 extension ServiceBench {
   func runFeed() async throws -> [Figure] {
     defer { cleanUp() }
@@ -287,7 +287,8 @@ extension ServiceBench {
     }
   }
 
-  /// Transfers a credential to a kiosk without the feed, and to one that sends messages continuously, alternating.
+  /// Transfers a credential to a kiosk without the local broadcast channel, and to one that sends messages
+  /// continuously, alternating.
   private func beside(_ bus: BusConnection) async throws -> Figure {
     let radio = try await startAir("kiosk-air")
     let (plain, talking, visitor) = ("org.earshot.plain", "org.earshot.talking", "org.earshot.guest")
@@ -310,10 +311,10 @@ extension ServiceBench {
   }
 }
 
-/// A mesh node without messages: its cost in addition to the verifier alone.
+/// Measures a mesh node without messages: its cost in addition to the verifier alone.
 extension ServiceBench {
-  /// Services on a grid of eleven by eleven. The measured one in the middle has eight neighbours, and receives
-  /// announces of all.
+  /// Number of columns of the grid of services: eleven by eleven. The measured one in the middle has eight neighbours,
+  /// and receives announces of all.
   private static var columns: Int { 11 }
   private static var nodes: Int { columns * columns }
   private static var middle: Int { nodes / 2 }
@@ -378,7 +379,7 @@ extension ServiceBench {
       mesh: "[Mesh]\nEnabled=yes\nTrustClock=yes\nNickname=node\(place)", arguments: ["--bus-name", Self.name(place)])
   }
 
-  /// Number of its links, and of nearby peers.
+  /// Reads the number of a service's links, and of its nearby peers.
   private func look(_ bus: BusConnection, _ name: String) async throws -> (links: Int, peers: Int) {
     let answer = try await bus.call(
       name, "/org/earshot", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")

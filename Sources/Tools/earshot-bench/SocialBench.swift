@@ -14,13 +14,13 @@ import Store
 @LoopActor
 enum SocialBench {
   private static let sessions = 100
-  /// `QUICK=1` measures a hundredth of everything, to try the measurement.
+  /// Divisor of all amounts: with `QUICK=1` a hundredth of everything is measured, to try the measurement.
   private static let part = getenv("QUICK") == nil ? 1 : 100
   private static let subscribers = 1000 / part
   private static let quiet = 10_000 / part
-  /// Blobs of the large store.
+  /// Number of blobs in the large store.
   private static let stored = 1_000_000 / part
-  /// Octets of the content of each blob.
+  /// Length of the content of each blob, in octets.
   private static let content = 200
 
   struct NotRun: Error {
@@ -98,7 +98,7 @@ enum SocialBench {
     return figures
   }
 
-  /// Each client sends its requests one behind the other, and all clients at the same time.
+  /// Lets each client send its requests one after the other, and all clients at the same time.
   private static func all(_ clients: [BenchClient], each: Int, _ command: Command) async throws {
     let rally = Rally(command, clients.count)
     await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
@@ -136,7 +136,7 @@ enum SocialBench {
 
   // MARK: Sessions in memory
 
-  /// One message to a forum with subscribers, each with a session, until the last one has it.
+  /// Time for one message to a forum whose subscribers each have a session, until the last session has it.
   private static func fanOut() async throws -> [Figure] {
     let stand = BenchServer(MemoryBlobStore())
     var clients: [MemoryClient] = []
@@ -186,7 +186,7 @@ enum SocialBench {
 
   // MARK: A large store
 
-  /// `ls` and `fetch` where a million blobs are stored, an equal part for each of 100 users.
+  /// Time of `ls` and `fetch` in a store of a million blobs, an equal part for each of 100 users.
   private static func largeStore(_ folder: String) throws -> [Figure] {
     mkdir(folder, 0o700)
     var store = try SQLiteBlobStore(in: StateDirectory(path: folder))
@@ -284,7 +284,7 @@ enum SocialBench {
   }
 }
 
-/// A server whose limits are above what is measured.
+/// A server whose limits are above the measured amounts.
 @LoopActor
 private final class BenchServer<Store: BlobStore> {
   let service: SocialService<Store>
@@ -343,7 +343,7 @@ private final class BenchClient {
   private var reason = ""
   private var waiting: CheckedContinuation<Void, Never>?
 
-  /// - Parameter keys: those of a user; nil: a new user logs in for the first time.
+  /// - Parameter keys: keys of a known user; nil if a new user logs in for the first time.
   init<Store: BlobStore>(_ server: BenchServer<Store>, _ address: ListenAddress, _ keys: BenchKeys? = nil) throws {
     self.keys = keys ?? BenchKeys()
     client = SocialClient(
@@ -413,7 +413,7 @@ private final class MemoryClient {
     }
   }
 
-  /// Leaves the server's side alone.
+  /// Drops further output of the server to this client.
   func forget() { stream.onOutput = { _ in } }
 
   func exec(_ command: Command) async throws -> [UInt8] {

@@ -12,7 +12,7 @@ import Wallet
 /// at a phone's rate: the result depends on the rules of the service, not on the processor's speed.
 @LoopActor
 final class VisitorsBench {
-  /// About 8 kB per second, with chunks of 505 bytes.
+  /// Radio conditions of a phone: about 8 kB per second, with chunks of 505 bytes.
   private static let pace = AirConditions(latency: .milliseconds(62), maximumMTU: 517)
   private static let credentialBytes = 100_000
   /// Time from looking at the screen until the phone has read the code and sends.
@@ -35,7 +35,7 @@ final class VisitorsBench {
   private let time = VirtualTime()
   private let radio: SharedRadio
   private let verifier: VerifierService
-  /// One phone more than session slots, so that the first of the queue always has one.
+  /// The phones: one more than session slots, so that the first phone of the queue always finds one.
   private var phones: [(radio: SharedRadio, wallet: WalletService)] = []
   private var served = 0
   private var timer: Registration?
@@ -62,7 +62,7 @@ final class VisitorsBench {
     _ = verifier.start()
   }
 
-  /// The first person in the queue looks at the screen.
+  /// Lets the first person in the queue look at the screen.
   private func next() {
     let code = verifier.connectionURI
     timer = time.schedule(after: Self.scanTime) { [weak self] in self?.send(code) }

@@ -38,7 +38,8 @@ struct Cost {
       + "signatures requested, \(signatures.computed) computed"
   }
 
-  /// The peak memory is that of the process, and therefore the maximum of all simulations so far.
+  /// The resources as JSON. The peak memory is that of the process, and therefore the maximum of all simulations so
+  /// far.
   ///
   /// - Parameter name: the name of the simulation; empty if there is only one.
   func json(_ name: String) -> JSONValue {

@@ -19,7 +19,7 @@ struct BackoffTests {
     #expect(again == [1, 2].map { .seconds($0) })
   }
 
-  @Test("The pauses of the first urgent attempts stay short")
+  @Test("With `forAttempts` the first pauses stay at the limit, and later ones grow again")
   func urgent() {
     var backoff = Backoff(upTo: .seconds(2), forAttempts: 4)
     let milliseconds = pauses(&backoff, 7).map { $0 / Duration.milliseconds(1) }

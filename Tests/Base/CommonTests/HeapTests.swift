@@ -23,7 +23,7 @@ struct HeapTests {
     }
   }
 
-  @Test("A heap without some of its elements is still in order")
+  @Test("After elements are removed from a heap, the others still leave it in order")
   func kept() {
     var heap = Heap<Int>()
     for number in 0..<1000 { heap.insert(number * 7919 % 1000) }

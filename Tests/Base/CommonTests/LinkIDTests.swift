@@ -3,7 +3,7 @@ import Testing
 
 @Suite("LinkID")
 struct LinkIDTests {
-  @Test("A link ID equals its number and prints it")
+  @Test("Link IDs are compared and printed by their number")
   func number() {
     #expect(LinkID(7) == LinkID(7))
     #expect(LinkID(7) != LinkID(8))

@@ -18,7 +18,7 @@ struct PastedTextTests {
     #expect(PastedText.trimmed(blank) == "" && PastedText.trimmed("") == "")
   }
 
-  @Test("Blanks inside a code are removed, so that a broken code is complete", arguments: blanks)
+  @Test("Blanks inside a code are removed, so that a code that was broken over lines is complete", arguments: blanks)
   func unbroken(blank: String) {
     #expect(PastedText.unbroken(blank + "abc" + blank + "def" + blank) == "abcdef")
   }

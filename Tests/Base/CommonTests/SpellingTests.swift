@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct SpellingTests {
   @Test(
-    "A word with one or two slips is matched, a different word is not",
+    "A word with one or two typing errors is matched, a different word is not",
     arguments: [
       ("Nmae", "Name"), ("name", "Name"), ("IdleTimout", "IdleTimeout"), ("Dialect", "Dialects"), ("Enable", "Enabled"),
       ("Colour", nil), ("", nil), (String(repeating: "Name", count: 1000), nil),

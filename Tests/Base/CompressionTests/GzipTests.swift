@@ -83,7 +83,7 @@ struct GzipTests {
     #expect(throws: CompressionError.tooLarge(limit: count - 1)) { try Gzip.decompress(member, limit: count - 1) }
   }
 
-  @Test("A gzip bomb stops at the limit, whatever size it declares")
+  @Test("Inflating a gzip bomb stops at the limit, whatever size the bomb declares")
   func bomb() throws {
     var bomb = try Gzip.compress([UInt8](repeating: 0, count: 32 << 20))
     #expect(bomb.count < 40_000)

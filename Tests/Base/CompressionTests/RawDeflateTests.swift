@@ -34,7 +34,7 @@ struct RawDeflateTests {
     #expect(throws: CompressionError.corrupt(reason)) { try RawDeflate.decompress(stream, limit: 1000) }
   }
 
-  @Test("A deflate bomb stops at the limit")
+  @Test("Inflating a deflate bomb stops at the limit")
   func bomb() throws {
     let bomb = try RawDeflate.compress([UInt8](repeating: 0, count: 8 << 20))
     #expect(throws: CompressionError.tooLarge(limit: 100_000)) { try RawDeflate.decompress(bomb, limit: 100_000) }

@@ -22,7 +22,7 @@ struct HashTests {
     #expect(Hex.encode(SHA256.hash(text.utf8)) == hash)
   }
 
-  @Test("Input in portions has the hash of the whole, and intermediate hashes are available")
+  @Test("Input hashed in portions has the hash of the whole, and intermediate hashes are available")
   func portions() {
     let bytes = (0..<200).map { UInt8($0) }
     for size in [1, 3, 63, 64, 65, 199, 200] {
@@ -77,7 +77,7 @@ struct HashTests {
     #expect(HMACSHA256.authenticationCode(for: message, key: key) == code)
   }
 
-  @Test("A code is valid only complete and unchanged")
+  @Test("An authentication code is valid only if it is complete and unchanged")
   func verify() {
     let key = SecretBytes(copying: [1, 2, 3])
     let code = HMACSHA256.authenticationCode(for: [4, 5], key: key)

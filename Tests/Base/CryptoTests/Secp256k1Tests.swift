@@ -110,7 +110,7 @@ struct Secp256k1Tests {
     #expect("\(key)" == "<secret>")
   }
 
-  @Test("A generator of values out of range is an error after 16 draws")
+  @Test("Making a key fails after 16 values out of range from the generator")
   func badGenerator() {
     var stuck = StuckRandom()
     #expect(throws: CryptoError.unavailable("a source of randomness for a secp256k1 key")) {

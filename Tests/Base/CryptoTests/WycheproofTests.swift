@@ -14,7 +14,7 @@ struct WycheproofTests {
     #expect(Wycheproof.isPresent, "CI needs them in \(Wycheproof.folder.path)")
   }
 
-  @Test("Every vector file is used")
+  @Test("Every vector file in the folder is used by a test")
   func files() throws {
     let ours = [
       "aes_gcm", "chacha20_poly1305", "ecdh_secp256k1", "ed25519", "hkdf_sha256", "hmac_sha256", "x25519",
@@ -118,7 +118,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("HMAC accepts exactly the valid codes, also truncated ones")
+  @Test("HMAC accepts exactly the valid codes of the vectors, including truncated ones")
   func hmac() throws {
     let file = try Wycheproof.File<Wycheproof.MACGroup>("hmac_sha256")
     var tried = 0
@@ -213,7 +213,7 @@ struct WycheproofTests {
 @Suite("Presence of the Wycheproof files")
 struct WycheproofSelectionTests {
   @Test(
-    "Missing files skip the tests, and fail them if CI is set",
+    "If the Wycheproof files are missing, the tests are skipped, or fail if CI is set",
     arguments: [
       (true, [:], true), (false, [:], false), (true, ["CI": "true"], true), (false, ["CI": "true"], true),
       (false, ["CI": "1"], true), (false, ["CI": ""], false), (false, ["CI": "false"], false),

@@ -55,7 +55,7 @@ struct AgainTests {
     #expect(pair.counters(0).begun == 1)
   }
 
-  @Test("A session requested while the peer may have begun is begun after 1 s")
+  @Test("If the peer may have begun a handshake, a requested session is begun after 1 s")
   func courtesy() {
     for age in [0, 5] {
       var pair = Pair()

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("A flooded table of handshakes")
 struct FloodedTableTests {
-  @Test("An early message stays stored and causes a handshake after the forged ones")
+  @Test("An early message stays stored, and causes a handshake after the forged handshakes have ended")
   func early() {
     var pair = Pair { $0.handshakes = 3 }
     pair.begin(0)

@@ -53,7 +53,7 @@ struct ForgedFirstTests {
     #expect(pair.counters(1)[.undecryptable] == 0)
   }
 
-  @Test("A handshake that is followed by another ends at its own timeout")
+  @Test("A handshake during which another one begins ends at its own timeout")
   func olderEnds() {
     var pair = Pair()
     pair.begin(1)
@@ -109,7 +109,7 @@ struct ForgedFirstTests {
     #expect(pair.engines[1].deadline == Instant.zero.advanced(by: .seconds(40)))
   }
 
-  @Test("A requested handshake is begun after forged ones that took its slots")
+  @Test("A requested handshake is begun after forged handshakes that took its slots have ended")
   func wantedBesideMany() {
     var pair = Pair { ($0.handshakes, $0.firmTime) = (2, .zero) }
     pair.forge(to: 1)

@@ -86,7 +86,7 @@ struct LimitTests {
     #expect(crowd.engine.counters[.peerRate] == 3)
   }
 
-  @Test("Each source has a reserve, and this side 30 handshakes a minute")
+  @Test("Each source has a reserve of handshakes, and this side may begin 30 a minute")
   func sources() {
     var crowd = Crowd {
       ($0.perSource, $0.ofOthers, $0.reserve, $0.halfOpen) = (30, 50, 10, 1000)

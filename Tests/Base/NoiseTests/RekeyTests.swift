@@ -43,7 +43,7 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("The deadline of the renewal follows messages and limits")
+  @Test("The deadline of the renewal changes with each message and with the limits")
   func deadline() {
     var pair = Pair.proven { $0.rekeyMessages = 4 }
     let hour = Instant.zero.advanced(by: .seconds(3600))

@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test("A payload above 31 bytes makes the radio degraded and leaves the slot empty")
+  @Test("A payload above 31 bytes makes the radio degraded and leaves its slot empty")
   func tooLong() async {
     await onLoop {
       let scene = Scene()
@@ -270,7 +270,7 @@ import Testing
   }
 
   @Test(
-    "Decoding ends at an invalid AD structure, and earlier ones count",
+    "Decoding ends at an invalid AD structure and returns the structures before it",
     arguments: [
       ([0x02, 0x01, 0x06, 0x00, 0x03, 0x03, 0x01, 0x00], AdvertisingData(flags: 6)),
       ([0x02, 0x01, 0x06, 0x09, 0x09, 0x41], AdvertisingData(flags: 6)),

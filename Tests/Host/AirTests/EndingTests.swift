@@ -83,7 +83,7 @@ import Testing
     }
   }
 
-  @Test("A link ends when its ends are out of range", arguments: [true, false])
+  @Test("A link ends when its two nodes are out of range", arguments: [true, false])
   func outOfRange(byDistance: Bool) async throws {
     try await onLoop {
       let pair = try Pair()

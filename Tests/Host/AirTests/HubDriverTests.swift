@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("An exact value reaches a client without subscription; other values do not")
+  @Test("A value with exact reach gets to a client without subscription; other values do not")
   func exactReach() async throws {
     try await onLoopAsync {
       let pair = try await HubPair(AirConditions(latency: .zero), AirController(reachesEverySubscriber: true))

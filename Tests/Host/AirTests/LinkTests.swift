@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test("Connecting to a silent, distant or unknown node fails within the timeout")
+  @Test("Connecting to a node that does not advertise, is out of range or does not exist fails within the timeout")
   func unreachable() async throws {
     try await onLoop {
       let time = VirtualTime()
@@ -188,7 +188,7 @@ import Testing
     }
   }
 
-  @Test("A request gets the delegate's error, a command none")
+  @Test("A write request gets the delegate's error, a write command gets no answer")
   func refusing() async throws {
     try await onLoop {
       let pair = try Pair()
@@ -201,7 +201,7 @@ import Testing
     }
   }
 
-  @Test("Writing to an unknown or read-only characteristic refuses requests and drops commands")
+  @Test("Write requests to an unknown or read-only characteristic are refused, and commands are dropped")
   func notWritable() async throws {
     try await onLoop {
       let pair = try Pair()

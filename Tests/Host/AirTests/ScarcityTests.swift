@@ -6,7 +6,7 @@ import Testing
 @testable import Air
 
 @Suite struct ScarcityTests {
-  @Test("A node advertises in as many slots as it has; fewer slots end the others")
+  @Test("A node advertises in its slots only, and stops advertising in a slot that it loses")
   func slots() async {
     await onLoop {
       let air = TestAir(AirController(advertisingSlots: 2))
@@ -80,7 +80,7 @@ import Testing
     }
   }
 
-  @Test("An advertisement that accepted a connection is silent until the link ends or it is renewed")
+  @Test("An advertisement that accepted a connection stops until its link ends or it is advertised anew")
   func fallsSilent() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(fallsSilent: true, renewsAdvertisements: false))
@@ -110,7 +110,7 @@ import Testing
     }
   }
 
-  @Test("A driver that renews its advertisements is connected by the next peer")
+  @Test("The next peer can connect to a driver that has advertised anew")
   func renewing() async throws {
     try await onLoop {
       let pair = try Pair(.init(), AirController(fallsSilent: true))
@@ -157,7 +157,7 @@ import Testing
     var heard: [[[UInt8]]] { clients.map(\.notified) }
   }
 
-  @Test("If clients cannot be told apart, a value for one link reaches every subscriber")
+  @Test("If the controller cannot address single clients, a value for one link reaches every subscriber")
   func everySubscriber() async throws {
     try await onLoop {
       let audience = try Audience(AirController(reachesEverySubscriber: true), reach: .subscribers)
@@ -173,7 +173,7 @@ import Testing
     }
   }
 
-  @Test("With raw HCI an exact value reaches its link only, subscribed or not")
+  @Test("With raw HCI a value with exact reach gets to its link only, subscribed or not")
   func exactReach() async throws {
     try await onLoop {
       let conditions = AirConditions(deliverUnsubscribed: true)
@@ -193,7 +193,7 @@ import Testing
     }
   }
 
-  @Test("If clients can be told apart, a value reaches its link only")
+  @Test("If the controller can address single clients, a value reaches its link only")
   func oneSubscriber() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .subscribers)
@@ -203,7 +203,7 @@ import Testing
     }
   }
 
-  @Test("An unsubscribed client gets exact values only if `deliverUnsubscribed` is set")
+  @Test("An unsubscribed client gets values with exact reach only if `deliverUnsubscribed` is set")
   func deafClient() async throws {
     try await onLoop {
       let audience = try Audience(AirController(), reach: .exact)

@@ -85,7 +85,7 @@ import Testing
     }
   }
 
-  @Test("Two simultaneous connections give one link, and both clients are connected")
+  @Test("Two simultaneous connections give one link, and both nodes are its clients")
   func atTheSameTime() async throws {
     try await onLoop {
       let peers = Peers()

@@ -100,7 +100,7 @@ struct AdvertisingTests {
     registration.cancel()
   }
 
-  @Test("The number of slots is what bluetoothd leaves, own ones included")
+  @Test("The number of slots is that of the controller without those of other programs, and includes our own")
   @LoopActor
   func slots() async throws {
     let rig = try await Rig.ready()

@@ -60,7 +60,9 @@ struct BatteryTests {
     #expect(rig.entries.all.filter { $0.id == .pairingAsked }.count == 1)
   }
 
-  @Test("Without systemd, or with a bluetoothd it did not start, no limit is reported", arguments: [[], ["/bin/sh"]])
+  @Test(
+    "Without systemd, or with a bluetoothd that systemd did not start, no limit is reported",
+    arguments: [[], ["/bin/sh"]])
   @LoopActor
   func unknown(commandLines: [String]) async throws {
     let rig = try await Rig(prepare: nil)
@@ -115,7 +117,7 @@ struct BatteryTests {
     expect(try generated(["lib/systemd/system/bluetooth.service": text]), "-\(other)   -C --noplugin=battery")
   }
 
-  @Test("Options of administrators in drop-ins and own units stay")
+  @Test("Options that administrators set in drop-ins or in units of their own are preserved")
   func administrator() throws {
     let own = "[Service]\nExecStart=\nExecStart=\(Self.daemon) --experimental\n"
     for name in ["00-first.conf", "override.conf", "zzz.conf"] {
@@ -127,7 +129,7 @@ struct BatteryTests {
     expect(unit, "\(Self.daemon) --experimental --noplugin=battery")
   }
 
-  @Test("A drop-in hides later ones of its name, and the last name applies")
+  @Test("A drop-in in /etc hides one of the same name in /usr/lib, and the last by name applies")
   func order() throws {
     func command(_ option: String) -> String { "[Service]\nExecStart=\nExecStart=\(Self.daemon) \(option)\n" }
     let files = [

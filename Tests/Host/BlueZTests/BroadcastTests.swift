@@ -17,7 +17,7 @@ struct BroadcastTests {
   private static func bytes(_ text: String) -> [UInt8] { [2, 1, 6, UInt8(1 + text.utf8.count), 9] + text.utf8 }
 
   @Test(
-    "A set is non-connectable at 100 ms; its address stays for new data and differs per set"
+    "A set is non-connectable at 100 ms, keeps its address for new data, and has an address of its own"
   )
   @LoopActor
   func address() async throws {
@@ -36,7 +36,7 @@ struct BroadcastTests {
     #expect(rig.kernel.onAir()[3]?.address != address)
   }
 
-  @Test("If the kernel refuses new data, the instance is made anew")
+  @Test("If the kernel refuses new data, the instance is removed and added again")
   @LoopActor
   func exchangeRefused() async throws {
     let rig = try await Rig.managed()
@@ -74,7 +74,7 @@ struct BroadcastTests {
       rig.radio.airings.all.map(\.advertisement) == [Self.message("~0a"), Self.message("~1b"), nil])
   }
 
-  @Test("An instance that cannot be made anew is reported as off, and later as on again")
+  @Test("An instance that cannot be added again is reported as off, and later as on again")
   @LoopActor
   func notMadeAnew() async throws {
     let rig = try await Rig.managed()

@@ -17,7 +17,7 @@ struct CentralFaultTests {
 
   static let all = Step.allCases.flatMap { step in Fault.allCases.map { (step, $0) } }
 
-  @Test("After any loss at any step the last event is the end, and the next link works", arguments: all)
+  @Test("After a failure at any step the last event is the end of the link, and the next link works", arguments: all)
   @LoopActor
   func lost(step: Step, fault: Fault) async throws {
     let rig = try await Rig.ready()
@@ -163,7 +163,7 @@ struct CentralFaultTests {
     #expect(reason.contains(refusal.words), "\(reason)")
   }
 
-  @Test("An attempt of another program is not cut and its peer not removed")
+  @Test("The driver neither ends another program's connection attempt nor removes its peer")
   @LoopActor
   func othersAttempt() async throws {
     let rig = try await Rig.ready()
@@ -231,7 +231,7 @@ struct CentralFaultTests {
   }
 
   @Test(
-    "A peer outdated each time is removed at most once a minute, and stays linked while in use",
+    "A peer whose services are outdated each time is removed at most once a minute, and never while its link is in use",
     arguments: [true, false])
   @LoopActor
   func outdatedEachTime(usesUs: Bool) async throws {
@@ -422,7 +422,7 @@ struct CentralFaultTests {
     try await rig.fake.until { rig.fake.devices.isEmpty }
   }
 
-  @Test("A link ends 1 s after a subscribed object was removed, and not for others")
+  @Test("A link ends 1 s after a subscribed object was removed, but not after the removal of other objects")
   @LoopActor
   func listenedToTakenAway() async throws {
     let rig = try await Rig.ready()

@@ -247,7 +247,7 @@ struct CentralLinkTests {
     #expect(rig.fake.devices.keys.contains(place))
   }
 
-  @Test("An own link is reported once and ends no advertisement")
+  @Test("A link that the driver made is reported once, and does not end an advertisement")
   @LoopActor
   func oneNumber() async throws {
     let rig = try await Rig.ready()
@@ -274,7 +274,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("A refused Disconnect ends the connection; the peer's link stays and can be cut again")
+  @Test("If bluetoothd refuses Disconnect, the connection ends; the link stays and can be cut later")
   @LoopActor
   func refusedCut() async throws {
     let rig = try await Rig.ready()
@@ -453,7 +453,7 @@ struct CentralLinkTests {
     server.close()
   }
 
-  @Test("Twelve links are made at a time, and a thirteenth is refused")
+  @Test("Twelve connections are possible at a time, and a thirteenth is refused")
   @LoopActor
   func tooMany() async throws {
     let rig = try await Rig.ready()

@@ -80,7 +80,7 @@ struct ComeAgainTests {
     }
   }
 
-  @Test("When the kernel reports the peer's return, the old link ends and later writes use the new")
+  @Test("When the kernel reports the peer's return, the old link ends, and later writes belong to the new one")
   @LoopActor
   func again() async throws {
     let stage = try await Stage()
@@ -184,7 +184,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links.isEmpty)
   }
 
-  @Test("A peer that returns after an unsignalled end has the new time")
+  @Test("The link of a peer that returns after an unsignalled end has the time of the return")
   @LoopActor
   func sinceUnsignalled() async throws {
     let stage = try await Stage()

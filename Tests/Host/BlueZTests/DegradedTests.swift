@@ -29,7 +29,7 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("If allowed, sets are advertised with names, and the radio reports the differences")
+  @Test("If allowed, bluetoothd advertises sets with their names, and the radio reports the differences")
   @LoopActor
   func sent() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -53,7 +53,7 @@ struct DegradedTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A replacing set is reported as being sent when bluetoothd has it")
+  @Test("A set that replaces another one is reported as sent when bluetoothd has registered it")
   @LoopActor
   func displacedMeanwhile() async throws {
     let rig = try await Rig.ready(isDegradable: true)
@@ -68,7 +68,7 @@ struct DegradedTests {
     #expect(rig.radio.airings.all.map(\.advertisement) == [other])
   }
 
-  @Test("A set without a name is a broadcast with its manufacturer data")
+  @Test("A set without a name is registered with the type broadcast and its manufacturer data")
   @LoopActor
   func beacon() async throws {
     let rig = try await Rig.ready(isDegradable: true)

@@ -49,7 +49,7 @@ struct DisclosureTests {
     }
   }
 
-  @Test("Empty and badly quoted names are handled")
+  @Test("An empty pretty host name is ignored, and a badly quoted one is read without its quotation marks")
   func noNames() {
     #expect(HostNames(host: "", machineInfo: "PRETTY_HOSTNAME=\n").names.isEmpty)
     #expect(HostNames(host: nil, machineInfo: nil).names.isEmpty)

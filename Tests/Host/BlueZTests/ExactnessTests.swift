@@ -7,7 +7,7 @@ import Radio
 import TestSupport
 import Testing
 
-@Suite("Delivery of values to their clients only")
+@Suite("Delivery of values to the intended clients only")
 struct ExactnessTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -53,7 +53,9 @@ struct ExactnessTests {
     func close() { rig.close() }
   }
 
-  @Test("Two simultaneous subscribers do not receive each other's exact values", arguments: versions)
+  @Test(
+    "With two simultaneous subscribers, a value with exact reach for one is not received by the other",
+    arguments: versions)
   @LoopActor
   func exact(version: BlueZVersion) async throws {
     let two = try await Two(version, .exact)
@@ -86,7 +88,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("A non-exact value goes to its link only if bluetoothd separates clients, otherwise to all")
+  @Test("Other values go to their link only if bluetoothd separates clients, otherwise to all subscribers")
   @LoopActor
   func subscribers() async throws {
     for version in Self.versions {
@@ -110,7 +112,7 @@ struct ExactnessTests {
     }
   }
 
-  @Test("For an unsubscribed client an exact value is sent, any other refused", arguments: versions)
+  @Test("To an unsubscribed client a value with exact reach is sent, any other is refused", arguments: versions)
   @LoopActor
   func unsubscribed(version: BlueZVersion) async throws {
     let two = try await Two(version, .exact, areSubscribed: false)
@@ -172,7 +174,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("Otherwise a subscription is reported only if one client is connected")
+  @Test("If bluetoothd does not separate clients, a subscription is reported only if one client is connected")
   @LoopActor
   func certainUses() async throws {
     let rig = try await Rig.ready()
@@ -245,7 +247,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("A new subscription before the old socket's end is noticed gives capacity, and reports it")
+  @Test("If a client subscribes again before the end of its old socket is noticed, its new capacity is reported")
   @LoopActor
   func fullAndReplaced() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -261,7 +263,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("At most 16 values are unhandled by bluetoothd, and waiting links are notified")
+  @Test("At most 16 values wait for bluetoothd, and links that wait for capacity are notified")
   @LoopActor
   func fullWindow() async throws {
     let two = try await Two(BlueZVersion(5, 66), .subscribers)
@@ -319,7 +321,7 @@ struct ExactnessTests {
     }
   }
 
-  @Test("An exact value is read only by its client")
+  @Test("A value with exact reach can be read only by its client")
   @LoopActor
   func reading() async throws {
     let two = try await Two(BlueZVersion(5, 82), .exact, areSubscribed: false)
@@ -334,7 +336,7 @@ struct ExactnessTests {
     two.server.close()
   }
 
-  @Test("After a restart of bluetoothd values go to new subscribers", arguments: versions)
+  @Test("After a restart of bluetoothd values go to the new subscriptions", arguments: versions)
   @LoopActor
   func restart(version: BlueZVersion) async throws {
     let two = try await Two(version, .subscribers)

@@ -28,7 +28,7 @@ struct HandleTests {
     }
   }
 
-  @Test("Each registration gets the next block of handles, and after the last the first")
+  @Test("Each registration gets the next block of handles, and after the last block the first")
   @LoopActor
   func blocks() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -75,7 +75,7 @@ struct HandleTests {
     #expect(Set((0..<100).map { _ in HandleBlock.random() }).count > 1)
   }
 
-  @Test("Occupied handles are replaced by others until the next bluetoothd")
+  @Test("Occupied handles are replaced by others, and used again after a restart of bluetoothd")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))
@@ -94,7 +94,7 @@ struct HandleTests {
     server.close()
   }
 
-  @Test("After a refusal registration is tried without handles, later with them")
+  @Test("After a refusal registration is tried without handles, and later with handles again")
   @LoopActor
   func refused() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82))

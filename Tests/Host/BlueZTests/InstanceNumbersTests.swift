@@ -26,7 +26,7 @@ struct InstanceNumbersTests {
     #expect(numbers.number(for: 4) == nil)
   }
 
-  @Test("Slots are those other programs leave, at least 1, and 1 if instances take turns")
+  @Test("The slots are the instances that other programs leave, at least 1; just 1 if instances take turns")
   func slots() {
     #expect(InstanceNumbers().slots == 1)
     #expect(Self.numbers(3).slots == 3)
@@ -37,7 +37,7 @@ struct InstanceNumbersTests {
     #expect(turns.slots == 1)
   }
 
-  @Test("bluetoothd is assumed at the lowest numbers unless the kernel reports others")
+  @Test("Without reports of the kernel, bluetoothd's instances are assumed to have the lowest numbers")
   func taken() {
     var numbers = Self.numbers(5, active: 2)
     #expect(numbers.taken == [1, 2])
@@ -52,7 +52,7 @@ struct InstanceNumbersTests {
     #expect(numbers.slots == 4)
   }
 
-  @Test("A number taken by another program is lost, and the next free one is used")
+  @Test("If another program takes a number, the slot gets the next free one")
   func lost() {
     var numbers = Self.numbers(3)
     #expect(numbers.number(for: 0) == 3)

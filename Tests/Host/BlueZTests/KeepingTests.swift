@@ -148,7 +148,7 @@ struct KeepingTests {
     server.close()
   }
 
-  @Test("Each situation of the radio that lasts 10 s gets one journal line, with its message id")
+  @Test("Each status of the radio that lasts 10 s gets one journal line, with its message ID")
   @LoopActor
   func journal() async throws {
     let rig = try await Rig(adapter: "hci1", prepare: nil)
@@ -199,7 +199,7 @@ struct KeepingTests {
   }
 
   @Test(
-    "A restart of bluetoothd gets one journal line with its cause and duration, whatever situations it passes through")
+    "A restart of bluetoothd gets one journal line with its cause and duration, whatever statuses it passes through")
   @LoopActor
   func restartEntry() async throws {
     let rig = try await Rig.ready()

@@ -67,7 +67,7 @@ struct LeavingTests {
     #expect(Self.isGone(rig) && rig.fake.applications.count == 1)
   }
 
-  @Test("Writes of another client are refused meanwhile")
+  @Test("While an application leaves, writes of its other clients are refused")
   @LoopActor
   func latecomer() async throws {
     let (rig, _) = try await Self.leaving()
@@ -78,7 +78,7 @@ struct LeavingTests {
     try await rig.fake.until { Self.isGone(rig) }
   }
 
-  @Test("If a link does not end, the application is removed after 3 s")
+  @Test("If the link of a leaving application does not end, the application is removed after 3 s")
   @LoopActor
   func timeout() async throws {
     let (rig, _) = try await Self.leaving()
@@ -91,7 +91,7 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("Each leaving application has its own 3 s, and a successor waits only for earlier ones")
+  @Test("Each leaving application is removed after 3 s of its own, and a new one waits for earlier ones only")
   @LoopActor
   func followed() async throws {
     let (rig, _) = try await Self.leaving(beside: ApplicationID(7))
@@ -113,7 +113,7 @@ struct LeavingTests {
     rig.fake.endCuts()
   }
 
-  @Test("A link used by another service does not delay the removal")
+  @Test("A link that another service uses does not delay the removal of an application")
   @LoopActor
   func shared() async throws {
     let rig = try await Rig.ready()

@@ -81,7 +81,7 @@ struct LinkSpeedTests {
     }
   }
 
-  @Test("A reload changes the settings at once")
+  @Test("A reload applies changed connection parameters at once")
   @LoopActor
   func reload() async throws {
     let (rig, service) = try await Self.rig()
@@ -133,7 +133,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { Self.isSlow(rig) }
   }
 
-  @Test("A replaced or other adapter is set as well")
+  @Test("The settings are also written to a replaced adapter and to another one that bluetoothd prefers")
   @LoopActor
   func replaced() async throws {
     let (rig, service) = try await Self.rig()
@@ -157,7 +157,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[1].links == [16, 40, 0, 42] }
   }
 
-  @Test("A removed adapter is not restored")
+  @Test("The settings of a removed adapter are not restored")
   @LoopActor
   func takenOut() async throws {
     let (rig, service) = try await Self.rig()
@@ -212,7 +212,7 @@ struct LinkSpeedTests {
   }
 
   @Test(
-    "A refusing kernel leaves the radio ready, with one journal line and one status limit",
+    "If the kernel refuses the settings, the radio stays ready, with one journal line and one status limit",
     arguments: [
       (ManagementStatus.unknownCommand, "Unknown Command"), (.permissionDenied, "Permission Denied"),
       (.invalidParameters, "Invalid Parameters"),
@@ -289,7 +289,7 @@ struct LinkSpeedTests {
     try await rig.kernel.until { rig.kernel.linkSettings[0].links == Self.slow }
   }
 
-  @Test("Without the management socket the limit names the capability, if settings are needed")
+  @Test("Without the management socket the status limit names the missing capability, if settings are needed")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(

@@ -32,7 +32,7 @@ struct LoanTests {
 
   // MARK: Lending and giving back
 
-  @Test("Nothing is read before there are both a wish and a controller")
+  @Test("No setting is read before a value is wanted and a controller exists")
   func begins() {
     for wishIsFirst in [true, false] {
       var loan = Intervals()
@@ -61,7 +61,7 @@ struct LoanTests {
     #expect(loan.isSettled)
   }
 
-  @Test("A setting already as wished is neither written nor restored")
+  @Test("A setting that already has the wanted value is neither written nor restored")
   func alreadyThere() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -71,7 +71,7 @@ struct LoanTests {
     #expect(loan.handle(.wish(nil), at: .zero).isEmpty)
   }
 
-  @Test("A returning controller is read again, and own values are not taken for the original")
+  @Test("The settings of a controller that returns are read again, and written values are not taken for original ones")
   func comesBack() {
     for isKept in [true, false] {
       var loan = Self.lent()
@@ -86,7 +86,7 @@ struct LoanTests {
     }
   }
 
-  @Test("Changes of other programs stay, at writing and at restoring")
+  @Test("Fields that another program has changed keep their values when the setting is written and restored")
   func foreignChange() {
     var loan = Self.lent()
     _ = loan.handle(.controller(nil), at: .zero)
@@ -102,7 +102,7 @@ struct LoanTests {
     #expect(loan.handle(.found(changed), at: .zero) == [.write(returned, over: changed, 0)])
   }
 
-  @Test("A setting is restored while its controller is unused, and forgotten if it was removed")
+  @Test("A setting is restored while its controller is unused, and forgotten if the controller was removed")
   func withoutController() {
     for isRemoved in [true, false] {
       var loan = Self.lent()
@@ -127,7 +127,7 @@ struct LoanTests {
     #expect(loan.handle(.found(others), at: .zero) == [.write(wished, over: others, 1)])
   }
 
-  @Test("A new wish starts from the original setting")
+  @Test("A new wanted value is applied to the original setting")
   func otherWish() {
     var loan = Self.lent()
     #expect(loan.handle(.wish(12...12), at: .zero) == [.read(0)])
@@ -146,7 +146,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
   }
 
-  @Test("A change during a command is handled after its answer, once")
+  @Test("A change during a command is handled once, after the answer to the command")
   func changesMeanwhile() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -168,7 +168,7 @@ struct LoanTests {
   // MARK: Refusals
 
   @Test(
-    "A passing failure is repeated 4 times, and then only with the next controller")
+    "A command that fails temporarily is repeated 4 times, and then only for the next controller")
   func passing() {
     for refusal in [Intervals.Refusal.passing("Busy"), .off("Rejected")] {
       var (loan, now) = (Intervals(), Instant.zero)
@@ -194,7 +194,7 @@ struct LoanTests {
     }
   }
 
-  @Test("A lasting failure is repeated only with another wish")
+  @Test("A command that fails permanently is repeated only for another wanted value")
   func lasting() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -205,7 +205,7 @@ struct LoanTests {
     #expect(loan.problem == nil)
   }
 
-  @Test("A missing setting is not written, and reported")
+  @Test("A setting that the kernel does not have is reported and not written")
   func noSetting() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -214,7 +214,7 @@ struct LoanTests {
     #expect(loan.problem == LinkIntervals.unknown)
   }
 
-  @Test("A write without an answer is restored")
+  @Test("A setting whose write was not answered is restored")
   func unanswered() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -225,7 +225,7 @@ struct LoanTests {
     #expect(loan.handle(.found(Self.ours), at: .zero) == [.write(Self.kernels, over: Self.ours, 0)])
   }
 
-  @Test("A refused write is not restored")
+  @Test("A setting whose write was refused is not restored")
   func refusedWrite() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -237,7 +237,7 @@ struct LoanTests {
   }
 
   @Test(
-    "A missing or powered-off controller is not restored; a silent one is tried 4 times"
+    "A missing or powered-off controller is not restored; one that does not answer is tried 4 times"
   )
   func failedReturn() {
     for refusal in [Intervals.Refusal.gone, .off("Rejected"), .lasting("Failed")] {
@@ -257,7 +257,7 @@ struct LoanTests {
     #expect(loan.isSettled && loan.problem == nil && loan.deadline == nil)
   }
 
-  @Test("A controller missing at the read is awaited without a report")
+  @Test("A controller that is missing at the read is awaited without a report")
   func goneAtOnce() {
     var loan = Intervals()
     _ = loan.handle(.controller(0), at: .zero)
@@ -280,7 +280,7 @@ struct LoanTests {
   // MARK: What is wished
 
   @Test(
-    "Intervals are as wished, with a longer timeout if needed",
+    "Connection intervals get the wanted values, and the supervision timeout is raised if needed",
     arguments: [
       (9, 12, 0, 42, [9, 12, 0, 42]), (9, 12, 4, 42, [9, 12, 4, 42]), (24, 40, 3, 40, [24, 40, 3, 61]),
       (24, 40, 3, 41, [24, 40, 3, 41]), (24, 3200, 0, 800, [24, 3200, 0, 1201]),

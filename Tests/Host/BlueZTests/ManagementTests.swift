@@ -51,7 +51,7 @@ struct ManagementTests {
     try await rig.kernel.until { rig.kernel.onAir().isEmpty }
   }
 
-  @Test("Serving is reported, and advertisements do not wait for it")
+  @Test("The registration of an application is reported, and advertisements do not wait for it")
   @LoopActor
   func servedIsTold() async throws {
     let rig = try await Rig.managed()
@@ -268,7 +268,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("An instance ended by a connection before its data is made anew")
+  @Test("An instance that a connection ended before its data was set is added again")
   @LoopActor
   func connectingMeanwhile() async throws {
     let rig = try await Rig.managed()
@@ -418,7 +418,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("Without the socket an old bluetoothd leaves the radio degraded with all remedies")
+  @Test("Without the management socket an old bluetoothd leaves the radio degraded, and the reason has all remedies")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(
@@ -434,7 +434,7 @@ struct ManagementTests {
     registration.cancel()
   }
 
-  @Test("A name stays at its position in the data")
+  @Test("A local name keeps its position in the advertising data")
   @LoopActor
   func name() async throws {
     let rig = try await Rig.managed()

@@ -12,7 +12,7 @@ import Tuvali
 @testable import Verifier
 
 /// Outages of the components below a kiosk, at any step of a transfer.
-@Suite("Outages of a kiosk's stack on BlueZ", .serialized)
+@Suite("Outages of the Bluetooth stack of a kiosk", .serialized)
 struct OutageTests {
   enum Outage: String, CaseIterable, Sendable {
     case bluetoothd, adapter, power, bus

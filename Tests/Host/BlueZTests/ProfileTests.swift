@@ -106,7 +106,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("bluetoothd's request, and the end of the adapter, end the stream", arguments: [true, false])
+  @Test("A stream ends when bluetoothd requests it, and when its adapter is removed", arguments: [true, false])
   @LoopActor
   func ending(byRequest: Bool) async throws {
     let rig = try await Rig.managed()
@@ -163,7 +163,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("The adapter is connectable only while a profile is served, without a complaint about its advertisements")
+  @Test("The adapter is connectable only while a profile is served, and the radio stays ready")
   @LoopActor
   func connectable() async throws {
     let rig = try await Rig.managed()
@@ -201,7 +201,7 @@ struct ProfileTests {
     #expect(!rig.kernel.commands.all.contains("0x7 0"))
   }
 
-  @Test("Without the management socket the reason names what is missing, and the client half is off")
+  @Test("Without the management socket connections to and from profiles are refused, each with its reason")
   @LoopActor
   func shortfalls() async throws {
     let rig = try await Rig.ready()
@@ -214,7 +214,7 @@ struct ProfileTests {
     withExtendedLifetime(listening) {}
   }
 
-  @Test("A profile that another program has registered is a stated reason, and is registered when that program ends")
+  @Test("A profile that another program has registered is the reason, and is registered when that program ends")
   @LoopActor
   func taken() async throws {
     let rig = try await Rig.managed()

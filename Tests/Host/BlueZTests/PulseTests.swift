@@ -49,7 +49,7 @@ struct PulseTests {
     server.close()
   }
 
-  @Test("The code is hidden while bluetoothd does not answer, and shown again unchanged")
+  @Test("The QR code is hidden while bluetoothd does not answer, and shown again unchanged")
   @LoopActor
   func kiosk() async throws {
     let rig = try await Rig(pace: Self.pace)

@@ -60,7 +60,7 @@ struct ScanningTests {
     scan.cancel()
   }
 
-  @Test("A known device is reported when received again, one without the service is not")
+  @Test("A device that bluetoothd knows is reported when it is received again, unless it lacks the service")
   @LoopActor
   func knownBefore() async throws {
     let rig = try await Rig.ready { fake in
@@ -277,7 +277,7 @@ struct ScanningTests {
     try await rig.reach(.ready)
   }
 
-  @Test("A discovery left from before is stopped and started anew")
+  @Test("A discovery that was active before the start is stopped and started again")
   @LoopActor
   func inProgress() async throws {
     let rig = try await Rig.ready()
@@ -290,7 +290,7 @@ struct ScanningTests {
   }
 
   @Test(
-    "During a foreign discovery ours is restarted at once, after 1 s, then every 2 s"
+    "During another program's discovery our own is restarted at once, after 1 s, then every 2 s"
   )
   @LoopActor
   func formerDiscovery() async throws {

@@ -74,7 +74,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("The first write of an unannounced device opens its link")
+  @Test("The first write of a device whose connection was not signalled opens its link")
   @LoopActor
   func unannounced() async throws {
     let rig = try await Rig.ready()
@@ -95,7 +95,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A link that is never announced is closed after a timeout")
+  @Test("A link whose connection is never signalled is closed after a timeout")
   @LoopActor
   func ghost() async throws {
     let rig = try await Rig.ready()
@@ -132,7 +132,7 @@ struct ServingTests {
     server.close()
   }
 
-  @Test("A paired or earlier connected device is a client only once it writes")
+  @Test("A device that is paired, or was connected before the start, becomes a client with its first write")
   @LoopActor
   func paired() async throws {
     let rig = try await Rig.ready {

@@ -11,7 +11,7 @@ struct SignalWindowTests {
     return window
   }
 
-  @Test("16 signals are sent, and more after an answer")
+  @Test("At most 16 signals are sent until bluetoothd has answered")
   func limit() {
     var window = Self.full()
     #expect(window.unhandled == 16)
@@ -36,7 +36,7 @@ struct SignalWindowTests {
     #expect(window.unhandled == 0)
   }
 
-  @Test("Refused links are notified once in order, except ended ones")
+  @Test("Links that were refused a signal are notified once in order, except those that have ended")
   func waiting() {
     var window = Self.full()
     window.refuse([LinkID(2), LinkID(1)])
@@ -49,7 +49,7 @@ struct SignalWindowTests {
     #expect(window.answered() == [])
   }
 
-  @Test("An unanswered ping frees nothing and is repeated")
+  @Test("An unanswered ping frees no signal, and is repeated")
   func silent() {
     var window = Self.full()
     #expect(window.ask() == true)

@@ -60,7 +60,7 @@ struct StatusTests {
     try await rig.reach(.waiting, "switched off")
   }
 
-  @Test("A configured adapter is awaited although there is another")
+  @Test("A configured adapter is awaited although another one is present")
   @LoopActor
   func namedAdapter() async throws {
     let rig = try await Rig(adapter: "hci1")
@@ -83,7 +83,7 @@ struct StatusTests {
     #expect(try await rig.reach(.ready).adapters == ["hci1", "hci0"])
   }
 
-  @Test("The first usable adapter is used and not exchanged for a better one")
+  @Test("The first usable adapter stays in use although a better one appears")
   @LoopActor
   func severalAdapters() async throws {
     let rig = try await Rig(prepare: {
@@ -108,7 +108,7 @@ struct StatusTests {
     try await rig.reach(.degraded, "The adapter hci0 can neither advertise nor serve")
   }
 
-  @Test("An adapter that appears in parts has 3 s before it is reported")
+  @Test("An adapter whose interfaces appear one by one is reported as incomplete only after 3 s")
   @LoopActor
   func bitByBit() async throws {
     let rig = try await Rig(prepare: { $0.addAdapter(isComplete: false) })
@@ -150,7 +150,7 @@ struct StatusTests {
   }
 
   @Test(
-    "Limits of bluetoothd's version are reported, less those the management socket removes",
+    "Limits of bluetoothd's version are reported, except those that the management socket removes",
     arguments: [("5.66", 5, 3), ("5.69", 4, 2), ("5.75", 3, 2), ("5.80", 1, 1), ("5.82", 0, 0), ("", 0, 0)])
   @LoopActor
   func limits(text: String, withoutSocket: Int, withSocket: Int) async throws {

@@ -99,7 +99,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("Reports that no service wanted are results as well")
+  @Test("Reports that no service wanted also count as results")
   @LoopActor
   func others() async throws {
     let rig = try await Rig.ready()
@@ -141,7 +141,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("With a foreign discovery the second restart ends it through the management socket")
+  @Test("During another program's discovery the second restart ends it through the management socket")
   @LoopActor
   func beside() async throws {
     let rig = try await Rig.managed()

@@ -40,7 +40,7 @@ struct StrandedTests {
     two.rig.radio.told.all.count { $0 == .used(two.server.number, two.links[0], .unsubscribed(Self.hear)) }
   }
 
-  @Test("A non-exact value goes by signal, or past bluetoothd if short and overheard by others")
+  @Test("A value goes by signal; if it is short and others would overhear it, by raw HCI")
   @LoopActor
   func subscribers() async throws {
     let two = try await stranded(.subscribers)
@@ -56,7 +56,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("An exact value goes past bluetoothd")
+  @Test("A value with exact reach goes by raw HCI")
   @LoopActor
   func exact() async throws {
     let two = try await stranded(.exact)
@@ -90,7 +90,7 @@ struct StrandedTests {
     two.server.close()
   }
 
-  @Test("An unsubscription beside another client is reported 1 s later, with capacity")
+  @Test("An unsubscription beside another client is reported 1 s later, and the waiting sender gets capacity")
   @LoopActor
   func unwanted() async throws {
     let two = try await Two(Self.version, .subscribers)

@@ -81,7 +81,7 @@ struct SubscriptionTests {
   }
 
   @Test(
-    "On 5.66 a client that changed to indications and unsubscribed gets values past bluetoothd")
+    "On 5.66 a client that changed to indications and unsubscribed gets values by raw HCI")
   @LoopActor
   func unsubscribedAfterChange() async throws {
     let bench = try await Bench(Self.old)
@@ -108,7 +108,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["i0", "n1", "i3", "r2"])
   }
 
-  @Test("On 5.66 a client gets indications beside others, unless those subscribe too")
+  @Test("On 5.66 a client gets indications although others are connected, unless those subscribe too")
   @LoopActor
   func indicatedBesideOthers() async throws {
     let bench = try await Bench(Self.old, clients: 2)
@@ -146,7 +146,7 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["r1", "r2"])
   }
 
-  @Test("On 5.82 a client that unsubscribes before AcquireNotify is answered gets values past bluetoothd")
+  @Test("On 5.82 a client that unsubscribes before AcquireNotify is answered gets values by raw HCI")
   @LoopActor
   func forgottenSocket() async throws {
     let bench = try await Bench(Self.new)
@@ -175,7 +175,9 @@ struct SubscriptionTests {
     #expect(bench.heard() == ["n1"])
   }
 
-  @Test("On 5.82 a subscription without an end signal ends after 1 s", arguments: [true, false])
+  @Test(
+    "On 5.82 a subscription that ends before AcquireNotify is answered is reported as ended after 1 s",
+    arguments: [true, false])
   @LoopActor
   func forgottenSubscription(isExact: Bool) async throws {
     let bench = try await Bench(Self.new, isExact ? .exact : .subscribers)
@@ -200,7 +202,7 @@ struct SubscriptionTests {
     #expect(bench.heard().contains("n2"))
   }
 
-  @Test("On 5.82 a value left in the socket of an unsubscribed client is sent past bluetoothd")
+  @Test("On 5.82 a value left in the socket of an unsubscribed client is sent by raw HCI")
   @LoopActor
   func unread() async throws {
     let bench = try await Bench(Self.new)

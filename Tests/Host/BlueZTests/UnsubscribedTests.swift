@@ -159,7 +159,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("A client that pairs while values wait is notified of capacity")
+  @Test("A client that pairs while values wait is notified when there is capacity")
   @LoopActor
   func pairedWhileWaiting() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -194,7 +194,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Values for all subscribers and non-exact values never use raw HCI")
+  @Test("Values for all subscribers, and values without exact reach, never use raw HCI")
   @LoopActor
   func neverRaw() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -215,7 +215,7 @@ struct UnsubscribedTests {
   }
 
   @Test(
-    "A short non-exact value goes past bluetoothd if the kernel is repaired",
+    "A short value without exact reach goes by raw HCI if the kernel is repaired",
     arguments: [true, false])
   @LoopActor
   func short(isRepaired: Bool) async throws {
@@ -261,7 +261,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("If the subscriber is unclear, the value goes to its client by raw HCI")
+  @Test("If it is unclear which client subscribed, a value goes to its client by raw HCI")
   @LoopActor
   func uncertain() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -288,7 +288,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Without a kernel link the value goes to subscribers, otherwise nowhere")
+  @Test("Without a kernel link a value goes to the subscribers, and without subscribers nowhere")
   @LoopActor
   func noLink() async throws {
     let (raw, service) = (FakeRawHCI(), Service())
@@ -305,7 +305,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("Without CAP_NET_RAW the radio is degraded while it matters, with one entry")
+  @Test("Without CAP_NET_RAW the radio is degraded while an application needs it, with one journal entry")
   @LoopActor
   func shut() async throws {
     let rig = try await Rig(doors: KernelDoors(raw: .shut("CAP_NET_RAW is missing")))

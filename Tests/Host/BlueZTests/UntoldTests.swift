@@ -93,7 +93,7 @@ struct UntoldTests {
     server.close()
   }
 
-  @Test("A peer that uses a served application is not removed until it has gone", arguments: [true, false])
+  @Test("A peer that uses a served application is not removed before its link has ended", arguments: [true, false])
   @LoopActor
   func takenAway(isRead: Bool) async throws {
     let (rig, peer, visitor) = try await Self.connected(isRead: isRead)

@@ -112,7 +112,7 @@ struct WriteOfferTests {
     }
   }
 
-  @Test("Writes close behind several others wait one connection interval, and none is lost")
+  @Test("Writes shortly after those of several others wait one connection interval, and none is lost")
   @LoopActor
   func gathered() async throws {
     let (rig, service, server) = try await Self.served()
@@ -132,7 +132,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 4)
   }
 
-  @Test("A later client is known by its first write; sockets of others stay")
+  @Test("A client that connects later is recognised by its first write, and sockets of others stay")
   @LoopActor
   func later() async throws {
     let (rig, service, server) = try await Self.served()
@@ -205,7 +205,7 @@ struct WriteOfferTests {
     #expect(rig.fake.writesBySocket == 1)
   }
 
-  @Test("A client with a socket does not delay another's")
+  @Test("A client with a socket does not delay the socket of another client")
   @LoopActor
   func early() async throws {
     let (rig, service, server) = try await Self.served()
@@ -242,7 +242,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("Earlier connected or paired peers delay sockets for 30 s at most")
+  @Test("Peers that were connected or paired before the start delay sockets for 30 s at most")
   @LoopActor
   func strangers() async throws {
     let rig = try await Rig.ready(version: BlueZVersion(5, 82)) { fake in
@@ -270,7 +270,7 @@ struct WriteOfferTests {
     try await rig.fake.until { Self.isOffered(rig) }
   }
 
-  @Test("A restarted bluetoothd gets no offer before a client has written")
+  @Test("After a restart of bluetoothd no socket is offered before a client has written")
   @LoopActor
   func restart() async throws {
     let (rig, service, server) = try await Self.served()
@@ -353,7 +353,7 @@ struct WriteOfferTests {
   }
 
   @Test(
-    "A service that may refuse writes, or a bluetoothd before 5.76, gets no sockets",
+    "A service that may refuse writes gets no sockets, nor does any service before bluetoothd 5.76",
     arguments: [(66, true), (82, false)])
   @LoopActor
   func noWriters(minor: Int, takesAllWrites: Bool) async throws {

@@ -61,7 +61,7 @@ import Testing
       try example.parse(["present", "-h"]).help.hasPrefix("Usage: earshot present [OPTION...] URI [CREDENTIAL...]\n"))
   }
 
-  @Test("A heading that is too long has a line of its own")
+  @Test("A heading that is too long for its column has a line of its own")
   func longHeading() {
     let command = Command("x", "X.", options: [Option("an-option-with-a-long-name", value: .text("VALUE"), "Does it.")])
     let lines = command.help(path: ["x"], options: command.options).split(separator: "\n").suffix(2)

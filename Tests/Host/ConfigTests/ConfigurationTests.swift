@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(
-    "An unusable line is reported with its place and the value in force",
+    "An unusable line is reported with its file and line and the value in force",
     arguments: [
       (
         "[Shop]\nName=a name too long",

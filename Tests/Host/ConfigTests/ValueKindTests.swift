@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test("Words are separated by blanks or commas, and the last for a key applies")
+  @Test("A list of words is separated by blanks or commas, and the last word for a key applies")
   func ownWords() {
     let kind = ValueKind<[Int]>.words(
       "one or more numbers", upTo: 3, key: { $0 % 10 }, show: { "\($0)" }, parse: { Int($0) })
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test("One or two times are multiples of the step in ascending order, or a word")
+  @Test("One or two times in ascending order are multiples of the step; a word may replace them")
   func steps() {
     let kind = ValueKind.steps(.microseconds(7_500) ... .seconds(4), step: .microseconds(1_250))
     check(

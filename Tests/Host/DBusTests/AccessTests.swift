@@ -92,7 +92,7 @@ struct AccessTests {
     return answer.isGiven
   }
 
-  @Test("Calls waiting for the look-up: the limit waits, one more is refused and counted")
+  @Test("Calls of a caller that is being looked up wait up to the limit; one more is refused and counted")
   @LoopActor
   func waitingCalls() async throws {
     var limits = BusLimits()
@@ -105,7 +105,7 @@ struct AccessTests {
     #expect(try !arrive(":1.9001", at: table), "another caller is held up by the first")
   }
 
-  @Test("Callers being looked up: the limit waits, one more is refused and counted")
+  @Test("Callers are looked up at a time up to the limit; one more is refused and counted")
   @LoopActor
   func waitingCallers() async throws {
     var limits = BusLimits()

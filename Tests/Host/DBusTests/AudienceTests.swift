@@ -91,7 +91,7 @@ struct AudienceTests {
     }
   }
 
-  @Test("Properties and interfaces are for the group by default")
+  @Test("Properties and interfaces are readable for the group only by default")
   @LoopActor
   func defaults() {
     #expect(Property("P", "u", get: { .uint32(1) }).audience == .group)

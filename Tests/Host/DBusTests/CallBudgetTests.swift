@@ -12,7 +12,7 @@ struct CallBudgetTests {
   private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
   @Test(
-    "Each program has a budget of 5 s of points, which refill with time")
+    "Each program has a budget of 5 s of call costs, which refills with time")
   func points() {
     let budget = Purse(perSecond: 10)
     for _ in 0..<50 { #expect(budget.take(1, of: ":1.1", at: Self.at(0))) }
@@ -26,7 +26,7 @@ struct CallBudgetTests {
   }
 
   @Test(
-    "Later charges count for their program only and are paid off within 5 s")
+    "Costs that are charged later count for their program only and are paid off within 5 s")
   func charged() {
     let budget = Purse(perSecond: 10)
     #expect(budget.take(1, of: ":1.1", at: Self.at(0)))

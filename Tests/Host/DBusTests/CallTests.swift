@@ -282,7 +282,7 @@ struct CallTests {
     }
   }
 
-  @Test("A handed-over text is taken once the bus has it, short or of 8 MiB")
+  @Test("A text given for one call counts as taken once the bus has it, at 1 byte and at 8 MiB")
   @LoopActor
   func handedOver() async throws {
     let table = try await Table()

@@ -128,7 +128,7 @@ struct PacketSocketTests {
     #expect(old == nil)
   }
 
-  @Test("After several packets at once the next wait the gathering time; a single one does not")
+  @Test("After several packets at once the next ones wait for the gathering time; after one packet they do not")
   @LoopActor
   func gathering() async throws {
     let (near, far) = try pair()
@@ -435,7 +435,7 @@ struct PacketSocketTests {
     }
   }
 
-  @Test("A descriptor other than a socket is refused with a sentence")
+  @Test("A descriptor that is not a socket is refused with a sentence")
   @LoopActor
   func noSocket() throws {
     let file = try FileDescriptor.sealed([], name: "file")

@@ -116,7 +116,7 @@ struct SQLiteFileTests {
     #expect(error?.reason == .failed)
   }
 
-  @Test("A changed page is damage, and the rows before it are returned")
+  @Test("A damaged page is reported as damage, and the rows before it are returned")
   func damage() throws {
     let file = try filled()
     for number in 0..<200 {
@@ -145,7 +145,7 @@ struct SQLiteFileTests {
     #expect(try folder.read("kept.db-wal").count > 0)
   }
 
-  @Test("After a kill committed rows are there and others are not")
+  @Test("After a kill committed rows are present, and others are not")
   func killed() throws {
     let file = try filled("one", "two")
     try file.run("BEGIN")

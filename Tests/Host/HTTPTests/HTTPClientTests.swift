@@ -44,7 +44,7 @@ struct HTTPClientTests {
     if case .failure(.response(error)) = outcome { true } else { false }
   }
 
-  @Test("It gets the announcement that our server serves")
+  @Test("The client gets the announcement that the server serves")
   @LoopActor
   func own() async throws {
     let server = try BeaconServer()

@@ -14,7 +14,7 @@ struct HTTPServerTests {
     Array("\(method) \(path) HTTP/1.1\r\nHost: x\r\n\r\n".utf8)
   }
 
-  @Test("It answers a request for beacons as the engine says: 200, 204, 404, 405 and 503")
+  @Test("The server answers a request for beacons with the status of the engine: 200, 204, 404, 405 and 503")
   @LoopActor
   func statuses() async throws {
     let server = try BeaconServer()
@@ -126,7 +126,7 @@ struct HTTPServerTests {
     #expect(server.listener?.counters.tooManyOfAddress == 1)
   }
 
-  @Test("It serves one end of a pair of sockets, and closes connections with itself")
+  @Test("The server serves one end of a socket pair, and closes connections when it is closed")
   @LoopActor
   func pair() async throws {
     let server = try BeaconServer()

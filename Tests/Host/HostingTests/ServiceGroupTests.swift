@@ -43,7 +43,7 @@ struct ServiceGroupTests {
     var lines: [String] { Record.current.lines }
   }
 
-  @Test("Services begin in order, stop in reverse order, and rest after all have stopped")
+  @Test("Services begin in order, stop in reverse order, and close in order after all have stopped")
   func order() async {
     await LoopActor.run {
       let stage = Stage()
@@ -121,7 +121,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("The group rests once when its last service rests", arguments: ["First", "Third"])
+  @Test("A group ends once, when its last service has closed", arguments: ["First", "Third"])
   func lastToRest(last: String) async {
     await LoopActor.run {
       let stage = Stage { $0.tired = ["First", "Third"] }
@@ -139,7 +139,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("A service that never rests is awaited up to its limit and the grace")
+  @Test("A service that never closes is awaited up to its limit and the grace period")
   func neverAtRest() async {
     await LoopActor.run {
       let stage = Stage { $0.tired = ["Second"] }
@@ -154,7 +154,7 @@ struct ServiceGroupTests {
     }
   }
 
-  @Test("Without services the group rests at once")
+  @Test("A group without services ends at once")
   func nothingToStop() async {
     await LoopActor.run {
       let stage = Stage { $0.isOff = ["First", "Second", "Third"] }

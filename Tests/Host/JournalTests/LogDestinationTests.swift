@@ -32,7 +32,7 @@ import Testing
     #expect(Self.name(destination) == expected)
   }
 
-  @Test("The journal gets text, priority, ID, place and all fields")
+  @Test("The journal gets text, priority, ID, source location and all fields")
   func entry() {
     let entry = JournalEntry(Self.record, identifier: "earshotd")
     #expect(

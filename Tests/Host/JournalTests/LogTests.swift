@@ -16,7 +16,7 @@ import Testing
     }
   }
 
-  @Test("A record has level, text, ID, fields and place")
+  @Test("A record has level, text, ID, fields and source location")
   func record() throws {
     let collector = Collector()
     let log = collector.log(level: .info)

@@ -13,7 +13,7 @@ struct CapabilitiesTests {
   }
 
   @Test(
-    "A dropped capability is gone, and one kept aside is effective only during its use",
+    "A dropped capability is not available, and one that stays permitted is effective only during its use",
     .enabled(if: Capabilities.permitted.isSuperset(of: [.netAdmin, .netRaw]), "this user has no capabilities"))
   func give() async {
     let before = Capabilities.permitted

@@ -41,7 +41,7 @@ struct InterfaceTests {
   private let own = IPAddress.v4(0xC0A8_0117)
   private let linkLocal = IPAddress.v6(high: 0xFE80 << 48, low: 5)
 
-  @Test("Links and addresses come and go with their messages")
+  @Test("Messages of the kernel add and remove links and addresses")
   func follow() {
     var table = InterfaceTable()
     _ = table.apply((Self.link(2, "wlan0") + Self.address(2, own) + Self.address(2, linkLocal))[...])
@@ -103,7 +103,7 @@ struct InterfaceTests {
 
   // MARK: The kernel
 
-  @Test("The monitor knows the loopback interface with its addresses, and its own state is what it reported")
+  @Test("The monitor knows the loopback interface with its addresses, and its state equals what it reported")
   @LoopActor
   func kernel() async throws {
     let box = Mailbox<[NetworkInterface]>()

@@ -93,7 +93,7 @@ struct MulticastPortTests {
     #expect(throws: NetworkError.noSuchAddress) { try paused.send([1], to: awake.groups[0]) }
   }
 
-  @Test("Groups of IPv6 work on each interface with a link-local address, and replies name the zone")
+  @Test("IPv6 groups work on each interface with a link-local address, and replies have its zone")
   @LoopActor
   func linkLocal() async throws {
     let usable = try await Self.interfaces().filter(\.isUsable)
@@ -108,7 +108,7 @@ struct MulticastPortTests {
     }
   }
 
-  @Test("An interface that does not exist, and a group that is none, are errors with a name")
+  @Test("A missing interface and an address that is not a group give named errors")
   @LoopActor
   func errors() throws {
     let box = Mailbox<Datagram>()

@@ -55,7 +55,7 @@ struct SocketStreamTests {
   private static let bytes = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
 
   @Test(
-    "3 MB arrive whole over IPv4 and IPv6, then the end; the other direction stays open until its own end",
+    "3 MB arrive complete over IPv4 and IPv6; after the end of one direction the other stays open",
     arguments: [IPAddress.loopback4, .loopback6])
   @LoopActor
   func whole(address: IPAddress) async throws {
@@ -77,7 +77,7 @@ struct SocketStreamTests {
   }
 
   @Test(
-    "A stream whose peer does not read accepts 256 KiB beyond the kernel's buffers, and goes on when the peer reads")
+    "A stream whose peer does not read accepts 256 KiB beyond the kernel's buffers, and continues when the peer reads")
   @LoopActor
   func backPressure() async throws {
     let pair = try await StreamPair()
@@ -111,7 +111,7 @@ struct SocketStreamTests {
     timer.cancel()
   }
 
-  @Test("A port where nothing listens refuses, an address without an answer times out")
+  @Test("A connection to a port where nothing listens is refused; one to an address without an answer times out")
   @LoopActor
   func failures() async throws {
     let listener = try TCPListener(on: Endpoint(.loopback4, port: 0)) { _ in }
@@ -131,7 +131,7 @@ struct SocketStreamTests {
     #expect(late.room == 0)
   }
 
-  @Test("A peer that resets the connection ends the stream with an error, after what it sent before")
+  @Test("A peer that resets the connection ends the stream with an error, after the bytes that it sent before")
   @LoopActor
   func reset() async throws {
     let pair = try await StreamPair()
@@ -197,7 +197,7 @@ struct SocketStreamTests {
     #expect(try await box.next() == .closed(nil))
   }
 
-  @Test("A stream that its owner closes reports nothing more, and gives its slot back")
+  @Test("A stream that its owner closes reports nothing more, and frees its slot")
   @LoopActor
   func close() async throws {
     let pair = try await StreamPair()

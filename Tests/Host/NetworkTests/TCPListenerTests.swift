@@ -7,7 +7,7 @@ import Testing
 struct TCPListenerTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("It accepts as many connections of one address as allowed, closes the others, and accepts again after one ends")
+  @Test("A listener accepts as many connections of one address as allowed, and another one after one ends")
   @LoopActor
   func ofOneAddress() async throws {
     let accepted = Mailbox<IncomingConnection>()
@@ -31,7 +31,7 @@ struct TCPListenerTests {
     #expect(listener.counters.accepted == 5)
   }
 
-  @Test("It closes connections over its total, and a connection that nobody takes gives its slot back")
+  @Test("A listener closes connections above its total, and one that its owner drops frees its slot")
   @LoopActor
   func total() async throws {
     let box = Mailbox<IncomingConnection>()
@@ -52,7 +52,7 @@ struct TCPListenerTests {
     second.close()
   }
 
-  @Test("A port that is taken and an address of another machine are errors with a name")
+  @Test("A port in use, and an address that this machine does not have, give named errors")
   @LoopActor
   func errors() throws {
     let listener = try TCPListener(on: Endpoint(.loopback4, port: 0)) { _ in }

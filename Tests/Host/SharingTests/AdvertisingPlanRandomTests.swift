@@ -259,7 +259,7 @@ struct AdvertisingPlanRandomTests {
   }
 
   @Test(
-    "In 25,000 random requests slots, minimum times and maximum waits are respected",
+    "In 25,000 random requests each slot has one advertisement, and minimum times and maximum waits hold",
     arguments: [1, 2, 3, 4] as [UInt64])
   func random(seed: UInt64) {
     var world = World(seed)

@@ -79,7 +79,7 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.deadline(after: stand.now) == nil)
   }
 
-  @Test("An advertisement is shown only while its own application is served")
+  @Test("An advertisement is sent only while its own application is served")
   func readiness() {
     var stand = Stand(slots: 1)
     stand.add(1, .presence, isReady: false)
@@ -133,7 +133,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 2000", "3 in 0 at 4000", "1 in 0 at 6000"])
   }
 
-  @Test("A lower priority gets a time slice of 2 s after 8 s, and again 8 s later")
+  @Test("A lower priority gets a time slice of 2 s after 8 s, and the next one 8 s later")
   func patience() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -143,7 +143,7 @@ struct AdvertisingPlanTests {
       stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "2 in 0 at 18000", "1 in 0 at 20000"])
   }
 
-  @Test("One priority gets a slice at a time, the verifier in between, and `notify` none")
+  @Test("Each priority gets a time slice in turn with the verifier between them, and `notify` gets none")
   func oneAtATime() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -155,7 +155,7 @@ struct AdvertisingPlanTests {
       stand.takeShown() == ["1 in 0 at 0", "2 in 0 at 8000", "1 in 0 at 10000", "3 in 0 at 12000", "1 in 0 at 14000"])
   }
 
-  @Test("An unended slice expires, and the next priority gets its own")
+  @Test("A time slice that its service does not end expires, and the next priority gets its own")
   func unendedTurn() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -168,7 +168,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["3 in 0 at 12000", "2 in 0 at 16000"])
   }
 
-  @Test("If the verifier has the only slot, a message gets 4 s once in 30 s")
+  @Test("If the verifier has the only slot, a message gets the slot for 4 s once in 30 s")
   func oneSlot() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -189,7 +189,7 @@ struct AdvertisingPlanTests {
     #expect(wide.takeShown().filter { $0.hasPrefix("3") } == ["3 in 0 at 8000", "3 in 1 at 20000"])
   }
 
-  @Test("A message is refused after its longest wait, a plain request is not")
+  @Test("A message is refused after its longest wait, an ordinary request is not")
   func refusal() {
     var stand = Stand(slots: 1)
     stand.add(1, .person)
@@ -200,7 +200,7 @@ struct AdvertisingPlanTests {
     #expect(stand.plan.waiting == [Self.id(3)])
   }
 
-  @Test("A resting set keeps its slot until a request needs it, and reuses it")
+  @Test("A set between messages keeps its slot until a request needs it, and sends the next message in that slot")
   func resting() {
     var stand = Stand(slots: 1)
     stand.say(1)
@@ -220,7 +220,7 @@ struct AdvertisingPlanTests {
     #expect(stand.takeShown() == ["0 clear at 6000"])
   }
 
-  @Test("During a radio inhibit nothing below the mesh priority starts, but running ones stay")
+  @Test("During a radio inhibit no advertisement below the mesh priority starts, and started ones stay")
   func serving() {
     var stand = Stand(slots: 3)
     stand.say(1)

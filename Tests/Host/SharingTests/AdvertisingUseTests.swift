@@ -15,7 +15,7 @@ struct AdvertisingUseTests {
     Advertisement(data: AdvertisingData(localName: name))
   }
 
-  @Test("Services count as advertised once the driver confirms, others wait, foreign slots are counted")
+  @Test("A service counts as advertised once the driver confirms it, others wait, and foreign slots are counted")
   @LoopActor
   func use() async throws {
     let house = SharedRadioTests.House()
@@ -36,7 +36,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((low, high)) {}
   }
 
-  @Test("A service is notified once when it shares its slot, and once 30 s after it no longer does")
+  @Test("A service is notified once when it shares its slot, and once 30 s after the sharing has ended")
   @LoopActor
   func sharing() async throws {
     let house = SharedRadioTests.House()
@@ -76,7 +76,7 @@ struct AdvertisingUseTests {
   }
 
   @Test(
-    "A message whose slot is taken at its end is complete, one taken earlier is cut short",
+    "A message whose slot is taken at its end is complete; one whose slot is taken earlier is cut short",
     arguments: [(Duration.seconds(4), false), (.milliseconds(3999), true)])
   @LoopActor
   func placeTaken(after time: Duration, isCutShort: Bool) async throws {
@@ -95,7 +95,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((taking, airing)) {}
   }
 
-  @Test("A message cancelled while waiting is never shown and reports nothing")
+  @Test("A message that is cancelled while waiting is never sent and reports nothing")
   @LoopActor
   func takenBack() async throws {
     let house = SharedRadioTests.House()
@@ -115,7 +115,7 @@ struct AdvertisingUseTests {
     #expect(events == [])
   }
 
-  @Test("A message has its whole time from the driver's confirmation")
+  @Test("A message is sent for its whole time from the driver's confirmation")
   @LoopActor
   func lateDriver() async throws {
     let house = SharedRadioTests.House()
@@ -141,7 +141,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, second)) {}
   }
 
-  @Test("A message whose slot is taken before the confirmation is shown later")
+  @Test("A message whose slot is taken before the confirmation is sent later")
   @LoopActor
   func displacedUnseen() async throws {
     let house = SharedRadioTests.House()
@@ -164,7 +164,7 @@ struct AdvertisingUseTests {
   }
 
   @Test(
-    "A message never confirmed is refused after its longest wait"
+    "A message that the driver never confirms is refused after its longest wait"
   )
   @LoopActor
   func displacedUnseenForGood() async throws {
@@ -185,7 +185,7 @@ struct AdvertisingUseTests {
     withExtendedLifetime((airing, high)) {}
   }
 
-  @Test("A message refused while its set rests leaves the set resting")
+  @Test("If a message is refused while its set is between messages, the set keeps its slot")
   @LoopActor
   func refusedAtRest() async throws {
     let house = SharedRadioTests.House()

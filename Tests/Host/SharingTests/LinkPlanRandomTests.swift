@@ -12,7 +12,7 @@ struct LinkPlanRandomTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "In 25,000 random requests a wallet always gets a link, and plan and links agree",
+    "In 25,000 random requests a wallet always gets a link, and the plan agrees with the existing links",
     arguments: [1, 2, 3, 4] as [UInt64])
   @LoopActor
   func world(seed: UInt64) async {

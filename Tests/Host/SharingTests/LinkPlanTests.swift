@@ -53,7 +53,7 @@ struct LinkPlanTests {
       plan.handle(.linkDown(Self.link(1)), at: Self.at(7000)) == [.close(.application(Self.chatServer), Self.link(1))])
   }
 
-  @Test("The first of two users to release a link is notified, and the last one cuts the link")
+  @Test("The first of two services to release a link is notified of its end, and the second cuts the link")
   func lastUser() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -87,7 +87,7 @@ struct LinkPlanTests {
 
   // MARK: Links without users
 
-  @Test("An unused link is cut after 10 s; one of another program is spared for 60 s")
+  @Test("An unused link is cut after 10 s; if another program uses it, it is spared for 60 s")
   func unused() {
     var plan = Self.plan()
     _ = plan.handle(Self.up(1), at: .zero)
@@ -146,7 +146,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(600_000)) == [])
   }
 
-  @Test("If there are too many unused links, the new one is cut, or the oldest after its time")
+  @Test("Above the limit of unused links the new one is cut, or the oldest if it is 4 s old")
   func bound() {
     var plan = Self.plan()
     for number in 1...4 as ClosedRange<UInt64> { #expect(plan.handle(Self.up(number), at: Self.at(Int(number))) == []) }
@@ -164,7 +164,7 @@ struct LinkPlanTests {
     }
   }
 
-  @Test("A service with all links is asked for one when another needs it")
+  @Test("A service with all links is asked for one of them when another service needs it")
   func askedToYield() {
     var plan = Self.plan(links: 3)
     _ = plan.handle(.applicationClosed(Self.kioskServer), at: .zero)
@@ -208,7 +208,7 @@ struct LinkPlanTests {
     #expect(plan.links[Self.link(9)]?.condition == .unused(since: .zero))
   }
 
-  @Test("Two new links count as one expected wallet, and a service is asked for a link")
+  @Test("Two new links count as one expected wallet, so that a service is asked for a link")
   func arrivalsAreMore() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -216,7 +216,7 @@ struct LinkPlanTests {
     #expect(plan.handle(Self.up(9), at: .zero) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
-  @Test("If a link may not be cut, a service is asked for one instead")
+  @Test("If an unused link may not be cut, a service is asked for one of its links instead")
   func sparedStranger() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -225,7 +225,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.spared(Self.link(9)), at: Self.at(4000)) == [.ask(Self.chat, [Self.link(1), Self.link(2)])])
   }
 
-  @Test("For a service with successive peers one link is kept free, up to its need")
+  @Test("For a service whose peers come one after another one link stays free, up to the links that it needs")
   func spare() {
     var plan = Self.plan(links: 6)
     plan.shares[Self.kiosk] = LinkShare(needs: 3, spare: 1, may: 4, priority: 10)
@@ -258,7 +258,7 @@ struct LinkPlanTests {
     return plan
   }
 
-  @Test("The lower priority of two services above their needs gives up a link")
+  @Test("Of two services with more links than they need, the one of lower priority gives up a link")
   func lowestYields() {
     var plan = Self.planOfThree(links: 3)
     Self.full(&plan, chat: 3)
@@ -283,7 +283,7 @@ struct LinkPlanTests {
     )
   }
 
-  @Test("A service at its need gives up no link")
+  @Test("A service with no more links than it needs gives up none")
   func needsStay() {
     var plan = Self.planOfThree(links: 1)
     _ = plan.handle(Self.up(1), at: .zero)
@@ -297,7 +297,7 @@ struct LinkPlanTests {
 
   private static func connection(_ number: Int) -> LinkPlan.ConnectionID { LinkPlan.ConnectionID(number: number) }
 
-  @Test("Attempts are made one at a time, 0.5 s apart, higher priority first")
+  @Test("Connection attempts are made one at a time, 0.5 s apart, higher priority first")
   func pacing() {
     var plan = Self.plan()
     #expect(
@@ -325,7 +325,7 @@ struct LinkPlanTests {
       plan.handle(.released(Self.link(3), .connection(Self.connection(3))), at: Self.at(1600)) == [.cut(Self.link(3))])
   }
 
-  @Test("A service gets no more links than allowed, and none that another needs")
+  @Test("A service gets no more links than allowed, and none that another service needs")
   func allowance() {
     var plan = Self.plan(links: 3)
     Self.full(&plan, chat: 2)
@@ -348,7 +348,7 @@ struct LinkPlanTests {
     #expect(plan.connections.isEmpty, "and the connection that let it go is forgotten")
   }
 
-  @Test("The waiting attempt of the highest priority is next")
+  @Test("The waiting connection attempt of the highest priority is next")
   func nextInQueue() {
     var plan = Self.plan()
     for (number, tenant) in [(1, Self.kiosk), (2, Self.chat), (3, Self.kiosk)] {
@@ -360,7 +360,7 @@ struct LinkPlanTests {
       plan.handle(.ended(Self.connection(3)), at: Self.at(1200)) == [.attempt(Self.connection(2), Self.address(2))])
   }
 
-  @Test("An attempt reserves the slot of its link")
+  @Test("A connection attempt reserves the slot of its link")
   func placeOfAttempt() {
     var plan = Self.plan(links: 2)
     #expect(plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero).count == 1)
@@ -370,7 +370,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(2), reason: "The radio has no free link.")], "a visitor needs the other place")
   }
 
-  @Test("A link being cut no longer counts for its service, but takes its slot")
+  @Test("A link that is being cut no longer counts for its service, but still takes a slot")
   func placeAfterCut() {
     var plan = Self.plan(links: 2)
     for (number, application) in [(1, Self.chatServer), (2, Self.kioskServer)] as [(UInt64, ApplicationID)] {
@@ -385,7 +385,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(1), reason: "The radio has no free link.")])
   }
 
-  @Test("A link left by a failed attempt is unused and cut in time")
+  @Test("The link of a failed connection attempt counts as unused and is cut in time")
   func leftBehind() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)
@@ -397,7 +397,7 @@ struct LinkPlanTests {
   }
 
   @Test(
-    "If the peer connects during an attempt and is given up, the next attempt begins")
+    "If the peer connects during an attempt and the service gives up that link, the next attempt begins")
   func givenUpAmidAttempt() {
     var plan = Self.plan()
     let (first, second) = (LinkPlan.ConnectionID(number: 1), LinkPlan.ConnectionID(number: 2))
@@ -413,7 +413,7 @@ struct LinkPlanTests {
     #expect(plan.handle(.timer, at: Self.at(1000)) == [.attempt(second, Self.address(2))])
   }
 
-  @Test("The queue of attempts is limited, and more are refused")
+  @Test("The queue of connection attempts is limited, and further ones are refused")
   func queueLength() {
     var plan = Self.plan()
     plan.limits.queueLength = 2
@@ -424,7 +424,7 @@ struct LinkPlanTests {
     #expect(outcomes[3] == [.refuse(Self.connection(4), reason: "The radio has no free link.")])
   }
 
-  @Test("An attempt without a slot for 30 s is refused")
+  @Test("A connection attempt without a slot for 30 s is refused")
   func waiting() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)

@@ -19,7 +19,7 @@ struct SharedAirTimeTests {
 
   // MARK: Advertising
 
-  @Test("An advertisement waits for its own application only")
+  @Test("An advertisement waits for the registration of its own application only")
   @LoopActor
   func waitsForItsOwn() async throws {
     let house = House()
@@ -39,7 +39,7 @@ struct SharedAirTimeTests {
     first.cancel()
   }
 
-  @Test("Replacing an advertisement in one iteration is one exchange, and none if equal")
+  @Test("Replacing an advertisement within one iteration changes it once, and not at all if it is equal")
   @LoopActor
   func exchange() async throws {
     let house = House()
@@ -59,7 +59,7 @@ struct SharedAirTimeTests {
     #expect(house.driver.takeOrders() == ["slot 0: empty"])
   }
 
-  @Test("Two advertisements share one slot in turns, and have one each if there are two")
+  @Test("Two advertisements share one slot in turns; with two slots each has its own")
   @LoopActor
   func turns() async throws {
     let house = House()
@@ -77,7 +77,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(both) {}
   }
 
-  @Test("An advertisement that is too long is refused before it is shown")
+  @Test("An advertisement that is too long is refused before it is sent")
   @LoopActor
   func tooLong() async throws {
     let house = House()
@@ -146,7 +146,7 @@ struct SharedAirTimeTests {
 
   // MARK: Connecting
 
-  @Test("A waiting attempt stores its operations in order")
+  @Test("Operations on a connection attempt that waits are stored in order")
   @LoopActor
   func queue() async throws {
     let house = House()
@@ -194,7 +194,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(first) {}
   }
 
-  @Test("A higher priority takes an attempt's time slice, which ends with the reason")
+  @Test("A connection attempt of higher priority preempts another one, which ends with the reason")
   @LoopActor
   func priority() async throws {
     let house = House()
@@ -241,7 +241,7 @@ struct SharedAirTimeTests {
   }
 
   @Test(
-    "Cancelling an attempt whose peer has connected ends it at the driver"
+    "Cancelling a connection attempt whose peer has connected also ends the driver's attempt"
   )
   @LoopActor
   func crossing() async throws {
@@ -262,7 +262,7 @@ struct SharedAirTimeTests {
     withExtendedLifetime(second) {}
   }
 
-  @Test("A lost link has the driver's reason")
+  @Test("The end of a lost link has the driver's reason")
   @LoopActor
   func lost() async throws {
     let house = House()

@@ -72,7 +72,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "If a link number is reused at once, the service gets the end first, once")
+    "If a link number is reused at once, the service gets the end of the first link before, once")
   @LoopActor
   func sameNumber() async throws {
     let house = House()
@@ -148,7 +148,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "A closed application gets no users")
+    "A closed application gets no further clients")
   @LoopActor
   func closedMeanwhile() async throws {
     let house = House()
@@ -164,7 +164,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == ["cut 1"])
   }
 
-  @Test("`disconnect` ends a service's use, and the last user cuts the link")
+  @Test("`disconnect` ends a service's use of a link, and the link is cut after its last use")
   @LoopActor
   func lastOneCuts() async throws {
     let house = House()
@@ -189,7 +189,7 @@ struct SharedRadioTests {
     #expect(house.kioskEar.takeHeard() == [])
   }
 
-  @Test("A service that stops serving gets no events and releases its links")
+  @Test("A service that closes its application gets no events and releases its links")
   @LoopActor
   func closing() async throws {
     let house = House()
@@ -225,7 +225,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders() == [])
   }
 
-  @Test("A value goes to the service's own links only, each with an outcome")
+  @Test("A value goes to the service's own links only, and each link has an outcome")
   @LoopActor
   func values() async throws {
     let house = House()
@@ -246,7 +246,7 @@ struct SharedRadioTests {
     #expect(house.driver.takeOrders().count == 3)
   }
 
-  @Test("A service announces streams on its own links only")
+  @Test("A service can announce streams on its own links only")
   @LoopActor
   func streams() async throws {
     let house = House()
@@ -257,7 +257,7 @@ struct SharedRadioTests {
   }
 
   @Test(
-    "A service sets the backlog on its own links only")
+    "A service can set the backlog of its own links only")
   @LoopActor
   func backlogs() async throws {
     let house = House()

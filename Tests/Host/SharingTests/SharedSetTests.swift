@@ -58,7 +58,7 @@ struct SharedSetTests {
     }
   }
 
-  @Test("A message is sent for its time, from one address for two, with flags between")
+  @Test("Two messages are sent for their whole time from one address, with flags between them")
   @LoopActor
   func conversation() async throws {
     let scene = try Scene()
@@ -89,7 +89,7 @@ struct SharedSetTests {
     #expect(scene.takeHeard() == [])
   }
 
-  @Test("A set that rests on nothing uses a new address for each message")
+  @Test("A set that sends nothing between messages uses a new address for each message")
   @LoopActor
   func silence() async throws {
     let scene = try Scene()
@@ -122,7 +122,7 @@ struct SharedSetTests {
     withExtendedLifetime((first, second)) {}
   }
 
-  @Test("A resting set yields its slot, and its next message has a new address")
+  @Test("A set between messages gives up its slot to a request, and its next message has a new address")
   @LoopActor
   func givingWay() async throws {
     let scene = try Scene(AirController(advertisingSlots: 1))
@@ -168,7 +168,7 @@ struct SharedSetTests {
     withExtendedLifetime((kiosk, airing)) {}
   }
 
-  @Test("A driver that never confirms times out, and one that stops cuts short")
+  @Test("A message that the driver never confirms times out, and one that the driver ends is cut short")
   @LoopActor
   func driversWord() async throws {
     let time = VirtualTime()
@@ -194,7 +194,7 @@ struct SharedSetTests {
     withExtendedLifetime(airing) {}
   }
 
-  @Test("A new message replaces the current one, which is cut short")
+  @Test("A new message replaces the present one, which is cut short")
   @LoopActor
   func another() async throws {
     let scene = try Scene()
@@ -252,7 +252,7 @@ struct SharedSetTests {
     withExtendedLifetime((set, airing)) {}
   }
 
-  @Test("Without an adapter a set refuses messages, and a lost one cuts short")
+  @Test("Without an adapter a set refuses messages, and the loss of the adapter cuts a message short")
   @LoopActor
   func noAdapter() async throws {
     let scene = try Scene()
@@ -272,7 +272,7 @@ struct SharedSetTests {
     withExtendedLifetime((airing, again)) {}
   }
 
-  @Test("A message that is too long is refused before it is shown")
+  @Test("A message that is too long is refused before it is sent")
   @LoopActor
   func tooLong() async throws {
     let scene = try Scene()
@@ -286,7 +286,7 @@ struct SharedSetTests {
     #expect(other == .advertisementTooLong(bytes: 32, limit: 31))
   }
 
-  @Test("On a lossy radio each listener misses its own share of events")
+  @Test("On a lossy radio each receiver misses different advertising events")
   @LoopActor
   func loss() async throws {
     let scene = try Scene(loss: 0.25)
@@ -302,7 +302,7 @@ struct SharedSetTests {
     withExtendedLifetime((registration, airing)) {}
   }
 
-  @Test("Each listener gets what its patterns match; the driver listens for up to 16")
+  @Test("Each receiver gets the packets that its patterns match; the driver takes up to 16 patterns")
   @LoopActor
   func patterns() async throws {
     let driver = RecordingDriver()

@@ -76,7 +76,7 @@ struct SightingTableTests {
     #expect(table.hear(Self.sighting(1), at: Self.at(1200)) == [Self.report(.sighted(Self.sighting(1)))])
   }
 
-  @Test("An advertiser not received for 30 s is lost once, and new on its return")
+  @Test("An advertiser that is not received for 30 s is reported as lost once, and as new on its return")
   func losing() {
     var table = Self.table()
     _ = table.hear(Self.sighting(1), at: .zero)
@@ -89,7 +89,7 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(.lost(BluetoothAddress(1)))])
   }
 
-  @Test("A scan gets a loss once, also if the advertiser returns for another scan")
+  @Test("A scan is notified of a lost advertiser once, although it returns for another scan")
   func lostOnce() {
     var table = Self.table()
     let all = SightingTable.ScanID(number: 2)
@@ -102,7 +102,7 @@ struct SightingTableTests {
     #expect(table.loseAll() == [Self.report(lost, all)])
   }
 
-  @Test("In a full table the advertiser not received for longest is lost")
+  @Test("In a full table the advertiser that was not received for longest is reported as lost")
   func crowd() {
     var table = Self.table()
     // The advertiser with the largest address is received first.

@@ -58,7 +58,7 @@ struct AtomicFileTests {
     #expect(caught(StoreError.self) { try file.read() }?.reason == .damaged)
   }
 
-  @Test("A damaged file does not replace a whole previous generation")
+  @Test("A damaged file is not kept as the previous generation in place of an undamaged one")
   func previousIsKept() throws {
     try file().write("one".utf8)
     try file().write("two".utf8)
@@ -104,7 +104,7 @@ struct AtomicFileTests {
   }
 
   @Test(
-    "After a power loss the last written generation or the next is there",
+    "After a power loss the file has the last written generation or the next",
     arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let generations = ["", "first", "second, a longer one", "third"].map { Array($0.utf8) }

@@ -66,7 +66,7 @@ struct RecordSpoolTests {
     _ = try spool.put(entry)
   }
 
-  @Test("A record has its last mark until it is removed")
+  @Test("A record has the mark that was set last until it is removed")
   func marks() throws {
     let spool = try fixture.spool()
     let id = try spool.put(Fixture.record("one"))
@@ -99,7 +99,7 @@ struct RecordSpoolTests {
     #expect(try fixture.spool(seed: 2).list().byID[id]?.mark == 1)
   }
 
-  @Test("After any failing call a mark can be given at the second attempt")
+  @Test("If any call fails while a mark is set, a second attempt succeeds")
   func failedMarks() throws {
     var number = 0
     var hasStruck = true
@@ -258,7 +258,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "After any failing call a put has stored its record and succeeded, or neither",
+    "If any call of a put fails, the record is stored and the put succeeds, or neither",
     arguments: [EIO, ENOSPC])
   func singleFailures(errno: Int32) throws {
     var number = 0
@@ -281,7 +281,7 @@ struct RecordSpoolTests {
     #expect(number == 7)
   }
 
-  @Test("After any failing call in a removal a second removal completes it", arguments: [EIO, ENOSPC])
+  @Test("If any call of a removal fails, a second removal completes it", arguments: [EIO, ENOSPC])
   func failedRemovals(errno: Int32) throws {
     var number = 0
     var failed = true
@@ -322,7 +322,7 @@ struct RecordSpoolTests {
     #expect(fixture.files == [])
   }
 
-  @Test("Spared records and records of an unset clock stay")
+  @Test("Protected records, and records dated by an unset clock, do not expire")
   func spared() throws {
     let spool = try fixture.spool()
     let spared = try spool.put(Fixture.record("spared", received: 1000))
@@ -363,7 +363,7 @@ struct RecordSpoolTests {
   }
 
   @Test(
-    "After any failing call of a redating the record is there with either date",
+    "If any call of a redating fails, the record exists with one of both dates",
     arguments: [EIO, ENOSPC])
   func failedRedating(errno: Int32) throws {
     var number = 0

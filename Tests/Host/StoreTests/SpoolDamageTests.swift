@@ -44,7 +44,7 @@ struct SpoolDamageTests {
   }
 
   @Test(
-    "A temporary read error damages nothing",
+    "After a temporary read error no file counts as damaged",
     arguments: [EACCES, EMFILE, ENOMEM, EIO], [SimulatedDisk.Operation.open, .read])
   func passingTrouble(errno: Int32, operation: SimulatedDisk.Operation) throws {
     let spool = try fixture.spool()
@@ -86,7 +86,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == [])
   }
 
-  @Test("Damaged files use no space of records")
+  @Test("Damaged files do not count in the space for records")
   mutating func room() throws {
     fixture.limits.maximumCount = 1
     let spool = try fixture.spool()
@@ -161,7 +161,7 @@ struct SpoolDamageTests {
     #expect(fixture.files == ["\(mine).00.record"] && !fixture.disk.holds(anyOf: bytes))
   }
 
-  @Test("Content that its owner refuses is set aside; another version is preserved")
+  @Test("Content that its owner refuses is set aside; content of another version is preserved")
   func undecodable() throws {
     let spool = try fixture.spool()
     let ids = try (1...3).map { try spool.put(Fixture.record("\($0)", received: Int64($0), mark: UInt8($0))) }
@@ -174,7 +174,7 @@ struct SpoolDamageTests {
     #expect(Set(fixture.files) == ["\(ids[0]).01.record.damaged", "\(ids[1]).02.record", "\(ids[2]).03.record"])
   }
 
-  @Test("If a record has two files, the one with the greater mark counts, and both are removed")
+  @Test("If a record has two files, the one with the greater mark is read, and a removal removes both")
   func twoFiles() throws {
     let id = try fixture.spool().put(Fixture.record("one"))
     fixture.disk.place(Fixture.path(id, "02.record"), fixture.disk.content(Fixture.path(id)) ?? [])

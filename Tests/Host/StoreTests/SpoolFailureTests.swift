@@ -84,7 +84,7 @@ struct SpoolFailureTests {
   private static let id = SpoolID("0123456789abcdef0123456789abcdef")
 
   @Test(
-    "After any failing call and any power loss, confirmed records are there once with their mark",
+    "After any failing call and any power loss, each confirmed record exists once with its mark",
     arguments: Fault.allCases, Life.allCases)
   func everyFailure(fault: Fault, life: Life) throws {
     let id = try #require(Self.id)
@@ -129,7 +129,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "If a record has two files, the accepted one stays if it is whole, and the other is erased")
+    "If a record has two files, the one with the greater mark stays if it is whole, and the other is erased")
   func doubles() throws {
     let id = try #require(Self.id)
     for isDamaged in [false, true] {
@@ -168,7 +168,7 @@ struct SpoolFailureTests {
     #expect(fixture.files.isEmpty)
   }
 
-  @Test("A removal is confirmed only after its sync, which the next removal repeats")
+  @Test("A removal is confirmed only after a sync, which the next removal repeats if it fails")
   func removedTwice() throws {
     let fixture = try Fixture()
     let spool = try fixture.spool()
@@ -183,7 +183,7 @@ struct SpoolFailureTests {
   }
 
   @Test(
-    "The note is the last one written, or the previous one if it is damaged")
+    "The note that is read is the last one written, or the previous one if that is damaged")
   func note() throws {
     let fixture = try Fixture()
     do {

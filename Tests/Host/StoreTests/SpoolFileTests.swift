@@ -39,7 +39,7 @@ struct SpoolFileTests {
     #expect(bytes == header + sealed)
   }
 
-  @Test("The header is encoded and decoded as the table says")
+  @Test("The header is encoded and decoded as its table specifies")
   func layout() throws {
     let header = SpoolHeader(
       keyID: [1, 2, 3, 4, 5, 6, 7, 8], id: id, received: 0x0102_0304, nonce: nonce, sealedCount: 0xAABB)
@@ -52,7 +52,7 @@ struct SpoolFileTests {
     #expect(try SpoolHeader(reading: &reader) == header)
   }
 
-  @Test("No part of the content is in the file in clear")
+  @Test("No part of the content is in the file in plain text")
   func encrypted() throws {
     let record = SpoolRecord(received: 5, content: Array("secret-text".utf8))
     let bytes = try SpoolFile.seal(record, id: id, nonce: nonce, key: key)

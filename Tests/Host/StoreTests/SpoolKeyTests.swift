@@ -24,7 +24,7 @@ struct SpoolKeyTests {
     return try left.key(for: id).equals(right.key(for: id)) && left.id == right.id
   }
 
-  @Test("systemd's credential is used first, with any mode, and nothing is written")
+  @Test("systemd's credential has precedence, may have any mode, and nothing is written")
   func systemCredential() throws {
     fixture.disk.place("/credentials/earshot-spool", (0..<32).map { UInt8($0) }, mode: 0o440)
     let key = try load(credentials)
@@ -34,7 +34,7 @@ struct SpoolKeyTests {
   }
 
   @Test(
-    "A credential of another size is refused with the command for a good one",
+    "A credential of another size is refused with the command that makes a good one",
     arguments: [0, 31, 33, 64, 4096])
   func wrongSize(count: Int) throws {
     fixture.disk.place("/credentials/earshot-spool", [UInt8](repeating: 1, count: count))
@@ -43,7 +43,7 @@ struct SpoolKeyTests {
     #expect(error?.sentence.contains("systemd-creds encrypt --name=earshot-spool") == true)
   }
 
-  @Test("Without a credential a key is made with mode 600 and found again")
+  @Test("Without a credential a key is generated with mode 600, and the next start finds it")
   func made() throws {
     let first = try load(credentials)
     let second = try load()
@@ -57,7 +57,7 @@ struct SpoolKeyTests {
   }
 
   @Test(
-    "A key file that others can read is refused with the command to close it",
+    "A key file that others can read is refused with the command that restricts it",
     arguments: [0o644, 0o640, 0o604, 0o620])
   func wideMode(mode: UInt32) throws {
     _ = try load()
@@ -85,7 +85,7 @@ struct SpoolKeyTests {
     #expect(fixture.disk.content("/state/spool.key") == before)
   }
 
-  @Test("A key in use before a power loss is there afterwards", arguments: SimulatedDisk.Loss.all)
+  @Test("A key in use before a power loss is present afterwards", arguments: SimulatedDisk.Loss.all)
   func powerLoss(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in
       fixture.disk.losePower(at: number)

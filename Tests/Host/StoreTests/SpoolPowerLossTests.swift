@@ -81,7 +81,7 @@ struct SpoolPowerLossTests {
   }
 
   @Test(
-    "After a power loss at any call, every confirmed record is there once and no removed one",
+    "After a power loss at any call, every confirmed record exists once, and no removed one exists",
     arguments: SimulatedDisk.Loss.all)
   func everyCall(loss: SimulatedDisk.Loss) throws {
     let number = try Fixture.losingPower { fixture, number in

@@ -11,7 +11,7 @@ struct StateDirectoryTests {
     try StateDirectory(path: path, on: disk) { environment[$0] }
   }
 
-  @Test("The state directory is the given one, the first of systemd, or an error")
+  @Test("The state directory is the given one, or the first of systemd's; without both it is an error")
   func choice() throws {
     disk.placeDirectory("/given")
     disk.placeDirectory("/first")
@@ -24,7 +24,7 @@ struct StateDirectoryTests {
     #expect(error?.sentence.contains("systemd") == true)
   }
 
-  @Test("The last path component is made with mode 700, earlier ones are not made")
+  @Test("The last component of the path is created with mode 700, earlier ones are not created")
   func making() throws {
     _ = try open("/state")
     #expect(try disk.openDirectory("/state").status().mode == 0o700)
@@ -32,7 +32,7 @@ struct StateDirectoryTests {
   }
 
   @Test(
-    "A directory that others can access is refused with the command to close it",
+    "A directory that others can access is refused with the command that restricts it",
     arguments: [0o755, 0o750, 0o701, 0o710, 0o722])
   func wideMode(mode: UInt32) throws {
     disk.placeDirectory("/state", mode: mode)

@@ -32,7 +32,7 @@ struct StoreKeyTests {
   }
 
   @Test(
-    "A destroyed key is overwritten with its leftovers, and a new one is made")
+    "A destroyed key is overwritten, and so are leftovers of it; a new key is made")
   func destroyed() throws {
     let state = try StateDirectory(path: "/state", on: disk)
     let first = try load(name, state)

@@ -98,7 +98,7 @@ final class SystemFileSystemTests {
     #expect(errors.map { $0?.sentence.contains("cannot be synchronized") } == [true, true])
   }
 
-  @Test("Record files are synced before renaming, and folders after each change")
+  @Test("Record files are synced before they are renamed, and folders after each change")
   func syncCalls() throws {
     let state = try StateDirectory(path: path)
     let spool = try RecordSpool(in: state, key: SpoolKey.load(from: state) { _ in nil })

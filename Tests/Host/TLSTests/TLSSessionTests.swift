@@ -6,7 +6,7 @@ import Testing
 @Suite("A TLS session in memory")
 struct TLSSessionTests {
   @Test(
-    "Both sides learn the identity and the suite, and 1 MB goes in each direction",
+    "Both sides learn the identity and the suite, and 1 MB arrives in each direction",
     arguments: TLSSuite.allCases, [1, 1000, .max])
   func exchange(suite: TLSSuite, portion: Int) throws {
     var asked: [String] = []
@@ -29,7 +29,7 @@ struct TLSSessionTests {
     #expect(TLSPair.received(pair.clientEvents) == bytes.reversed())
   }
 
-  @Test("After its own end a side still receives, and after the peer's end it still sends")
+  @Test("A side that has ended its direction still receives, and still sends after the peer has ended its own")
   func halfClose() throws {
     var pair = try TLSPair()
     pair.run()
@@ -47,7 +47,7 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.received([4]), .ended])
   }
 
-  @Test("Bytes behind close_notify are a failure, whether they arrive with it or later")
+  @Test("Bytes after close_notify are a failure, whether they arrive with it or later")
   func afterEnd() throws {
     for isTogether in [true, false] {
       var pair = try TLSPair()
@@ -66,7 +66,7 @@ struct TLSSessionTests {
     }
   }
 
-  @Test("Bytes that end without close_notify are a failure, in the handshake and after it")
+  @Test("An end of the bytes without close_notify is a failure, in the handshake and after it")
   func truncation() throws {
     var pair = try TLSPair()
     #expect(pair.server.receiveEnd() == [.failed(.truncated)])
@@ -76,7 +76,7 @@ struct TLSSessionTests {
     #expect(pair.client.receiveEnd() == [] && !pair.client.send([1]))
   }
 
-  @Test("An identity without a key is answered with alert 115, and a wrong key with alert 20")
+  @Test("An identity without a key is refused with alert 115, and a wrong key with alert 20")
   func keys() throws {
     var pair = try TLSPair(serverKey: { _, _ in nil })
     pair.run()
@@ -88,7 +88,7 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.failed(.refusedByPeer(.badRecord))])
   }
 
-  @Test("Two sides without a common suite are told so with alert 40")
+  @Test("Two sides without a common suite fail, and the client gets alert 40")
   func suites() throws {
     var pair = try TLSPair(clientSuites: [.plain])
     pair.run()
@@ -96,7 +96,7 @@ struct TLSSessionTests {
     #expect(pair.clientEvents == [.failed(.refusedByPeer(.handshakeFailure))])
   }
 
-  @Test("A server with both suites prefers the ephemeral one, and its owner can refuse the plain one by identity")
+  @Test("A server prefers the suite with ephemeral keys, and its owner can refuse the plain suite by identity")
   func preference() throws {
     var pair = try TLSPair(clientSuites: [.plain, .ephemeral], serverSuites: [.ephemeral, .plain])
     pair.run()
@@ -108,7 +108,7 @@ struct TLSSessionTests {
     #expect(pair.serverEvents == [.failed(.refused(.unknownIdentity))])
   }
 
-  @Test("A handshake ends after 10 s and not before; an established session has no limit")
+  @Test("A handshake fails after 10 s and not before; an established session has no time limit")
   func timeout() throws {
     var pair = try TLSPair()
     let limit = Instant.zero.advanced(by: .seconds(10))
@@ -120,7 +120,7 @@ struct TLSSessionTests {
     #expect(pair.client.isEstablished && pair.client.deadline == nil && pair.client.timer(at: limit) == [])
   }
 
-  @Test("Identities of 1 to 192 bytes without NUL are possible, and no others")
+  @Test("Identities of 1 to 192 bytes without NUL are accepted, and no others")
   func identities() throws {
     let context = try #require(TLSContext(isServer: false))
     for identity in ["", String(repeating: "x", count: 193), "a\0b"] {
@@ -174,7 +174,7 @@ struct TLSSessionTests {
     return messages
   }
 
-  @Test("Mutated bytes end a session with an event, and nothing traps", arguments: 0..<40)
+  @Test("Mutated bytes end a session with an event, and none traps", arguments: 0..<40)
   func mutations(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
     var pair = try TLSPair()

@@ -21,7 +21,7 @@ import Testing
   }
 
   @Test(
-    "The line has label, bar, percentage, amounts and rate, and drops the last first",
+    "The line has label, bar, percentage, amounts and rate; a narrow line drops the last ones first",
     arguments: [
       (80, "Receiving  █████████████████████▌░░░░░░░░░░░░   63%  1.2 KiB of 2.0 KiB  512 B/s"),
       (60, "Receiving  ████████▉░░░░░   63%  1.2 KiB of 2.0 KiB  512 B/s"),

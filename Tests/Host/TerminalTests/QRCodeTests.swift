@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test("A narrow terminal gets a narrow quiet zone, a very narrow one no drawing")
+  @Test("A narrow terminal gets a narrow quiet zone, a very narrow one gets no drawing")
   func fitting() throws {
     let code = try QRCode(Self.invitation)
     #expect(code.size == 37)

@@ -64,7 +64,7 @@ import Testing
     #expect(lines.first?.hasPrefix(String(repeating: "█", count: 90) + "  ") == true && lines.count == 45)
   }
 
-  @Test("If the code does not fit, the required size is shown in its place, and no text asks to scan the code")
+  @Test("If the code does not fit, the required size is shown instead, and no text asks to scan the code")
   func tooSmall() throws {
     let screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(60, 20))
@@ -79,7 +79,7 @@ import Testing
     #expect(try CodeReader.read(Self.grid(screen, Self.terminal(55, 21)).picture).isEmpty)
   }
 
-  @Test("Without a QR reader the test fails at once and names the package")
+  @Test("Without a QR reader the test fails at once and names the missing package")
   func noReader() throws {
     let error = caught(Program.NotStarted.self) { try CodeReader.read([], with: "no-such-reader") }
     #expect(error?.description.hasSuffix("apt install zbar-tools") == true)
@@ -102,7 +102,7 @@ import Testing
     }
   }
 
-  @Test("Running transfers come first, the latest news stay, and hidden lines are counted")
+  @Test("Running transfers come first, the latest events stay, and hidden lines are counted")
   func priorities() throws {
     var screen = try Self.screen("OVPMOSIP")
     let grid = try Self.grid(screen, Self.terminal(80, 24))

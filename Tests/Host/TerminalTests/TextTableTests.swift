@@ -29,7 +29,7 @@ import Testing
     #expect(Self.table.text(colour: true).hasPrefix("\u{1B}[1mTRANSFER  BYTES  WALLET\u{1B}[0m\n7 "))
   }
 
-  @Test("A foreign cell cannot break the table or control the terminal")
+  @Test("Control characters from a peer in a cell neither break the table nor reach the terminal")
   func hostileCells() {
     var table = TextTable([.init("NAME"), .init("N")])
     table.append(["a\n\u{1B}[2J\u{202E}", "1", "beyond the header"])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Tool
 
-@Suite("Bus errors in the tool")
+@Suite("D-Bus errors in the tool")
 struct FailureTests {
   @Test(
     "A service that is not running and cannot be started gives `notRunning`",

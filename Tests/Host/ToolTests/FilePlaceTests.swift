@@ -24,7 +24,7 @@ final class FilePlaceTests {
     try FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")[.posixPermissions] as? Int
   }
 
-  @Test("A file is synced before it gets its name, then its folder", arguments: [true, false])
+  @Test("A file is synced before it gets its name, and its folder after that", arguments: [true, false])
   func synced(isForMany: Bool) throws {
     try Data("old".utf8).write(to: URL(fileURLWithPath: "\(folder)/kept"))
     let place = try FilePlace(isForMany ? "\(folder)/vc-{}.txt" : "\(folder)/kept")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import WebSocket
 
-@Suite("The handshake of WebSocket")
+@Suite("The opening handshake of WebSocket")
 struct UpgradeTests {
   /// The request of RFC 6455 section 1.3, without a subprotocol.
   private static func request(
@@ -22,7 +22,7 @@ struct UpgradeTests {
     return request.receive(Array(text.utf8))
   }
 
-  @Test("The request of RFC 6455 gets the answer of RFC 6455, and the octets behind it are kept")
+  @Test("The request of RFC 6455 gets the answer of RFC 6455, and the octets after the request stay available")
   func sample() throws {
     guard case .accept(let response, let rest) = Self.step(Self.request() + "frames") else {
       Issue.record("refused")
@@ -34,7 +34,7 @@ struct UpgradeTests {
     #expect(rest == Array("frames".utf8))
   }
 
-  @Test("A head that arrives octet by octet is understood at its last octet")
+  @Test("A request head that arrives octet by octet is read at its last octet")
   func portions() {
     var request = UpgradeRequest(path: "/chat")
     let bytes = Array(Self.request().utf8)
@@ -49,7 +49,7 @@ struct UpgradeTests {
   }
 
   @Test(
-    "A request that cannot be upgraded gets the status that says why",
+    "A request that cannot be upgraded gets the status for its fault",
     arguments: [
       ("GET /other HTTP/1.1", "", 404), ("POST /chat HTTP/1.1", "", 405), ("GET /chat HTTP/1.0", "", 426),
       ("GET /chat", "", 400), ("GET /chat HTTP/1.1", "Upgrade", 426), ("GET /chat HTTP/1.1", "Connection", 426),
@@ -67,7 +67,7 @@ struct UpgradeTests {
   }
 
   @Test(
-    "A malformed head is refused",
+    "A malformed request head is refused",
     arguments: [
       "\r\n\r\n", "GET /chat HTTP/1.1\r\nHost\r\n\r\n", "GET /chat HTTP/1.1\r\n Host: a\r\n\r\n",
       "GET /chat HTTP/1.1\r\nA: b\n\r\n\r\n", "GET /chat HTTP/1.1\r\nA: \u{7F}\r\n\r\n", ": a\r\n: b\r\n\r\n",
@@ -97,7 +97,7 @@ struct UpgradeTests {
     }
   }
 
-  @Test("A head of more than 8 KiB is refused before its end arrives")
+  @Test("A request head of more than 8 KiB is refused before its end arrives")
   func long() {
     var request = UpgradeRequest(path: "/chat")
     var step = request.receive(Array("GET /chat HTTP/1.1\r\n".utf8))
@@ -113,7 +113,7 @@ struct UpgradeTests {
     #expect(count == 8)
   }
 
-  @Test("The client's request is one that the server accepts, and the client accepts its answer")
+  @Test("The server accepts the client's request, and the client accepts the server's answer")
   func bothSides() {
     var random = SeededRandom(seed: 1)
     var client = UpgradeResponse(host: "localhost:80", path: "/chat", random: &random)

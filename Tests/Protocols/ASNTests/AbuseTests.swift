@@ -5,13 +5,13 @@ import Testing
 
 @testable import ASN
 
-@Suite("Users that ask for more than they may")
+@Suite("Users that request more than they may")
 struct AbuseTests {
   let keys = Vectors.shared.keys
 
   // MARK: New users
 
-  @Test("A user makes no key that may log in from a forum, bridge or place, and none from a removed user")
+  @Test("A user cannot make a key that may log in out of a forum, bridge, place or removed user")
   func kinds() throws {
     let world = try SocialWorld(newUsers: .admin)
     let admin = try world.connect(user: keys.admin)
@@ -37,7 +37,7 @@ struct AbuseTests {
     #expect(world.peers[again]?.answers.map(\.result) == [.denied])
   }
 
-  @Test("First logins from one address make at most 20 users in a minute, and other addresses are not affected")
+  @Test("First logins from one address create at most 20 users in a minute, and other addresses are not affected")
   func newUsers() throws {
     let world = try SocialWorld { $0.sessionsPerAddress = 100 }
     for number in 0..<20 { _ = try world.user(UInt64(number)) }
@@ -54,7 +54,7 @@ struct AbuseTests {
 
   // MARK: Moderators, vouchers, removals
 
-  @Test("A message is linked for the moderators that are users, and for no other key in their list")
+  @Test("A message is linked for the moderators in the list that are users, and for no other key in the list")
   func moderators() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -80,7 +80,7 @@ struct AbuseTests {
     #expect(world.engine.store.blob(blob.sum) == nil)
   }
 
-  @Test("A user whose directory is full, and one in a store that is full, can remove blobs")
+  @Test("A user can remove blobs although its directory or the store is full")
   func removals() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -94,7 +94,7 @@ struct AbuseTests {
 
   // MARK: Work
 
-  @Test("The references of one request look at a limited number of names, except those of the administrator")
+  @Test("The references of one request are compared with a limited number of names, except the administrator's")
   func lookups() throws {
     let world = try SocialWorld()
     let user = try world.user(1)

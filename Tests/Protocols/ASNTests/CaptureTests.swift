@@ -6,7 +6,7 @@ import Testing
 @testable import ASN
 
 /// Sessions with the original servers of 2014 and 2015, recorded on a loopback interface.
-@Suite("The captured sessions are understood in both roles")
+@Suite("The captured sessions are decoded in both roles")
 struct CaptureTests {
   struct Role: Sendable, CustomTestStringConvertible {
     let capture: Capture
@@ -109,7 +109,7 @@ struct CaptureTests {
   ]
 
   @Test(
-    "The server carries out the captured requests, and answers with the same octets where nothing is random",
+    "The server executes the captured requests, and answers with the same octets where nothing is random",
     arguments: all)
   func server(role: Role) throws {
     let (capture, dialect) = (role.capture, role.dialect)

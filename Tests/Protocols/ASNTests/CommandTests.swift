@@ -28,7 +28,7 @@ struct CommandTests {
   // MARK: Blobs and references
 
   @Test(
-    "A named blob is stored, listed, read and dumped; the newer one gets the name, and the older one stays by its sum")
+    "A named blob is stored, listed, read and dumped; a newer one gets the name, and the older one stays under its sum")
   func named() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -55,7 +55,7 @@ struct CommandTests {
     #expect(try world.exec(user.id, "cat", late.sum.hex).data == [1])
   }
 
-  @Test("A blob that was sent as an object is stored verbatim; the same once more changes nothing")
+  @Test("A blob that was sent as an object is stored verbatim, and a repetition changes nothing")
   func verbatim() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -70,7 +70,7 @@ struct CommandTests {
     #expect(world.takeBlobs(admin) == [blob])
   }
 
-  @Test("References expand wildcards, unique prefixes and epochs, and an ambiguous one is refused")
+  @Test("References expand wildcards, unique prefixes and epochs, and ambiguous references are refused")
   func references() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -100,7 +100,7 @@ struct CommandTests {
     #expect(try refused(world, alice.id, "cat", "d/abcd").text == "Ambiguous NAME d/abcd")
   }
 
-  @Test("Two users whose keys begin alike are ambiguous, and neither is taken")
+  @Test("A prefix of two users' keys is refused as ambiguous")
   func ambiguousUsers() throws {
     let world = try SocialWorld()
     let admin = try world.connect(user: keys.admin)
@@ -118,7 +118,7 @@ struct CommandTests {
     #expect(try world.text(admin, "ls", "abcdef0101") == "abcdef0101010101/asn/author\nabcdef0101010101/asn/user\n")
   }
 
-  @Test("What is not there and what the asker may not know get the same answer")
+  @Test("A missing blob and one that the user may not read get the same answer")
   func secrets() throws {
     let world = try SocialWorld()
     let (alice, bob, eve) = (try world.user(1), try world.user(2), try world.user(3))
@@ -138,7 +138,7 @@ struct CommandTests {
 
   // MARK: Permissions
 
-  @Test("Only owner, author, editors, administrator and service write a name, and nobody writes as another author")
+  @Test("Only owner, author, editors, administrator and service write a name, and nobody writes for another author")
   func writing() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -169,7 +169,7 @@ struct CommandTests {
     #expect(world.peers[bob.id]?.closed == nil)
   }
 
-  @Test("Names that only the server links, and marks of another user, are refused to users")
+  @Test("Users may not write names that only the server links, nor marks of other users")
   func reserved() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -185,7 +185,7 @@ struct CommandTests {
     #expect(world.engine.marks.count == 1)
   }
 
-  @Test("fetch, clone and gc are for the administrator, fetch for mirrors too; a user is denied")
+  @Test("The administrator may use fetch, clone and gc, mirrors fetch only, and users none of them")
   func administration() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -204,7 +204,7 @@ struct CommandTests {
 
   // MARK: Messages
 
-  @Test("A message is linked for owner and author, and pushed to owner, subscribers and mirrors, once each")
+  @Test("A message is linked for owner and author, and pushed once to each owner, subscriber and mirror")
   func message() throws {
     let world = try SocialWorld()
     let (alice, bob, carol) = (try world.user(1), try world.user(2), try world.user(3))
@@ -225,7 +225,7 @@ struct CommandTests {
     #expect(contents(world.takeBlobs(alice.id)) == ["=direct"])
   }
 
-  @Test("A message to a moderated forum goes to moderators first, and to owner and subscribers when one approves it")
+  @Test("A message to a moderated forum goes to moderators, and to owner and subscribers once one approves it")
   func moderation() throws {
     let world = try SocialWorld()
     let (author, moderator, reader, writer) = (
@@ -257,7 +257,7 @@ struct CommandTests {
     #expect(world.takeBlobs(reader.id) == [])
   }
 
-  @Test("A bridge passes what its author says to the subscribers that are logged in, and stores nothing")
+  @Test("A bridge forwards its author's messages to the subscribers that are logged in, and stores nothing")
   func bridge() throws {
     let world = try SocialWorld()
     let (author, reader, other) = (try world.user(1), try world.user(2), try world.user(3))
@@ -274,7 +274,7 @@ struct CommandTests {
 
   // MARK: Marks, vouchers, names of sessions
 
-  @Test("A mark is current only: it is pushed, read and not stored, and ends with the session that set it")
+  @Test("A mark is pushed and read but not stored, and ends with the session that set it")
   func marks() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -303,7 +303,7 @@ struct CommandTests {
     #expect(try refused(world, bob.id, "mark", "-u", alice.key.hex, "1", "2").result == .denied)
   }
 
-  @Test("An anonymous mark names the session's ephemeral key and nothing of the user")
+  @Test("An anonymous mark has the session's ephemeral key and nothing that identifies the user")
   func anonymousMark() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -316,7 +316,7 @@ struct CommandTests {
     #expect(world.takeBlobs(bob.id).map { Array($0.content) } == [Mark(ending: ephemeral).bytes])
   }
 
-  @Test("Marks go to subscribers only, once there is a list of them, and only they read them")
+  @Test("With a list of subscribers, marks are pushed to and read by these subscribers only")
   func markSubscribers() throws {
     let world = try SocialWorld()
     let (alice, bob, eve) = (try world.user(1), try world.user(2), try world.user(3))
@@ -331,7 +331,7 @@ struct CommandTests {
     #expect(try refused(world, eve.id, "ls", keys.server.encrPub.bytes.hexText + "/asn/m*").result == .failure)
   }
 
-  @Test("A voucher is linked for both, and the same user's next one, which may deny, replaces it")
+  @Test("A voucher is linked for both users, and the next voucher of the same user, which may be a denial, replaces it")
   func vouchers() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -348,7 +348,7 @@ struct CommandTests {
     #expect(try world.text(alice.id, "ls", "asn/vouchers").split(separator: "\n").count == 1)
   }
 
-  @Test("newuser gives keys that log in, and its kinds are those of the document")
+  @Test("newuser makes keys that can log in, for each kind of the document")
   func newUser() throws {
     let world = try SocialWorld()
     let alice = try world.user(1, dialect: .year2015)
@@ -367,7 +367,7 @@ struct CommandTests {
     }
   }
 
-  @Test("The dialect of 2015 lists users and sessions, and names blobs and users in its own way")
+  @Test("In the dialect of 2015 users, sessions and references have the forms of 2015")
   func dialect2015() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1, dialect: .year2015), try world.user(2))
@@ -388,7 +388,7 @@ struct CommandTests {
     #expect(world.peers[alice.id]?.answers.last?.time == world.epoch)
   }
 
-  @Test("A session's trace has its own PDUs, without their contents")
+  @Test("A session's trace lists its own PDUs without their contents")
   func trace() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))

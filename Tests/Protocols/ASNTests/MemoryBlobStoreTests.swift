@@ -2,20 +2,20 @@ import ASN
 import ASNSupport
 import Testing
 
-@Suite("The store in memory keeps the contract of stores")
+@Suite("The blob store in memory fulfils the contract of stores")
 struct MemoryBlobStoreTests {
   private let contract = StoreContract { MemoryBlobStore() }
 
-  @Test("Blobs are there verbatim and once, and a purge takes everything that is about them")
+  @Test("Blobs are stored verbatim and once, and a purge removes everything that belongs to them")
   func blobs() throws { #expect(try contract.blobs() == []) }
 
-  @Test("A directory has each name once, in the order of its octets")
+  @Test("A directory has each name once, sorted by octets")
   func links() throws { #expect(try contract.links() == []) }
 
-  @Test("Hidden links are in no directory, and flags go with their removals")
+  @Test("Hidden links are in no directory, and the flags of a removal end with it")
   func removals() throws { #expect(try contract.removals() == []) }
 
-  @Test("A commit that fails undoes everything since the last one")
+  @Test("A commit that fails undoes all changes since the last one")
   func commit() throws {
     var store = MemoryBlobStore()
     let (one, other) = (

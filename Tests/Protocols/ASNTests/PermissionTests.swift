@@ -83,7 +83,7 @@ struct PermissionTests {
     }
   }
 
-  @Test("Who may add, receive, remove and approve a blob is what the table says, in 2,160 combinations")
+  @Test("The right to add, receive, remove and approve a blob follows the table in 2,160 combinations")
   func everyCombination() throws {
     #expect(Self.rows.count == 2160)
     for row in Self.rows {
@@ -98,7 +98,7 @@ struct PermissionTests {
     }
   }
 
-  @Test("Messages are read by the owner and the people of its lists, marks by subscribers, all else by everybody")
+  @Test("Messages are readable by the owner and the keys of its lists, marks by subscribers, all else by everybody")
   func reading() {
     for row in Self.rows where row.name.isEmpty && row.publicity == .published {
       func mayRead(_ name: String) -> Bool {
@@ -112,7 +112,7 @@ struct PermissionTests {
     }
   }
 
-  @Test("Nobody is in a list that does not exist")
+  @Test("A missing list contains nobody")
   func noLists() throws {
     let permission = Permission.of(Login(Self.login), owner: Self.other, name: try BlobName("x"), lists: AccessLists())
     #expect(permission == [])
@@ -120,7 +120,7 @@ struct PermissionTests {
     #expect(message == .add)
   }
 
-  @Test("A list of keys has 32 octets for each, and at most 16,384 of them")
+  @Test("A list of keys has 32 octets for each key, and at most 16,384 keys")
   func lists() throws {
     #expect(try AccessLists.keys([]) == [])
     #expect(try AccessLists.keys((Self.login.bytes + Self.other.bytes)[...]) == [Self.login, Self.other])
@@ -135,7 +135,7 @@ struct PermissionTests {
   }
 
   @Test(
-    "A control blob with content of another form is refused",
+    "A control blob whose content has another form is refused",
     arguments: [
       ("asn/auth", 31), ("asn/auth", 33), ("asn/author", 0), ("asn/user", 4), ("asn/editors", 33),
       ("asn/moderators", 1),
@@ -149,7 +149,7 @@ struct PermissionTests {
   }
 }
 
-@Suite("A session accepts what its state allows")
+@Suite("Requests that a session accepts in each state")
 struct SessionStateTests {
   /// The rows of the table in the documentation of `SessionState`.
   static let accepted: [(ask: SessionState.Ask, states: Set<SessionState>)] = [
@@ -167,7 +167,7 @@ struct SessionStateTests {
     "who", "iam", "filter", "nonsense", "",
   ]
 
-  @Test("Each request is accepted in the states of the table and in no other")
+  @Test("Each request is accepted in the states of the table and in no other state")
   func table() {
     for state in SessionState.allCases {
       for row in Self.accepted {

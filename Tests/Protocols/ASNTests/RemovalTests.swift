@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Removals, their reversal, gc and a store that fails")
+@Suite("Removals, their reversal, gc and a failing store")
 struct RemovalTests {
   let keys = Vectors.shared.keys
 
@@ -17,7 +17,7 @@ struct RemovalTests {
     return try #require(answers.dropFirst(before).last).result
   }
 
-  @Test("A removed blob is gone for everybody until the removal is removed; then its links are as before")
+  @Test("A removed blob cannot be found until its removal is removed; then it has its links again")
   func removeAndRevert() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -45,7 +45,7 @@ struct RemovalTests {
     #expect(try world.text(alice.id, "cat", "note") == "newer")
   }
 
-  @Test("Owner, author, editors, administrator and service remove a blob; its author, a reader and a stranger do not")
+  @Test("The user behind a forum, its editors, the administrator and the service may remove its blobs; others may not")
   func permissions() throws {
     let world = try SocialWorld()
     let (alice, bob, eve) = (try world.user(1), try world.user(2), try world.user(3))
@@ -74,7 +74,7 @@ struct RemovalTests {
     #expect(try world.text(alice.id, "cat", sum) == "mine")
   }
 
-  @Test("gc purges flagged blobs only, those before EPOCH if there is one, and a purged blob does not come back")
+  @Test("gc purges only flagged blobs, only those before EPOCH if it is given, and a purged blob does not return")
   func collect() throws {
     let world = try SocialWorld()
     let (alice, admin) = (try world.user(1), try world.connect(user: keys.admin))
@@ -114,7 +114,7 @@ struct RemovalTests {
     }
   }
 
-  @Test("Random removals and reversals of reversals leave what a model says, with every link in its place")
+  @Test("After random removals and reversals of reversals the flags and links equal those of a model")
   func randomRemovals() throws {
     for seed in 0..<UInt64(Extent.of(60, all: 3000)) {
       var random = SeededRandom(seed: seed)
@@ -156,7 +156,7 @@ struct RemovalTests {
     }
   }
 
-  @Test("A chain of more than 64 reversals is refused, and changes nothing")
+  @Test("A chain of more than 64 reversals is refused and changes nothing")
   func chain() throws {
     let user = PermissionTests.login
     var store = MemoryBlobStore()
@@ -207,7 +207,7 @@ struct RemovalTests {
     }
   }
 
-  @Test("When a group's commit fails, what wrote is refused, and the rest is answered from the store as it was")
+  @Test("When a group's commit fails, its changes are refused, and its queries are answered from the state before")
   func failedGroup() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)
@@ -227,7 +227,7 @@ struct RemovalTests {
     #expect(world.engine.marks.count == 1 && world.engine.store.usage().blobs == 3)
   }
 
-  @Test("Quotas for blobs, users, names and octets refuse with 2, and messages leave a tenth of the names to the owner")
+  @Test("Above a quota of blobs, users, names or octets the result is 2; messages leave the owner a tenth of the names")
   func quotas() throws {
     let world = try SocialWorld()
     let (alice, bob) = (try world.user(1), try world.user(2))
@@ -251,7 +251,7 @@ struct RemovalTests {
     #expect(answer.result == .failure && answer.text == "The blob cannot be stored")
   }
 
-  @Test("An answer above its limit is a failure that says what to ask instead")
+  @Test("An answer above its limit is a failure with a sentence that names a smaller request")
   func answers() throws {
     let world = try SocialWorld()
     let alice = try world.user(1)

@@ -31,7 +31,8 @@ struct ReplayTests {
     return id
   }
 
-  @Test("A recorded login opens no second session, whether the first is open or has ended", arguments: [true, false])
+  @Test(
+    "A recorded login opens no second session, whether the first one is open or has ended", arguments: [true, false])
   func replay(isFramed: Bool) throws {
     let world = try SocialWorld()
     world.isFramed = isFramed
@@ -68,7 +69,7 @@ struct ReplayTests {
     #expect(world.server.state(of: id) == nil)
   }
 
-  @Test("Logins that send nothing more close no session of the same user that does")
+  @Test("Logins that send nothing more do not close an active session of the same user")
   func displaced() throws {
     let world = try SocialWorld()
     let user = try world.user(1)
@@ -77,7 +78,7 @@ struct ReplayTests {
     #expect(mute.filter { world.server.state(of: $0) == .established } == Array(mute.suffix(8)))
   }
 
-  @Test("A user with many logins makes the server forget its own keys only")
+  @Test("A user with many logins evicts only its own keys from the server's memory")
   func bounded() throws {
     func key(_ number: Int) throws -> UserKey {
       try UserKey([UInt8(number >> 8), UInt8(number & 0xFF)] + [UInt8](repeating: 0, count: 30))

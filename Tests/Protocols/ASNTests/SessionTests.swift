@@ -6,7 +6,7 @@ import Testing
 
 @testable import ASN
 
-@Suite("Sessions of a server and its clients")
+@Suite("Sessions between a server and its clients")
 struct SessionTests {
   let keys = Vectors.shared.keys
 
@@ -22,7 +22,7 @@ struct SessionTests {
 
   // MARK: Login
 
-  @Test("Administrator, service and users log in with the signatures of their keys, whichever key is smaller")
+  @Test("Administrator, service and users log in with signatures of their keys, whichever key is smaller")
   func logins() throws {
     let world = try SocialWorld()
     let roles = [keys.admin, keys.server, keys.user]
@@ -35,7 +35,7 @@ struct SessionTests {
     #expect(world.server.counters.logins == 44 && world.server.counters.malformed == 0)
   }
 
-  @Test("A new user is provisional until its authentication key is there, and then has its three blobs")
+  @Test("A new user is provisional until its authentication key is stored, and then has its three blobs")
   func provisional() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.user, logsIn: true)
@@ -65,7 +65,7 @@ struct SessionTests {
     #expect(isEstablished(world, try world.connect(user: keys.user, isNew: true)))
   }
 
-  @Test("Nobody but the administrator makes users where NewUsers=admin: an unknown key is denied under the initial key")
+  @Test("With NewUsers=admin only the administrator creates users: an unknown key is denied under the initial key")
   func strangersDenied() throws {
     let world = try SocialWorld(newUsers: .admin)
     let id = try world.connect(user: keys.user)
@@ -80,7 +80,7 @@ struct SessionTests {
   }
 
   @Test(
-    "A login with a wrong signature or with the key of a forum, a bridge or a place is denied",
+    "A login with a wrong signature, or with the key of a forum, bridge or place, is denied",
     arguments: UserKind.allCases)
   func refusedLogins(kind: UserKind) throws {
     let world = try SocialWorld()
@@ -97,7 +97,7 @@ struct SessionTests {
     }
   }
 
-  @Test("Five failed logins in a minute close an address for ten minutes, and no other address")
+  @Test("Five failed logins in a minute block their address for ten minutes, and no other address")
   func failedLogins() throws {
     let world = try SocialWorld(newUsers: .admin)
     for _ in 0..<5 { _ = try world.connect(user: keys.user, address: "bad") }
@@ -111,7 +111,7 @@ struct SessionTests {
 
   // MARK: What bad input gets
 
-  @Test("A bad PDU gets its result after login, and none before; either way the session ends")
+  @Test("A bad PDU ends the session, with a result after the login and without one before it")
   func badPDUs() throws {
     let cases: [(pdu: [UInt8], result: ResultCode?)] = [
       ([5, 2] + [UInt8](repeating: 7, count: 8), .incompatible), ([0, 0] + [UInt8](repeating: 7, count: 8), .unknown),
@@ -145,7 +145,7 @@ struct SessionTests {
     }
   }
 
-  @Test("On a transport with frames, the first frame is the key and nothing else", arguments: [1, 31, 33, 64])
+  @Test("On a transport with frames, the first frame consists of the key only", arguments: [1, 31, 33, 64])
   func firstFrame(count: Int) throws {
     let world = try SocialWorld()
     let opened = world.server.open(address: "a", at: .zero)
@@ -171,7 +171,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A command that does not fit the state, exists nowhere, is not supported or is malformed gets 7, 2, 9 or 3")
+  @Test("A command that does not fit the state, is unknown, is not supported or is malformed gets result 7, 2, 9 or 3")
   func results() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -198,7 +198,7 @@ struct SessionTests {
 
   // MARK: Pause, resume and quit
 
-  @Test("A paused session gets no pushes and accepts nothing but resume and quit; a resume brings a new key")
+  @Test("A paused session gets no pushes and accepts only resume and quit; a resume brings a new key")
   func pause() throws {
     for rekeys in [true, false] {
       let world = try SocialWorld { $0.session.rekeysAtResume = rekeys }
@@ -221,7 +221,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A suspended session refuses a command with 7")
+  @Test("A suspended session refuses a command with result 7")
   func suspendedCommand() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -236,7 +236,7 @@ struct SessionTests {
   // MARK: Counters and time
 
   @Test(
-    "A session of 40,000 segments is redirected before a counter ends, with every answer and no segment twice",
+    "A session of 40,000 segments is redirected before a counter ends, with every answer and no repeated segment",
     arguments: [true, false])
   func redirect(isClientFirst: Bool) throws {
     let world = try SocialWorld { $0.session.burst = 1_000_000 }
@@ -265,7 +265,7 @@ struct SessionTests {
     #expect(Set(world.wire).count == world.wire.count)
   }
 
-  @Test("A connection without a key ends after 10 s, one without a login after 10 s more, an idle session after 10 min")
+  @Test("A connection ends after 10 s without a key, 10 s later without a login, and after 10 min without requests")
   func timers() throws {
     let world = try SocialWorld()
     let opened = world.server.open(address: "a", at: world.now)
@@ -295,7 +295,7 @@ struct SessionTests {
 
   // MARK: Limits
 
-  @Test("A ninth session of a user closes its oldest, and an address, strangers and the server have limits")
+  @Test("A user's ninth session closes the oldest; an address, strangers and the server have limits of sessions")
   func sessionLimits() throws {
     let world = try SocialWorld()
     let user = try world.user(1, address: "0")
@@ -338,7 +338,7 @@ struct SessionTests {
     #expect(world.peers[id]?.answers.count == 301)
   }
 
-  @Test("New blobs above 20 a second of a user wait, in their order, and reading requests behind them too")
+  @Test("A user's new blobs above 20 a second wait in order, and so do the queries behind them")
   func blobRate() throws {
     let world = try SocialWorld { $0.blobs = 20 }
     let user = try world.user(1)
@@ -355,7 +355,7 @@ struct SessionTests {
     #expect(world.peers[user.id]?.answers.last?.text == "n29\n")
   }
 
-  @Test("A client that reads nothing is closed when 4 MiB wait; one that reads slowly gets all of a fetch")
+  @Test("A client that reads nothing is closed when 4 MiB wait; one that reads slowly gets a complete fetch")
   func backPressure() throws {
     let world = try SocialWorld()
     let (alice, admin) = (try world.user(1), try world.connect(user: keys.admin))
@@ -381,7 +381,7 @@ struct SessionTests {
     #expect(world.peers[alice.id]?.serverClosed == .slow && (5...7).contains(sent))
   }
 
-  @Test("Answers come in the order of the requests, though the store is slow")
+  @Test("Answers have the order of the requests, even if the store is slow")
   func order() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -396,7 +396,7 @@ struct SessionTests {
     #expect(world.peers[id]?.closed == .quit)
   }
 
-  @Test("At most 64 requests wait for the store; the rest waits in the transport")
+  @Test("At most 64 requests wait for the store, and later ones stay in the transport")
   func inFlight() throws {
     let world = try SocialWorld()
     let id = try world.connect(user: keys.admin)
@@ -428,7 +428,7 @@ struct SessionTests {
     }
   }
 
-  @Test("A session is the same whether its octets come whole, one by one, or cut at any place")
+  @Test("A session has the same result whether its octets arrive together, one by one, or cut anywhere")
   func everySplit() throws {
     let whole = try SocialWorld()
     let expected = try script(whole)
@@ -446,7 +446,7 @@ struct SessionTests {
     #expect(try script(world) == expected)
   }
 
-  @Test("Random sessions over octets cut at random end as they should, and every request has its answer")
+  @Test("Random sessions over randomly cut octets end as predicted, and every request gets its answer")
   func randomSessions() throws {
     for seed in 0..<UInt64(Extent.of(150, all: 10_000)) {
       var random = SeededRandom(seed: seed)

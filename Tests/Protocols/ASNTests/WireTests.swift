@@ -30,7 +30,7 @@ struct WireTests {
   }
 
   @Test(
-    "A PDU of each length around a segment's arrives octet by octet", arguments: [1, 2, 4079, 4080, 4081, 8160, 8161])
+    "A PDU of each length near a segment's arrives octet by octet", arguments: [1, 2, 4079, 4080, 4081, 8160, 8161])
   func lengths(count: Int) throws {
     var (sender, receiver) = try Self.pair()
     let pdu = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
@@ -41,7 +41,7 @@ struct WireTests {
     #expect(try Self.open(segments.flatMap { $0 }, &receiver) == [pdu])
   }
 
-  @Test("No nonce is used twice: each side counts by two, from 1 or 2, and stops before the counter would pass 65,535")
+  @Test("No nonce is used twice: each side counts by two from 1 or 2, and stops before its counter exceeds 65,535")
   func counters() throws {
     var (one, other) = try Self.pair()
     #expect(Set([one.nextCounter, other.nextCounter]) == [1, 2])
@@ -66,7 +66,7 @@ struct WireTests {
     _ = try (one.seal([1]), other.seal([1]))
   }
 
-  @Test("The same segment twice, a segment of another place and a changed one end the stream")
+  @Test("A repeated, displaced or changed segment ends the stream")
   func authenticity() throws {
     var (sender, receiver) = try Self.pair()
     let segments = try [[1], [2], [3]].map { try sender.seal($0)[0] }
@@ -82,7 +82,7 @@ struct WireTests {
     #expect(try Self.open(segments[1] + segments[2], &receiver) == [[2], [3]])
   }
 
-  @Test("A PDU of more octets than the limit is refused before it is whole")
+  @Test("A PDU above the limit is refused before it is complete")
   func limit() throws {
     var (sender, receiver) = try Self.pair()
     let segments = try sender.seal([UInt8](repeating: 0, count: 10_000))
@@ -93,7 +93,7 @@ struct WireTests {
     }
   }
 
-  @Test("Segments of 0 to 16 and of more than 4,096 octets end the stream as soon as their length is there")
+  @Test("A segment of 0 to 16 or of more than 4,096 octets ends the stream as soon as its length has arrived")
   func badLengths() throws {
     for length in 0..<0x8000 {
       var stream = SegmentStream()
@@ -106,7 +106,7 @@ struct WireTests {
     }
   }
 
-  @Test("Each request that ends early is short, in both dialects")
+  @Test("Each truncated request is refused as short, in both dialects")
   func short() throws {
     let requests: [PDU] = [
       .acknowledge(Acknowledgement(Requester("r"), time: 1)), .pause(Requester("p")), .quit(Requester("q")),
@@ -142,14 +142,14 @@ struct WireTests {
     ("blob\0n\0two\0words", .year2015, ["blob", "n", "two", "words"], nil),
   ]
 
-  @Test("Arguments end at the first that is a dash alone", arguments: commands.indices)
+  @Test("Arguments end at the first argument that is a dash", arguments: commands.indices)
   func command(index: Int) throws {
     let row = Self.commands[index]
     let command = try Command(reading: Array(row.wire.utf8)[...], dialect: row.dialect)
     #expect(command == Command(row.arguments, input: row.input.map { Array($0.utf8) }))
   }
 
-  @Test("A command is not empty, has 256 arguments and 64 KiB of them at most, and is UTF-8")
+  @Test("A command is UTF-8 text of 1 to 256 arguments and at most 64 KiB")
   func commandLimits() throws {
     func read(_ bytes: [UInt8]) throws { _ = try Command(reading: bytes[...], dialect: .seed) }
     #expect(throws: WireError.badValue("command")) { try read([]) }
@@ -170,7 +170,7 @@ struct WireTests {
   }
 
   @Test(
-    "A name that escapes, has an empty component, control characters or 256 octets is refused",
+    "A name that leaves its directory, has an empty component, control characters or 256 octets is refused",
     arguments: [
       "../\u{301}x", "a/\u{301}", "\u{0D4E}/a", "/", "/a", "..", "../a", "a/..", "a/../b", ".", "./a", "a/.", "a//b",
       "a//", "//", "a\0b", "a\nb", "\u{7F}",
@@ -180,7 +180,7 @@ struct WireTests {
     #expect(throws: WireError.self) { try BlobName(text) }
   }
 
-  @Test("Good names are taken; one without UTF-8 makes a blob that is never stored")
+  @Test("Valid names are accepted; a name that is not UTF-8 makes a blob that is never stored")
   func goodNames() throws {
     for text in ["", "a", "a/b", "a/", "...", "a..b", ".a", "é/ü", String(repeating: "n", count: 255)] {
       #expect(try BlobName(text).text == text)
@@ -194,7 +194,7 @@ struct WireTests {
   }
 
   @Test(
-    "Degrees become millionths, truncated toward zero; those out of range are refused",
+    "Degrees are converted to millionths, truncated toward zero; degrees out of range are refused",
     arguments: [
       ("37.774929", 90.0, 37_774_929), ("-33.8688", 90, -33_868_800), ("0.0000019", 90, 1), ("-0.0000019", 90, -1),
       ("90", 90, 90_000_000), ("-180", 180, -180_000_000), ("+1e1", 90, 10_000_000), ("90.1", 90, nil),
@@ -204,7 +204,7 @@ struct WireTests {
     #expect(Mark.millionths(text, limit: limit) == expected)
   }
 
-  @Test("Every southern latitude is a latitude, and every octet 0x70 to 0x7F begins a place")
+  @Test("Every southern latitude is read as a latitude, and every first octet from 0x70 to 0x7F as a place")
   func marks() throws {
     for latitude in stride(from: Int32(-90_000_000), through: 90_000_000, by: 999_983) {
       let mark = Mark(user: PermissionTests.login, position: .coordinates(latitude: latitude, longitude: -latitude))
@@ -220,7 +220,7 @@ struct WireTests {
     #expect(throws: WireError.badValue("longitude")) { try Mark((user + [0, 0, 0, 0, 0x7F, 0, 0, 0])[...]) }
   }
 
-  @Test("A wildcard stands for any characters of one component")
+  @Test("A wildcard matches any characters within one component")
   func wildcards() {
     let yes = [("*", ""), ("*", "abc"), ("a*c", "abbc"), ("?b?", "abc"), ("*b*", "abc"), ("a**c", "ac"), ("é?", "éü")]
     let no = [("?", ""), ("a", "b"), ("a*c", "abd"), ("??", "a"), ("", "a"), ("a?", "a")]
@@ -230,7 +230,7 @@ struct WireTests {
     #expect(!Wildcard(String(repeating: "*a", count: 100)).matches(String(repeating: "a", count: 99) + "b"))
   }
 
-  @Test("References have the forms of the document and of 2015, and none leads to a file")
+  @Test("References have the forms of the document and of 2015, and none can name a file")
   func references() throws {
     func target(_ text: String, _ dialect: Dialect = .seed) throws -> Reference.Target {
       try Reference(text, dialect: dialect).target
@@ -257,7 +257,7 @@ struct WireTests {
     }
   }
 
-  @Test("Keys and sums compare as their octets do")
+  @Test("Keys and sums are ordered by their octets")
   func order() throws {
     var random = SeededRandom(seed: 8)
     let keys = (0..<200).map { _ in random.bytes(32) }
@@ -268,7 +268,7 @@ struct WireTests {
   }
 
   @Test(
-    "Times of objdump are those of the calendar",
+    "objdump shows the times of the calendar",
     arguments: [
       (0, "1970-01-01 00:00:00 +0000 UTC"), (951_782_400, "2000-02-29 00:00:00 +0000 UTC"),
       (1_416_500_000, "2014-11-20 16:13:20 +0000 UTC"), (4_107_542_399, "2100-02-28 23:59:59 +0000 UTC"),

@@ -30,7 +30,7 @@ struct DescriptionTests {
     if let sender = row.sender { #expect(members["sender"] == .text(sender)) }
   }
 
-  @Test("The description shows a public text, and whether an announcement is signed and of its sender")
+  @Test("The description shows a public text, and whether an announcement is signed and is its sender's")
   func contents() throws {
     #expect(try says("v1_message_signed_compressed")["text"] != nil)
     #expect(try described("v1_message_signed_compressed")["compressedBytes"] == .number(51))

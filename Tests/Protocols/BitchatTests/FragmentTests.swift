@@ -229,7 +229,7 @@ struct FragmentTests {
   }
 
   @Test(
-    "When sets are full, the link that uses most loses one, first under the names of strangers")
+    "When sets are full, the link that uses most loses a set, and strangers' sets are the first to go")
   func fairness() throws {
     var assembler = FragmentAssembler()
     func add(_ number: Int, from sender: Int, isKnown: Bool, over link: UInt64, size: Int = 1, at time: Int) throws {
@@ -306,7 +306,7 @@ struct FragmentTests {
     #expect(plan?.fragments.map(\.recipient) == [PeerID(rawValue: 2)])
   }
 
-  @Test("The longest file for Android follows from its fragment count, for iOS from the time they take")
+  @Test("The longest file follows from the fragment count for Android, and from the transfer time for iOS")
   func tooLong() throws {
     #expect(FragmentPlan.longestForAndroid() == 118_796)
     #expect(FragmentPlan.longestForIOS() == 502_780)

@@ -15,7 +15,7 @@ struct NotificationCutterTests {
 
   private func instant(_ milliseconds: Int) -> Instant { Instant.zero.advanced(by: .milliseconds(milliseconds)) }
 
-  @Test("Packets come out complete, however the stream is divided", arguments: [1, 2, 3, 17, 64, 200, 1000])
+  @Test("Packets are returned complete, however the stream is divided", arguments: [1, 2, 3, 17, 64, 200, 1000])
   func portions(size: Int) throws {
     let frames = try (0..<6).map { try frame($0, route: Int($0)) }
     // Padding of 16 bytes or more, and some other bytes.
@@ -37,7 +37,7 @@ struct NotificationCutterTests {
     #expect(cutter.pending == 0)
   }
 
-  @Test("An incomplete packet is dropped 250 ms after it began, in favour of the next")
+  @Test("An incomplete packet is dropped 250 ms after it began, and the next packet is read")
   func stalled() throws {
     let (first, second) = (try frame(1), try frame(2))
     for (wait, packets) in [(249, [first]), (250, [])] as [(Int, [[UInt8]])] {

@@ -60,7 +60,7 @@ struct PacketTests {
     #expect(try PacketView(packet.encoded()).recipient == PeerID(rawValue: 7))
   }
 
-  @Test("A route in version 1, a route without hops, and unknown flags are ignored")
+  @Test("A route in version 1, an empty route, and unknown flags are ignored")
   func flags() throws {
     var first = try Self.packet([8, 9]).encoded()
     first[11] = PacketFlags.route.rawValue | 0xE0
@@ -284,7 +284,7 @@ struct PacketTests {
     #expect(throws: PacketError.self) { try Packet(decoding: compressed(original: 200, stream: stream)) }
   }
 
-  @Test("A packet that its version cannot express is not encoded")
+  @Test("A packet that its version cannot encode is refused")
   func unwritable() {
     var routed = Self.packet([1])
     routed.route = [Self.sender]

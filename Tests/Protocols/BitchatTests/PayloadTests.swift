@@ -245,7 +245,7 @@ struct PayloadTests {
     }
   }
 
-  @Test("A favourite notice may have a key; a text that only begins like one is not a notice")
+  @Test("A favourite notice may have a key, and a text with only the same beginning is not a notice")
   func notices() {
     let key = "npub1" + String(repeating: "q0", count: 29)
     for (text, isFavorite, npub) in [

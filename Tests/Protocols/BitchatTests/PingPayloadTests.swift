@@ -16,7 +16,7 @@ struct PingPayloadTests {
     for count in 0..<9 { #expect(throws: WireError.self) { try PingPayload(reading: Array(ping.bytes.prefix(count))) } }
   }
 
-  @Test("The hop count is the lost TTL plus one; impossible values give none")
+  @Test("The hop count is the TTL difference plus one, and impossible values give none")
   func hops() {
     let ping = PingPayload(nonce: 1)
     #expect((1...7).map { ping.hops(at: $0) } == [7, 6, 5, 4, 3, 2, 1])

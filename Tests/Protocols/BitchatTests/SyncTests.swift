@@ -39,7 +39,7 @@ struct SyncTests {
   }
 
   @Test(
-    "A search in a filter finds its values and no others",
+    "A search in a filter finds the filter's values and no others",
     arguments: [1, 2, 511, 512, 513, 45_440, UInt32.max])
   func found(m: UInt32) throws {
     let ids = try ids(600)
@@ -56,7 +56,7 @@ struct SyncTests {
     }
   }
 
-  @Test("In a crowd of over 512 peers, an announce with TTL 0 is not given by itself", arguments: [512, 513])
+  @Test("In a crowd of over 512 peers, an announce with TTL 0 is not given alone", arguments: [512, 513])
   func farthest(count: Int) throws {
     let time: UInt64 = 1_900_000_000_000
     var archive = GossipArchive()
@@ -87,14 +87,14 @@ struct SyncTests {
     #expect(SyncFilter(ids, bytes: 5000).bits.count <= 1024)
   }
 
-  @Test("P is the smallest value with 2^-P at most the rate, between 2 and 20")
+  @Test("P is the smallest exponent from 2 to 20 with 2^-P at most the false positive rate")
   func rates() {
     for (rate, p) in [(0.01, 7), (0.05, 5), (0.25, 2), (0.5, 2), (0.125, 3), (0, 20), (-1, 20), (.nan, 7)] {
       #expect(SyncFilter.p(rate) == p)
     }
   }
 
-  @Test("Filter values end with the bits and stay below M")
+  @Test("Filter values end with the encoded bits and stay below M")
   func reading() throws {
     // 93 is encoded as 5C: a zero bit, and 92 in seven bits.
     #expect(try SyncFilter(p: 7, m: 128, bits: [0x5C]).values() == [93])

@@ -52,7 +52,7 @@ struct NotifyTests {
     }
   }
 
-  @Test("The limit of notifications a day is reported and no more, also with limit 0")
+  @Test("Notifications are reported up to the day's limit, also with a limit of 0")
   func limits() {
     for limit in [0, 1, 5] {
       var stand = FeedStand()
@@ -131,7 +131,7 @@ struct NotifyTests {
     #expect(today == [true, true] && afterwards == [false])
   }
 
-  @Test("A date in the far future ends after 24 h of running time")
+  @Test("A date in the far future no longer counts after 24 h of running time")
   func clockWasAhead() {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)
@@ -144,7 +144,7 @@ struct NotifyTests {
     #expect(before == [false] && after == [true, true, false])
   }
 
-  @Test("Running times of several runs add up to these 24 h")
+  @Test("The running times of several runs add up to the 24 h")
   func clockWasAheadOverRuns() throws {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)
@@ -181,7 +181,7 @@ struct NotifyTests {
     #expect(today == [true, false, false] && now == nil)
   }
 
-  @Test("A notification before the clock was set counts for the day set then")
+  @Test("A notification before the clock was set counts for the day to which it is set")
   func unsetClockThenSet() throws {
     var stand = FeedStand()
     stand.time = unset
@@ -225,7 +225,7 @@ struct NotifyTests {
     #expect(later == [false, true, false])
   }
 
-  @Test("With a limit of 0 none is reported before 2026")
+  @Test("With a limit of 0 no notification is reported before 2026")
   func unsetClockNone() {
     var stand = FeedStand()
     stand.time = unset
@@ -235,7 +235,7 @@ struct NotifyTests {
     #expect(heard == [false])
   }
 
-  @Test("The budget is spent before advertising, and returned if there is no slot")
+  @Test("A notification's budget is spent before advertising, and returned if there is no slot")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.notify()
@@ -275,7 +275,7 @@ struct NotifyTests {
     #expect(spentNow == .notifySpent(until: CalendarDay(20_522)))
   }
 
-  @Test("Each beacon has random numbers of its own")
+  @Test("Each beacon has new random numbers")
   func numbers() throws {
     var pairs: Set<UInt32> = []
     for seed in 0..<50 {
@@ -286,7 +286,7 @@ struct NotifyTests {
     #expect(pairs.count == 50)
   }
 
-  @Test("An unreadable store counts as spent for its day")
+  @Test("An unreadable store counts as a spent day")
   func unreadable() throws {
     var stand = FeedStand(ledger: .spent(on: FeedStand().time, limit: 5))
     let refused = stand.refusedNotify()
@@ -308,7 +308,7 @@ struct NotifyTests {
       try NotifyLedger(reading: [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0]).bytes == [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0])
   }
 
-  @Test("An unreadable store under an unset clock counts as spent for the day set then")
+  @Test("An unreadable store under an unset clock counts as a spent day once the clock is set")
   func unreadableWithoutClock() {
     var stand = FeedStand(ledger: .spent(on: unset, limit: 5))
     let today = told(&stand, 0)

@@ -38,7 +38,7 @@ struct PacketTests {
     #expect(report(FeedStand.name("~1\(text)")) == .refused(.controlCharacter))
   }
 
-  @Test("Other characters are accepted", arguments: ["\u{20}", "\u{7E}", "\u{A0}", "Â", "\u{202E}", "ÿ"])
+  @Test("All other characters are accepted", arguments: ["\u{20}", "\u{7E}", "\u{A0}", "Â", "\u{202E}", "ÿ"])
   func text(text: String) throws {
     #expect(try report(FeedStand.name("~1\(text)")) == message(1, text))
   }
@@ -74,7 +74,7 @@ struct PacketTests {
     }
   }
 
-  @Test("A complete name precedes a shortened one, and the first of a kind applies")
+  @Test("A complete name has precedence over a shortened one, and the first of each applies")
   func twoNames() throws {
     let short: [UInt8] = [4, 8] + Array("~1s".utf8)
     #expect(try report(short, name) == message(3, "hi"))
@@ -84,7 +84,7 @@ struct PacketTests {
     #expect(report(FeedStand.name("other"), short) == .nothing)
   }
 
-  @Test("A shortened name loses only its truncated character")
+  @Test("A shortened name loses only its truncated last character")
   func shortened() throws {
     func short(_ bytes: [UInt8]) -> Report { report([UInt8(1 + bytes.count), 8] + bytes) }
     let text = Array("~1aé😆".utf8)
@@ -132,7 +132,7 @@ struct PacketTests {
     #expect("\(texts[1])" == "text of 1 bytes")
   }
 
-  @Test("A beacon is recognised by company, type, UUID and length; a message precedes it")
+  @Test("A beacon is recognised by company, type, UUID and length, and a message has precedence over it")
   func beacons() throws {
     let beacon = NotifyBeacon(major: 0x0102, minor: 0x0304)
     let data = beacon.data

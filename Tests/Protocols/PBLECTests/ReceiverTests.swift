@@ -3,7 +3,7 @@ import Testing
 
 @testable import PBLEC
 
-@Suite("Received messages: new, duplicate, late or too fast")
+@Suite("Received messages: new, duplicate, late or too soon")
 struct ReceiverTests {
   @Test("An equal text from two peers is two messages")
   func twoPeers() {
@@ -15,7 +15,7 @@ struct ReceiverTests {
     #expect(Set(aliases).count == 2)
   }
 
-  @Test("The last message repeated is a duplicate, and its text with another digit is new")
+  @Test("The last message repeated is a duplicate; its text with another digit is new")
   func duplicates() {
     var stand = FeedStand()
     stand.hear(0, "hi")
@@ -26,7 +26,7 @@ struct ReceiverTests {
     #expect(stand.engine.counters[.duplicate] == 1)
   }
 
-  @Test("Each of the last five messages is late when repeated, and the sixth is new")
+  @Test("Each of the last five messages counts as late when repeated, and the sixth as new")
   func window() {
     var stand = FeedStand()
     for digit in 0..<6 {
@@ -42,7 +42,7 @@ struct ReceiverTests {
     #expect(forgotten)
   }
 
-  @Test("The eleventh equal message reuses the first digit and is new")
+  @Test("The eleventh message with one text uses the first digit again and is new")
   func eleventh() {
     var stand = FeedStand()
     var heard = 0
@@ -85,7 +85,7 @@ struct ReceiverTests {
     #expect(heard == 30)
   }
 
-  @Test("A duplicate, late copy, stop or empty name keeps a peer for another 60 s")
+  @Test("A duplicate, late copy, stop or empty name of a peer restarts its 60 s")
   func activity() {
     let signs: [[UInt8]] = [
       FeedStand.name("~1two"), FeedStand.name("~0one"), FeedStand.name("~1"), FeedStand.name(""),
@@ -108,7 +108,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("A peer silent for 60 s is new, with or without a timer event")
+  @Test("A peer that was not received for 60 s is new, with or without a timer event")
   func pruned() {
     for hasTimer in [true, false] {
       var stand = FeedStand()
@@ -143,7 +143,7 @@ struct ReceiverTests {
     #expect(again)
   }
 
-  @Test("If addresses are followed, a message within 4 s and 6 dB with equal digit and text is one")
+  @Test("If addresses are followed, messages with equal digit and text within 4 s and 6 dB are one message")
   func followed() {
     func again(
       after seconds: Double, digit: Int = 4, text: String = "hi", first: Int? = -60, rssi: Int? = -54
@@ -207,7 +207,7 @@ struct ReceiverTests {
     }
   }
 
-  @Test("The feed stores 1,000 messages and lists those after a number, oldest first")
+  @Test("The channel stores 1,000 messages and lists those after a number, oldest first")
   func feed() {
     var stand = FeedStand()
     for number in 1...2500 {

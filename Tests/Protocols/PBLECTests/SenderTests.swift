@@ -102,7 +102,7 @@ struct SenderTests {
     #expect(second?.packet.text.string == "two")
   }
 
-  @Test("A message without a radio event for 35 s is dropped, and the next has its digit")
+  @Test("A message that the radio does not begin within 35 s is dropped, and the next message gets its digit")
   func noPlace() throws {
     var stand = FeedStand()
     try stand.send("one")
@@ -145,7 +145,7 @@ struct SenderTests {
     #expect(next.packet.digit == (packet.digit + 1) % 10)
   }
 
-  @Test("A message is cancelled while queued, requested or being sent; another is unknown")
+  @Test("A message can be cancelled while queued, requested or sent; an unknown number is refused")
   func cancel() throws {
     var stand = FeedStand()
     let (first, second) = (try stand.send("one"), try stand.send("two"))
@@ -178,7 +178,7 @@ struct SenderTests {
     #expect(unknown == .unknownMessage)
   }
 
-  @Test("The address is kept for 60 s after the last message")
+  @Test("The address stays for 60 s after the last message")
   func conversation() throws {
     var stand = FeedStand()
     #expect(stand.engine.deadline == nil)

@@ -39,7 +39,7 @@ struct VectorTests {
     #expect(row.parsed.kind == "text" && row.parsed.digit == row.digit && row.parsed.text == row.text)
   }
 
-  @Test("A text is cut between two code points", arguments: Vectors.shared.clip)
+  @Test("A text is cut between two code points, not within one", arguments: Vectors.shared.clip)
   func clip(row: Vectors.ClipRow) {
     let clipped = MessageText.clipped(row.input)
     #expect(Array(clipped.utf8) == Array(row.clipped.utf8))

@@ -12,7 +12,8 @@ struct AdvertisementTests {
   private func payload(_ name: String) throws -> [UInt8] { try #require(Self.payloads[name]).hex.bytes }
 
   @Test(
-    "Every form of the vectors is read, those that are too long for one packet too", arguments: payloads.keys.sorted())
+    "Every form of advertisement in the vectors is read, including those too long for one packet",
+    arguments: payloads.keys.sorted())
   func read(name: String) throws {
     let row = try #require(Self.payloads[name])
     #expect(row.hex.bytes.count == row.len && (row.len <= 31) == row.fits31)
@@ -23,7 +24,7 @@ struct AdvertisementTests {
     #expect(Vectors.shared.advdata.mac == "00:1A:7D:DA:71:13")
   }
 
-  @Test("The form that is sent, and the literal form of the document, are written byte by byte")
+  @Test("The form in use and the literal form of the document are written byte by byte")
   func written() throws {
     let recommended = try payload("recommended_linux")
     #expect(Advertisement.bytes(generation: 0, address: Self.address) == recommended)
@@ -46,7 +47,7 @@ struct AdvertisementTests {
     #expect(Advertisement(reading: bytes) == .beacons(generation: 5, Self.address))
   }
 
-  @Test("A phone that asks for its address is known by a request number in its UUID and no address")
+  @Test("An advertisement with a request number in its UUID and without an address is an address request")
   func addressRequest() throws {
     var bytes = try payload("recommended_linux")
     for index in 2..<8 { bytes[index] = UInt8(index) }
@@ -54,7 +55,7 @@ struct AdvertisementTests {
     #expect(Advertisement(reading: bytes) == .addressRequest)
   }
 
-  @Test("Another service, and ours without its UUID, is not read")
+  @Test("An advertisement of another service, or without the service's UUID, is not read")
   func foreign() throws {
     let good = try payload("recommended_linux")
     var other = good
@@ -69,7 +70,7 @@ struct AdvertisementTests {
     #expect(Advertisement(reading: [UInt8](repeating: 0, count: 256)) == nil)
   }
 
-  @Test("An advertisement cut anywhere is not read, and none of its cuts traps")
+  @Test("An advertisement cut anywhere is not read, and none of the cuts traps")
   func cut() {
     for row in Self.payloads.values {
       for count in 0..<row.len where row.hex.bytes.count > count {
@@ -79,7 +80,7 @@ struct AdvertisementTests {
     }
   }
 
-  @Test("The handshake is the octets of the vectors, in both roles and with both meanings", arguments: [true, false])
+  @Test("The handshake has the octets of the vectors, in both roles and with both meanings", arguments: [true, false])
   func handshake(hasBeacons: Bool) {
     let vectors = Vectors.shared.rfcomm
     var client = RFCOMMHandshake(role: .client(hasBeacons: hasBeacons))
@@ -100,7 +101,7 @@ struct AdvertisementTests {
     #expect(server.handle(.received([1]), at: .zero) == [] && client.handle(.timer, at: .zero) == [])
   }
 
-  @Test("The record has the name and the UUIDs of the vectors")
+  @Test("The service record has the name and the UUIDs of the vectors")
   func record() {
     let vectors = Vectors.shared.rfcomm
     #expect(vectors.recordName == RFCOMMRecord.name)
@@ -108,7 +109,7 @@ struct AdvertisementTests {
   }
 
   @Test(
-    "An old phone is recognised by its first character, and every other octet closes the link",
+    "An old phone is recognised by its first character, and every other wrong octet closes the link",
     arguments: UInt8.min...UInt8.max)
   func refusals(octet: UInt8) {
     for role in [RFCOMMHandshake.Role.server, .client(hasBeacons: true)] {
@@ -127,7 +128,7 @@ struct AdvertisementTests {
     #expect(Vectors.shared.rfcomm.oldPhone.bytes.first == UInt8(ascii: "t"))
   }
 
-  @Test("A link on which nothing arrives for 10 s is closed, and not a moment earlier")
+  @Test("A link on which nothing arrives is closed after 10 s and not before")
   func timeout() {
     var side = RFCOMMHandshake(role: .server)
     #expect(side.deadline == nil)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Announcements that are made")
+@Suite("Making announcements")
 struct AnnouncerTests {
   let people: People
   let now = People.now
@@ -21,7 +21,7 @@ struct AnnouncerTests {
       randomFrom: &random)
   }
 
-  @Test("300 announcements of one moment have 300 ephemeral keys and 300 expirations", arguments: Dialect.allCases)
+  @Test("300 announcements made at one moment have 300 ephemeral keys and 300 expirations", arguments: Dialect.allCases)
   func nothingTwice(dialect: Dialect) throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 1)
@@ -37,7 +37,7 @@ struct AnnouncerTests {
     #expect(keys.count == 300 && expirations.count == 300)
   }
 
-  @Test("An expiration that was used is not used again even if the clock goes back", arguments: Dialect.allCases)
+  @Test("An expiration is not used again even if the clock is set back", arguments: Dialect.allCases)
   func clockGoesBack(dialect: Dialect) throws {
     var announcer = Announcer()
     var expirations: Set<WallTime> = []
@@ -50,7 +50,7 @@ struct AnnouncerTests {
     #expect(expirations.count == 20)
   }
 
-  @Test("The recipients stand in another order each time")
+  @Test("The order of the recipients differs each time")
   func order() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 2)
@@ -68,7 +68,7 @@ struct AnnouncerTests {
     #expect(places == [0, 1, 2])
   }
 
-  @Test("An announcement has 1 to 15 recipients, each once, and lives for 10 s to 23 h")
+  @Test("An announcement has 1 to 15 different recipients and lives for 10 s to 23 h")
   func limits() throws {
     let many = try People(receivers: 16)
     var announcer = Announcer()
@@ -94,7 +94,7 @@ struct AnnouncerTests {
     #expect(error([all[0]], .seconds(60), at: WallTime(milliseconds: 1_000)) == .clockNotSet)
   }
 
-  @Test("An announcement of the longest life is accepted by a receiver whose clock is 50 minutes slow")
+  @Test("An announcement with the longest life is accepted by a receiver whose clock is 50 minutes slow")
   func slowClock() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 4)
@@ -107,7 +107,9 @@ struct AnnouncerTests {
     }
   }
 
-  @Test("The identity of a beacon leads to its recipient, and both sides have one key", arguments: Dialect.allCases)
+  @Test(
+    "The TLS identity from a beacon leads to its recipient, and both sides have the same key",
+    arguments: Dialect.allCases)
   func identities(dialect: Dialect) throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 5)
@@ -125,7 +127,7 @@ struct AnnouncerTests {
     }
   }
 
-  @Test("An identity is refused that nobody was given, that has expired, or whose recipient was removed")
+  @Test("An identity that is invented or expired, or whose recipient was removed, is refused")
   func identityRefusals() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 6)
@@ -152,7 +154,7 @@ struct AnnouncerTests {
     #expect(refusal(identity, known, at: now) == .stale)
   }
 
-  @Test("The identities of the last 50 announcements are known, and no older one")
+  @Test("The identities of the last 50 announcements are accepted, and no older ones")
   func lastFifty() throws {
     var announcer = Announcer()
     var random = SeededRandom(seed: 7)
@@ -169,7 +171,7 @@ struct AnnouncerTests {
 
   /// Demonstration for strangers: two announcements to the same peers, beside one of another sender at the same time.
   @Test(
-    "Two announcements to the same peers have nothing in common for an observer but constants",
+    "Two announcements to the same peers share only constants that an observer could compare",
     arguments: Dialect.allCases)
   func observer(dialect: Dialect) throws {
     let other = try People.known(try People.key(900), try (901...903).map { try People.key($0) })
@@ -206,7 +208,7 @@ struct AnnouncerTests {
     }
   }
 
-  @Test("Keys and identifiers show nothing when they are printed")
+  @Test("Printed keys and identifiers show nothing of their content")
   func printed() throws {
     #expect("\(DeviceAddress(0x001A_7DDA_7113))" == "device address")
     #expect("\(Dialect.spec.keyID(of: people.sender.own.publicKey))" == "key identifier")

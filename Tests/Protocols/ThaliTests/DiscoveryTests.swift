@@ -30,7 +30,7 @@ struct DiscoveryTests {
     }
   }
 
-  @Test("Beacons are announced every 50 s, and every 500 ms while somebody uses the machine")
+  @Test("Beacons are announced every 50 s, and every 500 ms while a person uses the machine")
   func periods() {
     var discovery = discovery()
     let name = name(1)
@@ -45,7 +45,7 @@ struct DiscoveryTests {
     #expect(discovery.handle(.foreground(false), at: at(52)) == [])
   }
 
-  @Test("Other beacons are announced at once under their name, and nothing is announced after the last")
+  @Test("New beacons are announced at once under a new name, and nothing is announced after beacons end")
   func changes() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -64,7 +64,7 @@ struct DiscoveryTests {
     #expect(discovery.handle(.joined, at: at(300)) == [.search(name(1)), .announce(name(1))])
   }
 
-  @Test("A peer is found by its announcement and by its answer, and leaves by its own word only")
+  @Test("A peer is found by its announcement or its answer, and removed only by its own byebye")
   func found() {
     var discovery = discovery()
     let location = Location(address: Self.other, port: 5000)
@@ -77,7 +77,7 @@ struct DiscoveryTests {
       discovery.handle(.received(byebye, from: Self.other, port: 1900), at: at(0)) == [.left(name(9), Self.other)])
   }
 
-  @Test("Our own last ten names are ignored, from wherever they come")
+  @Test("This machine's last ten names are ignored, from whatever address they arrive")
   func ownNames() {
     var discovery = discovery()
     for seed in 1...12 { _ = discovery.handle(.publish(name(UInt64(seed))), at: at(0)) }
@@ -90,7 +90,7 @@ struct DiscoveryTests {
     #expect(discovery.handle(.received(alive(name(1)), from: Self.other, port: 1900), at: at(0)) != [])
   }
 
-  @Test("A location elsewhere is not followed, and is counted by its reason")
+  @Test("A location at another address is not followed, and is counted by its reason")
   func foreignLocation() {
     var discovery = discovery()
     for (url, refusal) in [
@@ -106,7 +106,7 @@ struct DiscoveryTests {
     #expect(Set(discovery.counters.tallies.map(\.name)).count == discovery.counters.tallies.count)
   }
 
-  @Test("A search is answered once, within the time that the searcher grants")
+  @Test("A search is answered once, within the time that the search allows")
   func searches() {
     var discovery = discovery()
     let search = SSDPMessage.search(nil, maximumWait: 3).bytes(for: .ipv4)
@@ -134,7 +134,7 @@ struct DiscoveryTests {
     #expect(answers.count == 32)
   }
 
-  @Test("Where unicast fails for three addresses and succeeds for none, announcements stop for 5 minutes")
+  @Test("If unicast fails for three addresses and succeeds for none, announcements stop for 5 minutes")
   func unicast() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -152,7 +152,7 @@ struct DiscoveryTests {
     #expect(discovery.counters.unicastPauses == 1)
   }
 
-  @Test("Three failures beside a success do not stop announcements, and a success ends the pause")
+  @Test("Three failures and a success do not stop announcements, and a success ends the pause")
   func unicastWorks() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -183,7 +183,7 @@ struct DiscoveryTests {
     #expect(discovery.pausedUntil(at: at(361)) == at(661))
   }
 
-  @Test("A search is answered in the pause because of unicast")
+  @Test("A search is answered although announcements are paused")
   func answerInPause() {
     var discovery = discovery()
     _ = discovery.handle(.publish(name(1)), at: at(0))
@@ -226,7 +226,7 @@ struct AdmissionTests {
     #expect(gate.pauses == 0)
   }
 
-  @Test("RFCOMM has 30 links, and 5 new ones of one address in a minute")
+  @Test("At most 30 RFCOMM links are open, and one address may open 5 in a minute")
   func rfcomm() {
     var links = ConnectionLimit<Int>.rfcommLinks
     for _ in 0..<5 { #expect(opens(&links, 1, 0) == nil) }
@@ -241,7 +241,7 @@ struct AdmissionTests {
     #expect(links.count == 30, "an address without a link has nothing to close")
   }
 
-  @Test("HTTP has 64 connections, and 4 of one address at a time")
+  @Test("At most 64 HTTP connections are open, 4 of them from one address")
   func http() {
     var connections = ConnectionLimit<Int>.httpConnections
     for _ in 0..<4 { #expect(opens(&connections, 1, 0) == nil) }
@@ -255,7 +255,7 @@ struct AdmissionTests {
     #expect(connections.count == 0 && connections.addresses == 0)
   }
 
-  @Test("TLS has 32 handshakes, 4 of one address at a time and 5 new ones of one address in a second")
+  @Test("At most 32 TLS handshakes are open, 4 from one address, and one address may begin 5 in a second")
   func tls() {
     var handshakes = ConnectionLimit<Int>.tlsHandshakes
     for _ in 0..<4 { #expect(opens(&handshakes, 1, 0) == nil) }
@@ -268,7 +268,7 @@ struct AdmissionTests {
     #expect(opens(&handshakes, 50, 1) == .tooMany)
   }
 
-  @Test("A flood of addresses takes no more memory than 1,024 of them")
+  @Test("A flood of addresses uses no more memory than 1,024 of them")
   func addresses() {
     var links = ConnectionLimit<Int>.rfcommLinks
     for address in 0..<20_000 {

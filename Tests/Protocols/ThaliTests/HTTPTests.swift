@@ -59,7 +59,7 @@ struct HTTPTests {
     #expect(BeaconResponse(empty) == .nothing)
   }
 
-  @Test("Paths, methods and the stock decide the status")
+  @Test("Path, method and available beacons decide the status")
   func routes() {
     func status(_ method: String, _ path: String, _ stock: HTTPAnswer.Stock = .nothing) -> Int {
       HTTPAnswer(method: method, path: path, stock: stock).status
@@ -120,7 +120,7 @@ struct HTTPTests {
   }
 
   @Test(
-    "Messages that two readers could understand differently are refused",
+    "A message that two readers could understand differently is refused",
     arguments: [
       ("Content-Length: 1\r\nContent-Length: 2\r\n", HTTPError.badLength),
       ("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", .badLength),
@@ -152,14 +152,14 @@ struct HTTPTests {
     }
   }
 
-  @Test("Interim responses are passed over, and more than four are refused")
+  @Test("Up to four interim responses are skipped, and a fifth is refused")
   func interim() throws {
     let interim = "HTTP/1.1 100 Continue\r\n\r\n"
     #expect(try read(interim + interim + Self.vectors.response204)?.status == 204)
     #expect(error(String(repeating: interim, count: 5)) == .malformed)
   }
 
-  @Test("Redirects, other content types and other statuses are refused by name, and 503 says when to come back")
+  @Test("Redirects, other content types and statuses are refused by name, and 503 has the time of the next attempt")
   func meanings() throws {
     func meaning(_ head: String) throws -> BeaconResponse {
       BeaconResponse(try #require(try read("HTTP/1.1 " + head + "\r\nContent-Length: 0\r\n\r\n")))
@@ -177,7 +177,7 @@ struct HTTPTests {
     #expect(try meaning("503 Busy\r\nRetry-After: 0") == .busy(seconds: 1))
   }
 
-  @Test("A header value cannot end its line")
+  @Test("A header value with a line break is refused")
   func injection() {
     let bytes = HTTPHead(startLine: "GET / HTTP/1.1", headers: [.init("A", "b\r\nEvil: 1\u{0}")]).bytes
     #expect(bytes == Array("GET / HTTP/1.1\r\nA: bEvil: 1\r\n\r\n".utf8))
@@ -206,7 +206,7 @@ struct SSDPTests {
     }
   }
 
-  @Test("A phone's datagram is read, and written but for the name of its server")
+  @Test("A phone's datagram is read, and written except for the name of its server")
   func phone() throws {
     let message = SSDPMessage.alive(
       try name("data:f81d4fae-7dec-11d0-a765-00a0c91e6bf6:0"), location: "http://192.168.1.23:49152")
@@ -216,7 +216,7 @@ struct SSDPTests {
       String(decoding: message.bytes(for: .phones), as: UTF8.self) == lines.joined(separator: "\r\n") + "\r\n\r\n")
   }
 
-  @Test("Everything that the vectors ask a reader to accept is accepted")
+  @Test("All variants that the vectors require a reader to accept are accepted")
   func tolerance() throws {
     #expect(Self.vectors.acceptOnInput.count == 5)
     let uuid = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
@@ -236,7 +236,7 @@ struct SSDPTests {
     #expect(try read(String(Self.vectors.alive.dropLast(1))) == read(Self.vectors.alive))
   }
 
-  @Test("Names of other forms are refused")
+  @Test("Names of any other form are refused")
   func badNames() {
     let uuid = "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"
     for text in [
@@ -246,7 +246,7 @@ struct SSDPTests {
     ] { #expect(ServiceName(text) == nil, "\(text)") }
   }
 
-  @Test("Datagrams of other services, broken ones and ones without a name or a location are dropped by name")
+  @Test("Datagrams of other services, malformed ones, and ones without name or location are dropped by name")
   func drops() {
     func drop(_ text: String) -> SSDPMessage.Drop? {
       do throws(SSDPMessage.Drop) {
@@ -270,7 +270,7 @@ struct SSDPTests {
     #expect(drop("M-SEARCH * HTTP/1.1\r\nST: ssdp:all\r\nMAN: \"ssdp:discover\"\r\n\r\n") == .otherService)
   }
 
-  @Test("A location is followed only to its source, over http, from port 1024 on")
+  @Test("A location is followed only at its sender's address, over http, from port 1024 on")
   func locations() throws {
     func refusal(_ text: String, _ source: NetworkAddress = Self.source) -> Location.Refusal? {
       do throws(Location.Refusal) {
@@ -310,7 +310,7 @@ struct SSDPTests {
     #expect(refusal("http://" + String(repeating: "1", count: 1000)) == .pathTooLong)
   }
 
-  @Test("Addresses of IPv6 are read in all forms and compared by their value")
+  @Test("IPv6 addresses are read in all forms and compared by value")
   func ipv6() throws {
     let link = NetworkAddress.v6(high: 0xFE80 << 48, low: 1)
     for text in ["fe80::1", "FE80::0001", "fe80:0:0:0:0:0:0:1", "fe80::0:0.0.0.1"] {

@@ -52,12 +52,12 @@ struct MultiplexerTests {
     }
   }
 
-  @Test("The types are those of the vectors")
+  @Test("The frame types equal those of the vectors")
   func types() {
     #expect(Set(Vectors.shared.multiplex.types.keys) == Set(FrameType.allCases.map { "\($0.rawValue)" }))
   }
 
-  @Test("The session of the vectors has the bytes of both sides")
+  @Test("Both sides of the recorded session send the recorded bytes")
   func session() throws {
     let vectors = Vectors.shared.multiplex
     var client = Multiplexer(role: .client)
@@ -131,7 +131,7 @@ struct MultiplexerTests {
     #expect(up == data && down == data)
   }
 
-  @Test("Each direction ends on its own, and a stream is gone when both have ended")
+  @Test("Each direction of a stream ends on its own, and the stream is removed when both have ended")
   func halfClose() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client, name: "echo")
@@ -152,7 +152,7 @@ struct MultiplexerTests {
     #expect(client.count == 0)
   }
 
-  @Test("What was written before the end is sent before it")
+  @Test("Bytes written before the end of a stream are sent before it")
   func endAfterData() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client)
@@ -169,7 +169,7 @@ struct MultiplexerTests {
     }
   }
 
-  @Test("A destroyed stream is gone on both sides, and what it had not sent with it")
+  @Test("A destroyed stream is removed on both sides, with its unsent bytes")
   func destroy() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let mine = try Self.open(&client)
@@ -188,7 +188,7 @@ struct MultiplexerTests {
     #expect(client.output(limit: .max).bytes == [])
   }
 
-  @Test("Late data of a destroyed stream does not arrive in the next one")
+  @Test("Late data of a destroyed stream does not arrive in the next stream")
   func lateData() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     let first = try Self.open(&client)
@@ -213,7 +213,7 @@ struct MultiplexerTests {
     #expect(client.output(limit: .max).bytes == [0x08, 0x00])
   }
 
-  @Test("Both sides may have a channel 0: the type says whose it is")
+  @Test("Both sides may have a channel 0, and the frame type distinguishes them")
   func twoChannels() throws {
     var client = Multiplexer(role: .client)
     let mine = try Self.open(&client)
@@ -229,7 +229,7 @@ struct MultiplexerTests {
       client.output(limit: .max).bytes == MultiplexerFrame(.destroyFromReceiver, channel: 0, data: reason.utf8).bytes)
   }
 
-  @Test("A server opens no stream, and nobody opens more than 64")
+  @Test("A server opens no stream, and a client at most 64")
   func openLimit() throws {
     var (client, server) = (Multiplexer(role: .client), Multiplexer(role: .server))
     #expect(server.open() == nil)
@@ -266,7 +266,7 @@ struct MultiplexerTests {
     #expect(server.receive([0x00, 0x00]).count == 1)
   }
 
-  @Test("Data after the peer's end is ignored")
+  @Test("Data after the peer has ended its direction is ignored")
   func dataAfterEnd() {
     var server = Multiplexer(role: .server)
     guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else {
@@ -278,7 +278,7 @@ struct MultiplexerTests {
   }
 
   @Test(
-    "A frame over 1 MiB, a varint over 5 bytes and a channel over 32 bits fail the link, and nothing works after that")
+    "A frame above 1 MiB, a varint above 5 bytes or a channel above 32 bits fails the link for good")
   func failures() throws {
     let limit = Limits.frameBytes
     #expect(limit == 1 << 20)
@@ -313,7 +313,7 @@ struct MultiplexerTests {
     #expect(server.receive([0x04, 0x00]) == [.ended(id)])
   }
 
-  @Test("A stream takes 256 KiB that the link does not, and says when it takes more")
+  @Test("A stream accepts 256 KiB beyond what the link takes, and reports when it accepts more")
   func outgoingBackPressure() throws {
     var client = Multiplexer(role: .client)
     let id = try Self.open(&client)
@@ -332,7 +332,7 @@ struct MultiplexerTests {
     #expect(client.room(of: id) >= Limits.streamBuffer / 2)
   }
 
-  @Test("Nothing is read from the link while a stream has 256 KiB that nobody consumes")
+  @Test("The link is not read while a stream has 256 KiB that its program has not read")
   func incomingBackPressure() throws {
     var server = Multiplexer(role: .server)
     guard case .opened(let id, _) = server.receive([0x00, 0x00]).first else {
@@ -353,7 +353,7 @@ struct MultiplexerTests {
     #expect(server.isReading && server.count == 0)
   }
 
-  @Test("Streams take turns: a long one does not keep a short one waiting")
+  @Test("Streams share the link in turns, so that a long one does not delay a short one")
   func fairness() throws {
     var client = Multiplexer(role: .client)
     let (long, short) = (try Self.open(&client), try Self.open(&client))
@@ -363,7 +363,7 @@ struct MultiplexerTests {
     #expect(start.contains(2) && start.count < 4 * Limits.sentFrameBytes)
   }
 
-  @Test("A peer that opens streams above the limit and reads no answer fails the link")
+  @Test("A peer that opens streams above the limit and does not read the refusals fails the link")
   func floodOfOpens() {
     var server = Multiplexer(role: .server)
     var intents: [Intent] = []
@@ -372,7 +372,7 @@ struct MultiplexerTests {
     #expect(intents.count == 65)
   }
 
-  @Test("Names and reasons are cut to 128 bytes, whatever their frame has")
+  @Test("Names and reasons are cut to 128 bytes, however long their frame is")
   func texts() {
     var server = Multiplexer(role: .server)
     let name = [UInt8](repeating: UInt8(ascii: "n"), count: 5000)

@@ -25,7 +25,7 @@ struct NearbyTests {
   }
   private let stranger = AnnouncementVerdict.dropped(.notForUs)
 
-  @Test("Beacons are fetched when a way is sighted first, and again only for another version")
+  @Test("Beacons are fetched when a way is first discovered, and again only for another version")
   func versions() {
     var table = table()
     let way = bluetooth(1)
@@ -39,7 +39,7 @@ struct NearbyTests {
     #expect(table.handle(.fetched(way, found(1)), at: at(6)) == [.changed(PeerID(1)), .fetch(way)])
   }
 
-  @Test("A generation that wraps around to a smaller number is another version")
+  @Test("A generation that wraps around to a smaller number counts as another version")
   func wrapping() {
     var table = table()
     _ = table.handle(.sighted(bluetooth(1), .generation(255)), at: at(0))
@@ -48,7 +48,7 @@ struct NearbyTests {
       table.isNew(bluetooth(1), .generation(0), at: at(1)) && !table.isNew(bluetooth(1), .generation(255), at: at(1)))
   }
 
-  @Test("A peer has all its ways, TCP first, and is gone with the last of them")
+  @Test("A peer has all its ways, TCP first, and is lost with the last of them")
   func ways() {
     var table = table()
     _ = table.handle(.sighted(bluetooth(1), .generation(0)), at: at(0))
@@ -66,7 +66,7 @@ struct NearbyTests {
   }
 
   @Test(
-    "A way that serves nothing for us any more leads to nobody, and one that serves a replay still to the same peer")
+    "A way that serves no beacon for this node leads to no peer, and one that serves a replay still leads to its peer")
   func served() {
     var table = table()
     let way = bluetooth(1)
@@ -106,7 +106,7 @@ struct NearbyTests {
     #expect(table.deadline == at(now + 2))
   }
 
-  @Test("A peer that says when to come back is asked then, within 5 min")
+  @Test("A peer that gives a time for the next request is asked then, within 5 min")
   func retryAfter() {
     for (asked, pause) in [(1.0, 2.0), (30, 30), (3600, 300)] {
       var table = table()
@@ -121,7 +121,7 @@ struct NearbyTests {
     }
   }
 
-  @Test("One fetch runs over Bluetooth and eight over the network")
+  @Test("One fetch runs over Bluetooth at a time, and eight over the network")
   func parallel() {
     var table = table()
     for number: UInt64 in 0..<5 { _ = table.handle(.sighted(bluetooth(number), .generation(0)), at: at(0)) }
@@ -137,7 +137,7 @@ struct NearbyTests {
     #expect(next <= 2 && next >= 1)
   }
 
-  @Test("A fetch whose end is never reported counts as failed after 30 s, over the network after 10 s")
+  @Test("A fetch whose end is never reported counts as failed after 30 s over Bluetooth and 10 s over the network")
   func lostFetch() {
     for (way, seconds) in [(bluetooth(1), 30.0), (network(1), 10)] {
       var table = table()
@@ -150,7 +150,7 @@ struct NearbyTests {
     }
   }
 
-  @Test("Known peers are fetched before strangers")
+  @Test("Beacons of known peers are fetched before those of strangers")
   func order() {
     var table = table()
     _ = table.handle(.sighted(bluetooth(1), .generation(0)), at: at(0))
@@ -167,7 +167,7 @@ struct NearbyTests {
     #expect(table.handle(.fetched(bluetooth(1), found(1)), at: at(4)).first == .changed(PeerID(1)), "its fetch runs")
   }
 
-  @Test("200 ways of a kind are remembered, 4 of one address, and a known peer's never makes room")
+  @Test("200 ways of each medium are stored, 4 of one address, and ways of known peers are not evicted")
   func bounded() {
     var table = table()
     _ = table.handle(.sighted(bluetooth(1), .generation(0)), at: at(0))
@@ -180,7 +180,7 @@ struct NearbyTests {
     #expect(table.count == 400)
   }
 
-  @Test("Where all ways lead to known peers, another one is ignored")
+  @Test("If all stored ways lead to known peers, a new way is ignored")
   func full() {
     var table = table()
     for number: UInt64 in 0..<200 {
@@ -191,7 +191,7 @@ struct NearbyTests {
     #expect(table.ignoredWays == 1 && table.peers.count == 200)
   }
 
-  @Test("A client without a version is fetched once in a minute")
+  @Test("The beacons of a client without a version are fetched once in a minute")
   func unknownVersion() {
     var table = table()
     let way = bluetooth(5)
@@ -202,7 +202,7 @@ struct NearbyTests {
     #expect(table.handle(.sighted(way, .unknown), at: at(61)) == [.fetch(way)])
   }
 
-  @Test("Only the address of a peer says that the peer has left, and only for its last name")
+  @Test("A byebye counts only from the peer's own address and for the peer's last name")
   func left() {
     var table = table()
     var random = SeededRandom(seed: 4)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Private presence as a whole")
+@Suite("Private presence with all its parts")
 struct PresenceEngineTests {
   typealias Intent = PresenceEngine.Intent
 
@@ -55,7 +55,7 @@ struct PresenceEngineTests {
   }
 
   @Test(
-    "Two that know each other find each other over both media, get one key, and a stranger finds nothing",
+    "Two nodes that know each other find each other over both media with one key, and a stranger finds none",
     arguments: Dialect.allCases)
   func meeting(dialect: Dialect) throws {
     var alice = try Node(1, dialects: [dialect], sends: dialect)
@@ -102,7 +102,7 @@ struct PresenceEngineTests {
     #expect(counters["Recognized"] == 0 && (counters["NotForUs"] ?? 0) + (counters["UnknownSenders"] ?? 0) == 1)
   }
 
-  @Test("An announcement without an end is renewed before it expires, with another name and generation")
+  @Test("An announcement without an end is renewed before it expires, with a new name and generation")
   func renewal() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -125,7 +125,7 @@ struct PresenceEngineTests {
   }
 
   @Test(
-    "A peer whose key is added after its announcement was fetched is nearby at once, and not twice",
+    "A peer whose key is added after its announcement was fetched is nearby at once, and reported once",
     arguments: Dialect.allCases)
   func addedLater(dialect: Dialect) throws {
     var alice = try Node(1, dialects: [dialect], sends: dialect)
@@ -146,7 +146,7 @@ struct PresenceEngineTests {
     #expect(try bob.engine.addPeer(alice.key, at: Self.at(6), wall: Self.wall(6)).intents == [])
   }
 
-  @Test("An announcement that was kept is not recognised after its expiration, nor after its way serves another one")
+  @Test("A stored announcement is not recognised after it has expired or its way serves another one")
   func keptTooLong() throws {
     for isReplaced in [false, true] {
       var (alice, bob) = (try Node(1), try Node(2))
@@ -164,7 +164,7 @@ struct PresenceEngineTests {
     }
   }
 
-  @Test("An announcement is renewed when the clock is set beyond its expiration")
+  @Test("An announcement is renewed when the clock is set to a time after its expiration")
   func clockSet() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -176,7 +176,7 @@ struct PresenceEngineTests {
     #expect(alice.engine.stock(of: .network) != before)
   }
 
-  @Test("An announcement with an end is silent after it, and made once if it is short")
+  @Test("An announcement for a limited time ends then, and is not renewed if the time is short")
   func end() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -193,7 +193,7 @@ struct PresenceEngineTests {
     }
   }
 
-  @Test("The generation changes with every change, and does not begin at a fixed number")
+  @Test("The generation changes with every announcement, and its first value is random")
   func generations() throws {
     var starts: Set<UInt8> = []
     for number: UInt64 in 1...8 {
@@ -211,7 +211,7 @@ struct PresenceEngineTests {
     #expect(starts.count > 4)
   }
 
-  @Test("A peer that is removed is not announced to, and is not nearby")
+  @Test("A removed peer is left out of announcements, and is not nearby")
   func removal() throws {
     var alice = try Node(1)
     let bob = try Node(2)
@@ -258,7 +258,7 @@ struct PresenceEngineTests {
     #expect(Self.handle(&alice, .datagram(alive, from: other, port: 1900), 31).count == 1)
   }
 
-  @Test("Repeated advertisements and datagrams of known versions never stop discovery")
+  @Test("Repeated advertisements and datagrams with known versions never stop discovery")
   func repetition() throws {
     var alice = try Node(1)
     for second in 0..<30 {
@@ -270,7 +270,7 @@ struct PresenceEngineTests {
     #expect(counters["DiscoveryPauses"] == 0 && counters.count == alice.engine.tallies.count)
   }
 
-  @Test("A request that fails is tried again after a pause, and a busy peer when it says")
+  @Test("A failed request is repeated after a pause, and a busy peer is asked at the time that it gives")
   func failures() throws {
     var alice = try Node(1)
     let way = Way.network(Location(address: .v4(7), port: 5000))
@@ -284,7 +284,7 @@ struct PresenceEngineTests {
     #expect(alice.engine.peersNearby.isEmpty)
   }
 
-  @Test("Announcing fails without a change where it is refused")
+  @Test("A refused announcement changes nothing")
   func refusedAnnouncement() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)

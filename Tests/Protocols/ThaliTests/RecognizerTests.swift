@@ -6,7 +6,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Announcements that are received")
+@Suite("Recognising received announcements")
 struct RecognizerTests {
   let people: People
   let now = People.now
@@ -29,7 +29,7 @@ struct RecognizerTests {
   }
 
   @Test(
-    "Each recipient recognises the sender, and a stranger who knows the sender's key does not",
+    "Each recipient recognises the sender; a stranger that knows the sender's key does not",
     arguments: Dialect.allCases)
   func recipients(dialect: Dialect) throws {
     let bytes = try announce(dialect)
@@ -45,7 +45,7 @@ struct RecognizerTests {
     #expect(recognizer.judge(bytes, known: people.stranger, at: now) == .dropped(.notForUs))
   }
 
-  @Test("The sender itself finds no beacon for itself in its own announcement", arguments: Dialect.allCases)
+  @Test("A sender finds no beacon for itself in its own announcement", arguments: Dialect.allCases)
   func own(dialect: Dialect) throws {
     var recognizer = Recognizer(dialects: [dialect])
     guard case .dropped = recognizer.judge(try announce(dialect), known: people.sender, at: now) else {
@@ -54,7 +54,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("Every malformed announcement is dropped for its own reason, and counted", arguments: Dialect.allCases)
+  @Test("Every malformed announcement is dropped and counted by its own reason", arguments: Dialect.allCases)
   func reasons(dialect: Dialect) throws {
     let good = try announce(dialect)
     let point = dialect.keySize - 64
@@ -78,7 +78,7 @@ struct RecognizerTests {
     #expect(Set(recognizer.tallies.map(\.name)).count == AnnouncementDrop.allCases.count + 1)
   }
 
-  @Test("A key of another curve, with a wrong prefix, is refused in every octet of the prefix")
+  @Test("A key with any changed octet in its prefix, as keys of other curves have, is refused")
   func prefix() throws {
     let good = try announce(.spec)
     for index in 1..<24 {
@@ -88,19 +88,19 @@ struct RecognizerTests {
     }
   }
 
-  @Test("A dialect that is off is not read", arguments: Dialect.allCases)
+  @Test("An announcement of a dialect that is off is not read", arguments: Dialect.allCases)
   func dialectOff(dialect: Dialect) throws {
     #expect(
       judge(try announce(dialect), dialects: Set(Dialect.allCases).subtracting([dialect])) == .dropped(.dialectOff))
   }
 
-  @Test("By default only spec is read")
+  @Test("By default only announcements of the dialect spec are read")
   func defaults() {
     #expect(Recognizer().dialects == [.spec] && PresenceEngine.Configuration().sends == .spec)
   }
 
   @Test(
-    "An announcement is judged once: its replay is dropped until it expires, whoever was recognised",
+    "An announcement is judged once: a replay is dropped until it expires, whether or not a peer was recognised",
     arguments: Dialect.allCases)
   func replay(dialect: Dialect) throws {
     let bytes = try announce(dialect)
@@ -146,7 +146,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("A replay is dropped as one before its expiration is looked at")
+  @Test("An expired replay is dropped as a replay, not as expired")
   func order() throws {
     let bytes = try announce(.spec)
     var recognizer = Recognizer()
@@ -172,7 +172,7 @@ struct RecognizerTests {
     return other.bytes + own.beacons[0].bytes
   }
 
-  @Test("An unknown key identifier ends the announcement in spec, and not in node")
+  @Test("An unknown key identifier ends the reading of an announcement in the dialect spec, and not in node")
   func unknownSender() throws {
     #expect(judge(try unknownFirst(.spec)) == .dropped(.unknownSender))
     guard case .recognized = judge(try unknownFirst(.node)) else {
@@ -182,7 +182,7 @@ struct RecognizerTests {
   }
 
   @Test(
-    "A beacon that names a known sender with a wrong code proves nothing, and the next beacon counts",
+    "A beacon with a known sender and a wrong code proves nothing, and the next beacon is read",
     arguments: Dialect.allCases)
   func wrongCode(dialect: Dialect) throws {
     let ephemeral = try People.key(78)
@@ -199,7 +199,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("The code of another expiration does not prove the sender", arguments: Dialect.allCases)
+  @Test("A code for another expiration does not prove the sender", arguments: Dialect.allCases)
   func codeOfOtherTime(dialect: Dialect) throws {
     let recipient = try #require(people.sender[people.recipients[0]])
     func make(_ seconds: Int64) throws -> Announcement {
@@ -212,7 +212,7 @@ struct RecognizerTests {
       judge(late.preamble.bytes + late.beacons[0].bytes.prefix(32) + early.beacons[0].code) == .dropped(.wrongCode))
   }
 
-  @Test("A peer that was removed is not recognised any more")
+  @Test("A removed peer is no longer recognised")
   func removed() throws {
     var known = people.receivers[0]
     try known.remove(PeerID(1))
@@ -221,7 +221,7 @@ struct RecognizerTests {
     #expect(known.count == 0)
   }
 
-  @Test("The cache forgets the key that was received longest ago when it is full, and expired ones at any time")
+  @Test("A full cache evicts the key received longest ago, and expired keys are removed at any time")
   func ephemeralKeys() {
     var keys = EphemeralKeys(capacity: 3)
     func x(_ number: UInt8) -> EphemeralKeys.X { EphemeralKeys.X([UInt8](repeating: number, count: 32)[...]) }
@@ -236,7 +236,7 @@ struct RecognizerTests {
     #expect(keys.count == 0)
   }
 
-  @Test("The cache has at most its capacity of keys, and replays of one key take no memory")
+  @Test("The cache never has more keys than its capacity, and replays of one key use no memory")
   func cacheIsBounded() {
     var keys = EphemeralKeys(capacity: 50)
     var random = SeededRandom(seed: 5)
@@ -248,7 +248,7 @@ struct RecognizerTests {
     }
   }
 
-  @Test("Mutated announcements end in a verdict, and none is recognised that differs in what the beacon proves")
+  @Test("Mutated announcements get a verdict, and none is recognised if a proven field was changed")
   func mutated() throws {
     let count = Extent.of(4000, all: 100_000)
     var random = SeededRandom(seed: 50)
@@ -280,7 +280,7 @@ struct RecognizerTests {
   }
 }
 
-@Suite("Peers that are known")
+@Suite("Known peers")
 struct KnownPeersTests {
   @Test("A key is known in the forms of both dialects")
   func forms() throws {
@@ -293,7 +293,7 @@ struct KnownPeersTests {
     }
   }
 
-  @Test("Our own key, a key that is known and a peer beyond the limit are refused")
+  @Test("This node's own key, a known key and a peer above the limit are refused")
   func refused() throws {
     var known = KnownPeers(own: try People.key(1))
     #expect(throws: PresenceError.ownKey) { try known.add(known.own.publicKey) }
@@ -308,7 +308,7 @@ struct KnownPeersTests {
     #expect(again != first)
   }
 
-  @Test("Every refusal has a code and a sentence that ends")
+  @Test("Every refusal has a code and a complete sentence")
   func errors() {
     let errors: [PresenceError] = [
       .badKey, .ownKey, .knownKey, .tooManyPeers, .unknownPeer, .badRecipients(16), .badLife, .tooFast,

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Thali
 
-@Suite("Peers that leave and return, and announcements that must be made again")
+@Suite("Peers that leave and return, and announcements that must be renewed")
 struct ReturningTests {
   private typealias Node = PresenceEngineTests.Node
 
@@ -75,7 +75,7 @@ struct ReturningTests {
     #expect(try meeting.fetch(meeting.network, 3) == [.changed(meeting.aliceForBob)])
   }
 
-  @Test("Another address that serves a recognised announcement is a replay, also after the peer has gone")
+  @Test("Another address that serves a recognised announcement is a replay, even after the peer has left")
   func replay() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.timer, 200)
@@ -85,7 +85,7 @@ struct ReturningTests {
     #expect(try meeting.fetch(meeting.network, 202) == [.appeared(meeting.aliceForBob)])
   }
 
-  @Test("A peer that returns is not recognised by an announcement that has expired")
+  @Test("A peer that returns with an expired announcement is not recognised")
   func expired() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.timer, 200)
@@ -93,7 +93,7 @@ struct ReturningTests {
     #expect(meeting.bob.engine.peersNearby.isEmpty)
   }
 
-  @Test("Known peers stay nearby while discovery is paused, and age from the end of the pause on")
+  @Test("Known peers stay nearby while discovery is paused, and their age counts from the end of the pause")
   func pause() throws {
     var meeting = try Meeting()
     for number: UInt64 in 100..<160 { _ = meeting.pass(.sighted(.bluetooth(DeviceAddress(number)), .generation(0)), 1) }
@@ -107,7 +107,7 @@ struct ReturningTests {
     #expect(meeting.bob.engine.peersNearby.isEmpty)
   }
 
-  @Test("The last sighting of a peer is known after its last way is gone")
+  @Test("The time at which a peer was last discovered is known after its last way is lost")
   func lastSighting() throws {
     var meeting = try Meeting()
     _ = meeting.pass(.sighted(meeting.bluetooth, .generation(1)), 30)
@@ -118,7 +118,7 @@ struct ReturningTests {
     #expect(meeting.bob.engine.lastSighted(meeting.aliceForBob) == nil)
   }
 
-  @Test("A new address of this machine gets a new announcement, once a minute at most")
+  @Test("A new address of this machine causes a new announcement, at most once a minute")
   func newAddress() throws {
     var meeting = try Meeting()
     func isNew(_ intents: [PresenceEngine.Intent]) -> Bool {
@@ -135,7 +135,7 @@ struct ReturningTests {
     #expect(!join(500), "nothing is announced")
   }
 
-  @Test("A renewal that fails is tried again each minute, and the announcement stays until it expires")
+  @Test("A failed renewal is repeated each minute, and the announcement stays until it expires")
   func failedRenewal() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -163,7 +163,7 @@ struct ReturningTests {
     #expect(alice.engine.recipients == [bob] && alice.engine.renewalFailure == nil)
   }
 
-  @Test("Silence ends the attempts to renew an announcement that has expired")
+  @Test("Stopping to announce also ends the attempts to renew an expired announcement")
   func silenceAfterFailure() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -175,7 +175,7 @@ struct ReturningTests {
     #expect(alice.engine.handle(.timer, at: Self.at(3800), wall: Self.wall(3800)) == [])
   }
 
-  @Test("Programs may request 30 announcements within a minute, and then one every 2 s")
+  @Test("Programs may request 30 announcements at once, and then one every 2 s")
   func announcementRate() throws {
     var alice = try Node(1)
     let bob = try alice.add(try People.key(2).publicKey)
@@ -188,7 +188,7 @@ struct ReturningTests {
     _ = try alice.engine.announce(to: [bob], for: nil, at: Self.at(3), wall: Self.wall(3))
   }
 
-  @Test("Ways beyond the four of an address are ignored, and do not stop discovery")
+  @Test("Ways above the four of an address are ignored, and do not stop discovery")
   func ignoredWays() throws {
     var bob = try Node(2)
     for port: UInt16 in 5000..<5200 {

@@ -12,7 +12,7 @@ struct ServiceRequestTests {
     return .incomplete
   }
 
-  @Test("A request is read in any portions, and the bytes behind it belong to the stream")
+  @Test("A request is read in portions of any size, and the bytes after it belong to the stream")
   func portions() throws {
     let label = try #require(ServiceLabel("files.v1"))
     let bytes = label.request + [0, 1, 2]
@@ -23,7 +23,7 @@ struct ServiceRequestTests {
     }
   }
 
-  @Test("A stream that does not begin with 00 belongs to the service default, with all of its bytes")
+  @Test("A stream that does not begin with 00 belongs to the service `default`, with all of its bytes")
   func unnamed() {
     let bytes = Array("GET / HTTP/1.1\r\n".utf8)
     #expect(Self.read([bytes]) == .service(.unnamed, isAnswered: false, rest: bytes))

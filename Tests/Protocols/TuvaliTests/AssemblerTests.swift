@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// The strict receiver, row by row. Facts: tuvali.md section 5.
-@Suite("The assembler")
+@Suite("Reassembly of chunks")
 struct AssemblerTests {
   static let layout = ChunkLayout(mtu: 100)
   /// Three chunks: 93, 93 and 14 bytes.
@@ -58,7 +58,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == Self.frame)
   }
 
-  @Test("The recorded bad chunks are dropped, and the good ones after them give the frame")
+  @Test("The recorded bad chunks are dropped, and the good ones after them complete the frame")
   func recorded() throws {
     let payload = try #require(Vectors.shared.payloads.first)
     let cut = try #require(payload.chunks.first { $0.attMtu == 185 })
@@ -106,7 +106,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == Self.frame)
   }
 
-  @Test("A duplicate with other bytes replaces the first, in any order")
+  @Test("A duplicate with different bytes replaces the first chunk, in any order")
   func overwrite() {
     for sequences in [[1, 2], [2, 1]] {
       var assembler = Self.assembler(with: sequences)
@@ -118,7 +118,7 @@ struct AssemblerTests {
     }
   }
 
-  @Test("With first sequence 0, chunk 0 is accepted and the chunk count is out of range")
+  @Test("If sequence numbers start at 0, chunk 0 is accepted and a number equal to the chunk count is refused")
   func fromZero() {
     var assembler = Assembler(size: 200, layout: Self.layout, firstSequence: 0)
     #expect(assembler.add(Self.chunk(3, Self.frame[186...])) == .outOfRange)
@@ -128,7 +128,7 @@ struct AssemblerTests {
     #expect(TransferReport(for: assembler).bytes == [0, 0, 1, 0, 1])
   }
 
-  @Test("The list of missing chunks ends at its limit")
+  @Test("The list of missing chunks has at most its limit of numbers")
   func limit() {
     let assembler = Assembler(size: 93 * 1000, layout: Self.layout, firstSequence: 1)
     #expect(assembler.missingSequences(limit: 3) == [1, 2, 3])
@@ -151,7 +151,7 @@ struct AssemblerTests {
     #expect(assembler.frame() == frame)
   }
 
-  @Test("A chunk that fits two layouts is dropped until another decides")
+  @Test("A chunk that fits two layouts is dropped until another chunk decides")
   func doubtfulView() throws {
     let frame = (0..<300).map { UInt8(truncatingIfNeeded: $0) }
     let chunker = try Chunker(frame: frame, layout: ChunkLayout(mtu: 185), firstSequence: 1)

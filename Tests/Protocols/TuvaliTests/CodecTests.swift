@@ -8,7 +8,7 @@ import Testing
 @Suite("Encoding of Tuvali values")
 struct CodecTests {
   @Test(
-    "Each characteristic has a distinct UUID in every dialect and is found by it", arguments: Dialect.Name.allCases)
+    "Each characteristic has a different UUID in every dialect and is found by it", arguments: Dialect.Name.allCases)
   func uuids(name: Dialect.Name) {
     let dialect = Dialect.named(name)
     let uuids = Characteristic.allCases.map(dialect.uuid(of:))
@@ -67,7 +67,7 @@ struct CodecTests {
     #expect(throws: error) { try ResponseSize(reading: bytes, as: encoding) }
   }
 
-  @Test("A size that no frame has, or above the limit, is refused as TVV_TRA_001")
+  @Test("A size that no frame can have, or above the limit, is refused as TVV_TRA_001")
   func sizesOutOfBounds() throws {
     for size in [Int(Int32.min), -1, 0, 16, 1001] {
       let value = ResponseSize(size)
@@ -104,7 +104,7 @@ struct CodecTests {
     #expect(throws: WireError.truncated(needed: 2, available: 0)) { try Chunk(reading: [UInt8]()) }
   }
 
-  @Test("Only the first byte of single-byte values counts")
+  @Test("Only the first byte of a single-byte value counts")
   func oneByteValues() throws {
     #expect(TransferReportRequest.allCases.map(\.bytes) == [[1], [2]])
     #expect(VerificationStatus.allCases.map(\.bytes) == [[0], [1]])

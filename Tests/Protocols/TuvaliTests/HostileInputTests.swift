@@ -40,7 +40,7 @@ struct HostileInputTests {
 
   // MARK: Decoders
 
-  @Test("Any accepted invitation is written and read again; others are refused by name")
+  @Test("Any accepted invitation is written and read again unchanged; others are refused by name")
   func invitation() {
     let good = InvitationTests.accepted.map { Array($0.text.utf8) }
     var read = 0

@@ -31,7 +31,7 @@ struct InvitationTests {
     (#"{"cid":"\u0041\u00FC\u20ac","pk":"\#(hex)"}"#, "Aü€"),
   ]
 
-  @Test("Both spellings, any order, either case and unknown parameters are accepted", arguments: accepted)
+  @Test("Both spellings, any order, either case and unknown parameters of a URI are accepted", arguments: accepted)
   func reads(text: String, name: String) throws {
     let invitation = try Invitation(reading: text)
     #expect(invitation.name == name)

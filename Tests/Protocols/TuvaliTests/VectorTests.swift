@@ -119,7 +119,7 @@ struct VectorTests {
   }
 
   @Test(
-    "A recorded frame opens with the right key only, and an own frame opens again",
+    "A recorded frame opens with the right key only, and a sealed frame opens again",
     arguments: Vectors.shared.payloads)
   func payload(row: Vectors.Payload) throws {
     let keys = try vectors.keys.session()
@@ -157,7 +157,7 @@ struct VectorTests {
     }
   }
 
-  @Test("A frame that is a multiple of the payload has no short and no empty chunk")
+  @Test("A frame whose length is a multiple of the payload has no short and no empty chunk")
   func exactMultiple() throws {
     let row = vectors.exactMultiple
     let layout = ChunkLayout(mtu: row.attMtu)

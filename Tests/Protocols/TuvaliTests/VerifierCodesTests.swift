@@ -25,7 +25,7 @@ struct VerifierCodesTests {
     ["deliver \(link)", "notify \(link) transferReportResponse 010000", "tell \(link) received"]
   }
 
-  @Test("A wallet linked before every code transfers its credential, five times in a row")
+  @Test("A wallet that connected before any code was shown transfers its credential, five times in a row")
   func linkOfTheMesh() throws {
     var bench = VerifierBench()
     _ = bench.pass(.seconds(3600))
@@ -45,7 +45,7 @@ struct VerifierCodesTests {
   }
 
   @Test(
-    "Two wallets that have read the same code are both served, whether the second link came up before or after the first"
+    "Two wallets with the same code are both served, whether the second link came up before or after the first"
   )
   func sameCode() throws {
     for isBefore in [true, false] {
@@ -140,7 +140,7 @@ struct VerifierCodesTests {
     #expect(replaced.prefix(4) == [0, 1, 2, 3] && replaced.count == 7, "\(replaced)")
   }
 
-  @Test("A code not replaced at Identify is replaced at the wallet's size")
+  @Test("A code that was not replaced at Identify is replaced when the wallet announces its size")
   func replacedAtSize() throws {
     var bench = VerifierBench { $0.visitors = 32 }
     for number in UInt64(1)...4 { _ = try bench.admit(LinkID(number)) }
@@ -187,7 +187,7 @@ struct VerifierCodesTests {
   }
 
   @Test(
-    "Identify starts no second transfer while a frame is being stored or a wallet disconnected")
+    "Identify starts no second transfer while a frame is being stored or a wallet is being disconnected")
   func noOtherTransfer() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping, .closing] {
       var bench = try VerifierBench(at: stage)

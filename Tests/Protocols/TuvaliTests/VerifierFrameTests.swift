@@ -79,7 +79,7 @@ struct VerifierFrameTests {
     #expect(bench.unsealAndKeep().contains("deliver 1"))
   }
 
-  @Test("A second size after the last chunk is ignored, and the complete frame is used")
+  @Test("A second size after the last chunk is ignored, and the complete frame is processed")
   func secondSizeAfterAll() throws {
     var bench = VerifierBench()
     let keys = try bench.admit()
@@ -101,7 +101,7 @@ struct VerifierFrameTests {
     #expect(bench.report() == ["unseal 1"])
   }
 
-  @Test("A second payload after the frame is ignored")
+  @Test("A second payload after a complete frame is ignored")
   func secondPayload() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping, .deciding, .leaving, .closing] {
       var bench = try VerifierBench(at: stage)

@@ -87,7 +87,7 @@ struct VerifierIdleTests {
   }
 
   @Test(
-    "A new link replaces an unidentified link first, then an idle session; a distrusted peer's replaces none"
+    "A new link replaces an unidentified one, then an idle session's; one of a distrusted peer replaces none"
   )
   func newLinks() throws {
     var bench = Self.bench(links: 4)

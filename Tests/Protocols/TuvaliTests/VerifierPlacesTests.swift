@@ -99,7 +99,7 @@ struct VerifierPlacesTests {
     }
   }
 
-  @Test("A complete frame is never preempted, a wallet waiting for a verdict after 30 s")
+  @Test("A complete frame is never preempted, and a wallet that waits for a verdict only after 30 s")
   func complete() throws {
     for stage in [VerifierBench.Stage.unsealing, .keeping] {
       var bench = try VerifierBench(at: stage)
@@ -164,7 +164,7 @@ struct VerifierPlacesTests {
 
   // MARK: Room
 
-  @Test("Without capacity nothing is advertised; with capacity again there is a new key")
+  @Test("Without capacity no invitation is advertised; with capacity again there is one with a new key")
   func noRoom() throws {
     var bench = Self.bench()
     let first = bench.engine.invitation

@@ -51,7 +51,7 @@ struct VerifierTests {
     #expect(bench.unsealAndKeep().contains("notify 1 transferReportResponse 010000" + suffix))
   }
 
-  @Test("A rejected credential gives the status 1")
+  @Test("A rejected credential gives the wallet status 1")
   func rejection() throws {
     var bench = try VerifierBench(at: .deciding)
     #expect(
@@ -183,7 +183,7 @@ struct VerifierTests {
     }
   }
 
-  @Test("The last MTU before the chunks applies")
+  @Test("The last MTU before the first chunk applies")
   func latestMTU() throws {
     var bench = VerifierBench()
     let keys = try bench.admit(mtu: 100)

@@ -15,7 +15,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("Silent links are cut in order of their numbers, each at its timeout")
+  @Test("Silent links are cut in the order of their timeouts")
   func severalSilent() {
     var bench = VerifierBench()
     for number: UInt64 in [3, 1, 2] { _ = bench.open(LinkID(number)) }
@@ -211,7 +211,7 @@ struct VerifierTimeTests {
     #expect(bench.engine.linkDeadline == nil)
   }
 
-  @Test("A wallet asked to disconnect is cut in time, whatever it writes")
+  @Test("A wallet that was asked to disconnect is cut in time, whatever it writes")
   func closeGuard() throws {
     var bench = try VerifierBench(at: .closing)
     for characteristic in Characteristic.allCases { #expect(bench.write([1], to: characteristic) == []) }

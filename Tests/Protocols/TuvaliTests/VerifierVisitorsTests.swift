@@ -5,7 +5,7 @@ import Testing
 @testable import Tuvali
 
 /// Which wallets get a session slot, and when the key is replaced. Facts: tuvali.md sections 2 and 7.
-@Suite("The verifier with several wallets")
+@Suite("A verifier with several wallets")
 struct VerifierVisitorsTests {
   static let second = LinkID(2)
 

@@ -5,11 +5,11 @@ import Testing
 @testable import Tuvali
 
 /// From the size to the verdict, and every other end. Facts: tuvali.md sections 5 to 7.
-@Suite("The wallet sends")
+@Suite("Sending by the wallet")
 struct WalletSendingTests {
   // MARK: Chunks
 
-  @Test("At most the window's number of chunks is with the radio", arguments: [1, 2, 16, 1000])
+  @Test("The radio has at most the window's number of unconfirmed chunks", arguments: [1, 2, 16, 1000])
   func window(size: Int) throws {
     var bench = try WalletBench(at: .announcing, text: noise(5000, seed: 1)) { $0.window = size }
     _ = bench.handle(.written(.responseSize, nil))
@@ -28,7 +28,7 @@ struct WalletSendingTests {
     #expect(words == ["request transferReportRequest 01"])
   }
 
-  @Test("A window of 0 lets one chunk through at a time")
+  @Test("With a window of 0 one chunk is sent at a time")
   func noWindow() throws {
     var bench = try WalletBench(at: .sending) { $0.window = 0 }
     #expect(bench.chunks.count == 1)
@@ -66,7 +66,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.chunksMissing == 0)
   }
 
-  @Test("Reported numbers that the frame does not have are ignored")
+  @Test("Reported chunk numbers that the frame does not have are ignored")
   func strangeNumbers() throws {
     var bench = try WalletBench(at: .asking)
     #expect(
@@ -81,7 +81,7 @@ struct WalletSendingTests {
     #expect(bench.engine.progress.failureFrames == 1)
   }
 
-  @Test("After 15 failure reports the next MISSING ends with TVW_REP_001")
+  @Test("After 15 reports of missing chunks the next one ends with TVW_REP_001")
   func failureFrames() throws {
     var bench = try WalletBench(at: .asking)
     for _ in 1...15 {
@@ -124,7 +124,7 @@ struct WalletSendingTests {
     }
   }
 
-  @Test("Any other refusal ends the transfer, except for a chunk, which counts as missing")
+  @Test("Any other refusal ends the transfer, except the refusal of a chunk, which counts as missing")
   func refusal() throws {
     for (stage, characteristic) in Self.writes where characteristic != .submitResponse {
       var bench = try WalletBench(at: stage)
@@ -144,7 +144,7 @@ struct WalletSendingTests {
   // MARK: Ends
 
   @Test(
-    "Any status but 0 is a rejection, and an empty value is ignored",
+    "Any status but 0 is a rejection, and an empty status is ignored",
     arguments: [([0], "accepted"), ([1], "rejected"), ([2], "rejected"), ([255], "rejected"), ([0, 1], "accepted")])
   func status(value: [UInt8], verdict: String) throws {
     var bench = try WalletBench(at: .awaitingStatus)
@@ -153,7 +153,7 @@ struct WalletSendingTests {
     #expect(bench.handle(.notified(.verificationStatus, value)) == [])
   }
 
-  @Test("A verdict before the report means that the credential arrived")
+  @Test("A verdict before the report implies that the credential arrived")
   func earlyVerdict() throws {
     var bench = try WalletBench(at: .asking)
     #expect(bench.handle(.notified(.verificationStatus, [0])) == ["tell sent", "tell accepted", "disconnect"])

@@ -177,7 +177,7 @@ struct WalletTests {
 
   // MARK: The link
 
-  @Test("Missing services are discovered 5 times more, then TVW_CON_003")
+  @Test("If services are missing, discovery is repeated 5 times and then fails with TVW_CON_003")
   func discovery() throws {
     var bench = try WalletBench(at: .discovering)
     let incomplete: [[BluetoothUUID: Set<BluetoothUUID>]] = [
@@ -193,7 +193,7 @@ struct WalletTests {
     #expect(bench.handle(.discovered([:])) == ["tell TVW_CON_003 protocolViolation", "disconnect"])
   }
 
-  @Test("The two unused characteristics may be missing")
+  @Test("The two unused characteristics may be absent")
   func unusedCharacteristics() throws {
     var bench = try WalletBench(at: .discovering)
     let used = Characteristic.allCases.filter { $0.direction != .unused }.map(bench.dialect.uuid(of:))
@@ -220,7 +220,7 @@ struct WalletTests {
     #expect(bench.engine.progress.chunksExpected == 1)
   }
 
-  @Test("Identify is sent after all three subscriptions, whichever is reported twice")
+  @Test("Identify is sent after all three subscriptions, even if one is reported twice")
   func subscriptions() throws {
     var bench = try WalletBench(at: .subscribing)
     #expect(bench.handle(.subscribed(.disconnect)) == [])

@@ -13,7 +13,7 @@ struct WalletTimeTests {
     #expect(bench.engine.deadline == nil)
   }
 
-  @Test("Connection and identification have 10 s in all")
+  @Test("Connection and identification together have 10 s")
   func connectTime() throws {
     for stage in [WalletBench.Stage.connecting, .discovering, .exchangingMTU, .subscribing, .identifying] {
       var bench = try WalletBench(at: stage)
@@ -36,7 +36,7 @@ struct WalletTimeTests {
     bench.expectAt(.milliseconds(1), ["tell TVW_UNK_001 timeout", "disconnect"])
   }
 
-  @Test("A verifier may be silent for 60 s")
+  @Test("A verifier may send nothing for 60 s")
   func idleTime() throws {
     for stage in [WalletBench.Stage.sealing, .announcing, .sending, .awaitingStatus] {
       var bench = try WalletBench(at: stage)

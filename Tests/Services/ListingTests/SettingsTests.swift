@@ -155,7 +155,7 @@ struct SettingsTests {
     #expect(Self.defaults.changes(to: Self.read(text + "\n" + blank.joined()).configuration) == [])
   }
 
-  @Test("The defaults fit the unit's MemoryMax, and larger settings are objected to")
+  @Test("The defaults fit the unit's MemoryMax, and larger settings are reported")
   func memory() throws {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent()
@@ -187,7 +187,7 @@ struct SettingsTests {
     #expect(MemoryBudget.objection(to: edge) != nil)
   }
 
-  @Test("The text that a key shows is read back to the same value")
+  @Test("The value that is shown for a key is read back as the same value")
   func table() {
     for key in Self.defaults.table {
       var configuration = Self.defaults
@@ -200,7 +200,7 @@ struct SettingsTests {
   }
 
   @Test(
-    "An unusable setting is reported with its place and the value in force",
+    "An unusable setting is reported with its file and line and the value in force",
     arguments: [
       (
         "[Verifier]\nName=a name too long",
@@ -220,7 +220,7 @@ struct SettingsTests {
     #expect(Self.read(text).complaints == [expected])
   }
 
-  @Test("A start without a readable configuration erases nothing that may have to be kept")
+  @Test("A start without a readable configuration erases no stored data that the configuration may preserve")
   func cautiousStart() throws {
     let missing = Self.defaults.load(from: ConfigurationFiles(only: "/nowhere/earshot.conf"))
     #expect(
@@ -259,7 +259,7 @@ struct SettingsTests {
   }
 
   @Test(
-    "Only an enabled feed that asks for it gets a degraded radio",
+    "Only an enabled broadcast service whose settings allow it gets a degraded radio",
     arguments: [
       ("", false), ("[Broadcast]\nEnabled=yes\n", false), ("[Broadcast]\nDegraded=yes\n", false),
       ("[Broadcast]\nEnabled=yes\nDegraded=yes\n", true),

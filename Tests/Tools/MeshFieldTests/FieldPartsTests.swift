@@ -40,7 +40,7 @@ struct FieldPartsTests {
     return (MeshEngine.Identity(randomFrom: &random), MeshEngine.Identity(randomFrom: &random))
   }
 
-  @Test("A stored signature result holds only for equal signature, bytes and key")
+  @Test("A stored signature result applies only to an equal signature, bytes and key")
   func signatures() throws {
     let shared = SharedSignatures()
     let (identity, other) = identities()
@@ -59,7 +59,7 @@ struct FieldPartsTests {
     #expect(later.0 == 7 && later.1 == 4)
   }
 
-  @Test("A signature made by a simulated node is valid without a check, for its bytes and key only")
+  @Test("A signature made by a simulated node counts as valid without a check, for its bytes and key only")
   func madeHere() throws {
     let shared = SharedSignatures()
     let (identity, other) = identities()

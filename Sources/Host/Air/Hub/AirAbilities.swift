@@ -4,7 +4,7 @@ import Bytes
 struct AirAbilities: Hashable, Sendable {
   var advertisingSlots: UInt8
   var seesPackets: Bool
-  /// Whether values reach clients that did not subscribe, for characteristics that request it.
+  /// Whether values can be sent to clients that did not subscribe, for characteristics that request it.
   var hasRawHCI: Bool
 
   init(advertisingSlots: UInt8, seesPackets: Bool, hasRawHCI: Bool) {

@@ -32,7 +32,7 @@ final class AirSocket {
   private let descriptor: Int32
   private weak var owner: (any AirSocketOwner)?
   private let watch: Watch
-  /// Ends the watch, then closes the descriptor.
+  /// Registration whose end first ends the watch, and then closes the descriptor.
   private let ending: Registration
   private var isOpen = true
   private var isFlushing = false
@@ -42,7 +42,8 @@ final class AirSocket {
   private var outgoing: [UInt8] = []
   private var sent = 0
 
-  /// The loop accepts one watch per descriptor, which is replaced when its events change.
+  /// A registered watch of the descriptor. The loop accepts one watch per descriptor, which is replaced when its events
+  /// change.
   @LoopActor
   private final class Watch {
     var events: Readiness = []

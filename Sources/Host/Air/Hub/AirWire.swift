@@ -58,12 +58,12 @@ enum AirWire {
 }
 
 extension BluetoothUUID {
-  /// The order of UUIDs in a frame.
+  /// Whether the UUID precedes another one in a frame.
   func isBefore(_ other: BluetoothUUID) -> Bool { (high, low) < (other.high, other.low) }
 }
 
 extension AdvertisingPattern {
-  /// The order of patterns in a frame.
+  /// Whether the pattern precedes another one in a frame.
   func isBefore(_ other: AdvertisingPattern) -> Bool {
     [type, offset].lexicographicallyPrecedes([other.type, other.offset])
       || [type, offset] == [other.type, other.offset] && bytes.lexicographicallyPrecedes(other.bytes)

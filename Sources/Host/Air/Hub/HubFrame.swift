@@ -20,9 +20,9 @@ enum HubFrame: Hashable, Sendable {
   case linkChanged(LinkID, mtu: UInt16)
   case linkDown(LinkID)
   case used(application: UInt32, LinkID, Use)
-  /// `answer` is the number under which the hub expects an answer; 0 for a command.
+  /// A client has written a value. `answer` is the number under which the hub expects an answer; 0 for a command.
   case written(application: UInt32, LinkID, CharacteristicID, answer: UInt32, [UInt8])
-  /// This many values of the node have been transmitted.
+  /// Values of the node have been transmitted: `count` on the link.
   case gone(LinkID, count: UInt16)
   /// An event of a connection that the node requested.
   case event(connection: UInt32, LinkEvent)

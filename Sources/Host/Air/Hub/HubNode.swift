@@ -79,6 +79,8 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     if (socket?.unsent ?? 0) < Self.congestion / 2 { hub.balance() }
   }
 
+  /// Pauses reading from this node while one of its peers is congested.
+  ///
   /// - Parameter congested: the nodes that do not read fast enough.
   func holdBack(_ congested: Set<ObjectIdentifier>) {
     self.congested = congested
@@ -239,7 +241,8 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     return delivery
   }
 
-  /// Reports that a value was transmitted, or never will be; programs count values on links with a window.
+  /// Reports that a value was transmitted, or never will be. Programs count the values on links with a limit of values
+  /// in transit.
   private func gone(_ link: LinkID) {
     if radio?.end(link)?.conditions.notifyWindow != nil { send(.gone(link, count: 1)) }
   }
@@ -302,7 +305,7 @@ final class HubNode: AirSocketOwner, AirNodeOwner {
     send(.written(application: application, link, characteristic, answer: number, value))
   }
 
-  /// An advertisement was received, with its encoded payloads.
+  /// Handles the reception of an advertisement, with its encoded payloads.
   func heard(_ advertisement: EncodedAdvertisement, of address: BluetoothAddress, rssi: Int?) {
     let rssi = rssi.map { Int8(clamping: $0) }
     send(.sighting(address, rssi: rssi, data: advertisement.data, scanResponse: advertisement.scanResponse))

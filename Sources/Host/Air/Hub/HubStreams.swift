@@ -8,7 +8,7 @@ import Radio
 /// Each side sends at most `AirWire.streamWindow` bytes of a stream that the other side has not acknowledged.
 @LoopActor
 final class HubStreams {
-  /// Set in the numbers that the hub chooses, for streams of peers.
+  /// Bit that is set in the numbers that the hub chooses, for streams of peers.
   private static let incoming: UInt32 = 1 << 31
   private static let limit = 64
 

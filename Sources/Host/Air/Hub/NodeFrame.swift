@@ -20,12 +20,12 @@ enum NodeFrame: Hashable, Sendable {
   case exchangeMTU(connection: UInt32, UInt16)
   case subscribe(connection: UInt32, CharacteristicID)
   case write(connection: UInt32, WriteKind, CharacteristicID, [UInt8])
-  /// `gone` reports the transmission of the value, for each of the links.
+  /// Sends a value to clients. `gone` reports its transmission for each of the links.
   case notify(application: UInt32, [LinkID], CharacteristicID, [UInt8])
   case cut(LinkID)
   /// The answer to a request that the hub sent under this number.
   case answer(UInt32, ATTError?)
-  /// Accepts streams to a profile's UUID, or no longer accepts them.
+  /// Begins to accept streams to a profile's UUID, or ends it.
   case listenStreams(BluetoothUUID, Bool)
   /// Opens a stream under a number below 2^31. The answer is `HubFrame.streamConnected` or `streamClosed`.
   case connectStream(stream: UInt32, BluetoothAddress, [BluetoothUUID])

@@ -50,7 +50,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
     var isServed = false
   }
 
-  /// Link numbers are unique in a process, also across reconnections to the hub.
+  /// Number of the last link. Link numbers are unique in a process, also across reconnections to the hub.
   private static var lastLink: UInt64 = 0
 
   private static func newLinkID() -> LinkID {
@@ -60,7 +60,7 @@ public final class RemoteAir: RadioDriver, AirSocketOwner {
 
   /// - Parameters:
   ///   - path: path of the hub's socket.
-  ///   - address: the address that the node requests; nil: the hub chooses one.
+  ///   - address: the address that the node requests; nil lets the hub choose one.
   ///   - pause: between the first two attempts to reach the hub; it doubles up to 5 s.
   public init(
     path: String, address: BluetoothAddress? = nil, pause: Duration = .milliseconds(100), log: Log = .shared
@@ -507,7 +507,7 @@ struct RemotePeer {
     subscriptions[characteristic] == application
   }
 
-  /// Whether a value can reach the peer.
+  /// Whether a value of the characteristic can reach the peer.
   func hears(
     _ characteristic: CharacteristicID, of application: ApplicationID, _ reach: GATTCharacteristic.Reach,
     hasRawHCI: Bool

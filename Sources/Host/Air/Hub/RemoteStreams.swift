@@ -23,7 +23,7 @@ final class RemoteStreams {
     for service in handlers.keys.sorted(by: { $0.isBefore($1) }) { send(.listenStreams(service, true)) }
   }
 
-  /// The connection to the hub has ended.
+  /// Handles the end of the connection to the hub.
   func lose(_ reason: String) {
     let (streams, attempts) = (streams, attempts)
     (self.streams, self.attempts) = ([:], [:])

@@ -40,7 +40,7 @@ enum UnixSocket {
     return accepted
   }
 
-  /// Device and inode, which together identify a file.
+  /// Returns device and inode of the file at `path`, which together identify it; nil if there is none.
   static func identity(of path: String) -> [UInt64]? {
     var status = stat()
     guard lstat(path, &status) == 0 else { return nil }

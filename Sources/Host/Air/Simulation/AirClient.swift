@@ -72,7 +72,8 @@ final class AirClient {
     }
   }
 
-  /// The service has released its handle. An attempt is cancelled; a link stays up, because it may have other users.
+  /// Handles the release of the service's handle. An attempt is cancelled; a link stays up, because it may have other
+  /// users.
   func drop() {
     switch state {
     case .connecting, .joining: disconnect()
@@ -87,7 +88,7 @@ final class AirClient {
     air.agenda.next { [self] in happened(.disconnected(reason: reason)) }
   }
 
-  /// The link has ended; `disconnected` follows.
+  /// Ends this use because the link has ended; `disconnected` follows.
   func detach() {
     state = .over
     waiting = []

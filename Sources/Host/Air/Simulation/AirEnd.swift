@@ -22,7 +22,7 @@ final class AirEnd {
   private(set) var peer: AirEnd?
   /// The ATT MTU that this node knows.
   var mtu = ATT.firstMTU
-  /// The direction from this node to the other.
+  /// The direction of the link from this node to its peer.
   private var outgoing = AirChannel()
 
   // State of the GATT client role.
@@ -230,7 +230,7 @@ final class AirEnd {
 
   // MARK: Answers
 
-  /// The peer answers a write request.
+  /// Handles the peer's answer to a write request.
   func answer(_ number: UInt64, _ error: ATTError?) {
     guard isOpen, let request, request.number == number, let characteristic = request.characteristic else { return }
     receiveAnswer(number, .written(characteristic, error: error))
@@ -276,7 +276,7 @@ final class AirEnd {
     node.delegate?.linkChanged(id, mtu: mtu)
   }
 
-  /// The peer writes the CCCD of a characteristic, if it has one.
+  /// Subscribes the peer to a characteristic: the peer writes its CCCD, if there is one.
   func subscribe(to characteristic: CharacteristicID) {
     guard let application = node.application(with: characteristic),
       application.characteristics[characteristic]?.canNotify == true,
@@ -370,7 +370,7 @@ final class AirEnd {
 struct AirChannel {
   private var freeAt = Instant.zero
   private var sent = 0
-  /// A packet that the next one overtakes.
+  /// A packet that is delayed until the next one has overtaken it.
   private var held: AirPacket?
 
   /// Reserves the time for one more packet.

@@ -19,7 +19,7 @@ protocol AirNodeOwner: RadioDriverDelegate {
 }
 
 extension AirNodeOwner {
-  /// Not called: a node passes a closure for the answer instead.
+  /// Not called: a node passes the value with a closure for the answer instead.
   func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID
   ) throws(ATTError) {

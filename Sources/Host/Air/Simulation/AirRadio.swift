@@ -8,7 +8,7 @@ public final class AirRadio: RadioDriver {
   static let noRoom = "The controller has reached its limit of links."
 
   public internal(set) var address: BluetoothAddress
-  /// Initially a public address; `changeAddress` makes it a random one.
+  /// Kind of the node's address: public at first, random after `changeAddress`.
   public internal(set) var addressKind = AdvertisingPacket.AddressKind.publicAddress
   let air: AirSpace
   private let adapter: String
@@ -392,7 +392,7 @@ public final class AirRadio: RadioDriver {
     slots[slot]?.silencedBy = nil
   }
 
-  /// A peer has connected by an advertisement, which ends it if `controller.fallsSilent`.
+  /// Handles a peer that has connected by an advertisement, which ends the advertisement if `controller.fallsSilent`.
   func connected(by advertisement: UInt64, on link: LinkID) {
     guard controller.fallsSilent, let slot = slots.first(where: { $0.value.onAir == advertisement })?.key
     else { return }
@@ -470,7 +470,7 @@ public final class AirRadio: RadioDriver {
     }
   }
 
-  /// A client has written.
+  /// Handles a write of a client.
   func written(
     _ value: [UInt8], to characteristic: CharacteristicID, of application: ApplicationID, on link: LinkID,
     answer: AirAnswer?

@@ -285,7 +285,7 @@ public final class AirSpace {
     return id
   }
 
-  /// A random non-resolvable private address (Core 5.4 Vol 6 Part B 1.3.2.2).
+  /// Draws a random non-resolvable private address (Core 5.4 Vol 6 Part B 1.3.2.2).
   private func newAddress() -> BluetoothAddress { BluetoothAddress(generator.next() & 0x3FFF_FFFF_FFFF) }
 
   /// Delivers a packet that no node of this simulated radio sent, such as a spoofed one, to every listening node.
@@ -322,7 +322,7 @@ public final class AirSpace {
     for (id, advertisement) in onAir.entries { announce(id, advertisement) }
   }
 
-  /// The set of nodes in range of each other has changed.
+  /// Schedules advertising events and retries attempts, because the set of nodes in range of each other has changed.
   func audienceChanged() {
     announceAll()
     retryConnecting()

@@ -21,7 +21,7 @@ final class AirStream: RadioStream {
 
   /// Accepted bytes that are not transmitted.
   private var outgoing: [UInt8] = []
-  /// Bytes that are being transmitted, or have been and are not at the peer.
+  /// Number of bytes that are being transmitted, or were transmitted and have not arrived at the peer.
   private var underWay = 0
   private var isTransmitting = false
   private var lastArrival = Instant.zero

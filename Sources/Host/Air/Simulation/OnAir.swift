@@ -22,7 +22,7 @@ final class OnAir {
   private(set) var sighting: Sighting
   /// The packets of one advertising event, without a signal strength and a time.
   private(set) var packets: [AdvertisingPacket]
-  /// Equal for two advertisements exactly if a scanner cannot distinguish them.
+  /// A number that is equal for two advertisements exactly if a scanner cannot distinguish them.
   private(set) var fingerprint: UInt64
 
   init(
@@ -45,7 +45,7 @@ final class OnAir {
     describe()
   }
 
-  /// Adopts the node's changed address.
+  /// Computes the scan result, the packets and the fingerprint again, because the node has another address.
   func describe() {
     (sighting, packets, fingerprint) = Self.describe(
       content, address, ownAddress == nil ? node.addressKind : .randomAddress)
@@ -72,7 +72,7 @@ final class OnAir {
     return (sighting, packets, fingerprint(address, content))
   }
 
-  /// FNV-1a over everything that a scanner receives: unlike `Hasher` it is equal in every run.
+  /// FNV-1a hash of everything that a scanner receives. Unlike `Hasher` it is equal in every run.
   private static func fingerprint(_ address: BluetoothAddress, _ content: EncodedAdvertisement) -> UInt64 {
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325
     func mix(_ number: UInt64) { hash = (hash ^ number) &* 0x100_0000_01B3 }

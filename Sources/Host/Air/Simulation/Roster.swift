@@ -28,7 +28,7 @@ struct Roster<Value> {
     }
   }
 
-  /// Numbers only increase, so the entries are sorted by them.
+  /// Binary search for a number. Numbers only increase, so the entries are sorted by them.
   private func index(of id: UInt64) -> Int? {
     var low = 0
     var high = entries.count

@@ -29,7 +29,7 @@ public final class VirtualTime: Scheduler {
     enter(at: now, body)
   }
 
-  /// Runs `work` immediately, and `then` as an event of the present instant.
+  /// Runs `work` immediately, and calls `then` with its result as an event of the present instant.
   public func offload<Value: Sendable>(
     _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
   ) {

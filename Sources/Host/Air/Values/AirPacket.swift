@@ -24,14 +24,14 @@ public struct AirPacket: Hashable, Sendable {
   public var number: Int
 }
 
-/// A decision on a packet.
+/// A filter's decision on a packet.
 public enum AirVerdict: Hashable, Sendable {
   case deliver
   /// The packet never arrives. A dropped request or indication is never answered, and the link ends, as on a real
   /// radio.
   case drop
   case duplicate
-  /// The packet arrives later by this duration; packets after it overtake it.
+  /// The packet arrives after an additional delay, so that packets after it overtake it.
   case delay(Duration)
   /// The packet arrives with this value instead of its own.
   case corrupt([UInt8])

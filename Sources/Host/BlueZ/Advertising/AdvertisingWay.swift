@@ -60,7 +60,7 @@ struct ShortfallWords: Hashable, Sendable {
     return nil
   }
 
-  /// The reason why public messages are not sent.
+  /// The reason why bluetoothd does not send public messages.
   var withheld: String {
     "No public message is sent: bluetoothd alters it\(reason). \(remedy), or Degraded=yes in [Broadcast]."
   }

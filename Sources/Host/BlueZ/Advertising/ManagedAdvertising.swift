@@ -19,7 +19,7 @@ final class ManagedAdvertising: AdvertisingWay {
   let onAir: @LoopActor (Advertisement?, Int) -> Void
   private var slotsByNumber: [Int: ManagedSlot] = [:]
   private var place: Place?
-  /// The controller of `numbers`.
+  /// The index of the controller that `numbers` describes.
   private var numberedIndex: UInt16?
   private var events: Registration?
   /// The controller's settings that the kernel reported last.

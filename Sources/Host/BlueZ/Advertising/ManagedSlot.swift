@@ -34,11 +34,12 @@ final class ManagedSlot {
     }
   }
 
-  /// Parameters that cannot be changed while the instance exists.
+  /// Parameters of an instance that cannot be changed while the instance exists.
   struct Parameters: Hashable {
-    /// In units of 0.625 ms.
+    /// Advertising interval, in units of 0.625 ms.
     var interval: UInt32
-    /// Nil for a connectable advertisement. Replaced data of one set continues from the address of the instance.
+    /// The advertising set; nil for a connectable advertisement. When the data of a set is replaced, its address does
+    /// not change.
     var set: AdvertisingSetID?
     var hasScanResponse: Bool
 
@@ -57,8 +58,8 @@ final class ManagedSlot {
   private struct Live: Hashable {
     let index: UInt16
     let instance: UInt8
-    /// Parameters of an instance whose data can be replaced. Nil for one that is not complete, and for one that the
-    /// controller may have ended.
+    /// Parameters of an instance whose data can be replaced. Nil if the instance is not complete, or if the controller
+    /// may have ended it.
     var parameters: Parameters?
     /// The advertising data and the scan response.
     var data: [UInt8] = []

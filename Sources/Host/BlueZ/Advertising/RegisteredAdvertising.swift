@@ -110,8 +110,8 @@ final class RegisteredAdvertising: AdvertisingWay {
     countSlots()
   }
 
-  /// Computes `slots`. bluetoothd counts our advertisements as active, so they are counted only while no registration
-  /// is under way.
+  /// Computes `slots`. bluetoothd counts our advertisements as active, so the number is computed only while no
+  /// registration is under way.
   private func countSlots() {
     guard leaving == 0, let adapter, let free = adapter.supportedInstances,
       !slotsByNumber.values.contains(where: \.registration.isUnderWay)
@@ -243,7 +243,7 @@ final class RegisteredSlot {
 }
 
 extension BluetoothUUID {
-  /// Four hex digits for a 16-bit UUID, so that bluetoothd sends two bytes.
+  /// Text form of the UUID for bluetoothd: four hex digits for a 16-bit UUID, so that bluetoothd sends two bytes.
   fileprivate var advertisedText: String {
     guard let short else { return description }
     let digits = String(short, radix: 16)

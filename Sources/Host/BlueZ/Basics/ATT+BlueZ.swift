@@ -56,7 +56,7 @@ extension ATTError {
       }
   }
 
-  /// The number behind `att error: 0x`.
+  /// Returns the hexadecimal number behind `att error: 0x` in the message of a D-Bus error.
   static func code(in words: String) -> UInt8? {
     let bytes = Array(words.utf8)
     let mark = bytes.indices.dropFirst().last { bytes[$0 - 1] == UInt8(ascii: "0") && bytes[$0] == UInt8(ascii: "x") }

@@ -20,10 +20,10 @@ final class Central: LinkMaker {
   /// Peers whose removal from bluetoothd waits for the end of their links, or for the return of the adapter.
   private var owed: Set<ObjectPath> = []
 
-  /// Rate limits for the removal of peers with their links because bluetoothd has outdated databases of them.
+  /// Rate limits for `takeAway`, which removes a peer with its links because bluetoothd has an outdated database of it.
   private var takeAways: [ObjectPath: TokenBucket] = [:]
 
-  /// The minimum time between two removals of a peer, and the maximum peers with a record of it.
+  /// Minimum time between two such removals of one peer, and maximum number of peers with a rate limit.
   private static let takeAwayTime = Duration.seconds(60)
   private static let takeAwayPeers = 64
   /// Maximum connections; each may have `WriteWindow.commandLimit` unanswered calls.
@@ -58,7 +58,7 @@ final class Central: LinkMaker {
   /// Whether a connection attempt of this service is under way.
   var isConnecting: Bool { connections.keys.contains { isConnecting($0) } }
 
-  /// The link number of a connection attempt to a peer that has no entry in the table yet.
+  /// The number that the link of a connection attempt will have, if its peer has no entry in the table yet.
   func promised(_ device: ObjectPath) -> LinkID? { connections[device]?.first { $0.state == .connecting }?.id }
 
   // MARK: Reports of bluetoothd
@@ -85,7 +85,7 @@ final class Central: LinkMaker {
     if !device.isConnected { settle(device) }
   }
 
-  /// The link with a peer has ended, even if bluetoothd never reported the peer as connected.
+  /// Handles the end of the link with a peer, even if bluetoothd never reported the peer as connected.
   func linkEnded(_ device: ObjectPath) {
     for connection in connections[device] ?? [] where connection.state == .open { connection.linkEnded() }
     if let device = known(device) { settle(device) }
@@ -104,7 +104,7 @@ final class Central: LinkMaker {
     for connection in connections[device] ?? [] { connection.lost("bluetoothd has forgotten the peer.") }
   }
 
-  /// bluetoothd has removed a characteristic of a peer.
+  /// Handles a characteristic of a peer that bluetoothd has removed.
   func removed(characteristic path: ObjectPath) {
     guard let device = path.parent?.parent else { return }
     for connection in connections[device] ?? [] { connection.removed(characteristic: path) }
@@ -215,8 +215,8 @@ final class Central: LinkMaker {
     owed.insert(connection.device)
   }
 
-  /// Whether to remove a peer of which bluetoothd has an outdated database; counts as a removal. bluetoothd 5.66 reads
-  /// the database from its cache again if it has no name of the peer. A repeated removal would then only end the link.
+  /// Whether to remove a peer of which bluetoothd has an outdated database; counts as a removal. Release 5.66 reads the
+  /// database from its cache again if it has no name of the peer. A repeated removal would then only end the link.
   func mayTakeAway(_ device: ObjectPath) -> Bool {
     if takeAways[device] == nil, takeAways.count >= Self.takeAwayPeers { takeAways = [:] }
     return takeAways[device, default: TokenBucket(1, each: Self.takeAwayTime)].take(at: scheduler.now)
@@ -264,7 +264,7 @@ enum CentralWords {
     "bluetoothd no longer has the services of \(address): the peer has changed them, or bluetoothd has lost them."
   }
 
-  /// Whether a handle that bluetoothd remembers no longer matches the peer's database: a characteristic that bluetoothd
+  /// Whether a handle that bluetoothd remembers no longer matches the peer's database. A characteristic that bluetoothd
   /// considers writable is not (Invalid Handle, Write Not Permitted; Core 5.4 Vol 3 Part F 3.4.1.1).
   static func isOfOldHandle(_ error: DBusError) -> Bool {
     if error.name == BlueZName.Failure.notPermitted { return error.message.lowercased().holds("write not permitted") }

@@ -33,11 +33,11 @@ final class CentralConnection {
   private var mtu = ATT.firstMTU
   /// The subscribed characteristics, by their object paths.
   private(set) var subscriptions: [ObjectPath: CharacteristicID] = [:]
-  /// The method of `stream` writes, by characteristic, once it is determined.
+  /// The method for `stream` writes to each characteristic, once it is determined.
   private var streams: [ObjectPath: StreamWay] = [:]
   private let bearers: Bearers
   private var isResolved = false
-  /// Whether the peer is paired or trusted, so that bluetoothd must keep it.
+  /// Whether the peer is paired or trusted, so that it must stay in bluetoothd.
   private(set) var isBound: Bool
 
   /// Whether bluetoothd has reported the peer as connected: 5.82 sometimes answers the call, or sends other signals,
@@ -67,7 +67,8 @@ final class CentralConnection {
   /// Maximum time from the link's start to bluetoothd's answer. bluetoothd continues its own attempt if the peer
   /// connected first.
   private static let crossingTime = Duration.seconds(2)
-  /// At the end of a link bluetoothd removes the peer's services, and reports the end shortly after.
+  /// Maximum time from the removal of a subscribed object to the reported end of the link. At the end of a link
+  /// bluetoothd removes the peer's services, and reports the end shortly after.
   private static let endingTime = Duration.seconds(1)
   /// Time limit for ending a link: bluetoothd disconnects two seconds after the request.
   private static let disconnectTime = Duration.seconds(5)
@@ -186,8 +187,8 @@ final class CentralConnection {
     }
   }
 
-  /// bluetoothd has removed a characteristic. If the link continues, the peer has changed its services, or bluetoothd
-  /// was restarted and has read them again. This connection's database is then outdated.
+  /// Handles a characteristic that bluetoothd has removed. If the link continues, the peer has changed its services, or
+  /// bluetoothd was restarted and has read them again. This connection's database is then outdated.
   func removed(characteristic path: ObjectPath) {
     guard state == .open, subscriptions[path] != nil || streams[path] != nil, timer == nil else { return }
     timer = scheduler.schedule(after: Self.endingTime) { [weak self] in
@@ -200,7 +201,7 @@ final class CentralConnection {
 
   func linkEnded() { lost("The link to \(address) was lost.") }
 
-  /// The peer, the adapter or bluetoothd is gone.
+  /// Ends the connection because the peer, the adapter or bluetoothd is gone.
   func lost(_ reason: String) {
     if case .disconnecting(let reason) = state { close(reason) } else { close(reason) }
   }
@@ -210,7 +211,7 @@ final class CentralConnection {
     close(reason, isLinkEnding: false)
   }
 
-  /// The service no longer uses the connection.
+  /// Handles a service that no longer uses the connection.
   func disconnect() {
     giveUp("Disconnected.")
   }
@@ -271,7 +272,7 @@ final class CentralConnection {
     central?.forget(self)
   }
 
-  /// The link is being ended.
+  /// Marks the link as being ended, and drops all operations.
   func end(_ reason: String) {
     guard state == .connecting || state == .open else { return }
     state = .disconnecting(reason: reason)
@@ -477,8 +478,8 @@ final class CentralConnection {
   /// Whether both ends support several ATT channels.
   private var hasChannels: Bool { bearers.areSeveral && database?.takesChannels == true }
 
-  /// Maximum bytes of a write to the peer. A BlueZ with several channels may also lose long writes: both apply before
-  /// 5.69, and channels are rarely configured in later versions.
+  /// Maximum bytes of a write to the peer. A peer that is a BlueZ with several channels may also lose long writes:
+  /// before 5.69 it has both properties, and later versions rarely have several channels.
   var writeLimit: Int {
     bearers.losesLongWrites || database?.takesChannels == true ? Bearers.shortWrite : ATT.valueLimit
   }

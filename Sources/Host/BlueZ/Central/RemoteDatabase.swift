@@ -6,7 +6,7 @@ import Radio
 /// object.
 struct RemoteDatabase: Sendable {
   let services: [GATTService]
-  /// The object path of each characteristic; of duplicates the first.
+  /// The object path of each characteristic; for duplicates that of the first one.
   let paths: [CharacteristicID: ObjectPath]
   /// The ATT MTU that bluetoothd negotiated; nil if it does not report one (before 5.62).
   let mtu: Int?

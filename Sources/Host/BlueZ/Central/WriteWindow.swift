@@ -4,8 +4,8 @@ import Radio
 /// The operations of a link in order, and the limit of those that bluetoothd executes at one time.
 ///
 /// Up to `commandLimit` commands are sent together. Every other operation is sent alone: after all earlier ones were
-/// answered, and before all later ones. bluetoothd preserves the order of calls on one bearer only, and with EATT it
-/// has several. Facts: bluez.md section 3.
+/// answered, and before all later ones. The reason is that bluetoothd preserves the order of calls on one bearer only,
+/// and with EATT it has several. Facts: bluez.md section 3.
 struct WriteWindow: Sendable {
   enum Operation: Hashable, Sendable {
     case discover
@@ -21,22 +21,25 @@ struct WriteWindow: Sendable {
   private struct Flight: Sendable {
     let number: UInt64
     let isCommand: Bool
-    /// The resulting event, once it is known.
+    /// The event that results from the operation, once it is known.
     var event: LinkEvent?
   }
 
-  /// All links together stay below the 128 unanswered calls that the system bus allows a program.
+  /// Maximum commands of a link at one time. All links together stay below the 128 unanswered calls that the system bus
+  /// allows a program.
   static let commandLimit = 8
   static let waitingLimit = 1024
 
   private var waiting = Fifo<Operation>()
-  /// Sent operations in order; answered ones wait for those before them.
+  /// Operations that were sent, in order. Answered ones wait for those before them.
   private var flying: [Flight] = []
   private var lastNumber: UInt64 = 0
 
   /// Whether all operations are done.
   var isEmpty: Bool { waiting.isEmpty && flying.isEmpty }
 
+  /// Adds an operation.
+  ///
   /// - Returns: false if `waitingLimit` operations wait.
   mutating func add(_ operation: Operation) -> Bool {
     guard waiting.count < Self.waitingLimit else { return false }

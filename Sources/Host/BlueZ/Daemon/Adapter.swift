@@ -11,16 +11,16 @@ struct Adapter: Hashable, Sendable {
   var isBlocked = false
   /// The adapter's name for peers; nil if bluetoothd does not report one.
   var alias: String?
-  /// `central`, `peripheral`, …; nil if bluetoothd does not report roles.
+  /// The adapter's roles: `central`, `peripheral`, …; nil if bluetoothd does not report them.
   var roles: [String]?
   /// UUIDs of the adapter's services: those of bluetoothd, of this program, and of others.
   var services: Set<BluetoothUUID> = []
-  /// Whether bluetoothd accepts applications and advertisements for it.
+  /// Whether bluetoothd accepts applications for the adapter, and advertisements.
   var hasGATTManager = false
   var hasAdvertisingManager = false
   /// Number of bluetoothd's active advertisements, without those of the management socket.
   var activeInstances = 0
-  /// Number of further advertisements that bluetoothd accepts; nil if it does not report one.
+  /// Number of further advertisements that bluetoothd accepts; nil if it reports none.
   var supportedInstances: Int?
 
   init(_ path: ObjectPath) {
@@ -30,11 +30,11 @@ struct Adapter: Hashable, Sendable {
   /// The name, for example `hci0`.
   var name: String { path.lastElement }
 
-  /// Whether it can advertise and serve once it is on.
+  /// Whether the adapter can advertise and serve once it is on.
   var canBePeripheral: Bool { isComplete && roles?.contains("peripheral") != false }
 
-  /// Whether all of its interfaces are on the bus. A starting bluetoothd exports them one after the other; for an
-  /// adapter without Bluetooth Low Energy it never exports all.
+  /// Whether all interfaces of the adapter are on the bus. A starting bluetoothd exports them one after the other; for
+  /// an adapter without Bluetooth Low Energy it never exports all.
   var isComplete: Bool { hasGATTManager && hasAdvertisingManager }
 
   /// Whether `wanted` is the adapter's name or address.

@@ -100,19 +100,19 @@ struct BlueZLimit: Hashable, Sendable {
       isLiftedByManagement: true),
   ]
 
-  /// Reported for every version with this configuration.
+  /// A limitation of every version whose configuration opens several ATT channels.
   static let severalChannels =
     "bluetoothd opens several channels (EATT) with a peer that supports them, such as another BlueZ, but not phones. Writes and"
     + " notifications then overtake each other, and some are lost. Writes that must arrive wait for answers. To use one"
     + " channel, set Channels=1 in [GATT] of /etc/bluetooth/main.conf."
 
-  /// The limit of every version that runs without `--noplugin=battery`.
+  /// A limitation of every version that runs without `--noplugin=battery`.
   static let readsBattery =
     "bluetoothd reads the battery level of every phone that connects. A phone that protects it, such as an iPhone, asks"
     + " its user to pair each time, and transfers fail. Restart bluetoothd: systemctl restart bluetooth. If this sentence"
     + " remains, bluetooth.service lacks the option --noplugin=battery (docs/bluez.md, \"Battery levels\")."
 
-  /// A short description of the transfer of values to and from clients.
+  /// Short description of the way in which values are transferred to and from clients.
   static func way(_ keepsClientsApart: Bool) -> String {
     keepsClientsApart ? "sockets for each client" : "WriteValue and PropertiesChanged for all clients"
   }

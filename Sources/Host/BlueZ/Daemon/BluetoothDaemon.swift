@@ -19,7 +19,7 @@ final class BluetoothDaemon {
   }
 
   private(set) var presence = Presence.unknown
-  /// Its unique bus name while it runs.
+  /// The unique bus name of bluetoothd while it runs.
   private(set) var owner: String?
   private(set) var adapters: [ObjectPath: Adapter] = [:]
   private(set) var devices: [ObjectPath: Device] = [:]
@@ -223,6 +223,8 @@ final class BluetoothDaemon {
 
   // MARK: Adapters and devices
 
+  /// Adds or updates an adapter.
+  ///
   /// - Returns: whether the adapters changed.
   @discardableResult
   private func takeAdapter(_ path: ObjectPath, _ interfaces: [String: DBusValue]) -> Bool {

@@ -9,7 +9,7 @@ public struct DaemonConfiguration: Hashable, Sendable {
   /// `Privacy` of `[General]`: whether the adapter uses changing addresses.
   public var hidesAddress = false
 
-  /// The path in Debian and other distributions.
+  /// Path of the file in Debian and other distributions.
   private static let path = "/etc/bluetooth/main.conf"
   private static let longest = 256 << 10
 
@@ -105,7 +105,7 @@ public struct DaemonCommandLine: Hashable, Sendable {
     value.split(whereSeparator: { $0 == "," || $0 == " " }).map(String.init)
   }
 
-  /// Patterns are GLib's: `*` stands for any number of characters, `?` for one.
+  /// Whether a name matches a pattern of GLib: `*` stands for any number of characters, `?` for one.
   private static func matches(_ text: Substring, _ pattern: Substring) -> Bool {
     guard let first = pattern.first else { return text.isEmpty }
     let rest = pattern.dropFirst()

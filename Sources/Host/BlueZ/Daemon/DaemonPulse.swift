@@ -65,7 +65,7 @@ public final class DaemonPulse {
     show(isAnswering: true)
   }
 
-  /// Notes a message from bluetoothd. Every write of a client calls this.
+  /// Records a message from bluetoothd. Every write of a client calls this.
   func heard() {
     lastHeard = scheduler.now
     guard phase == .asking else { return }
@@ -96,7 +96,7 @@ public final class DaemonPulse {
     }
   }
 
-  /// Messages that arrived while this process was not running are handled before bluetoothd counts as unresponsive.
+  /// Handles messages that arrived while this process was not running, before bluetoothd counts as unresponsive.
   private func doubt() {
     timer = scheduler.schedule(after: pace.grace) { [weak self] in
       self?.ask()

@@ -3,8 +3,8 @@ import DBus
 import Journal
 import Loop
 
-/// Asks the bus to start bluetoothd if it does not run: first 5 s after it stopped, because a service manager may
-/// restart it, then with doubled pauses of up to 5 min.
+/// Asks the bus to start bluetoothd if it does not run. The first request follows 5 s after bluetoothd stopped, because
+/// a service manager may restart it; then the pauses double up to 5 min.
 ///
 /// On Debian 12 no service restarts a bluetoothd that crashed, and a kernel fault can kill it (facts: bluez-debian13.md
 /// section 1). The bus cannot start a bluetoothd that is disabled or masked; it does start one that was only stopped.
@@ -32,18 +32,18 @@ final class DaemonStarter {
   /// Whether a request is scheduled.
   var isWaiting: Bool { timer != nil }
 
-  /// bluetoothd does not run.
+  /// Schedules the first request, because bluetoothd does not run.
   func begin() {
     guard timer == nil else { return }
     timer = scheduler.schedule(after: backoff.next()) { [weak self] in self?.start() }
   }
 
-  /// bluetoothd runs, or there is no bus.
+  /// Cancels the requests, because bluetoothd runs, or because there is no bus.
   func end() {
     timer = nil
   }
 
-  /// bluetoothd runs and answers.
+  /// Resets pauses and counts, because bluetoothd runs and answers.
   func succeeded() {
     backoff = Self.fresh
     (isTold, count) = (false, 0)

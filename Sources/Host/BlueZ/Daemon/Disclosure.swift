@@ -43,10 +43,10 @@ struct HostNames: Hashable, Sendable {
     return HostNames(host: isKnown ? host : nil, machineInfo: DaemonConfiguration.text(at: path))
   }
 
-  /// Whether an adapter's name comes from the machine; a second adapter has a number appended.
+  /// Whether an adapter's alias is a name of the machine, also with the number that a second adapter has appended.
   func contains(_ alias: String) -> Bool { names.contains { alias == $0 || alias.hasPrefix($0 + " #") } }
 
-  /// The value is quoted as in a shell.
+  /// Parses the pretty host name, whose value is quoted as in a shell.
   private static func prettyName(in text: String) -> String? {
     let key = "PRETTY_HOSTNAME="
     guard let line = text.split(whereSeparator: \.isNewline).last(where: { $0.hasPrefix(key) }) else { return nil }

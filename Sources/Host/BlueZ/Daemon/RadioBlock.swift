@@ -4,9 +4,9 @@ import Loop
 
 /// The kernel's block of an adapter (rfkill). While it lasts, no program can switch the adapter on.
 public enum RadioBlock: Hashable, Sendable {
-  /// Set by a program. `rfkill unblock` ends it.
+  /// A program has set the block; `rfkill unblock` ends it.
   case soft
-  /// Set by a hardware switch.
+  /// A hardware switch has set the block.
   case hard
 
   /// The kernel's list of radios. It is readable in the unit's sandbox, which has no `/dev/rfkill`.

@@ -13,9 +13,9 @@ struct Loan<Setting: LentSetting>: Sendable {
   typealias Value = Setting.Value
 
   enum Event: Sendable {
-    /// The requested setting; nil if the controller's own setting may apply.
+    /// The wanted setting has changed; nil if the controller's own setting may apply.
     case wish(Setting.Wish?)
-    /// The controller in use from now on; nil for none. The same controller again means that it may have been off.
+    /// The controller in use has changed; nil if there is none. If it is the previous one again, it may have been off.
     case controller(UInt16?)
     /// A controller was unplugged, and its settings are lost.
     case removed(UInt16)
@@ -56,7 +56,7 @@ struct Loan<Setting: LentSetting>: Sendable {
     case idle
     case reading(UInt16, isReturn: Bool)
     case writing(Debt, isReturn: Bool)
-    /// The next attempt begins then.
+    /// The next attempt begins at this time.
     case waiting(until: Instant)
     /// The setting is in effect, or nothing can be done until the controller returns.
     case done
@@ -231,7 +231,7 @@ protocol LentSetting: Sendable {
   /// The requested part of the setting.
   associatedtype Wish: Hashable, Sendable
 
-  /// The reason for a nil result of `wished`.
+  /// The reason that is reported if `wished` returns nil.
   static var unknown: String { get }
 
   /// The setting that fulfils the request on a controller with `value`; nil if the kernel does not support the setting.

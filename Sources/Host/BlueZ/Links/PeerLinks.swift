@@ -26,7 +26,7 @@ final class PeerLink {
   fileprivate var isConfirmed: Bool
   /// Whether the kernel has reported the end of the link. bluetoothd reports it a moment later, or not at all.
   fileprivate var hasEnded = false
-  /// When the kernel reported the next link with the same peer; nil if it has not.
+  /// When the kernel reported the next link with the same peer; nil if it has reported none.
   fileprivate var followedAt: Instant?
   /// Whether bluetoothd was asked to end the link.
   fileprivate var isBeingCut = false
@@ -57,7 +57,7 @@ protocol LinkMaker: AnyObject {
   func cut(_ device: ObjectPath) -> Bool
   /// Whether a connection of ours is ending the link with a peer.
   func isEnding(_ device: ObjectPath) -> Bool
-  /// The link with a peer has ended.
+  /// Handles the end of the link with a peer.
   func linkEnded(_ device: ObjectPath)
 }
 
@@ -67,12 +67,12 @@ protocol LinkServer: AnyObject {
   /// The UUIDs of all registered services of ours.
   var services: Set<BluetoothUUID> { get }
   func linkOpened(_ link: LinkID)
-  /// A peer without a link in the table has connected.
+  /// Handles a peer that has connected and has no link in the table.
   func unlinkedPeerConnected()
-  /// The link is about to be removed from the table: values that the client wrote before the end are read now.
+  /// Handles the coming removal of a link from the table: values that the client wrote before the end are read now.
   func linkWillEnd(_ link: LinkID)
   func linkEnded(_ link: LinkID)
-  /// A link that was to be ended has ended, or will not be ended.
+  /// Handles the end of a link that was to be ended, or the decision not to end it.
   func cutsMayBeOver()
 }
 
@@ -142,8 +142,8 @@ final class PeerLinks {
     entries.values.first { $0.address == address || self.address(of: $0) == address }
   }
 
-  /// Returns the link with an active peer, and opens one if the table has none. That is so if bluetoothd did not report
-  /// it as connected, if it is paired, or if it connected before this program started.
+  /// Returns the link with an active peer, and opens one if the table has none. Without a link, bluetoothd may not have
+  /// reported the peer as connected, or the peer is paired, or it connected before this program started.
   func link(with path: ObjectPath) throws(ATTError) -> PeerLink {
     if let link = entries[path] { return link }
     guard let place, path.isWithin(place.adapter), let device = daemon.devices[path] ?? Device(path) else {
@@ -154,7 +154,7 @@ final class PeerLinks {
     return link
   }
 
-  /// Stores the MTU of a link that a client's call contains.
+  /// Stores the MTU of a link, which a client's call contains.
   func learn(_ mtu: Int, of link: PeerLink) {
     guard mtu != link.mtu else { return }
     link.mtu = mtu
@@ -184,7 +184,7 @@ final class PeerLinks {
   /// Whether bluetoothd reports the peer as not paired. It stores the subscriptions of paired clients.
   func isUnpaired(_ link: PeerLink) -> Bool { daemon.devices[link.device]?.isPaired == false }
 
-  /// The only connected client, which is the only possible subscriber. Nil if there are several.
+  /// The only connected client, which is then the only possible subscriber; nil if there are several.
   var onlyClient: ObjectPath? {
     guard let place else { return nil }
     // This is computed on demand, because it iterates over all peers and most values do not need it.
@@ -232,7 +232,7 @@ final class PeerLinks {
   }
 
   /// Opens a link for a connected peer. Paired peers, such as keyboards and headsets, belong to other programs: the
-  /// delegate is notified when they use us.
+  /// delegate is notified when they use an application of this program.
   private func connected(_ device: Device) {
     if let link = entries[device.path] {
       guard !link.hasEnded else { return replace(link) }
@@ -363,8 +363,8 @@ final class PeerLinks {
     return origin == .peer && doOthersServe ? .unknown : origin
   }
 
-  /// Whether the adapter has services of other programs: neither ours nor in the Bluetooth SIG's first range, which
-  /// contains bluetoothd's own.
+  /// Whether the adapter has services of other programs: neither those of this program nor those in the Bluetooth SIG's
+  /// first range, which contains bluetoothd's own.
   private var doOthersServe: Bool {
     guard let adapter = place.flatMap({ daemon.adapters[$0.adapter] }) else { return false }
     let own = server?.services ?? []
@@ -388,7 +388,7 @@ final class PeerLinks {
 }
 
 extension HCILink {
-  /// Whether it is an LE link that is established.
+  /// Whether the connection is an LE link that is established.
   var isUp: Bool { isLE && isConnected }
 }
 

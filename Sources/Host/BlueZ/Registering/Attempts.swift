@@ -40,7 +40,7 @@ final class Attempts {
   private var backoff: Backoff
 
   /// - Parameters:
-  ///   - pauses: pauses after failed attempts.
+  ///   - pauses: the pauses after failed attempts.
   ///   - onChange: called when `problem` changed.
   init(scheduler: any Scheduler, pauses: Backoff = Backoff(), onChange: @escaping @LoopActor () -> Void) {
     self.scheduler = scheduler
@@ -75,7 +75,9 @@ final class Attempts {
     }
   }
 
-  /// - Returns: false if it was closed before.
+  /// Ends the attempts.
+  ///
+  /// - Returns: false if they were ended before.
   func close() -> Bool {
     guard !isClosed else { return false }
     number += 1
@@ -103,12 +105,12 @@ final class Attempts {
     begin()
   }
 
-  /// The attempt is about to include all requests so far.
+  /// Clears the request for a renewal, because the present attempt includes all requests so far.
   func catchUp() {
     wantsRenewal = false
   }
 
-  /// The attempt has succeeded, unless a renewal was requested meanwhile.
+  /// Handles the success of the attempt. If a renewal was requested meanwhile, another attempt begins.
   func succeeded() {
     guard !wantsRenewal else {
       backoff.reset()
@@ -122,13 +124,15 @@ final class Attempts {
     show(nil)
   }
 
-  /// - Parameter sentence: the reason; nil if it is reported elsewhere.
+  /// Handles a failed attempt, which is repeated after a pause.
+  ///
+  /// - Parameter sentence: the reason; nil if another object reports it.
   func failed(_ sentence: String? = nil) {
     if let sentence { show(sentence) }
     wait()
   }
 
-  /// The attempt failed, and is repeated without a pause.
+  /// Handles a failed attempt that is repeated without a pause.
   func failedOnce() {
     _ = backoff.next()
     restart()

@@ -51,18 +51,19 @@ final class KeptRegistration {
   var isRegistered: Bool { attempts.isDone }
   var isUnderWay: Bool { attempts.isUnderWay }
 
-  /// The reason why it is not registered, and what to do; nil if it is registered or under way.
+  /// The reason why the object is not registered, and what to do; nil if it is registered or the registration is under
+  /// way.
   var problem: String? { attempts.problem }
 
   // MARK: Requests
 
-  /// Registers it on the adapter `place` from now on; nil if there is none.
+  /// Registers the object on the adapter `place` from now on; nil if there is none.
   func aim(at place: Place?) { attempts.aim(at: place) }
 
   /// Removes the registration and repeats it; a waiting attempt begins immediately.
   func renew() { attempts.renew() }
 
-  /// bluetoothd has reported that it removed the registration.
+  /// Handles bluetoothd's report that it removed the registration.
   func released() {
     former = nil
     attempts.undone()
@@ -169,7 +170,7 @@ extension KeptRegistration.Kind {
     self == .discovery ? Backoff(upTo: .seconds(2), forAttempts: 8) : Backoff()
   }
 
-  /// The error that means that our earlier registration still exists.
+  /// The D-Bus error that means that our earlier registration still exists.
   var isThereAlready: String {
     self == .discovery ? BlueZName.Failure.inProgress : BlueZName.Failure.alreadyExists
   }

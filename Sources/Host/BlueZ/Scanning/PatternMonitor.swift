@@ -7,7 +7,7 @@ import Radio
 /// without the controller's duplicate filter. It is added again after a start of bluetoothd, after the adapter was off,
 /// and when another program has removed it.
 ///
-/// The kernel keeps a monitor after the program that added it has exited. Facts: bluez.md section 13.
+/// A monitor stays in the kernel after the program that added it has exited. Facts: bluez.md section 13.
 @LoopActor
 final class PatternMonitor {
   /// A monitor of ours in the kernel.

@@ -12,23 +12,23 @@ struct ScanWatch: Sendable {
   /// Longest time between two restarts. It is also the longest time that a phone is not found if the scan stopped while
   /// no other advertiser was in range.
   static let longestPause = Duration.seconds(120)
-  /// A result within this time after a restart proves that scanning had stopped.
+  /// Maximum time between a restart and a result that proves that scanning had stopped.
   static let proofTime = Duration.seconds(10)
-  /// A restart that becomes due while the radio connects is postponed by this time.
+  /// Time by which a restart is postponed if it becomes due while the radio connects.
   static let delay = Duration.seconds(5)
 
-  /// When `isDue` may become true; nil while no result is expected.
+  /// When `isDue` may become true; nil if no result is expected.
   private(set) var deadline: Instant?
   /// Whether any result has arrived since the program started.
   private var hasHeard = false
   private var isScanning = false
   private var backoff = Backoff(from: ScanWatch.silence * 2, upTo: ScanWatch.longestPause)
-  /// The last restart, while no result has followed it.
+  /// Time of the last restart; nil once a result has followed it.
   private var restartedAt: Instant?
   /// Whether a restart was reported since a result last proved that scanning had stopped.
   private var isReported = false
 
-  /// Notes that scanning begins or ends. Has no effect if the state is unchanged.
+  /// Records that scanning begins or ends. Has no effect if the state is unchanged.
   mutating func scan(_ isScanning: Bool, at now: Instant) {
     guard isScanning != self.isScanning else { return }
     self.isScanning = isScanning
@@ -37,7 +37,7 @@ struct ScanWatch: Sendable {
     deadline = isScanning && hasHeard ? now.advanced(by: Self.silence) : nil
   }
 
-  /// Notes a scan result.
+  /// Records a scan result.
   mutating func heard(at now: Instant) {
     guard isScanning else { return }
     if let restartedAt {
@@ -55,10 +55,10 @@ struct ScanWatch: Sendable {
   /// Postpones a due restart by `delay`.
   mutating func postpone(at now: Instant) { deadline = now.advanced(by: Self.delay) }
 
-  /// Notes a restart of scanning.
+  /// Records a restart of scanning.
   ///
-  /// - Returns: `isFirst`: whether it is the first restart since the last result. `isNews`: whether to report it. Where
-  ///   no device advertises, only one restart is reported until a result proves that scanning had stopped.
+  /// - Returns: `isFirst`: whether it is the first restart since the last result. `isNews`: whether to report it. If no
+  ///   device advertises, only one restart is reported until a result proves that scanning had stopped.
   mutating func restart(at now: Instant) -> (isFirst: Bool, isNews: Bool) {
     let isFirst = restartedAt == nil
     defer { isReported = true }

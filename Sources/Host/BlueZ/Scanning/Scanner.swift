@@ -63,10 +63,10 @@ final class Scanner {
     monitor = socket.map { PatternMonitor($0, scheduler: scheduler, onChange: onChange) }
   }
 
-  /// The reason why it does not scan, and what to do; nil if it does, or if no scan is requested.
+  /// The reason why the radio does not scan, and what to do; nil if it scans, or if no scan is requested.
   var problem: String? { discovery?.problem ?? monitor?.problem }
 
-  /// The reason why the kernel does not report single packets, and what to do; nil if it does, or if none are
+  /// The reason why the kernel does not report single packets, and what to do; nil if it reports them, or if none are
   /// requested.
   var deafness: String? { monitor?.problem }
 
@@ -79,7 +79,7 @@ final class Scanner {
   /// Whether the scan accepts a packet with this data.
   func wants(_ data: ArraySlice<UInt8>) -> Bool { listening?.wants(data) == true }
 
-  /// Notes an advertisement that the kernel has received.
+  /// Records an advertisement that the kernel has received.
   ///
   /// - Returns: whether a service wants it.
   func heard(_ data: ArraySlice<UInt8>) -> Bool {
@@ -174,7 +174,7 @@ final class Scanner {
 
   // MARK: Missing results
 
-  /// Notes the kernel's report on whether any program discovers on the adapter in use.
+  /// Records the kernel's report whether any program discovers on the adapter in use.
   func heard(_ discovering: ManagementEvent.Discovering) {
     discoveredTypes = discovering.isOn ? discovering.types : nil
   }
@@ -225,7 +225,7 @@ final class Scanner {
     found.insert(device)
   }
 
-  /// bluetoothd has removed a peer.
+  /// Handles a peer that bluetoothd has removed.
   func forget(_ device: ObjectPath) {
     sightings.forget(device)
     found.remove(device)

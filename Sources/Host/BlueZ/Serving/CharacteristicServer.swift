@@ -10,7 +10,7 @@ final class CharacteristicServer: CharacteristicHandler {
   /// The object on the bus.
   let characteristic: ServedCharacteristic
   let notifier: any Notifier
-  /// Nil if clients cannot write through sockets.
+  /// The sockets for clients' writes; nil if clients cannot write through sockets.
   let writes: WriteSockets?
 
   private let context: ServingContext
@@ -100,13 +100,13 @@ final class CharacteristicServer: CharacteristicHandler {
 
   // MARK: Ends
 
-  /// A link has ended.
+  /// Handles the end of a link.
   func forget(_ link: LinkID) {
     notifier.forget(link)
     writes?.forget(link)
   }
 
-  /// bluetoothd has dropped the characteristic: the ends of subscriptions are reported.
+  /// Handles that bluetoothd has dropped the characteristic, and reports the ends of subscriptions.
   func reset() {
     characteristic.dropped()
     let ended = notifier.reset()

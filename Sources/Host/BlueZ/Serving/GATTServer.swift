@@ -43,7 +43,7 @@ final class GATTServer: LinkServer {
   private final class Application {
     let served: ServedApplication
     let characteristics: [CharacteristicID: CharacteristicServer]
-    /// Ends the wait for the end of the clients' links, while the application is being removed.
+    /// Timer that limits the wait for the end of the clients' links, while the application is being removed.
     var timer: Registration?
 
     init(_ served: ServedApplication, _ characteristics: [CharacteristicID: CharacteristicServer]) {
@@ -51,7 +51,7 @@ final class GATTServer: LinkServer {
       self.characteristics = characteristics
     }
 
-    /// Whether it sends values to clients that never subscribe.
+    /// Whether the application sends values to clients that never subscribe.
     var reachesAll: Bool { served.characteristics.values.contains { $0.canNotify && $0.isExact } }
 
     func close() {
@@ -61,7 +61,7 @@ final class GATTServer: LinkServer {
     }
   }
 
-  /// A function that runs when these applications have been removed.
+  /// A function that is called when a set of applications has been removed.
   private struct Successor {
     let applications: [Application]
     let begin: @LoopActor () -> Void
@@ -111,8 +111,8 @@ final class GATTServer: LinkServer {
   /// The first fault that prevents peers from discovering an application.
   var problem: String? { inOrder.lazy.compactMap(\.served.registration.problem).first }
 
-  /// The reason why clients without a subscription receive no values, and what to do; nil if they do, or if no
-  /// application sends such values.
+  /// The reason why clients without a subscription receive no values, and what to do; nil if they receive them, or if
+  /// no application sends such values.
   var shortfall: String? {
     guard let reason = context.raw.problem, applications.values.contains(where: \.reachesAll) else { return nil }
     return "Clients that never subscribe receive no values (\(reason)). \(KernelDoors.remedy("CAP_NET_RAW")),"

@@ -30,9 +30,9 @@ protocol Notifier: AnyObject {
   func hasWrittenNothing(_ link: PeerLink)
   /// Applies a changed limit of the link's waiting bytes.
   func limit(_ link: PeerLink)
-  /// A link has ended, together with its subscription.
+  /// Handles the end of a link, with which its subscription ends.
   func forget(_ link: LinkID)
-  /// bluetoothd has dropped the characteristic.
+  /// Handles that bluetoothd has dropped the characteristic.
   ///
   /// - Returns: the links whose subscriptions ended.
   func reset() -> [LinkID]
@@ -41,7 +41,7 @@ protocol Notifier: AnyObject {
 }
 
 extension Recipients {
-  /// The links of these recipients; nil for all subscribers.
+  /// The links of the recipients; nil for all subscribers.
   var links: [LinkID]? {
     switch self {
     case .link(let link): [link]

@@ -11,11 +11,11 @@ final class ServedApplication {
   /// The path of the object manager; services and characteristics are below it.
   let path: ObjectPath
   let registration: KeptRegistration
-  /// The characteristics by ID; of duplicates in a service the first.
+  /// The characteristics by ID; for duplicates in a service the first one.
   private(set) var characteristics: [CharacteristicID: ServedCharacteristic] = [:]
   let wantsFastLinks: Bool
   let services: Set<BluetoothUUID>
-  /// Whether it may request handles: bluetoothd supports that, and at least one service has an offset.
+  /// Whether the application may request handles: bluetoothd supports requests, and at least one service has an offset.
   private let hasOffsets: Bool
   private var objects: [ExportedObject] = []
   /// The handles that bluetoothd is asked to assign.
@@ -70,7 +70,7 @@ final class ServedApplication {
       ], manager: path)
   }
 
-  /// Registers it on another adapter from now on; nil for none.
+  /// Registers the application on another adapter from now on; nil for none.
   func aim(at place: Place?) {
     doesWithout = false
     registration.aim(at: place)
@@ -99,7 +99,7 @@ final class ServedApplication {
     return doesWithout
   }
 
-  /// bluetoothd has registered the application, or has dropped it: the next registration then requests handles again.
+  /// Handles the registration of the application, or its loss: the next registration then requests handles again.
   func registered(_ isRegistered: Bool) {
     if isRegistered, doesWithout {
       Log.shared.notice(

@@ -87,7 +87,8 @@ final class ServedCharacteristic {
   /// Removes the object from the bus.
   func close() { object?.cancel() }
 
-  /// bluetoothd has dropped the characteristic. Its handle is void: the next registration sets it again.
+  /// Handles that bluetoothd has dropped the characteristic. Its handle is then invalid, and the next registration sets
+  /// it again.
   func dropped() { handle = 0 }
 
   /// Signals the property `Notifying`.
@@ -206,13 +207,13 @@ final class ServedCharacteristic {
   struct CallOptions: Sendable {
     var device: ObjectPath?
     var mtu: Int?
-    /// Nil if the option is not a valid offset.
+    /// The offset in the value; nil if the option is not a valid offset.
     var offset: Int? = 0
     var isQuestion = false
     /// Number of options of a wrong type.
     var malformed: UInt64 = 0
 
-    /// Parses `a{sv}` in one pass; of duplicate keys the last counts.
+    /// Parses `a{sv}` in one pass. For duplicate keys the last value counts.
     init(_ options: DBusValue?) {
       guard case .dictionary(_, _, let entries)? = options else { return }
       for entry in entries {

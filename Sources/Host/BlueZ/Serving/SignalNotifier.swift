@@ -108,8 +108,8 @@ final class SignalNotifier: Notifier {
     return fate
   }
 
-  /// Called when bluetoothd has handled the signal of a value. bluetoothd drops the value of a client that is not
-  /// subscribed at that moment. If the client's subscription changed meanwhile, the value is sent again.
+  /// Checks a value whose signal bluetoothd has handled. bluetoothd drops the value of a client that is not subscribed
+  /// at that moment. If the client's subscription changed meanwhile, the value is sent again.
   ///
   /// - Parameters:
   ///   - before: the value of `changes` at the time of the signal.

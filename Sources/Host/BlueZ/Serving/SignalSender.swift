@@ -124,7 +124,7 @@ struct SignalWindow: Hashable, Sendable {
     return waiting
   }
 
-  /// The call failed: its signals may still wait.
+  /// Handles a failed call. The signals that it would have confirmed may still wait.
   mutating func unanswered() { asked = nil }
 
   /// Removes a link that has ended.

@@ -133,7 +133,7 @@ final class StreamServer {
 /// A stream over a socket of the kernel.
 @LoopActor
 final class SocketRadioStream: RadioStream {
-  /// How long the last bytes of a stream that was closed may take.
+  /// Maximum time for sending the last bytes of a stream that was closed.
   private static let lingerTime = Duration.seconds(5)
 
   let address: BluetoothAddress

@@ -36,7 +36,7 @@ final class WriteSockets {
 
   func expectStream(from link: LinkID) { offer.expectStream(from: link) }
 
-  /// A client has written by `WriteValue`.
+  /// Handles a write of a client by `WriteValue`.
   func wrote(_ link: LinkID) { offer.wrote(link) }
 
   /// Reports a changed offer. bluetoothd checks whether the property exists, and ignores its value.
@@ -113,7 +113,7 @@ final class WriteSockets {
     offer.closed(link)
   }
 
-  /// bluetoothd has dropped the characteristic.
+  /// Handles that bluetoothd has dropped the characteristic.
   func reset() {
     close()
     offer.reset()
@@ -129,10 +129,10 @@ final class WriteSockets {
 /// Decides whether bluetoothd is offered sockets for its clients' writes (`AcquireWrite`) to one characteristic.
 ///
 /// While bluetoothd waits for a client's socket, it also puts the first writes of other clients into that socket, as if
-/// the first client had sent them (`acquire_write` of `src/gatt-database.c`, 5.82: one list for all clients). The
-/// service would confuse clients that connect at the same time, for example after a restart of this program. A client's
-/// first write must therefore arrive by `WriteValue`, which names the client: sockets are not offered while a connected
-/// client has not written, for at most 30 s.
+/// the first client had sent them. The fault is in `acquire_write` of `src/gatt-database.c` (5.82), which has one list
+/// for all clients. The service would confuse clients that connect at the same time, for example after a restart of
+/// this program. A client's first write must therefore arrive by `WriteValue`, which names the client: sockets are not
+/// offered while a connected client has not written, for at most 30 s.
 ///
 /// During the wait bluetoothd also corrupts further writes of the client itself. Sockets are therefore not offered
 /// either while a client is connected that has no socket and is not expected to stream. A streaming client writes its
@@ -145,7 +145,7 @@ final class WriteOffer {
   private(set) var isMade = false
   /// Connected clients that have not written yet.
   private var newcomers: [LinkID: Registration] = [:]
-  /// Set while peers without a link here are connected, one of which may be a client.
+  /// Timer that runs while peers without a link here are connected, one of which may be a client.
   private var unlinkedPeers: Registration?
   /// Clients that write by `WriteValue`.
   private var callers: Set<LinkID> = []
@@ -165,7 +165,7 @@ final class WriteOffer {
     decide()
   }
 
-  /// A peer is connected that has no link here until it is active: it connected before this program started, or is
+  /// Handles a connected peer that has no link here until it is active: it connected before this program started, or is
   /// paired.
   func expectUnlinkedPeers() {
     unlinkedPeers = scheduler.schedule(after: Self.patience) { [weak self] in
@@ -175,33 +175,33 @@ final class WriteOffer {
     decide()
   }
 
-  /// A client has written by `WriteValue`.
+  /// Handles a write of a client by `WriteValue`.
   func wrote(_ link: LinkID) {
     newcomers[link] = nil
     callers.insert(link)
     decide()
   }
 
-  /// The service expects a client to stream.
+  /// Records that the service expects a client to stream.
   func expectStream(from link: LinkID) {
     streamers.insert(link)
     decide()
   }
 
-  /// A client has a socket, or its time has passed.
+  /// Handles a client that has a socket, or whose time for a first write has passed.
   func settled(_ link: LinkID) {
     newcomers[link] = nil
     callers.remove(link)
     decide()
   }
 
-  /// A client's link has ended.
+  /// Handles the end of a client's link.
   func closed(_ link: LinkID) {
     streamers.remove(link)
     settled(link)
   }
 
-  /// bluetoothd has dropped the characteristic.
+  /// Handles that bluetoothd has dropped the characteristic.
   func reset() {
     (isMade, callers) = (false, [])
   }

@@ -58,6 +58,8 @@ final class AccessGate {
     return message.interface == StandardName.peer ? .everybody : nil
   }
 
+  /// Lets a call wait for the caller's credentials.
+  ///
   /// - Returns: false if too many calls already wait; the call is then answered with an error.
   private func wait(_ call: Call, _ sender: String) -> Bool {
     let calls = waiting[sender]?.count ?? 0
@@ -70,6 +72,8 @@ final class AccessGate {
     return true
   }
 
+  /// Handles the credentials of a program: its waiting calls are permitted or refused.
+  ///
   /// - Parameter credentials: nil if the bus could not provide them; the program then does not belong to the group.
   private func learned(_ sender: String, _ credentials: Credentials?) {
     let isAllowed = credentials.map(rule.allows) ?? false
@@ -133,7 +137,7 @@ public enum Audience: String, Hashable, Sendable {
 /// The user, process and groups of a connection, which the bus received from the kernel.
 public struct Credentials: Hashable, Sendable {
   public let uid: UInt32
-  /// Nil if the bus does not report it.
+  /// The process ID; nil if the bus does not report it.
   public let pid: UInt32?
   /// All groups, including the primary one; empty if the bus does not report them.
   public let gids: [UInt32]

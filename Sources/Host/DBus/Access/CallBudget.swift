@@ -53,7 +53,7 @@ struct CallBudget: Sendable {
     }
   }
 
-  /// The price of a call in points: higher if the answer may list many items.
+  /// The price of a call, in points. A call whose answer may list many items costs more.
   static func price(of message: Message) -> Int {
     switch message.member {
     case "GetManagedObjects", "Watch": 16

@@ -9,7 +9,7 @@ final class Watchers {
   private struct Watcher {
     /// The caller's user; nil if the bus does not report it.
     let user: UInt32?
-    /// Removes the watcher when its connection ends.
+    /// Registration for the end of the watcher's connection, which removes the watcher.
     let end: Registration
   }
 

@@ -400,9 +400,10 @@ final class AnswerRoute: AnswerSender {
     if message.kind == .methodReturn { connection.objects.charge(message.destination, forBytes: size) }
   }
 
-  /// The bus handles the messages of a connection in order. If it reports, after the answer, that the caller is still
-  /// connected, then it has written the answer to the caller's socket or has refused it. A refusal arrives as an error
-  /// before that report: the caller accepts no descriptors, or does not read its messages.
+  /// Sends a return, and then asks the bus whether the caller is still connected. The bus handles the messages of a
+  /// connection in order. If it reports, after the answer, that the caller is still connected, then it has written the
+  /// answer to the caller's socket or has refused it. A refusal arrives as an error before that report: the caller
+  /// accepts no descriptors, or does not read its messages.
   func deliver(_ message: Message, taken: @escaping @LoopActor () -> Void) throws(DBusError) {
     let (serial, size) = try transport.sendPrivate(message)
     let pending = connection.pending

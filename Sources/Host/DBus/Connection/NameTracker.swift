@@ -22,7 +22,7 @@ final class NameTracker {
       handler(owner)
     }
 
-    /// The bus is disconnected.
+    /// Handles the loss of the bus.
     func lostBus() { if hearsEachBus { reported = nil } }
   }
 
@@ -97,7 +97,7 @@ final class NameTracker {
     for name in names.keys.sorted() { ask(name) }
   }
 
-  /// The bus is disconnected, and its names have no owners.
+  /// Handles the loss of the bus: its names have no owners.
   func forgetAll() {
     for name in names.keys.sorted() {
       if names[name]?.owner != nil { set(name, nil) }

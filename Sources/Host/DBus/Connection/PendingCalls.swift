@@ -13,7 +13,7 @@ final class PendingCalls {
 
   private let scheduler: any Scheduler
   private var calls: [UInt32: Call] = [:]
-  /// Sent answers that the bus may refuse, and whether it has.
+  /// Serials of sent answers that the bus may refuse, each with whether it was refused.
   private var answers: [UInt32: Bool] = [:]
 
   init(_ scheduler: any Scheduler) {
@@ -33,6 +33,8 @@ final class PendingCalls {
   /// Registers a sent answer: an error of the bus about it is recorded until `settle`.
   func sent(answer serial: UInt32) { answers[serial] = false }
 
+  /// Ends the recording for an answer.
+  ///
   /// - Returns: whether the bus has refused the answer.
   func settle(answer serial: UInt32) -> Bool { answers.removeValue(forKey: serial) ?? false }
 

@@ -222,7 +222,7 @@ public enum BusAddress: Hashable, Sendable {
     }
   }
 
-  /// The D-Bus address; of the two well-known buses from the environment, or else the standard address.
+  /// The D-Bus address. That of the system or session bus comes from the environment, or else is the standard address.
   var string: String {
     switch self {
     case .system: environment("DBUS_SYSTEM_BUS_ADDRESS") ?? "unix:path=/run/dbus/system_bus_socket"

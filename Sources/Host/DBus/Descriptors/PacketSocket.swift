@@ -38,9 +38,9 @@ public final class PacketSocket {
   /// Called once when every copy of the other end is closed. Its earlier packets can still be received.
   public var onHangUp: (@LoopActor () -> Void)?
 
-  /// Time for which `onReadable` is not called after a `receive` of several packets: to wake once for several packets
-  /// costs less than to wake for each. After this time `onReadable` is called even if no packet has arrived. A
-  /// `receive` of one packet, or of its maximum count, is followed by no pause. Nil: never a pause.
+  /// Time for which `onReadable` is not called after a `receive` of several packets, because waking once for several
+  /// packets costs less than waking for each. After this time `onReadable` is called even if no packet has arrived. A
+  /// `receive` of one packet, or of its maximum count, is followed by no pause. Nil means that there is never a pause.
   public var gatheringTime: Duration?
 
   private let end: FileDescriptor
@@ -165,8 +165,8 @@ public final class PacketSocket {
     return arrivals
   }
 
-  /// The function is `nonisolated` because Swift checks the executor on each entry of an actor's closure, and this one
-  /// is entered for every batch.
+  /// Receives several packets in one system call. The function is `nonisolated` because Swift checks the executor on
+  /// each entry of an actor's closure, and this one is entered for every batch.
   private nonisolated static func packets(from descriptor: Int32, limit: Int, upTo count: Int) -> [Arrival] {
     let space = max(limit, 1)
     return withUnsafeTemporaryAllocation(byteCount: count * space, alignment: 1) { bytes in

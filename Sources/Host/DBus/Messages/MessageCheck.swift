@@ -11,6 +11,8 @@ struct MessageCheck {
   private var depth = 0
   private var descriptors = 0
 
+  /// Checks the arguments of a message.
+  ///
   /// - Returns: the size of a message's body with these arguments, in bytes.
   @discardableResult
   static func check(_ arguments: [DBusValue], limit: Int) throws(DBusError) -> Int {

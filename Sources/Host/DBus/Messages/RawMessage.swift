@@ -4,7 +4,7 @@ import Glibc
 /// Owns one reference to a libdbus message. It is used on the loop's thread.
 final class RawMessage {
   let pointer: OpaquePointer
-  /// For a message to send: the size of its body in bytes.
+  /// Size of the body of a message to send, in bytes.
   let size: Int
   /// Whether the message's texts are overwritten when this reference is released, which must be the last one in use.
   /// libdbus recycles messages of up to 10 KiB without clearing them.

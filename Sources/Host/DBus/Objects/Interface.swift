@@ -183,7 +183,7 @@ public struct Argument: Hashable, Sendable {
 extension [Argument] {
   var signature: String { reduce(into: "") { $0 += $1.signature } }
 
-  /// Formats the arguments for a sentence: `name (s), level (u)`.
+  /// The arguments, formatted for a sentence: `name (s), level (u)`.
   var inWords: String {
     isEmpty ? "no arguments" : map { "\($0.name) (\($0.signature))" }.joined(separator: ", ")
   }

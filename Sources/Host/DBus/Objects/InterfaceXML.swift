@@ -60,7 +60,7 @@ private struct Writer {
     if !documentation.isEmpty { annotation("org.gtk.GDBus.DocString", documentation) }
   }
 
-  /// Items for everybody have no such annotation.
+  /// Writes the annotation for the audience of an item. Items for everybody have none.
   mutating func audience(_ audience: Audience) {
     if audience != .everybody { annotation("org.earshot.Audience", audience.rawValue) }
   }

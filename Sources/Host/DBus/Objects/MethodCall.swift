@@ -84,9 +84,9 @@ public final class MethodCall {
   ///
   /// - Parameters:
   ///   - limit: maximum bytes of the file.
-  ///   - then: called once, later: with the bytes, or with an error. The errors are `InvalidArgs` for anything but a
-  ///     regular file or a sealed memory file, `LimitExceeded` for a file over the limit, `Busy` while too many are
-  ///     being read, and `Timeout`.
+  ///   - then: called once, later: with the bytes, or with an error. The error is `InvalidArgs` for anything but a
+  ///     regular file or a sealed memory file. It is `LimitExceeded` for a file over the limit, `Busy` while too many
+  ///     are being read, and `Timeout`.
   public func read(
     _ file: FileDescriptor, limit: Int, then: @escaping @LoopActor (Result<[UInt8], DBusError>) -> Void
   ) {

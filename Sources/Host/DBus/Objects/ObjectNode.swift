@@ -121,7 +121,7 @@ final class ObjectNode {
 
   // MARK: Values
 
-  /// `a{sv}` with the properties that the audience may read and that are readable now.
+  /// Returns `a{sv}` with the properties that the audience may read and that are readable now.
   static func values(_ properties: [Property], for audience: Audience) -> DBusValue {
     var entries: [DBusEntry] = []
     for property in properties where audience.maySee(property.audience) {
@@ -134,12 +134,12 @@ final class ObjectNode {
     return .dictionary(key: "s", value: "v", entries)
   }
 
-  /// `a{sa{sv}}` with the interfaces and properties that the audience may read.
+  /// Returns `a{sa{sv}}` with the interfaces and properties that the audience may read.
   func interfacesAndProperties(for audience: Audience) -> DBusValue {
     Self.interfacesAndProperties(interfaces(for: audience), for: audience)
   }
 
-  /// `a{sa{sv}}` with these interfaces, and the properties that the audience may read.
+  /// Returns `a{sa{sv}}` with the given interfaces, and the properties that the audience may read.
   static func interfacesAndProperties(_ interfaces: [Interface], for audience: Audience) -> DBusValue {
     .dictionary(
       key: "s", value: "a{sv}", interfaces.map { DBusEntry(.string($0.name), values($0.properties, for: audience)) })

@@ -27,7 +27,8 @@ public final class ObjectTree {
   /// Number of calls by programs that had exceeded their budgets.
   private var throttled: UInt64 = 0
 
-  /// The audience of a broadcast signal: with a rule some listeners may not belong to the group.
+  /// The audience of a broadcast signal: everybody if there is an access rule, because some listeners may then not
+  /// belong to the group.
   private var listeners: Audience { access == nil ? .group : .everybody }
 
   /// The connections that receive signals about objects of the group; each signal is addressed to one connection.
@@ -57,7 +58,7 @@ public final class ObjectTree {
   // MARK: Exporting
 
   /// Exports an object until the result is cancelled or released. Several exports at one path form one object for other
-  /// programs; of interfaces with equal names the latest answers.
+  /// programs. If interfaces have equal names, the latest one answers.
   ///
   /// - Parameter manager: the path of an object manager that lists the object and signals its addition and removal.
   public func export(_ path: ObjectPath, interfaces: [Interface], manager: ObjectPath? = nil) -> ExportedObject {
@@ -86,7 +87,7 @@ public final class ObjectTree {
   }
 
   /// Signals through the object's manager that it was added or removed: to every listener with the interfaces for
-  /// everybody, to the watchers with the others.
+  /// everybody, and to the watchers with the interfaces for the group.
   private func signalToManager(
     of node: ObjectNode, _ signal: ([Interface], Audience) -> (name: String, arguments: [DBusValue])
   ) {
@@ -221,7 +222,8 @@ public final class ObjectTree {
     return nil
   }
 
-  /// All interfaces at `path` that the audience may read: the objects' first, in the order of the latest export.
+  /// All interfaces at `path` that the audience may read: those of the latest export first, and the standard interfaces
+  /// last.
   func interfaces(at path: ObjectPath, for audience: Audience) -> [Interface] {
     guard exists(path, for: audience) else { return [standard.peer] }
     var interfaces: [Interface] = []

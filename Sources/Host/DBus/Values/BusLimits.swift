@@ -15,17 +15,17 @@ public struct BusLimits: Sendable {
   public var waitingCallers = 256
   /// Maximum connections that receive signals about objects of the group.
   public var watchers = 32
-  /// Maximum such connections of one user.
+  /// Maximum connections of one user that receive signals about objects of the group.
   public var watchersOfUser = 16
   /// Maximum values in one received message, on all levels: a message of a few megabytes can contain millions.
   public var values = 1 << 20
   /// Maximum files of callers that are read at one time; a file that does not answer counts until it does.
   public var filesAtOnce = 4
-  /// Maximum of these for one user.
+  /// Maximum files of one user's programs that are read at one time.
   public var filesOfUser = 2
   /// Maximum files of callers that wait to be read.
   public var waitingFiles = 16
-  /// Maximum of these for one user.
+  /// Maximum files of one user's programs that wait to be read.
   public var waitingFilesOfUser = 8
   /// Time limit for a caller's file, including the wait.
   public var fileTime = Duration.seconds(10)
@@ -33,7 +33,7 @@ public struct BusLimits: Sendable {
   /// it lists all objects; each 4 KiB of an answer costs one more. The budget holds five seconds of refill.
   /// bluetoothd's calls are not counted.
   public var callsPerSecond = 2000
-  /// Maximum messages that are handled in one loop iteration, and the maximum time for them.
+  /// Maximum messages that are handled in one loop iteration, and maximum time for handling them.
   public var messagesPerTurn = 64
   public var turn = Duration.milliseconds(2)
 

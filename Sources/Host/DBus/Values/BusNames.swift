@@ -11,13 +11,13 @@ enum Validity {
   static func isErrorName(_ text: String) -> Bool { check(text) { dbus_validate_error_name($0, nil) } }
   static func isBusName(_ text: String) -> Bool { check(text) { dbus_validate_bus_name($0, nil) } }
 
-  /// Zero or more complete types, at most 255 bytes, within D-Bus's nesting limits.
+  /// Whether a text is a signature: zero or more complete types, at most 255 bytes, within D-Bus's nesting limits.
   static func isSignature(_ text: String) -> Bool { check(text) { dbus_signature_validate($0, nil) } }
 
-  /// Exactly one complete type.
+  /// Whether a text is the signature of exactly one complete type.
   static func isSingleType(_ text: String) -> Bool { check(text) { dbus_signature_validate_single($0, nil) } }
 
-  /// One element of an object path: letters, digits and underscores, at least one.
+  /// Whether a text is one element of an object path: letters, digits and underscores, at least one.
   static func isPathElement(_ text: String) -> Bool {
     !text.isEmpty && text.utf8.allSatisfy { isASCIIAlphanumeric($0) || $0 == UInt8(ascii: "_") }
   }

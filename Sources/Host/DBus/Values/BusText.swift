@@ -1,9 +1,9 @@
 /// The characters that a D-Bus string may contain.
 ///
 /// D-Bus has no U+0000. Its specification allows noncharacters (U+FFFE, U+FFFF, the last two code points of every other
-/// plane, and U+FDD0 to U+FDEF), but sd-bus refuses a whole message that contains one, so its clients lose the answer.
-/// Both are treated alike: replies, errors and signals of this process carry U+FFFD instead, and a call with such a
-/// text is refused.
+/// plane, and U+FDD0 to U+FDEF). However, sd-bus refuses a whole message that contains one, so its clients lose the
+/// answer. Both are treated alike: replies, errors and signals of this process carry U+FFFD instead, and a call with
+/// such a text is refused.
 public enum BusText {
   /// The first code point of a text that is not allowed in a D-Bus string, formatted as `U+FFFE`; nil if all are
   /// allowed.

@@ -29,13 +29,13 @@ extension DBusError {
   public enum Name: String, CaseIterable, Sendable {
     /// The arguments have the wrong types, or a value is out of range.
     case invalidArgs = "org.earshot.Error.InvalidArgs"
-    /// Not possible yet: something must be set up, started or connected first.
+    /// The call is not possible yet: something must be set up, started or connected first.
     case notReady = "org.earshot.Error.NotReady"
-    /// Not possible now: another program uses the resource.
+    /// The call is not possible now, because another program uses the resource.
     case busy = "org.earshot.Error.Busy"
     /// The item that the call names does not exist.
     case notFound = "org.earshot.Error.NotFound"
-    /// The settings or this machine do not support it.
+    /// The settings or this machine do not support the call.
     case notSupported = "org.earshot.Error.NotSupported"
     /// The caller lacks permission.
     case denied = "org.earshot.Error.Denied"
@@ -47,7 +47,7 @@ extension DBusError {
     case protocolError = "org.earshot.Error.Protocol"
     /// A named limit was exceeded.
     case limitExceeded = "org.earshot.Error.LimitExceeded"
-    /// An internal failure.
+    /// An internal failure of the service.
     case failed = "org.earshot.Error.Failed"
     /// The connection to the bus does not exist, or broke during the call.
     case disconnected = "org.freedesktop.DBus.Error.Disconnected"

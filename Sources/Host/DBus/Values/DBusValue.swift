@@ -18,13 +18,13 @@ public enum DBusValue: Hashable, Sendable {
   case objectPath(ObjectPath)
   case signature(String)
   case descriptor(FileDescriptor)
-  /// `ay` as one buffer; received values of type `ay` always have this form.
+  /// A byte array (`ay`) as one buffer. Received values of type `ay` always have this form.
   case bytes([UInt8])
   /// Elements of one type, whose signature is explicit because the array may be empty.
   case array(of: String, [DBusValue])
-  /// At least one member.
+  /// A structure with at least one member.
   case structure([DBusValue])
-  /// `a{kv}`: the signature of the key (a basic type) and of the value, and the entries in order.
+  /// A dictionary `a{kv}`: the signature of the key (a basic type) and of the value, and the entries in order.
   indirect case dictionary(key: String, value: String, [DBusEntry])
   indirect case variant(DBusValue)
 
@@ -108,7 +108,7 @@ extension DBusValue {
     if case .uint64(let value) = unwrapped { value } else { nil }
   }
 
-  /// An integer of any type, if it fits into `Int`.
+  /// The value of an integer of any type, if it fits into `Int`.
   public var asInteger: Int? {
     switch unwrapped {
     case .byte(let value): Int(value)
@@ -153,8 +153,8 @@ extension DBusValue {
     return elements.compactMap(\.asString)
   }
 
-  /// A dictionary whose keys are strings or object paths, with its values unwrapped. Of entries with equal keys the
-  /// last counts.
+  /// A dictionary whose keys are strings or object paths, with its values unwrapped. If several entries have equal
+  /// keys, the last one counts.
   public var asDictionary: [String: DBusValue]? {
     guard case .dictionary(let key, _, let entries) = unwrapped, key == "s" || key == "o" else { return nil }
     var dictionary: [String: DBusValue] = [:]
@@ -174,17 +174,17 @@ extension DBusValue {
 
 /// Creates frequently used values.
 extension DBusValue {
-  /// Creates `as`.
+  /// Creates an array of strings (`as`).
   public static func strings(_ strings: some Sequence<String>) -> DBusValue {
     .array(of: "s", strings.map { .string($0) })
   }
 
-  /// Creates `a{st}`, in the given order.
+  /// Creates a dictionary of counts (`a{st}`), in the given order.
   public static func tallies(_ tallies: some Sequence<Tally>) -> DBusValue {
     .dictionary(key: "s", value: "t", tallies.map { DBusEntry(.string($0.name), .uint64($0.count)) })
   }
 
-  /// Creates `a{sv}`, sorted by key; each value is wrapped in a variant, unless it is one.
+  /// Creates a dictionary of variants (`a{sv}`), sorted by key. Each value is wrapped in a variant, unless it is one.
   public static func options(_ options: [String: DBusValue]) -> DBusValue {
     .dictionary(
       key: "s", value: "v",

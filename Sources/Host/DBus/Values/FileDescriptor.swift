@@ -2,7 +2,8 @@ import Common
 import Glibc
 import MemoryFiles
 
-/// An owned file descriptor, which is closed when the last reference is released. Two are equal if they are one object.
+/// An owned file descriptor, which is closed when the last reference is released. Two values are equal if they are the
+/// same object.
 public final class FileDescriptor: Sendable, Hashable {
   private static let none: Int32 = -1
   private let number: Locked<Int32>
@@ -50,8 +51,8 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// Whether the file is also open elsewhere, in this or another program. It is valid for a memory file from `sealed`
-  /// that is not open for writing anywhere.
+  /// Whether the file is also open elsewhere, in this or another program. The result is valid for a memory file from
+  /// `sealed` that is not open for writing anywhere.
   public var isOpenElsewhere: Bool { number.withLock { MemoryFile.isOpenElsewhere($0) } }
 
   /// All bytes of a memory file, without changing its read position.
@@ -79,14 +80,14 @@ public final class FileDescriptor: Sendable, Hashable {
     }
   }
 
-  /// Closes it now; a second call has no effect.
+  /// Closes the descriptor now; a second call has no effect.
   public func close() {
     if let descriptor = take() { _ = Glibc.close(descriptor) }
   }
 
   /// Reads from the present position to the end, without waiting for a writer.
   ///
-  /// - Parameter limit: maximum bytes; more result in `LimitExceeded`.
+  /// - Parameter limit: maximum bytes; a longer content gives `LimitExceeded`.
   /// - Throws: `NotReady` if a pipe or socket is open at the other end and contains no data.
   public func readAll(limit: Int) throws(DBusError) -> [UInt8] {
     let descriptor = raw
@@ -111,7 +112,7 @@ public final class FileDescriptor: Sendable, Hashable {
   /// Reads another program's file from the present position to the end. The call blocks until the file system answers.
   ///
   /// - Parameters:
-  ///   - limit: maximum bytes; more result in `LimitExceeded`.
+  ///   - limit: maximum bytes; a longer content gives `LimitExceeded`.
   ///   - isGivenUp: called after each part; true ends the call with `Timeout`.
   /// - Throws: `InvalidArgs` for anything but a regular file or a sealed memory file. A pipe, a socket or a device may
   ///   never end; an unsealed memory file may change meanwhile; a file of procfs, sysfs or similar shows this process's

@@ -49,7 +49,7 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
   }
 
   /// Encodes `name` as one element: each byte except letters and digits becomes `_` and two hex digits, as does a
-  /// leading digit; an empty name becomes `_`. systemd uses the same encoding; `unescape` reverses it.
+  /// leading digit. An empty name becomes `_`. The encoding is that of systemd; `unescape` reverses it.
   public static func escape(_ name: String) -> String {
     guard !name.isEmpty else { return "_" }
     var element = ""

@@ -7,9 +7,9 @@ import Radio
 public final class HCISocket: Sendable {
   /// The channel that a socket is bound to.
   public enum Channel: UInt16, Sendable {
-    /// One controller, in parallel to the kernel's own stack.
+    /// The channel of one controller's packets, in parallel to the kernel's own stack.
     case raw = 0
-    /// The management interface of all controllers.
+    /// The channel of the management interface, for all controllers.
     case control = 3
   }
 
@@ -77,8 +77,8 @@ public final class HCISocket: Sendable {
 
   /// Calls `body` when packets can be received, for the lifetime of the registration.
   ///
-  /// The registration keeps the socket open. If the descriptor were closed while the loop watches it, the loop would
-  /// watch the next descriptor with that number.
+  /// The socket stays open while the registration exists. If the descriptor were closed while the loop watches it, the
+  /// loop would watch the next descriptor with that number.
   @LoopActor
   public func watch(_ body: @escaping @LoopActor () -> Void) -> Registration {
     let watch = EventLoop.shared.watch(descriptor, for: .readable) { _ in body() }

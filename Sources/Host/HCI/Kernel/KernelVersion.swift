@@ -57,7 +57,8 @@ public struct KernelVersion: Hashable, Sendable, Comparable, CustomStringConvert
     return KernelVersion(numbers[0], numbers[1], numbers[2], suffix.hasPrefix("~rc") ? .candidate : .stable)
   }
 
-  /// Up to three numbers separated by points, and the rest of the text; nil if there is no number.
+  /// Parses up to three numbers separated by points, and returns them with the rest of the text; nil if there is no
+  /// number.
   private static func numbers(_ text: Substring) -> (numbers: [Int], suffix: Substring)? {
     var (numbers, suffix): ([Int], Substring) = ([], text)
     while numbers.count < 3 {
@@ -91,7 +92,8 @@ public enum KernelRepair: Hashable, Sendable {
   /// The kernel's version is below `repaired`, the first release of its branch with the fix; a vendor may have
   /// backported it.
   case missing(KernelVersion, repaired: KernelVersion)
-  /// The version is not sufficient: a vendor's own numbering, a branch that ended earlier, or a release candidate.
+  /// The version does not decide: it has a vendor's own numbering, is of a branch that ended earlier, or is a release
+  /// candidate.
   case unknown(KernelVersion?)
 
   /// The first mainline release with the fix.
@@ -102,7 +104,7 @@ public enum KernelRepair: Hashable, Sendable {
     KernelVersion(6, 6, 104), KernelVersion(6, 12, 45), KernelVersion(6, 16, 5),
   ]
 
-  /// The result for a kernel version; nil if the kernel reports none.
+  /// The result for a kernel version.
   public static func known(_ version: KernelVersion?) -> KernelRepair {
     guard let version else { return .unknown(nil) }
     // Only later release candidates of 6.17 contain the fix.

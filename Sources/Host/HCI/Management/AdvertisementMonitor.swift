@@ -41,7 +41,8 @@ public struct AddAdvertisementPatternsMonitor: ManagementCommand {
   }
 }
 
-/// Remove Advertisement Monitor: removes one by its handle (2 bytes); 0 would remove those of all programs.
+/// Remove Advertisement Monitor: removes the monitor with the given handle (2 bytes). The handle 0 would remove those
+/// of all programs.
 public struct RemoveAdvertisementMonitor: ManagementCommand {
   public static let opcode: UInt16 = 0x0053
   public var handle: UInt16

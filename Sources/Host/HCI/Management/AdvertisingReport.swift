@@ -72,11 +72,11 @@ extension ByteWriter {
 
 /// The type of a device address, in the numbering of the management interface.
 public enum AddressKind: UInt8, Hashable, Sendable {
-  /// BR/EDR.
+  /// The address of a BR/EDR device.
   case classic = 0
-  /// LE public address, assigned by the manufacturer.
+  /// An LE public address, assigned by the manufacturer.
   case publicAddress = 1
-  /// LE random address, chosen by the device temporarily or permanently.
+  /// An LE random address, chosen by the device temporarily or permanently.
   case randomAddress = 2
 
   public var isLE: Bool { self != .classic }

@@ -15,7 +15,8 @@ public protocol ManagementCommand: Hashable, Sendable {
 /// programs that still discover.
 public struct StopDiscovery: ManagementCommand {
   public static let opcode: UInt16 = 0x0024
-  /// Address types, as in the event Discovering (`ManagementEvent.Discovering.types`); the kernel refuses other values.
+  /// Address types of the discovery, as in the event Discovering (`ManagementEvent.Discovering.types`). The kernel
+  /// refuses other values.
   public var types: UInt8
 
   public init(types: UInt8) {

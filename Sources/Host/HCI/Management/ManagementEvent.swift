@@ -13,7 +13,8 @@ public enum ManagementEvent: Hashable, Sendable {
   case deviceConnected(DeviceConnected)
   /// A link ended.
   case deviceDisconnected(DeviceDisconnected)
-  /// The advertisement of another program was added or removed; the kernel sends no event for commands of this socket.
+  /// An advertisement of another program was added or, in the next case, removed. The kernel sends neither event for
+  /// commands of this socket.
   case advertisingAdded(instance: UInt8)
   case advertisingRemoved(instance: UInt8)
   case discovering(Discovering)
@@ -28,7 +29,7 @@ public enum ManagementEvent: Hashable, Sendable {
 
   /// Whether the controller is discovering, for any program.
   public struct Discovering: Hashable, Sendable {
-    /// Bit 0: BR/EDR; bits 1 and 2: LE with public and random addresses.
+    /// Address types that are discovered. Bit 0: BR/EDR; bits 1 and 2: LE with public and random addresses.
     public var types: UInt8
     public var isOn: Bool
 

@@ -6,14 +6,14 @@ import Loop
 
 /// A management socket of the kernel: it executes one command at a time, and distributes events.
 ///
-/// A socket that was bound with CAP_NET_ADMIN keeps its privileges while it is open, even if the process drops the
+/// A socket that was bound with CAP_NET_ADMIN has its privileges while it is open, even if the process drops the
 /// capability.
 @LoopActor
 public final class ManagementSocket {
   public enum Failure: Error, Hashable, Sendable {
     /// The kernel refused the command with this status.
     case refused(ManagementStatus)
-    /// No answer within 10 seconds.
+    /// The kernel did not answer within 10 seconds.
     case timedOut
     /// Too many commands already wait.
     case tooMany
@@ -35,7 +35,7 @@ public final class ManagementSocket {
 
   /// Decides, from the AD structures and the controller's index, whether a report of an advertiser is delivered. An
   /// unwanted report is dropped before memory is allocated for it, because many advertisers cause thousands of reports
-  /// a second. Nil: all are delivered.
+  /// a second. Nil delivers all reports.
   public var wantsReport: (@LoopActor (ArraySlice<UInt8>, _ index: UInt16) -> Bool)?
 
   private let socket: HCISocket

@@ -12,7 +12,7 @@ public protocol ConfigurationSocket: AnyObject {
   /// Receives one packet of at most `limit` bytes, without blocking.
   func receive(limit: Int) -> HCISocket.Arrival
 
-  /// Calls `body` whenever packets can be received, as long as the registration lives.
+  /// Calls `body` when packets can be received, for the lifetime of the registration.
   func watch(_ body: @escaping @LoopActor () -> Void) -> Registration
 }
 

@@ -25,7 +25,9 @@ public struct HCILink: Hashable, Sendable {
   /// The bits of a handle; a packet uses the higher bits as flags.
   static let handleMask: UInt16 = 0x0FFF
 
-  /// - Parameter isOutgoing: nil means `isCentral`.
+  /// Makes a link.
+  ///
+  /// - Parameter isOutgoing: whether this machine made the link; nil means the value of `isCentral`.
   public init(
     handle: UInt16, address: BluetoothAddress, isLE: Bool = true, isConnected: Bool = true, isCentral: Bool = false,
     isOutgoing: Bool? = nil

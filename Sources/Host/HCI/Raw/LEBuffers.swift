@@ -4,12 +4,12 @@ import Bytes
 public struct LEBuffers: Hashable, Sendable {
   /// Maximum bytes of one packet.
   public var length: Int
-  /// Number of packets.
+  /// Number of packets that the controller can store.
   public var count: Int
 
   /// The minimum of the specification (Core 5.4 Vol 4 Part E 7.8.2), and one packet.
   public static let least = LEBuffers(length: 27, count: 1)
-  /// Upper limits: two packets suffice for the longest value.
+  /// Upper limits of accepted values. Two packets of this length suffice for the longest value.
   static let most = LEBuffers(length: 1024, count: 64)
 
   public init(length: Int, count: Int) {

@@ -18,10 +18,11 @@ struct PacketScheduler: Sendable {
   enum Event: Hashable, Sendable {
     case offered(ValueID, ATTNotification, to: BluetoothAddress)
     case buffers(LEBuffers)
-    /// The results of `lookUp`: one of the two must precede the next event, except events of the controller.
+    /// The result of `lookUp`. Either `found` or `notFound` must precede the next event, except events of the
+    /// controller.
     case found([HCILink])
     case notFound(HCIError)
-    /// The results of `send`, with the same rule.
+    /// The result of `send`, `sent` or `notSent`, to which the same rule applies.
     case sent
     case notSent(HCIError)
     case completed([ControllerEvent.CompletedPackets])
@@ -37,18 +38,18 @@ struct PacketScheduler: Sendable {
   enum Action: Hashable, Sendable {
     /// Whether to receive the controller's reports of completed packets and ended links.
     case listen(Bool)
-    /// Request the kernel's links; pass the controller's events, then the result.
+    /// Request the kernel's list of links. First pass the events that the controller has sent, then the result.
     case lookUp
     case send([UInt8])
-    /// Send `woken` at this instant instead of an earlier request; nil cancels.
+    /// Send `woken` at this instant instead of an earlier requested one; nil cancels.
     case wake(Instant?)
-    /// The value is refused for lack of capacity; `room` follows when there is some.
+    /// The value is refused for lack of capacity. `room` follows when there is capacity again.
     case refuse(ValueID)
     case decided(ValueID, RawOutcome)
     case room(BluetoothAddress)
   }
 
-  /// Maximum waiting values for one peer, and in total.
+  /// Maximum number of waiting values for one peer, and in total.
   static let limitForPeer = 16
   static let limit = 64
   /// Time without a report after which a link's packets count as completed. A connection interval is at most 4 s, and
@@ -95,7 +96,7 @@ struct PacketScheduler: Sendable {
   private var isFresh = false
   /// Whether a link ended during the request for the kernel's links: the result may be older.
   private var endedMeanwhile = false
-  /// The end of the pause after transient failures.
+  /// The end of the pause after transient failures; nil if there is no pause.
   private var resume: Instant?
   private var failures = 0
   private var refused: Set<BluetoothAddress> = []

@@ -79,6 +79,8 @@ final class RawController {
     return first
   }
 
+  /// Performs one action.
+  ///
   /// - Returns: the events that result from the action.
   private func perform(_ action: PacketScheduler.Action) -> [PacketScheduler.Event] {
     switch action {

@@ -59,7 +59,7 @@ public enum RawOutcome: Hashable, Sendable {
   case sent
   /// The link ended; a part of the value may have been sent.
   case linkGone
-  /// The value was not sent completely. `HCIError.isPassing` tells whether the error is transient; only a permanent
-  /// error makes the radio `degraded`.
+  /// The value was not sent completely. `HCIError.isPassing` is true for a transient error; only a permanent error
+  /// makes the radio `degraded`.
   case failed(HCIError)
 }

@@ -10,8 +10,8 @@ import Loop
 /// notifications to systemd.
 @LoopActor
 public final class DaemonFrame {
-  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. A disk or a
-  /// caller's file that does not respond causes no restart, which would lose the state in memory. The store reports the
+  /// Maximum duration of a computation away from the loop. Beyond it the watchdog is no longer notified. An
+  /// unresponsive disk or caller's file causes no restart, which would lose the state in memory: the store reports the
   /// disk, and files have a time limit.
   private nonisolated static let canaryLimit = Duration.seconds(10)
   /// Time after readiness at which one-time work of the start is complete.
@@ -35,7 +35,7 @@ public final class DaemonFrame {
 
   /// - Parameters:
   ///   - configuration: the settings at the start.
-  ///   - load: reads the files again, on another thread; it takes the settings in force.
+  ///   - load: reads the files again, on another thread; its argument is the settings in force.
   ///   - bus: the connection that owns `name`.
   public init(
     _ configuration: Configuration, load: @escaping @Sendable (Configuration) -> LoadedConfiguration,
@@ -108,7 +108,7 @@ public final class DaemonFrame {
     ServiceManager.status([body.statusLine, restart].filter { !$0.isEmpty }.joined(separator: " "))
   }
 
-  /// The journal already contains loss and return of the bus.
+  /// Handles a changed connection to the bus. The journal already contains loss and return of the bus.
   private func busChanged(_ state: BusState) {
     switch state {
     case .connected where !isReady:
@@ -158,7 +158,7 @@ public final class DaemonFrame {
   }
 }
 
-/// The part of a daemon that is its own. `DaemonFrame` calls everything on the loop: `begin` once, then `apply` at each
+/// The specific part of a daemon. `DaemonFrame` calls everything on the loop: `begin` once, then `apply` at each
 /// reload, and `stop` once.
 @LoopActor
 public protocol DaemonBody: AnyObject, Sendable {

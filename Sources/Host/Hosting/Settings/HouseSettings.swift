@@ -2,7 +2,7 @@ import Config
 import DBus
 import Journal
 
-/// The common sections; those of the services follow.
+/// The common sections of the configuration; those of the services follow.
 public enum HouseSettings {
   public static let sections: [any SettingsSection.Type] = [
     RadioSettings.self, StoreSettings.self, BusSettings.self, LogSettings.self,
@@ -64,9 +64,9 @@ public struct LogSettings: SettingsSection {
 
 /// Section `[Store]`: the location of persistent state.
 public struct StoreSettings: SettingsSection {
-  /// Nil: `$STATE_DIRECTORY`.
+  /// The directory of persistent state; nil means `$STATE_DIRECTORY`.
   public var directory: String?
-  /// `MemoryMax=` of the unit.
+  /// `MemoryMax=` of the unit, in bytes.
   public var memoryLimit = 768 << 20
 
   public init() {}

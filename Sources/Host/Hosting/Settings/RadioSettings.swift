@@ -8,13 +8,13 @@ public struct RadioSettings: SettingsSection {
   }
 
   public var backend = Backend.bluez
-  /// Nil: the first available adapter.
+  /// The adapter to use; nil means the first available one.
   public var adapter: String?
-  /// Nil: a simulated radio of this process alone.
+  /// The socket of a simulated radio; nil means a simulated radio of this process alone.
   public var airSocket: String?
   public var notifyUnsubscribed = true
   public var startsBluetooth = true
-  /// The connection interval to request from peers while a service needs fast links; nil: the kernel's default.
+  /// The connection interval to request from peers while a service needs fast links; nil means the kernel's default.
   public var linkInterval: ClosedRange<Duration>? = .microseconds(11_250) ... .milliseconds(15)
   public var selects2M = true
   /// Maximum links of the adapter, in either role.

@@ -6,10 +6,10 @@ import Radio
 
 /// Scanning and broadcasting.
 extension BroadcastService {
-  /// A message is broadcast for its 4 s without interruption, or dropped.
+  /// Advertising terms of a message: it is broadcast for its 4 s without interruption, or dropped.
   static let messageTerms = AdvertisingTerms(
     .broadcast, leastTime: Limits.airTime, longestWait: Limits.longestWait)
-  /// A preempted beacon continues afterwards.
+  /// Advertising terms of a beacon: it may be preempted, and continues afterwards.
   static let beaconTerms = AdvertisingTerms(.notify, leastTime: .zero, longestWait: Limits.longestWait)
   /// Advertising interval: a message is broadcast forty times.
   static let interval = Duration.milliseconds(100)
@@ -53,7 +53,7 @@ extension BroadcastService {
     }
   }
 
-  /// The set of the previous message, or a new one.
+  /// Returns the advertising set of the previous message, or a new one.
   private func messages() throws(RadioError) -> any AdvertisingSet {
     if let messageSet { return messageSet }
     let set = try radio.advertisingSet(Self.messageTerms, every: Self.interval, resting: .silence)
@@ -127,7 +127,7 @@ extension BroadcastService {
   }
 
   /// Stops a beacon that the engine gave up, and reports it if it was passed to the radio. A request that still waits
-  /// for the disk is answered elsewhere.
+  /// for the disk is answered when its record is stored.
   func stopCalling(_ error: BroadcastError) {
     let wasAsking = beaconSet != nil
     stopCalling()
@@ -167,7 +167,7 @@ extension AdvertiserID {
 }
 
 extension RadioError {
-  /// Reason for the channel's clients.
+  /// Reason for the channel's clients, derived from the error of the radio.
   var feedError: BroadcastError {
     switch self {
     case .notReady(let why): .noRadio(why)

@@ -21,7 +21,7 @@ public final class BroadcastService {
   private let localDay: @LoopActor (Int64) -> CalendarDay
   private let random: @LoopActor () -> any RandomSource & Sendable
 
-  /// Nil until the notifications of earlier runs are loaded, and after the end.
+  /// The engine; nil until the notifications of earlier runs are loaded, and after the service has stopped.
   var engine: BroadcastEngine?
   var isStarted = false
   /// Whether a program has set the maximum of notifications.
@@ -58,17 +58,18 @@ public final class BroadcastService {
   var trouble: StoreError?
   /// Limits each kind of journal line that strangers can cause to one a minute.
   var told = RateLimiter<Line>(perMinute: 1, capacity: 4)
-  /// Value of `refusedByCaps` at the last such journal line.
+  /// Value of `refusedByCaps` at the last journal line about a flood.
   private var refusedBefore: UInt64 = 0
 
   // Observers: D-Bus adaptor and daemon.
   let changes = Observers<Void>()
-  /// Number of a received message.
+  /// Notifies observers of a received message, by its number.
   let arrivals = Observers<UInt64>()
-  /// Outcome of an own message: its number, and the reason why it was not broadcast, or nil.
+  /// Notifies observers of the outcome of an own message: its number, and the reason why it was not broadcast, or nil.
   let outcomes = Observers<(number: UInt64, error: BroadcastError?)>()
   let notifications = Observers<Void>()
-  /// Outcome of the own beacon: the reason why it was not broadcast for its whole time, or nil.
+  /// Notifies observers of the outcome of the own beacon: the reason why it was not broadcast for its whole time, or
+  /// nil.
   let callOutcomes = Observers<BroadcastError?>()
   private var shown = Shown()
 
@@ -298,7 +299,7 @@ public final class BroadcastService {
 }
 
 extension BroadcastService {
-  /// Section `[Broadcast]`.
+  /// Settings of section `[Broadcast]`.
   public struct Settings: SettingsSection {
     public var enabled = false
     /// Maximum notifications in a day, unless a program has set another number.

@@ -121,7 +121,7 @@ public final class LedgerKeeper {
     }
   }
 
-  /// The file, in a folder that is locked while the service runs.
+  /// Opens the file, in a folder that is locked while the service runs.
   private nonisolated static func opened(_ path: String, _ file: Locked<AtomicFile?>) throws(StoreError) -> AtomicFile {
     if let file = file.withLock({ $0 }) { return file }
     let directory = try StateDirectory(path: path, folder: "broadcast").directory

@@ -9,10 +9,10 @@ import Tool
 struct NearbyView: Equatable {
   /// `stopped`, `waiting`, `listening` or `degraded`.
   var state = ""
-  /// A sentence; empty if there is no problem.
+  /// Sentence with the cause of a problem; empty if there is none.
   var reason = ""
   var isListening = false
-  /// Nil if the caller may not read it; this also applies to the next two properties.
+  /// Number of peers nearby; nil if the caller may not read it. The next two properties are then nil as well.
   var peers: Int?
   var notifyLimit: Int?
   var notifiesLeft: Int?
@@ -38,12 +38,12 @@ struct NearbyView: Equatable {
 /// Received message in the form of `ListMessages`: `(ttssn)`.
 struct NearbyMessage: Equatable {
   let number: UInt64
-  /// Milliseconds since 1970-01-01 UTC.
+  /// Time of reception, in milliseconds since 1970-01-01 UTC.
   let time: UInt64
   let peer: String
   /// Unchecked text as received.
   let text: String
-  /// In dBm; nil if unknown.
+  /// Received signal strength in dBm; nil if unknown.
   let rssi: Int?
 
   /// Returns nil for a value of another type.

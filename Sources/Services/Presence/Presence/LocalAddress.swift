@@ -1,14 +1,14 @@
 import Network
 import Thali
 
-/// Where a local program accepts connections: a Unix socket, or a TCP port of the loopback interface.
+/// The address at which a local program accepts connections: a Unix socket, or a TCP port of the loopback interface.
 enum LocalAddress: Hashable, Sendable {
   case socket(String)
   case loopback(Endpoint)
 
   private static let longestPath = 107
 
-  /// Reads `/run/program/socket`, `127.0.0.1:8080` or `[::1]:8080`; nil for any other text.
+  /// Parses `/run/program/socket`, `127.0.0.1:8080` or `[::1]:8080`; nil for any other text.
   init?(_ text: String) {
     if text.hasPrefix("/") {
       guard text.utf8.count <= Self.longestPath, !text.utf8.contains(0) else { return nil }

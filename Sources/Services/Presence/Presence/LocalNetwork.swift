@@ -5,14 +5,14 @@ import Loop
 import Network
 import Thali
 
-/// The local network as the service sees it. It is a port: tests have a network in virtual time.
+/// The local network of the service. It is a port: tests have a network in virtual time.
 @LoopActor
 protocol PresenceNetwork: AnyObject {
   var onEvent: (@LoopActor (PresenceNetworkEvent) -> Void)? { get set }
   /// Returns the content that HTTP serves.
   var stock: (@LoopActor () -> HTTPAnswer.Stock)? { get set }
 
-  /// Follows the interfaces, and receives datagrams.
+  /// Monitors the interfaces, and receives datagrams.
   func start()
   /// Opens and closes the port for beacons and streams.
   func serve(_ isServing: Bool)
@@ -20,11 +20,11 @@ protocol PresenceNetwork: AnyObject {
   func send(_ intent: LocalDiscovery.Intent, dialects: Set<Dialect>)
   /// Requests beacons.
   ///
-  /// - Parameter then: called once, later. Nil: there is no response, or it is not HTTP.
+  /// - Parameter then: called once, later. Nil means that there is no response, or that it is not HTTP.
   func fetch(_ location: Location, then: @escaping @LoopActor (BeaconResponse?) -> Void) -> Registration
-  /// Stops and starts to read datagrams.
+  /// Stops or resumes reading datagrams.
   func pauseReading(_ isPaused: Bool)
-  /// Where a stream to a peer goes.
+  /// The destination of a stream to a peer.
   func endpoint(of location: Location) -> Endpoint
   func stop()
 
@@ -62,8 +62,8 @@ extension NetworkAddress {
 
 extension HTTPResponseReader: HTTPResponseReading {}
 
-/// The network of this machine. Each address that can be used is a site, with a port for multicast and, while
-/// something is announced, a TCP listener. The first byte of a connection decides whether it is TLS or HTTP.
+/// The network of this machine. Each usable address is a site, with a port for multicast and, during an announcement, a
+/// TCP listener. The first byte of a connection decides whether it is TLS or HTTP.
 @LoopActor
 final class LocalNetwork: PresenceNetwork {
   private struct SiteKey: Hashable {
@@ -82,9 +82,9 @@ final class LocalNetwork: PresenceNetwork {
 
   /// The first octet of a TLS handshake record.
   private static let handshakeRecord: UInt8 = 0x16
-  /// How long a client may take for its first byte.
+  /// Maximum time until a client's first byte.
   private static let firstByteTime = Duration.seconds(5)
-  /// Link-local addresses of peers, and addresses of searchers, that are remembered.
+  /// Maximum number of stored link-local addresses of peers, and of addresses of searchers.
   private static let rememberedSources = 1024
   private static let sites = 16
   private static let requestsPerSecond = 50
@@ -96,7 +96,7 @@ final class LocalNetwork: PresenceNetwork {
   private let scheduler: any Scheduler
   private var monitor: InterfaceMonitor?
   private var sitesByKey: [SiteKey: Site] = [:]
-  /// The site that has received a datagram of an address last.
+  /// The site that last received a datagram from each address.
   private var sources: [NetworkAddress: SiteKey] = [:]
   private var server: HTTPServer?
   private var isServing = false
@@ -110,7 +110,7 @@ final class LocalNetwork: PresenceNetwork {
   private var responseFailures = [UInt64](repeating: 0, count: HTTPError.allCases.count)
   private var silentConnections: UInt64 = 0
   private var siteFailures: UInt64 = 0
-  /// Counters of ports that are closed.
+  /// Sums of the counters of closed ports.
   private var closedSums: [String: UInt64] = [:]
 
   init(_ settings: PresenceSettings, on scheduler: any Scheduler) {
@@ -264,7 +264,7 @@ final class LocalNetwork: PresenceNetwork {
     }
   }
 
-  /// The kernel refuses datagrams while an interface goes down; the port counts them.
+  /// Sends a datagram. The kernel refuses datagrams while an interface goes down; the port counts them.
   private func transmit(_ bytes: [UInt8], to endpoint: Endpoint, _ site: Site) {
     do throws(NetworkError) {
       try site.port.send(bytes, to: endpoint)

@@ -24,7 +24,7 @@ extension Journal.MessageID {
     interface changes.
     """)
 
-  /// There were too many announcements of others.
+  /// Discovery is paused, because there were too many announcements of others.
   static let presencePaused = Journal.MessageID(
     "PresencePaused", "e93d5a1f60c74b2c97b8f1d42ea0657c", "Discovery is paused because of too many announcements",
     """

@@ -5,22 +5,22 @@ import Loop
 import Store
 import Thali
 
-/// A known peer as it is stored.
+/// The stored form of a known peer.
 struct BookEntry: Hashable, Sendable {
-  /// The number in the path of the peer's object. It is not used again.
+  /// The number in the path of the peer's object. It is not reused.
   let number: UInt32
   let name: String
   let key: Secp256k1.PublicKey
 }
 
-/// The known peers as they are stored.
+/// The stored form of all known peers.
 ///
 ///     next   4  the number of the next peer, big endian
 ///     count  2  big endian
 ///     peers: number 4, point 65, length of the name 1, name in UTF-8
 struct BookContent: Hashable, Sendable {
   static let longestName = 64
-  /// More than 256 peers with the longest names need.
+  /// Maximum size in bytes, more than 256 peers with the longest names need.
   static let sizeLimit = 64 << 10
 
   var next: UInt32 = 1
@@ -80,9 +80,9 @@ public final class PeerBook {
   struct Stored: Sendable {
     let own: Secp256k1.PrivateKey
     let content: BookContent
-    /// The present file was damaged, and the previous one was read.
+    /// The damage of the present file, if the previous one was read instead.
     let damage: StoreError?
-    /// Nothing survives this run: there is no state directory.
+    /// Whether nothing survives this run, because there is no state directory.
     let isVolatile: Bool
   }
 
@@ -103,7 +103,7 @@ public final class PeerBook {
   private var idlers: [@LoopActor () -> Void] = []
 
   /// - Parameters:
-  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without one, everything is in memory only.
+  ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without one, key and peers are in memory only.
   ///   - disk: runs disk operations one at a time, in order.
   public init(
     directory: String?, disk: any Offloading, fileSystem: any FileSystem = SystemFileSystem()
@@ -113,7 +113,7 @@ public final class PeerBook {
     (self.disk, self.fileSystem) = (disk, fileSystem)
   }
 
-  /// Reads what was stored, or makes a key.
+  /// Reads the stored key and peers, or makes a key.
   func open(then: @escaping @LoopActor (Result<Stored, StoreError>) -> Void) {
     isBusy = true
     disk.offload(
@@ -124,6 +124,8 @@ public final class PeerBook {
       })
   }
 
+  /// Stores the known peers.
+  ///
   /// - Parameter then: called when the content is durable, or with the error.
   func write(_ content: BookContent, then: @escaping @LoopActor (StoreError?) -> Void) {
     guard path != nil else { return then(nil) }
@@ -217,8 +219,8 @@ public final class PeerBook {
     }
   }
 
-  /// The long-term key of this machine. One in 2^128 derived values is not a key of the curve; then the next one is
-  /// taken.
+  /// The long-term key of this machine. One in 2^128 derived values is not a key of the curve; then the next value is
+  /// used.
   private nonisolated static func identity(_ key: StoreKey) throws(StoreError) -> Secp256k1.PrivateKey {
     for attempt in 0..<4 {
       let secret = try key.key(for: "long-term key \(attempt)", count: Secp256k1.scalarSize)

@@ -3,13 +3,13 @@ import Journal
 import Loop
 import Thali
 
-/// Bluetooth as the service sees it. It is a port: the radio belongs to `earshotd`.
+/// Bluetooth for the service. It is a port, because the radio belongs to `earshotd`.
 @LoopActor
 protocol PresenceBluetooth: AnyObject {
   var onEvent: (@LoopActor (PresenceBluetoothEvent) -> Void)? { get set }
-  /// Whether the radio can be used at all.
+  /// Whether the radio can be used in any way.
   var isUsable: Bool { get }
-  /// Whether peers can open links at this moment.
+  /// Whether peers can open links now.
   var isReachable: Bool { get }
   /// The missing parts, and what to do; empty if everything works.
   var reason: String { get }
@@ -36,7 +36,7 @@ enum PresenceBluetoothEvent {
   case changed
 }
 
-/// No Bluetooth: the settings exclude it.
+/// Bluetooth that is never available, because the settings exclude it.
 @LoopActor
 final class NoBluetooth: PresenceBluetooth {
   var onEvent: (@LoopActor (PresenceBluetoothEvent) -> Void)?
@@ -55,7 +55,7 @@ final class NoBluetooth: PresenceBluetooth {
 }
 
 extension DeviceAddress {
-  /// Reads `00:11:22:33:44:55`; nil for any other text.
+  /// Parses `00:11:22:33:44:55`; nil for any other text.
   init?(text: String) {
     let parts = text.split(separator: ":", omittingEmptySubsequences: false)
     let octets = parts.compactMap { $0.utf8.count == 2 && $0.first != "+" ? UInt8($0, radix: 16) : nil }
@@ -63,21 +63,20 @@ extension DeviceAddress {
     self.init(octets.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
   }
 
-  /// The form `00:11:22:33:44:55`, for calls of `earshotd` only.
+  /// The address in the form `00:11:22:33:44:55`, for calls of `earshotd` only.
   var text: String {
     bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16, uppercase: true) }.joined(separator: ":")
   }
 }
 
-/// Bluetooth through `org.earshot.PresenceRadio1` of `earshotd`. What was requested is requested again when `earshotd`
-/// returns.
+/// Bluetooth through `org.earshot.PresenceRadio1` of `earshotd`. Requests are repeated when `earshotd` returns.
 @LoopActor
 final class BusBluetooth: PresenceBluetooth {
   nonisolated static let radioPath: ObjectPath = "/org/earshot/radio/presence"
   nonisolated static let radioInterface = "org.earshot.PresenceRadio1"
   nonisolated static let sinkPath: ObjectPath = "/org/earshot/presence/sink"
   nonisolated static let sinkInterface = "org.earshot.PresenceSink1"
-  /// How long a link may take to open.
+  /// Maximum time until a link is open.
   private static let connectTime = Duration.seconds(15)
   /// The pause before a refused request is repeated.
   private static let pause = Duration.seconds(5)
@@ -93,11 +92,11 @@ final class BusBluetooth: PresenceBluetooth {
   private var generation: UInt8?
   private var isScanning = true
   private var isStopped = false
-  /// The answer to the last request; nil: none has come.
+  /// The error in the answer to the last request; nil if there is none.
   private var refusal: DBusError?
   private var isAccepted = false
   private(set) var isReachable = false
-  /// `Reason` of the radio.
+  /// The property `Reason` of the radio.
   private var radioReason = ""
 
   /// - Parameter name: the bus name of `earshotd`.
@@ -165,7 +164,7 @@ final class BusBluetooth: PresenceBluetooth {
     onEvent?(.changed)
   }
 
-  /// Requests everything that is wanted, from an `earshotd` that does not know it.
+  /// Sends all requests to an `earshotd` that has not received them.
   private func askAll() {
     ask("Scan", [.bool(isScanning)])
     if let generation { ask("Announce", [.byte(generation)]) }
@@ -206,6 +205,8 @@ final class BusBluetooth: PresenceBluetooth {
 
   // MARK: What earshotd calls
 
+  /// The D-Bus interface that receives scan results and links.
+  ///
   /// - Parameter port: nil if the interface is only described.
   static func sink(_ port: BusBluetooth?) -> Interface {
     Interface(
@@ -242,7 +243,7 @@ final class BusBluetooth: PresenceBluetooth {
       ])
   }
 
-  /// The device in a call, whose caller must be the `earshotd` in use.
+  /// Reads the device in a call, and checks that the caller is the `earshotd` in use.
   private static func device(_ call: MethodCall, _ port: BusBluetooth?) throws(DBusError) -> DeviceAddress {
     guard let port, call.sender == port.owner else { throw .denied("Only earshotd may do this.") }
     guard let device = call.arguments.first?.asString.flatMap({ DeviceAddress(text: $0) }) else {

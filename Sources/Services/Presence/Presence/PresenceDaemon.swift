@@ -4,15 +4,15 @@ import Hosting
 import Journal
 import Loop
 
-/// The program `earshot-presenced`: private presence in a process of its own, because it opens network sockets.
+/// The program `earshot-presenced`: private presence in a separate process, because it opens network sockets.
 @LoopActor
 public final class PresenceDaemon: DaemonBody {
-  /// Time limit for stored state to be read before the bus name appears.
+  /// Maximum time for reading stored state before the bus name appears.
   private nonisolated static let restoreLimit = Duration.seconds(5)
   /// Time limit for pending operations at the end.
   private nonisolated static let restLimit = Duration.seconds(2)
 
-  /// The program.
+  /// The program with its options and settings.
   public nonisolated static var program: DaemonProgram {
     DaemonProgram(
       "earshot-presenced", "Private presence (Thali) on D-Bus.", tool: "earshot presence",

@@ -7,7 +7,7 @@ import Thali
 
 /// D-Bus adaptor of private presence: `org.earshot.Presence1`, and `org.earshot.PresencePeer1` for each known peer.
 ///
-/// All of it is for the group: who is known and who is nearby is not public.
+/// All data is for the group, because known and nearby peers are not public.
 @LoopActor
 final class PresenceFace {
   nonisolated static let busName = "org.earshot.Presence"
@@ -20,7 +20,7 @@ final class PresenceFace {
   private let bus: BusConnection
   private let object: ExportedObject
   private var peerObjects: [PeerID: ExportedObject] = [:]
-  /// The programs with registered services, by their connections.
+  /// The programs with registered services, by their bus names, with the registrations that notice their ends.
   private var owners: [String: Registration] = [:]
 
   init(_ service: PresenceService, on bus: BusConnection) {
@@ -244,6 +244,8 @@ final class PresenceFace {
     ]
   }
 
+  /// The interface of a known peer.
+  ///
   /// - Parameter peer: nil if the interface is only described.
   static func peerInterface(_ service: PresenceService, _ peer: PresenceService.Peer?) -> Interface {
     Interface(
@@ -272,13 +274,13 @@ final class PresenceFace {
   }
 }
 
-/// The adaptor, for callbacks that exist before it.
+/// A reference to the adaptor, for callbacks that exist before the adaptor.
 @LoopActor
 private final class FaceBox {
   weak var face: PresenceFace?
 }
 
-/// The kinds of ways to a peer. Addresses are not shown.
+/// The words for the kinds of ways to a peer. Addresses are not shown.
 private enum WayWord {
   static func words(_ ways: [Way]) -> [String] {
     let kinds = ways.map { way in

@@ -19,11 +19,11 @@ public final class PresenceService {
     /// The key and the peers are being read.
     case opening
     case ready
-    /// They cannot be read.
+    /// The key and the peers cannot be read.
     case failed(String)
   }
 
-  /// Why a program's request is refused.
+  /// Reason why a program's request is refused.
   enum Refusal: Error, Hashable {
     case notReady(String)
     case engine(PresenceError)
@@ -33,7 +33,7 @@ public final class PresenceService {
     case store(String)
     /// The peer is known and not nearby, or no way to it can be used.
     case notNearby
-    /// No stream could be made, with the reason as a sentence.
+    /// No stream could be opened; the reason is a sentence.
     case unreachable(String)
     case serviceNotRegistered
     case tooManyStreams
@@ -85,7 +85,7 @@ public final class PresenceService {
   private var damage = ""
   private var isVolatile = false
   private var isWriting = false
-  /// The last failure to renew the announcement that was logged.
+  /// The failure to renew the announcement that was logged last.
   private var renewalFailure: PresenceError?
   private var fetches: [Way: Registration] = [:]
   private var resumption: Registration?
@@ -94,15 +94,15 @@ public final class PresenceService {
   /// The RFCOMM links with peers.
   private(set) lazy var links = makeLinks()
   private var bluetoothRequests = TokenBucket(PresenceService.requestsPerSecond)
-  /// Requests for beacons over Bluetooth that are answered in a second.
+  /// Maximum number of requests for beacons over Bluetooth that are answered in a second.
   private static let requestsPerSecond = 50
   private static let retryAfter = 30
 
-  /// The state, the announcement, or what is missing has changed.
+  /// Notifies observers of a change of the state, the announcement or the reason.
   let changes = Observers<Void>()
   let added = Observers<Peer>()
   let removed = Observers<Peer>()
-  /// A peer appeared, disappeared, or is reached by other ways.
+  /// Notifies observers of a peer that appeared, disappeared, or has other ways.
   let moved = Observers<PeerID>()
 
   init(
@@ -115,6 +115,8 @@ public final class PresenceService {
 
   // MARK: Life
 
+  /// Starts the service.
+  ///
   /// - Parameter then: called once, when the stored state is read or cannot be read.
   func begin(then: @escaping @LoopActor () -> Void) {
     phase = .opening
@@ -196,7 +198,7 @@ public final class PresenceService {
   var isNetworkUsable: Bool { network.isUsable }
   /// Whether the network or Bluetooth can be used.
   var isUsable: Bool { network.isUsable || bluetooth.isUsable }
-  /// The media by which peers can reach this machine at this moment.
+  /// The media by which peers can reach this machine now.
   var reachable: [String] {
     guard isServing else { return [] }
     return (bluetooth.isReachable ? ["bluetooth"] : []) + (network.isUsable ? ["network"] : [])
@@ -216,7 +218,7 @@ public final class PresenceService {
     return [network, bluetooth.reason, renewal, store, damage].filter { !$0.isEmpty }.joined(separator: " ")
   }
 
-  /// Every user can read it, so that it names and counts no peers.
+  /// The status line. Every user can read it, so it neither names nor counts peers.
   var statusLine: String {
     guard phase == .ready else { return reason }
     return [reason, isServing ? "This machine is announced." : "Nothing is announced."].filter { !$0.isEmpty }
@@ -233,6 +235,8 @@ public final class PresenceService {
 
   // MARK: Requests of programs
 
+  /// Adds a peer.
+  ///
   /// - Parameter key: base64, base64url or hexadecimal digits of a public key in either form.
   func addPeer(
     _ name: String, key text: String, then: @escaping @LoopActor (Result<Peer, Refusal>) -> Void
@@ -311,7 +315,9 @@ public final class PresenceService {
     }
   }
 
-  /// - Parameter seconds: 0: until `silence`.
+  /// Begins an announcement.
+  ///
+  /// - Parameter seconds: duration; 0 means until `silence`.
   func announce(to names: [String], seconds: UInt32) throws(Refusal) {
     guard var engine else { throw .notReady(reason) }
     var ids: [PeerID] = []
@@ -421,7 +427,7 @@ public final class PresenceService {
     deadline.set(engine?.deadline)
   }
 
-  /// When a peer was sighted last, in milliseconds since 1970-01-01 UTC; 0: never.
+  /// Time at which a peer was last discovered, in milliseconds since 1970-01-01 UTC; 0 means never.
   func lastHeard(_ id: PeerID) -> UInt64 {
     guard let sighted = engine?.lastSighted(id) else { return 0 }
     return wall.advanced(by: scheduler.now.duration(to: sighted)).milliseconds
@@ -496,7 +502,7 @@ public final class PresenceService {
     return try engine.credential(for: identity, at: wall)
   }
 
-  /// The ways over which a stream to a peer can be made, the best one first.
+  /// The ways over which a stream to a peer can be opened, the best one first.
   func routes(to peer: PeerID) -> [PresenceStreams.Route] {
     guard let engine else { return [] }
     return engine.ways(to: peer, at: wall).compactMap { way, recognition in
@@ -518,12 +524,12 @@ public final class PresenceService {
   }
 }
 
-/// A public key as text.
+/// Text forms of a public key.
 enum KeyText {
-  /// The longest text: 88 bytes in hexadecimal digits.
+  /// Maximum length of the text: 88 bytes in hexadecimal digits.
   private static let longest = 2 * Secp256k1.PublicKey.infoSize
 
-  /// The bytes of base64, base64url or hexadecimal digits; empty for any other text.
+  /// Decodes base64, base64url or hexadecimal digits; empty for any other text.
   static func bytes(_ text: String) -> [UInt8] {
     guard text.utf8.count <= longest else { return [] }
     let digits = text.utf8.prefix { $0 != UInt8(ascii: "=") }
@@ -539,7 +545,7 @@ enum KeyText {
     }
   }
 
-  /// The key in base64url without padding, 118 characters.
+  /// Encodes the key in base64url without padding, 118 characters.
   static func text(_ key: Secp256k1.PublicKey) -> String { Base64URL.encode(key.info) }
 
   /// The first 16 bytes of the SHA-256 of the key, in hexadecimal digits.

@@ -1,13 +1,13 @@
 import Config
 import Thali
 
-/// Section `[Presence]`.
+/// Settings of section `[Presence]`.
 public struct PresenceSettings: SettingsSection, Equatable {
   public var reads: [Dialect] = [.spec]
   public var sends = Dialect.spec
-  /// Empty: all interfaces that can be used, except the loopback interface.
+  /// Names of the interfaces to use. Empty means all usable interfaces, except the loopback interface.
   public var interfaces: [String]?
-  /// 0: the kernel chooses.
+  /// Port for beacons and streams; 0 lets the kernel choose.
   public var port = 0
   public var isForeground = false
   public var usesBluetooth = true
@@ -16,7 +16,7 @@ public struct PresenceSettings: SettingsSection, Equatable {
 
   public init() {}
 
-  /// Contradictions and values that do not work, one sentence for each.
+  /// Contradictory settings and values that do not work, one sentence for each.
   var problems: [String] {
     let isName =
       radio.utf8.contains(UInt8(ascii: "."))
@@ -39,7 +39,7 @@ public struct PresenceSettings: SettingsSection, Equatable {
 extension PresenceSettings {
   public static let section = "Presence"
 
-  /// Streams with their buffers, known and nearby peers, and HTTP connections: 64 MiB.
+  /// Memory of streams with their buffers, known and nearby peers, and HTTP connections: 64 MiB.
   public var memory: Int { 64 << 20 }
 
   public static let keys: [Setting<PresenceSettings>] = [

@@ -11,7 +11,7 @@ import Thali
 /// program's service.
 @LoopActor
 final class PresenceStreams {
-  /// A way to a peer, with what TLS needs.
+  /// A way to a peer, with the parameters of TLS.
   struct Route {
     enum Target {
       case network(Endpoint)
@@ -24,7 +24,7 @@ final class PresenceStreams {
     let key: SecretBytes
   }
 
-  /// Where a peer's stream comes from.
+  /// The origin of a peer's stream.
   private enum Source: Hashable, Sendable {
     case network(IPAddress)
     case bluetooth(DeviceAddress)
@@ -33,24 +33,24 @@ final class PresenceStreams {
   /// A program's service.
   private struct Registered {
     let address: LocalAddress
-    /// The connection of the program on the bus.
+    /// The bus name of the program's connection.
     let owner: String
-    /// The user of the program.
+    /// The user ID of the program.
     let user: UInt32
   }
 
-  /// Streams that are open, and those that are being opened.
+  /// Maximum number of streams, open ones and those being opened.
   nonisolated static let limit = 64
-  /// Streams of one peer that are open.
+  /// Maximum number of open streams of one peer.
   nonisolated static let limitOfPeer = 16
-  /// Services that are registered at a time.
+  /// Maximum number of registered services.
   nonisolated static let services = 64
   private static let connectTime = Duration.seconds(5)
-  /// How long a program waits for a stream, over all ways to the peer together.
+  /// Maximum time in which a stream is opened for a program, over all ways to the peer together.
   private static let openTime = Duration.seconds(20)
-  /// How long a peer may take for its first message of TLS.
+  /// Maximum time until a peer's first message of TLS.
   private static let firstFlightTime = Duration.seconds(3)
-  /// How long the request and the answer to it may take, after the handshake.
+  /// Maximum time for the request and its answer, after the handshake.
   private static let requestTime = Duration.seconds(10)
 
   private weak var service: PresenceService?
@@ -75,7 +75,7 @@ final class PresenceStreams {
   private var unknownServices: UInt64 = 0
   private var unavailableServices: UInt64 = 0
   private var tooMany: UInt64 = 0
-  /// Bytes from peers and to peers, of streams that have ended.
+  /// Bytes from peers and bytes to peers, of streams that have ended.
   private var bytes: [UInt64] = [0, 0]
 
   init(_ service: PresenceService, on scheduler: any Scheduler) {
@@ -111,7 +111,7 @@ final class PresenceStreams {
 
   /// Adds a stream to those that count against the limit.
   ///
-  /// - Returns: its number; nil if there are as many as there may be.
+  /// - Returns: its number; nil if the limit is reached.
   private func reserve(_ peer: PeerID?, _ end: @escaping @LoopActor () -> Void) -> Int? {
     guard open.count < Self.limit, peer.map({ count(of: $0) < Self.limitOfPeer }) ?? true else {
       tooMany += 1
@@ -156,7 +156,7 @@ final class PresenceStreams {
     accept(SocketStream(connection), from: .network(connection.peer.address))
   }
 
-  /// Takes a stream of an RFCOMM link.
+  /// Handles a stream of an RFCOMM link.
   func accept(_ stream: SocketStream, from device: DeviceAddress) { accept(stream, from: .bluetooth(device)) }
 
   private func accept(_ transport: SocketStream, from address: Source) {
@@ -198,8 +198,8 @@ final class PresenceStreams {
       })
   }
 
-  /// Counts a handshake. At the limit the oldest one ends. Handshakes of strangers that do not go on must not exclude a
-  /// known peer, which needs much less than a second.
+  /// Counts a handshake. At the limit the oldest one ends, because stalled handshakes of strangers must not exclude a
+  /// known peer, whose handshake needs much less than a second.
   private func openHandshake(_ source: Source) throws(ConnectionRefusal) {
     do throws(ConnectionRefusal) {
       try handshakes.open(source, at: scheduler.now)
@@ -260,7 +260,8 @@ final class PresenceStreams {
 
   /// Connects to a program.
   ///
-  /// - Parameter then: called once: with nil if the program does not accept. `activate` starts to report events.
+  /// - Parameter then: called once; with nil if the program does not accept the connection. `activate` starts to report
+  ///   events.
   private func connectLocal(
     _ registered: Registered,
     then:
@@ -341,7 +342,7 @@ final class PresenceStreams {
   }
 }
 
-/// The joint of a stream, which its callbacks refer to before it exists.
+/// A reference to the joint of a stream, for callbacks that exist before the joint.
 @LoopActor
 private final class JointBox {
   var joint: StreamJoint?
@@ -352,7 +353,7 @@ private final class StreamBox {
   var stream: SocketStream?
 }
 
-/// Passes events to a receiver that changes.
+/// Passes events to a receiver that can be replaced.
 @LoopActor
 private final class EventRelay {
   var onEvent: (@LoopActor (SocketStreamEvent) -> Void)?
@@ -373,7 +374,7 @@ private final class IncomingStream {
   private var timer: Registration?
   private var firstFlight: Registration?
   private var onEnd: (@LoopActor () -> Void)?
-  /// Events after the request, until the program has the stream.
+  /// Whether the request has been read. Later events wait until the program has the stream.
   private var isRequested = false
   private var later: [SocketStreamEvent] = []
 
@@ -430,14 +431,14 @@ private final class IncomingStream {
     }
   }
 
-  /// Gives up the stream; nil if it has ended.
+  /// Transfers ownership of the stream; nil if it has ended.
   func release() -> SecureStream? {
     guard onEnd != nil else { return nil }
     (timer, firstFlight, onEnd) = (nil, nil, nil)
     return secure
   }
 
-  /// Passes all further events on, and goes on reading.
+  /// Passes all further events to `body`, and continues to read.
   func handOver(to body: @escaping @LoopActor (SocketStreamEvent) -> Void) {
     relay.onEvent = body
     secure?.pauseReading(false)
@@ -445,7 +446,7 @@ private final class IncomingStream {
     (later, secure) = ([], nil)
   }
 
-  /// Sends an answer and ends the stream after it.
+  /// Sends an answer, and then ends the stream.
   func refuse(_ answer: ServiceAnswer?) {
     guard let secure, onEnd != nil else { return end() }
     if let answer { _ = secure.send([answer.rawValue]) }
@@ -507,13 +508,13 @@ private final class OutgoingStream {
     next()
   }
 
-  /// Passes all further events on.
+  /// Passes all further events to `body`.
   func handOver(to body: @escaping @LoopActor (SocketStreamEvent) -> Void) {
     relay.onEvent = body
     secure = nil
   }
 
-  /// Gives up.
+  /// Abandons the attempt.
   func end() {
     let report = then
     (then, totalTimer) = (nil, nil)

@@ -2,29 +2,31 @@ import Loop
 import Network
 import Thali
 
-/// One RFCOMM link: the handshake, then the multiplexer. Each of its streams is joined with a socket, whose other end
-/// belongs to the HTTP server or to TLS.
+/// An RFCOMM link: first the handshake, then the multiplexer. Each of its streams is joined with a socket, whose other
+/// end belongs to the HTTP server or to TLS.
 @LoopActor
 final class RFCOMMLink {
   enum Event {
+    /// The handshake is complete.
+    ///
     /// - Parameter hasBeacons: whether the client has beacons; nil on a link that this machine made.
     case established(hasBeacons: Bool?)
     /// A stream of the peer begins with a TLS handshake.
     case tls(SocketStream)
-    /// A stream of the peer begins with anything else. The receiver owns the descriptor.
+    /// A stream of the peer begins with any other octet. The receiver owns the descriptor.
     case http(Int32)
     /// A stream of the peer was destroyed because it sent nothing.
     case silent
     case refused(RFCOMMHandshake.Refusal)
     case failed(Multiplexer.LinkFailure)
-    /// The last event.
+    /// The link has ended. This is the last event.
     case ended
   }
 
   /// One stream of the link.
   @LoopActor
   private final class Local {
-    /// Nil until the first byte of a peer's stream has arrived.
+    /// The local socket of the stream; nil until the first byte of a peer's stream has arrived.
     var socket: SocketStream?
     let isHTTP: Bool
     /// Bytes of the program that the multiplexer has not accepted.
@@ -37,9 +39,9 @@ final class RFCOMMLink {
     var isClosed = false
     /// Whether the receiver has closed its end: bytes of the peer are dropped.
     var isAbandoned = false
-    /// Ends a stream whose receiver has closed its end.
+    /// Timer that ends a stream whose receiver has closed its end.
     var timer: Registration?
-    /// How often the timer has run.
+    /// Number of times that the timer has run.
     var rounds = 0
 
     init(_ socket: SocketStream?, isHTTP: Bool) { (self.socket, self.isHTTP) = (socket, isHTTP) }
@@ -47,13 +49,13 @@ final class RFCOMMLink {
 
   /// The first octet of a TLS handshake record.
   private static let handshakeRecord: UInt8 = 0x16
-  /// How long a peer may take for the first byte of a stream.
+  /// Maximum time until a peer's first byte of a stream.
   private static let firstByteTime = Duration.seconds(5)
-  /// How long a link without streams stays open: for the side that made it, and for the other side.
+  /// Maximum time for which a link without streams stays open: on the side that made it, and on the other side.
   private static let idleTime = (client: Duration.seconds(10), server: Duration.seconds(60))
-  /// How long a peer may take to end a stream whose receiver has closed its end, after the last bytes for the peer.
+  /// Maximum time after the last bytes for the peer until the peer ends a stream whose receiver has closed its end.
   private static let abandonedTime = Duration.seconds(10)
-  /// How often the peer gets this time again because not all bytes have gone to the link: 2 min together.
+  /// Number of times that this time is granted again because some bytes are not sent yet: 2 min in total.
   private static let abandonedRounds = 12
   private static let portion = 16 << 10
 
@@ -91,7 +93,7 @@ final class RFCOMMLink {
 
   func close() { end() }
 
-  /// Opens a stream. Nil: the link has as many as it may have, or has ended.
+  /// Opens a stream. Nil if the link has the maximum number of streams, or has ended.
   func open() -> SocketStream? {
     guard isEstablished, !isOver, let id = multiplexer.open() else { return nil }
     guard let pair = pair() else {
@@ -178,7 +180,7 @@ final class RFCOMMLink {
     }
   }
 
-  /// Gives a peer's stream to HTTP or TLS.
+  /// Connects a peer's stream with HTTP or TLS.
   private func connect(_ id: Multiplexer.StreamID, first: UInt8) {
     pending[id] = nil
     let isHTTP = first != Self.handshakeRecord
@@ -232,7 +234,7 @@ final class RFCOMMLink {
     }
   }
 
-  /// Passes bytes of the program on.
+  /// Passes bytes of the program to the multiplexer.
   private func pull(_ id: Multiplexer.StreamID, _ local: Local) {
     if !local.toPeer.isEmpty { local.toPeer = local.toPeer.dropFirst(multiplexer.write(local.toPeer, to: id)) }
     if !local.hasProgramEnded { local.socket?.pauseReading(!local.toPeer.isEmpty) }
@@ -241,7 +243,7 @@ final class RFCOMMLink {
     if local.isClosed { remove(id) }
   }
 
-  /// Passes bytes of the peer on.
+  /// Passes bytes of the peer to the socket.
   private func push(_ id: Multiplexer.StreamID, _ local: Local) {
     guard let socket = local.socket else { return }
     if !local.fromPeer.isEmpty {
@@ -253,8 +255,8 @@ final class RFCOMMLink {
     if local.hasPeerEnded, local.fromPeer.isEmpty { socket.finish() }
   }
 
-  /// Waits for the peer's end of a stream whose receiver has closed its end. The stream of a peer that never ends it is
-  /// destroyed: it would occupy the link.
+  /// Waits for the peer's end of a stream whose receiver has closed its end. If the peer never ends the stream, it is
+  /// destroyed, because it would occupy the link.
   private func abandon(_ id: Multiplexer.StreamID, _ local: Local) {
     local.isAbandoned = true
     if !local.fromPeer.isEmpty {
@@ -307,7 +309,7 @@ final class RFCOMMLink {
     }
   }
 
-  /// Ends a link without streams after a while.
+  /// Ends a link without streams after `idleTime`.
   private func watchIdleness() {
     guard locals.isEmpty, !isOver, isEstablished else { return }
     idleTimer = scheduler.schedule(after: isClient ? Self.idleTime.client : Self.idleTime.server) { [weak self] in

@@ -5,25 +5,25 @@ import Loop
 import Network
 import Thali
 
-/// The RFCOMM links with peers. Each carries several streams: beacons by HTTP, and TLS for programs. The side that made
-/// a link opens the streams.
+/// The RFCOMM links with peers. Each link carries several streams: HTTP for beacons, and TLS for programs. The side
+/// that made a link opens the streams.
 @LoopActor
 final class RFCOMMLinks {
   /// The callbacks of the links.
   struct Owner {
-    /// Whether this machine announces something.
+    /// Whether this machine announces itself.
     let hasBeacons: @LoopActor () -> Bool
-    /// Opens a link. Nil: the peer cannot be reached.
+    /// Opens a link. The result is nil if the peer cannot be reached.
     let connect: @LoopActor (DeviceAddress, @escaping @LoopActor (Int32?) -> Void) -> Void
-    /// A peer with beacons has opened a link.
+    /// Called when a peer with beacons has opened a link.
     let onBeacons: @LoopActor (DeviceAddress) -> Void
-    /// A peer has opened a stream that begins with a TLS handshake.
+    /// Called when a peer has opened a stream that begins with a TLS handshake.
     let onTLS: @LoopActor (SocketStream, DeviceAddress) -> Void
     /// Returns the response to a request for beacons.
     let answer: @LoopActor (HTTPServerRequest) -> HTTPServerResponse
   }
 
-  /// How long a link may take to open, including the handshake.
+  /// Maximum time until a link is open, including the handshake.
   private static let connectTime = Duration.seconds(15)
   private static let phoneNoticePeriod = Duration.seconds(24 * 3600)
 
@@ -37,7 +37,7 @@ final class RFCOMMLinks {
   private var waiting: [DeviceAddress: [Waiter]] = [:]
   private var refusals: [RFCOMMHandshake.Refusal: UInt64] = [:]
   private var failures: [Multiplexer.LinkFailure: UInt64] = [:]
-  /// Counters of links that have ended.
+  /// Sums of the counters of links that have ended.
   private var ignoredFrames: UInt64 = 0
   private var refusedStreams: UInt64 = 0
   private var accepted: UInt64 = 0
@@ -95,7 +95,7 @@ final class RFCOMMLinks {
 
   // MARK: Links
 
-  /// Takes a link that a peer has opened, and its descriptor.
+  /// Handles a link that a peer has opened, and takes ownership of its descriptor.
   func accept(_ descriptor: Int32, from device: DeviceAddress) {
     let stream = SocketStream(owning: descriptor)
     guard links.count < Limits.rfcommLinks else {
@@ -138,7 +138,7 @@ final class RFCOMMLinks {
     }
   }
 
-  /// Names an old phone once a day: its owner may wonder why it does not work.
+  /// Logs the connection of an old phone, once a day, because its owner may wonder why it does not work.
   private func notePhone() {
     let now = scheduler.now
     if let phoneNotice, phoneNotice.duration(to: now) < Self.phoneNoticePeriod { return }
@@ -150,9 +150,9 @@ final class RFCOMMLinks {
 
   // MARK: Streams to peers
 
-  /// Opens a stream over the link to a device, which is made if there is none.
+  /// Opens a stream over the link to a device. Without a link, it opens one first.
   ///
-  /// - Parameter then: called once, later: with nil if the device cannot be reached. `start` begins to read the stream.
+  /// - Parameter then: called once, later; with nil if the device cannot be reached. `start` begins to read the stream.
   func open(to device: DeviceAddress, then: @escaping @LoopActor (SocketStream?) -> Void) {
     let waiter = Waiter(then)
     waiter.timer = scheduler.schedule(after: Self.connectTime) { [weak waiter] in waiter?.finish(nil) }

@@ -4,17 +4,17 @@ import Loop
 import Network
 import TLS
 
-/// A stream whose owner joins it with another one.
+/// A stream that can be joined with another one.
 @LoopActor
 protocol JoinedStream: AnyObject {
-  /// Sends bytes, as many as there is buffer space for. After fewer than all, `SocketStreamEvent.writable` follows.
+  /// Sends bytes, up to the buffer's capacity. If not all are accepted, `SocketStreamEvent.writable` follows.
   func send(_ bytes: ArraySlice<UInt8>) -> Int
-  /// Sends the end of the stream after what is buffered.
+  /// Sends the buffered bytes, and then ends this side's direction.
   func finish()
   func pauseReading(_ isPaused: Bool)
-  /// Closes the stream at once, without an event. An alert still goes to the peer.
+  /// Closes the stream at once, without an event. A pending alert is still sent to the peer.
   func close()
-  /// Whether all bytes that were accepted are with the kernel.
+  /// Whether the kernel has all accepted bytes.
   var isDrained: Bool { get }
 }
 
@@ -26,9 +26,9 @@ extension SocketStream: JoinedStream {}
 /// It buffers at most 64 KiB of ciphertext beyond the buffer of the connection.
 @LoopActor
 final class SecureStream: JoinedStream {
-  /// How long the last bytes and the alert of a failed connection may take.
+  /// Maximum time for sending the last bytes and the alert of a failed connection.
   private static let lingerTime = Duration.seconds(2)
-  /// How long a peer may take to close the connection after both sides have ended.
+  /// Maximum time until the peer closes the connection after both sides have ended.
   private static let closeTime = Duration.seconds(10)
 
   private let context: TLSContext
@@ -46,11 +46,13 @@ final class SecureStream: JoinedStream {
   private var hasEnded = false
   private var hasFailed = false
   private var isTransportGone = false
-  /// Whether TLS has sent something. A server does so when it has the client's complete first message.
+  /// Whether TLS has sent any bytes. A server sends the first ones when it has the client's complete first message.
   private(set) var hasSent = false
 
+  /// Makes a stream.
+  ///
   /// - Parameters:
-  ///   - onTLS: called for each event of TLS but received bytes, for counters.
+  ///   - onTLS: called for each event of TLS except received bytes, for counters.
   ///   - onEvent: called on the loop, never from within a call of this stream.
   init(
     _ context: TLSContext, _ role: TLSRole, on scheduler: any Scheduler,
@@ -164,8 +166,8 @@ final class SecureStream: JoinedStream {
     for event in session.timer(at: scheduler.now) { handle(event) }
   }
 
-  /// Ends the stream for its owner. An alert still goes to the peer. What the peer sends meanwhile is read and dropped:
-  /// the kernel would answer unread bytes with a reset, which could overtake the alert.
+  /// Ends the stream for its owner. An alert is still sent to the peer. Bytes of the peer are meanwhile read and
+  /// dropped, because the kernel would answer unread bytes with a reset, which could overtake the alert.
   private func fail(_ event: TLSEvent) {
     guard !hasFailed else { return }
     hasFailed = true

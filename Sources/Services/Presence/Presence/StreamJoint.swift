@@ -1,23 +1,23 @@
 import Loop
 import Network
 
-/// Two streams, each of which gets what the other one receives. Each direction ends on its own. A stream that cannot
-/// take more makes the other one wait.
+/// Joins two streams: the bytes that one receives are sent on the other. Each direction ends on its own. A stream
+/// without buffer space pauses the reading of the other.
 @LoopActor
 final class StreamJoint {
   private struct Side {
     let stream: any JoinedStream
-    /// Received by this side, and not accepted by the other one.
+    /// Bytes that this side received and the other side has not accepted.
     var pending: ArraySlice<UInt8> = []
     var hasEnded = false
     var isClosed = false
-    /// Whether the stream receives no more: what is for it is dropped.
+    /// Whether the stream receives no more bytes: bytes for it are dropped.
     var isGone = false
   }
 
-  /// How long the other side may take to end after one side has hung up and everything that it sent has gone on.
+  /// Maximum time until one side ends after the other has hung up and all its bytes were passed on.
   private static let hangUpTime = Duration.seconds(10)
-  /// How often the other side gets this time again while it does not take the last bytes: 2 min together.
+  /// Number of times that this time is granted again while the last bytes are not accepted: 2 min in total.
   private static let hangUpRounds = 12
 
   private let scheduler: any Scheduler
@@ -28,6 +28,8 @@ final class StreamJoint {
   /// Bytes that each side has received.
   private(set) var received: [UInt64] = [0, 0]
 
+  /// Joins two streams.
+  ///
   /// - Parameter onEnd: called once, when both streams are closed.
   init(
     _ first: any JoinedStream, _ second: any JoinedStream, on scheduler: any Scheduler,
@@ -80,7 +82,7 @@ final class StreamJoint {
     if sides[index].hasEnded, !isWaiting { sides[other].stream.finish() }
   }
 
-  /// Ends the streams when everything that a side has sent before it hung up has gone to the other side.
+  /// Ends the streams when all bytes from a side that has hung up were passed on.
   private func awaitEnd(after index: Int) {
     timer = scheduler.schedule(after: Self.hangUpTime) { [weak self] in
       guard let self, onEnd != nil else { return }

@@ -143,7 +143,7 @@ struct PresenceCommand {
     try await client.call(PresenceNames.path, PresenceNames.interface, method, arguments)
   }
 
-  /// All known peers, by name.
+  /// Lists all known peers, by name.
   private func list() async throws(Failure) -> [PeerView] {
     let values = try await client.call(
       PresenceNames.path, "org.freedesktop.DBus.ObjectManager", "GetManagedObjects")
@@ -151,7 +151,7 @@ struct PresenceCommand {
       .sorted { $0.name < $1.name }
   }
 
-  /// The peer that the command names.
+  /// Finds the peer that the command names.
   private func peer() async throws(Failure) -> PeerView {
     let name = line.argument("PEER") ?? ""
     guard let peer = try await list().first(where: { $0.name == name }) else {
@@ -165,7 +165,7 @@ struct PresenceCommand {
   }
 }
 
-/// Signals of the service, and its end. Several changes that were not handled yet are one event.
+/// Signals of the service, and its end. Several unhandled changes count as one event.
 @LoopActor
 final class PresenceEvents {
   enum Event {
@@ -187,7 +187,7 @@ final class PresenceEvents {
     ]
   }
 
-  /// The next event, waiting for one if there is none.
+  /// Returns the next event, waiting for one if there is none.
   func next() async -> Event {
     while true {
       if let event {

@@ -35,7 +35,7 @@ struct PresenceView {
     }.sorted { $0.name < $1.name }
   }
 
-  /// One line for each value, and the counters that are not 0.
+  /// Formats one line for each value, and the counters that are not 0.
   var text: String {
     func list(_ words: [String], _ none: String) -> String { words.isEmpty ? none : words.joined(separator: ", ") }
     let rows: [(String, String)] = [
@@ -61,7 +61,7 @@ struct PresenceView {
   }
 }
 
-/// A known peer as the tool shows it.
+/// A known peer in the output of the tool.
 struct PeerView {
   let path: ObjectPath
   let name: String
@@ -70,6 +70,8 @@ struct PeerView {
   let ways: [String]
   let lastHeard: UInt64
 
+  /// Reads a peer from its D-Bus interfaces.
+  ///
   /// - Returns: nil if the object is not a peer.
   init?(path: String, _ interfaces: DBusValue) {
     guard let path = ObjectPath(path), let properties = interfaces[PresenceNames.peerInterface]?.asDictionary,

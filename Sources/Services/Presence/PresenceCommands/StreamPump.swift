@@ -7,9 +7,9 @@ enum StreamPump {
 
   /// Copies until the peer ends the stream. The end of standard input ends this side's direction.
   ///
-  /// It blocks: the program has nothing else to do.
+  /// The call blocks, because the program has nothing else to do.
   ///
-  /// - Returns: whether the peer ended the stream; false if it was cut off.
+  /// - Returns: whether the peer ended the stream; false if the stream was truncated.
   static func run(_ socket: Int32) -> Bool {
     var waiting: ArraySlice<UInt8> = []
     var hasInput = true
@@ -43,7 +43,7 @@ enum StreamPump {
     }
   }
 
-  /// The next bytes; empty at the end; nil after an error.
+  /// Reads the next bytes; empty at the end; nil after an error.
   private static func read(_ descriptor: Int32) -> [UInt8]? {
     var count = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: slice) { buffer, used in

@@ -24,12 +24,12 @@ final class PresenceRadioFace {
   private var object: ExportedObject?
   /// The program that uses the radio, until it leaves the bus.
   private var program: (sink: BusSink, watch: Registration)?
-  /// Calls by others than the user of `earshot-presenced`.
+  /// Calls by users other than that of `earshot-presenced`.
   private var denied: UInt64 = 0
 
-  /// - Parameter users: returns the users that may call: that of `earshot-presenced`, and that of this service, which
-  ///   lets a developer run both programs. It is called for each program that calls first: the package with the user
-  ///   may be installed while this service runs.
+  /// - Parameter users: returns the users that may call: the user of `earshot-presenced`, and that of this service, so
+  ///   that a developer can run both programs. It is called at the first call of each program, because the package with
+  ///   the user may be installed while this service runs.
   init(
     _ service: PresenceRadioService, on bus: BusConnection, tree: ObjectTree, manager: ObjectPath,
     users: @escaping @LoopActor () -> Set<UInt32> = { Set([number(of: userName), getuid()].compactMap { $0 }) }
@@ -213,7 +213,7 @@ private final class BusSink: PresenceSink {
       ])
   }
 
-  /// A program that refuses a link closes its socket, and thereby the link.
+  /// Calls a method of the program. A program that refuses a link closes its socket, which ends the link.
   private func call(_ method: String, _ arguments: [DBusValue]) {
     bus.call(name, PresenceRadioFace.sinkPath, PresenceRadioFace.sinkInterface, method, arguments) { result in
       if case .failure(let error) = result { Log.shared.debug("\(method) was refused: \(error.name)") }

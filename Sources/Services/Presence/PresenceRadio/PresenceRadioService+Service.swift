@@ -8,7 +8,8 @@ import Radio
 extension PresenceRadioService: Service {
   public nonisolated static let name = "PresenceRadio"
   public nonisolated static let sections: [any SettingsSection.Type] = [PresenceRadioSettings.self]
-  /// RFCOMM links do not count as links of LE. The priority decides who may connect while others need the radio.
+  /// The share of the service: RFCOMM links do not count as LE links. The priority decides whether it may connect while
+  /// other services need the radio.
   public nonisolated static let linkShare = LinkShare.nothing
   public nonisolated static let messages: [MessageID] = []
   public nonisolated static let checkedInterfaces = [PresenceRadioFace.interfaceName]

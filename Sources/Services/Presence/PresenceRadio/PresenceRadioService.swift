@@ -5,17 +5,18 @@ import Network
 import Radio
 import Thali
 
-/// The program that uses the radio for private presence: `earshot-presenced`. Device addresses go to it alone.
+/// The program that uses the radio for private presence: `earshot-presenced`. Only this program receives device
+/// addresses.
 @LoopActor
 protocol PresenceSink: AnyObject {
-  /// A peer's advertisement was received.
+  /// Reports a received advertisement of a peer.
   func sighted(_ device: DeviceAddress, generation: UInt8)
-  /// A peer has opened an RFCOMM link. The receiver owns the descriptor of a stream socket.
+  /// Passes an RFCOMM link that a peer has opened. The receiver owns the descriptor of a stream socket.
   func accept(_ device: DeviceAddress, descriptor: Int32)
 }
 
 /// Bluetooth for private presence: it advertises, scans, and opens and accepts RFCOMM links for one program. It has no
-/// key, and does not read what the links carry.
+/// key, and does not read the content of the links.
 @LoopActor
 public final class PresenceRadioService {
   enum Refusal: Error, Equatable {
@@ -44,7 +45,7 @@ public final class PresenceRadioService {
   private var statusWatch: Registration?
 
   private var advertising: Registration?
-  /// The contents of `advertising`.
+  /// The present advertisement: its generation, its address, and whether it has the literal form; nil if there is none.
   private var advertised: (generation: UInt8, address: BluetoothAddress, isLiteral: Bool)?
   private var advertisingProblem: String?
   private var accepting: Registration?
@@ -73,7 +74,7 @@ public final class PresenceRadioService {
   /// The connection to the bus of the program that uses the radio; nil without D-Bus.
   weak var bus: BusConnection?
 
-  /// The state has changed.
+  /// Notifies observers of a changed state.
   let changes = Observers<Void>()
 
   init(radio: any Radio, scheduler: any Scheduler, settings: PresenceRadioSettings) {
@@ -108,7 +109,7 @@ public final class PresenceRadioService {
     update()
   }
 
-  /// The program has left: everything that it requested ends.
+  /// Ends all requests of the program, which has left the bus.
   func detach() {
     (sink, generation, isScanning) = (nil, nil, false)
     attempts = [:]
@@ -141,7 +142,7 @@ public final class PresenceRadioService {
     accepting != nil && radio.status.state != .waiting && radio.status.traits.acceptingShortfall == nil
   }
 
-  /// Whether everything that the program requested works.
+  /// Whether all requests of the program are fulfilled.
   var isComplete: Bool { reason.isEmpty }
 
   /// The missing parts, and what to do; empty if everything works.
@@ -196,7 +197,7 @@ public final class PresenceRadioService {
     }
   }
 
-  /// Advertises the generation. Another generation is a new set, so that it has another address.
+  /// Advertises the present generation. Each generation is a new set, and therefore has a new address.
   private func updateAdvertising() {
     guard let generation, accepting != nil, let address = radio.publicAddress else {
       (advertising, advertised, advertisingProblem) = (nil, nil, nil)
@@ -220,7 +221,7 @@ public final class PresenceRadioService {
 
   // MARK: Scanning
 
-  /// The AD structures of all forms (thali.md section 4).
+  /// The patterns for the AD structures of all forms (thali.md section 4).
   nonisolated static let patterns: [AdvertisingPattern] = {
     let prefix = Array(Thali.Advertisement.service.prefix(10))
     let lists = [UInt8(0x06), 0x07, 0x21].flatMap { type in

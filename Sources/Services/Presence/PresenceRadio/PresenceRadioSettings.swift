@@ -1,12 +1,12 @@
 import Config
 
-/// Section `[PresenceRadio]`: Bluetooth for `earshot-presenced`.
+/// Settings of section `[PresenceRadio]`: Bluetooth for `earshot-presenced`.
 public struct PresenceRadioSettings: SettingsSection, Equatable {
-  /// When peers can connect to the adapter.
+  /// The times at which peers can connect to the adapter.
   public enum Reachability: String, CaseIterable, Sendable {
-    /// While `earshot-presenced` announces something.
+    /// Peers can connect while `earshot-presenced` announces itself.
     case auto
-    /// Never, so that an announcement is not made by Bluetooth.
+    /// Peers can never connect, so no announcement is made by Bluetooth.
     case no
   }
 
@@ -18,7 +18,7 @@ public struct PresenceRadioSettings: SettingsSection, Equatable {
 
   public static let section = "PresenceRadio"
 
-  /// Buffers of 30 links.
+  /// Memory of the buffers of 30 links.
   public var memory: Int { enabled ? 20 << 20 : 0 }
 
   public static let keys: [Setting<PresenceRadioSettings>] = [

@@ -1,10 +1,10 @@
 import Radio
 
-/// The radio's type; `Thali` has another one of that name.
+/// The radio's type of advertisements; `Thali` has another type of that name.
 typealias RadioAdvertisement = Advertisement
 
 extension AdvertisingData {
-  /// The AD structures of complete advertising data, with types as given.
+  /// Makes advertising data from complete AD structures, with unchanged types.
   init(exactly bytes: [UInt8]) {
     var structures: [AdvertisingStructure] = []
     var rest = bytes[...]
@@ -18,7 +18,7 @@ extension AdvertisingData {
 }
 
 extension Sighting {
-  /// Advertising data with the UUIDs, the service data and the manufacturer data of a scan result.
+  /// The advertising data with the UUIDs, the service data and the manufacturer data of a scan result.
   var data: [UInt8] {
     func structure(_ type: UInt8, _ payload: [UInt8]) -> [UInt8] {
       payload.count < 255 ? [UInt8(payload.count + 1), type] + payload : []

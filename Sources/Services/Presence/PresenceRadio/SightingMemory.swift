@@ -18,16 +18,16 @@ struct SightingMemory: Sendable {
 
   private var senders: [DeviceAddress: Sender] = [:]
   private var bucket = TokenBucket(SightingMemory.reportsPerSecond)
-  /// Advertisements that were not reported because too many arrived.
+  /// Number of advertisements that were not reported because too many arrived.
   private(set) var tooFast: UInt64 = 0
 
-  /// Number of senders that are remembered.
+  /// Number of stored senders.
   var count: Int { senders.count }
 
   /// Handles an advertisement of a device.
   ///
   /// - Parameters:
-  ///   - generation: nil for the literal form.
+  ///   - generation: the generation of the advertisement; nil for the literal form.
   ///   - advertiser: the address from which it was sent.
   /// - Returns: the generation to report; nil if nothing is reported.
   mutating func receive(

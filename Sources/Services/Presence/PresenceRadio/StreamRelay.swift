@@ -2,11 +2,11 @@ import Loop
 import Network
 import Radio
 
-/// Joins an RFCOMM link with the socket that `earshot-presenced` has. The end of one ends the other. A side that cannot
-/// take more bytes makes the other one wait.
+/// Joins an RFCOMM link with the socket of `earshot-presenced`. The end of one ends the other. A side without buffer
+/// space pauses the reading of the other.
 @LoopActor
 final class StreamRelay {
-  /// How long the program may take for the last bytes of a link that has ended.
+  /// Maximum time in which the program can read the last bytes of a link that has ended.
   private static let lingerTime = Duration.seconds(3)
 
   private let link: any RadioStream
@@ -18,9 +18,11 @@ final class StreamRelay {
   private var hasProgramEnded = false
   private var linger: Registration?
   private var onEnd: (@LoopActor () -> Void)?
-  /// Bytes of the peer and of the program.
+  /// Number of bytes from the peer and from the program.
   private(set) var received: (link: UInt64, program: UInt64) = (0, 0)
 
+  /// Joins a link with a socket.
+  ///
   /// - Parameter onEnd: called once, when both sides are closed.
   init(
     _ link: any RadioStream, _ local: SocketStream, on scheduler: any Scheduler,

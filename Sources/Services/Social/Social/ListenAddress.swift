@@ -14,15 +14,15 @@ public struct ListenAddress: Hashable, Sendable {
     case unix(path: String)
     case tcp(host: String, port: UInt16)
     case webSocket(host: String, port: UInt16, path: String, isSecure: Bool = false)
-    /// A socket that the service manager passed, by its name; with the path of WebSocket, if it speaks WebSocket.
+    /// A socket that the service manager passed, by its name; with the path of WebSocket, if it is for WebSocket.
     case inherited(name: String, path: String?, isSecure: Bool = false)
   }
 
-  /// The path of WebSocket at sockets of the service manager.
+  /// The path of WebSocket at sockets from the service manager.
   public static let path = "/asn"
   /// Maximum bytes of a Unix socket's path.
   private static let unixLimit = 107
-  /// Maximum bytes of a host's name (RFC 1035 section 2.3.4), and of a part of it.
+  /// Maximum bytes of a host name (RFC 1035 section 2.3.4), and of one label of it.
   private static let (nameLimit, labelLimit) = (253, 63)
 
   public let place: Place
@@ -30,7 +30,7 @@ public struct ListenAddress: Hashable, Sendable {
 
   public init(_ place: Place, dialect: Dialect = .seed) { (self.place, self.dialect) = (place, dialect) }
 
-  /// Nil for anything but the syntax above.
+  /// Parses an address; nil for anything but the syntax above.
   public init?(_ text: String) {
     var rest = Substring(text)
     var dialect = Dialect.seed
@@ -67,8 +67,8 @@ public struct ListenAddress: Hashable, Sendable {
     }
   }
 
-  /// A socket that the service manager passed. Its name is `asn`, or `ws` or `wss` for WebSocket with the path `/asn`;
-  /// `-2015` behind it selects the dialect.
+  /// Parses the name of a socket that the service manager passed: `asn`, or `ws` or `wss` for WebSocket with the path
+  /// `/asn`. The ending `-2015` selects the dialect.
   public init?(socketName name: String) {
     let suffix = "-\(Dialect.year2015.rawValue)"
     let isOld = name.hasSuffix(suffix)
@@ -81,7 +81,7 @@ public struct ListenAddress: Hashable, Sendable {
     }
   }
 
-  /// The path that a client of WebSocket asks for; nil without WebSocket.
+  /// The path in a WebSocket client's request; nil without WebSocket.
   public var webSocketPath: String? {
     switch place {
     case .webSocket(_, _, let path, _): path
@@ -90,7 +90,7 @@ public struct ListenAddress: Hashable, Sendable {
     }
   }
 
-  /// Whether connections are those of TLS.
+  /// Whether connections use TLS.
   public var isSecure: Bool {
     switch place {
     case .webSocket(_, _, _, let isSecure), .inherited(_, _, let isSecure): isSecure
@@ -98,7 +98,7 @@ public struct ListenAddress: Hashable, Sendable {
     }
   }
 
-  /// The host and the port; nil unless the address is of TCP.
+  /// Host and port; nil unless the address is for TCP.
   public var target: (host: String, port: UInt16)? {
     switch place {
     case .tcp(let host, let port), .webSocket(let host, let port, _, _): (host, port)
@@ -123,6 +123,8 @@ public struct ListenAddress: Hashable, Sendable {
     host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
   }
 
+  /// Parses host and port.
+  ///
   /// - Parameter usual: the port if the text has none; nil if it must have one.
   private static func hostAndPort(_ text: Substring, usual: UInt16?) -> (String, UInt16)? {
     var (host, port) = (text, usual)
@@ -140,7 +142,7 @@ public struct ListenAddress: Hashable, Sendable {
     return isName(host) ? (String(host), port) : nil
   }
 
-  /// Whether a text is a name of a host or a numeric IPv4 address.
+  /// Whether a text is a host name or a numeric IPv4 address.
   private static func isName(_ text: Substring) -> Bool {
     text.utf8.count <= nameLimit
       && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in

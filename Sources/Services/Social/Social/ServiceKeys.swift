@@ -17,7 +17,7 @@ public struct ServiceKeys: Sendable {
   public let origin: StoreKey.Origin
 
   public var user: UserKey { UserKey(encryption.publicKey) }
-  /// 48 lower-case hexadecimal digits.
+  /// The nonce as 48 lower-case hexadecimal digits.
   public var nonceText: String { Hex.encode(nonce) }
 
   public init(in state: StateDirectory) throws(Store.StoreError) {

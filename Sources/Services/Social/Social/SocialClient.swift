@@ -6,31 +6,31 @@ import Loop
 import TLS
 import WebSocket
 
-/// A client's connection to a server of ASN: the transport, the handshake of WebSocket, and the session.
+/// A client's connection to an ASN server: the transport, the handshake of WebSocket, and the session.
 @LoopActor
 public final class SocialClient {
-  /// Why a request has no answer, or a connection ended: a sentence.
+  /// Reason why a request has no answer, or why a connection ended, as a sentence.
   public struct Failure: Error, Hashable, Sendable {
     public let sentence: String
   }
 
   public enum Event: Sendable {
     case state(SessionState)
-    /// The server pushed a blob, or sent one that a command asked for.
+    /// The server pushed a blob, or sent a result of a command.
     case arrived(Blob)
-    /// The server sends the client to this URL; to the same server after ten seconds or more if it is empty.
+    /// The server redirects the client to this URL; if it is empty, to the same server after at least ten seconds.
     case redirected(String)
-    /// The last event, with the reason as a sentence.
+    /// The connection has ended, with the reason as a sentence. This is the last event.
     case ended(String)
   }
 
   public typealias Answer = @LoopActor (Result<Acknowledgement, Failure>) -> Void
 
-  /// Time until the server has acknowledged the login.
+  /// Maximum time until the server has acknowledged the login.
   private static let loginTime = Duration.seconds(20)
 
-  /// Time between two requests that show the server that the client is there. Servers close sessions that send nothing
-  /// for 10 min, and the original servers send no pings.
+  /// Time between two requests that show the server that the client is present. Servers close sessions that send
+  /// nothing for 10 min, and the original servers send no pings.
   private static let keepAliveTime = Duration.seconds(240)
 
   /// Called on the loop; never from within `start` and the requests.
@@ -43,9 +43,9 @@ public final class SocialClient {
   private let trustFile: String?
   private let configuration: ClientSession.Configuration
   private var session: ClientSession
-  /// The addresses of the server that were not tried.
+  /// The addresses of the server that were not tried yet.
   private var hosts: [String] = []
-  /// Whether the server has sent something: another address is not tried any more.
+  /// Whether the server has sent any octets. No other address is tried then.
   private var hasAnswered = false
   private var stream: (any StreamConnection)?
   private var upgrade: UpgradeResponse?
@@ -56,7 +56,7 @@ public final class SocialClient {
   /// - Parameters:
   ///   - configuration: the keys; its dialect is replaced by that of the address.
   ///   - resolver: finds the addresses of a host's name.
-  ///   - trustFile: the certificates that a server of `wss:` is trusted by, in PEM; nil: those of the system.
+  ///   - trustFile: the trusted certificates for servers of `wss:`, in PEM; nil means those of the system.
   public init(
     to address: ListenAddress, _ configuration: ClientSession.Configuration, scheduler: any Scheduler,
     resolver: any HostResolving = HostResolver(), trustFile: String? = nil
@@ -69,7 +69,7 @@ public final class SocialClient {
     session = ClientSession(configuration: configuration, random: &random)
   }
 
-  /// Connects and logs in. The state `established`, or the end, is reported by an event.
+  /// Connects and logs in. An event reports the state `established`, or the end.
   public func start() throws(Failure) {
     switch address.place {
     case .unix(let path):
@@ -121,7 +121,7 @@ public final class SocialClient {
     }
   }
 
-  /// Begins the handshakes that the address needs.
+  /// Begins the handshakes that the address requires.
   private func enter(_ socket: SocketStream, _ host: String, _ port: UInt16) throws(LocalStreamError) {
     guard case .webSocket(_, _, let path, let isSecure) = address.place else { return begin(socket) }
     let authority = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
@@ -137,7 +137,8 @@ public final class SocialClient {
     greet(stream, authority, path)
   }
 
-  /// All addresses of this machine, as a target, are this machine.
+  /// The address to connect to for a host: for an address that means all addresses of this machine, the loopback
+  /// address.
   private static func target(_ host: String) -> String { host == "::" ? "::1" : host }
 
   private static func unreachable(_ error: LocalStreamError) -> Failure {
@@ -255,7 +256,7 @@ public final class SocialClient {
     }
   }
 
-  /// A name may have addresses at which nothing listens.
+  /// Tries the next address of the name, or ends the connection if there is none.
   private func endOrTryNext(_ sentence: String) {
     guard !isEnded, !hasAnswered, !hosts.isEmpty else { return end(sentence) }
     stream?.close()
@@ -283,8 +284,8 @@ public final class SocialClient {
     }
   }
 
-  /// Sends a command of no effect at once and from time to time. The first one confirms the session: until a client
-  /// sends something under its key, its login may be a replay.
+  /// Sends a command without effect at once and from time to time. The first one confirms the session: until a client
+  /// sends a segment under its key, its login may be a replay.
   private func keepAlive() {
     timer = nil
     guard state == .established else { return }

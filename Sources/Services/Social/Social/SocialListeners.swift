@@ -4,15 +4,15 @@ import LocalSockets
 import Loop
 import TLS
 
-/// The PEM files of a server of `wss:`.
+/// The PEM files of a `wss:` server.
 public struct CertificateFiles: Hashable, Sendable {
-  /// The certificate, with its chain behind it.
+  /// The certificate, followed by its chain.
   public let chain: String
   public let key: String
 
   public init(chain: String, key: String) { (self.chain, self.key) = (chain, key) }
 
-  /// Nil unless both paths are there.
+  /// Makes the pair of paths; nil unless both are given.
   public init?(chain: String?, key: String?) {
     guard let chain, let key else { return nil }
     self.init(chain: chain, key: key)
@@ -24,15 +24,15 @@ public struct CertificateFiles: Hashable, Sendable {
 public final class SocialListeners<Store: BlobStore> {
   public enum Report: Sendable {
     case listening(ListenAddress)
-    /// A sentence.
+    /// An address is not listened at; the reason is a sentence.
     case notListening(String)
-    /// The path of the certificate that is in use from now on.
+    /// A certificate is in use from now on; with its path.
     case certificate(String)
-    /// A sentence.
+    /// There is no valid certificate; the reason is a sentence.
     case noCertificate(String)
   }
 
-  /// Time after which an address is tried again, and a name that has no address looked up.
+  /// Time after which a failed address is tried again, and a name without an address is looked up again.
   private static var retryTime: Duration { .seconds(30) }
 
   private let service: SocialService<Store>
@@ -40,15 +40,17 @@ public final class SocialListeners<Store: BlobStore> {
   private let disk: any Offloading
   private let addresses: [ListenAddress]
   private var certificate: CertificateFiles?
-  /// Called with each change, also of `problems`.
+  /// Called with each change, including changes of `problems`.
   public var onReport: @LoopActor (Report) -> Void = { _ in }
   private var failures: [ListenAddress: String] = [:]
   private var socketProblems: [String] = []
   private var certificateProblem: String?
   private var timers: [ListenAddress: Registration] = [:]
 
+  /// Makes listeners.
+  ///
   /// - Parameters:
-  ///   - certificate: nil: nothing listens with TLS.
+  ///   - certificate: the files for TLS; nil if no address uses TLS.
   ///   - disk: reads the certificate.
   public init(
     _ service: SocialService<Store>, _ addresses: [ListenAddress], certificate: CertificateFiles?,
@@ -58,12 +60,14 @@ public final class SocialListeners<Store: BlobStore> {
     (self.resolver, self.disk) = (resolver, disk)
   }
 
-  /// Sentences about what does not work.
+  /// Sentences about addresses and certificates that do not work.
   public var problems: [String] {
     failures.sorted { $0.key.text < $1.key.text }.map(\.value) + socketProblems + [certificateProblem].compactMap { $0 }
   }
 
-  /// - Parameter then: called when everything that needs no lookup of a name is listened at.
+  /// Begins to listen.
+  ///
+  /// - Parameter then: called when the service listens at all addresses that need no lookup of a name.
   public func start(then: @escaping @LoopActor () -> Void) {
     loadCertificate { [weak self] in
       guard let self else { return }
@@ -181,7 +185,7 @@ private struct PEMPair: Sendable {
   let key: [UInt8]
 }
 
-/// A file with a certificate or a key.
+/// Reads a file with a certificate or a key.
 private enum PEMFile {
   struct Unreadable: Error {
     let sentence: String

@@ -5,7 +5,7 @@ import Loop
 import SocialStore
 import TLS
 
-/// An ASN server at work: it owns the sessions, the store and the timers, and carries out what the sessions want.
+/// A running ASN server: it owns the sessions, the store and the timers, and executes the intents of the sessions.
 @LoopActor
 public final class SocialService<Store: BlobStore> {
   private let worker: StoreWorker<Store>
@@ -13,7 +13,7 @@ public final class SocialService<Store: BlobStore> {
   private let epoch: @LoopActor () -> UInt64
   private var server: SocialServer
   private var connections: [SessionID: any StreamConnection] = [:]
-  /// The session of each request that is with the store.
+  /// The session of each request that is in the store.
   private var jobs: [UInt64: SessionID] = [:]
   private var listeners: [ListenAddress: [Registration]] = [:]
   private var inherited: [Registration] = []
@@ -21,13 +21,13 @@ public final class SocialService<Store: BlobStore> {
   /// Connections in the handshake of WebSocket.
   private var greetings: [UInt64: (greeting: WebSocketGreeting, peer: StreamPeer)] = [:]
   private var lastGreeting: UInt64 = 0
-  /// Requests of this machine's operator that are with the store.
+  /// Requests of this machine's operator that are in the store.
   private var ownJobs: [UInt64: @LoopActor (StoreOutcome) -> Void] = [:]
   private var lastOwnJob: UInt64 = 1 << 63
   private var isStopped = false
   /// Called when the last session has ended, after `stop`.
   private var onRest: (@LoopActor () -> Void)?
-  /// Whether no connection is read, because requests use as much memory as they may.
+  /// Whether no connection is read, because requests use their maximum memory.
   private var isCrowded = false
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.timeHasCome() }
 
@@ -35,20 +35,22 @@ public final class SocialService<Store: BlobStore> {
   public var onTrouble: @LoopActor (ASN.StoreError?) -> Void = { _ in }
   /// Called with each connection that ends, and the reason.
   public var onClosed: @LoopActor (SessionID, CloseReason) -> Void = { _, _ in }
-  /// Called after each request that the store has carried out.
+  /// Called after each request that the store has executed.
   public var onActivity: @LoopActor () -> Void = {}
   private var trouble: ASN.StoreError?
 
-  /// The certificate for connections to addresses of `wss:` from now on; nil closes them.
+  /// The certificate for future connections to `wss:` addresses; nil closes them.
   public var identity: TLSIdentity?
 
-  /// Connections that were refused before or in the handshake of WebSocket.
+  /// Connections that were refused before or during the handshake of WebSocket.
   public private(set) var refusedUpgrades: UInt64 = 0
 
   private static var greetingLimit: Int { 256 }
   private static var greetingsOfOnePeer: Int { 16 }
 
-  /// - Parameter epoch: the time in nanoseconds since 1970.
+  /// Makes a server.
+  ///
+  /// - Parameter epoch: returns the time in nanoseconds since 1970.
   public init(
     server: SocialServer, worker: StoreWorker<Store>, scheduler: any Scheduler, epoch: @escaping @LoopActor () -> UInt64
   ) {
@@ -60,17 +62,18 @@ public final class SocialService<Store: BlobStore> {
 
   public var counters: SocialServer.Counters { server.counters }
   public var sessionCount: Int { server.sessionCount }
-  /// The users that are logged in, each as often as it has sessions.
+  /// The users that are logged in; a user is listed once for each of its sessions.
   public var users: [UserKey] { server.users }
 
   // MARK: Connections
 
-  /// Listens at an address for as long as the service runs. An address of the service manager is refused.
+  /// Listens at an address for the lifetime of the service. An address of the service manager is refused.
   ///
   /// - Parameters:
-  ///   - hosts: the numeric addresses of the address's host, if that is a name.
-  ///   - mode: the permissions of a Unix socket. Every local user may connect, as to a TCP port: clients log in.
-  /// - Throws: the first error. Hosts at which the service listens before stay.
+  ///   - hosts: the numeric addresses of the host, if it is a name.
+  ///   - mode: the permissions of a Unix socket. Every local user may connect, as to a TCP port, because clients log
+  ///     in.
+  /// - Throws: the first error. Hosts at which the service already listens stay.
   public func listen(
     at address: ListenAddress, hosts: [String] = [], mode: UInt32 = 0o666, using port: any LocalListening
   ) throws(ListenError) {
@@ -104,9 +107,9 @@ public final class SocialService<Store: BlobStore> {
     greet(connection, path: path, peer: peer, dialect: address.dialect, isSecure: address.isSecure)
   }
 
-  /// Takes a connection whose client begins with the handshake of WebSocket.
+  /// Handles a connection whose client begins with the handshake of WebSocket.
   ///
-  /// - Parameter isSecure: whether the handshake of TLS is before that. Both have the same time together.
+  /// - Parameter isSecure: whether a TLS handshake precedes it. Both handshakes share one time limit.
   public func greet(
     _ connection: any StreamConnection, path: String, peer: StreamPeer, dialect: Dialect = .seed, isSecure: Bool = false
   ) {
@@ -140,10 +143,10 @@ public final class SocialService<Store: BlobStore> {
     greetings[number] = (greeting, peer)
   }
 
-  /// Takes a connection.
+  /// Handles a connection.
   ///
   /// - Parameters:
-  ///   - address: what connections are counted by.
+  ///   - address: the key by which connections are counted.
   ///   - isFramed: whether each event `received` is a frame.
   public func accept(
     _ connection: any StreamConnection, address: String, dialect: Dialect = .seed, isFramed: Bool = false
@@ -156,8 +159,8 @@ public final class SocialService<Store: BlobStore> {
     timer.set(server.deadline)
   }
 
-  /// Sends every client elsewhere, or to the same server if the URL is empty, and listens no more. What clients asked
-  /// for before is carried out; `then` is called when it is and the clients have what was sent, or 10 s later.
+  /// Stops listening, and redirects all clients to a URL; if it is empty, to the same server. Pending requests are
+  /// still executed. `then` is called when they are and all output is sent, or 10 s later.
   public func stop(redirectingTo url: String = "", then: @escaping @LoopActor () -> Void = {}) {
     isStopped = true
     (listeners, inherited, inheritedAddresses) = ([:], [], [])
@@ -196,10 +199,10 @@ public final class SocialService<Store: BlobStore> {
 
   // MARK: The operator of this machine
 
-  /// Carries out a request that no session made, and pushes its blobs to the sessions.
+  /// Executes a request that no session made, and pushes its blobs to the sessions.
   ///
   /// - Parameters:
-  ///   - login: the user who asks.
+  ///   - login: the user of the request.
   ///   - then: called once with the outcome, when its changes are durable.
   public func perform(
     _ kind: StoreRequest.Kind, by login: Login, then: @escaping @LoopActor (StoreOutcome) -> Void
@@ -211,7 +214,7 @@ public final class SocialService<Store: BlobStore> {
     worker.perform(request, job: lastOwnJob)
   }
 
-  /// Does other work with the engine of the store, on its thread.
+  /// Runs other work with the store's engine, on the thread of the store.
   public func run<Value: Sendable>(
     _ work: @escaping @Sendable (inout CommandEngine<Store>, UInt64) -> Value,
     then: @escaping @LoopActor (Value) -> Void
@@ -269,7 +272,7 @@ public final class SocialService<Store: BlobStore> {
     onTrouble(trouble)
   }
 
-  /// A session that may read nothing more leaves what its peer sends with the peer.
+  /// Pauses or resumes reading for a session. Unread octets stay with the peer.
   private func update(_ id: SessionID) {
     connections[id]?.isReading = !server.isHolding(id)
   }

@@ -3,10 +3,10 @@ import LocalSockets
 import Loop
 import TLS
 
-/// A connection whose octets travel in TLS. What is sent before the handshake is complete waits for it.
+/// A connection over TLS. Octets that are sent before the handshake is complete wait for it.
 @LoopActor
 final class TLSStream: StreamConnection {
-  /// Output that waits to be written: octets on the wire, and octets of the owner in them.
+  /// Output that waits to be written: the number of octets on the wire, and that of the owner's octets in them.
   private struct Unwritten {
     let wire: Int
     let payload: Int
@@ -17,7 +17,7 @@ final class TLSStream: StreamConnection {
     get { transport.isReading }
     set { transport.isReading = newValue }
   }
-  /// Maximum octets of TLS's own that wait to be written: the handshake, and answers to a peer that asks for new keys.
+  /// Maximum waiting octets of TLS itself: the handshake, and answers to a peer that requests new keys.
   private static let controlLimit = 64 << 10
 
   /// Called once if TLS fails, before the event `ended`: a reason as part of a sentence.
@@ -27,9 +27,9 @@ final class TLSStream: StreamConnection {
   private let session: TLSCertificateSession
   private var early: [UInt8]? = []
   private var unwritten = Fifo<Unwritten>()
-  /// Octets of the first output that waits which are written.
+  /// Number of written octets of the first waiting output.
   private var written = 0
-  /// Octets of TLS's own that are not written.
+  /// Number of unwritten octets of TLS itself.
   private var control = 0
   private var isClosed = false
 
@@ -107,7 +107,7 @@ final class TLSStream: StreamConnection {
     }
   }
 
-  /// Drops everything: the peer makes TLS answer and reads nothing.
+  /// Drops the connection of a peer that makes TLS answer and reads nothing.
   private func giveUp() {
     isClosed = true
     transport.abort()

@@ -3,7 +3,7 @@ import Bytes
 import Crypto
 import Store
 
-/// The keys of a user of this machine, as `newuser` prints them. Facts: asn.md section 6
+/// The keys of a user of this machine, in the format of `newuser`. Facts: asn.md section 6
 ///
 ///     pub:
 ///       encr: 64 digits
@@ -16,10 +16,10 @@ import Store
 public struct UserKeys: Sendable {
   /// Maximum bytes of the text.
   public static let limit = 4096
-  /// The folder in the state directory with a file for each user.
+  /// The folder in the state directory with the key files of users.
   public static let folder = "keys"
 
-  /// New keys, and their text.
+  /// Makes new keys, and their text.
   public static func make(random: inout some RandomSource) -> (keys: UserKeys, text: [UInt8]) {
     let encryption = X25519.PrivateKey(randomFrom: &random)
     let authentication = Ed25519.PrivateKey(randomFrom: &random)
@@ -70,7 +70,7 @@ public struct UserKeys: Sendable {
     }
   }
 
-  /// Whether a name can be that of a file of keys: letters, digits, `-`, `_` and `.`, which is not the first.
+  /// Whether a key file may have this name: letters, digits, `-`, `_` and `.`, but no `.` at the beginning.
   public static func isName(_ name: String) -> Bool {
     !name.isEmpty && name.utf8.count <= 64 && !name.hasPrefix(".")
       && name.utf8.allSatisfy { byte in

@@ -3,13 +3,13 @@ import LocalSockets
 import Loop
 import WebSocket
 
-/// A connection in the HTTP handshake of WebSocket, on the server's side. It ends within 10 s.
+/// The server's side of a connection in the HTTP handshake of WebSocket. It ends within 10 s.
 @LoopActor
 final class WebSocketGreeting {
   enum Outcome {
-    /// The frames begin; the octets arrived behind the handshake.
+    /// The handshake is complete. `rest`: octets that arrived after it.
     case accepted(WebSocketStream, rest: [UInt8])
-    /// The client asked for something else, or took too long; the connection is closed.
+    /// The client sent another request, or exceeded the time limit; the connection is closed.
     case refused
     case disconnected
   }
@@ -21,6 +21,8 @@ final class WebSocketGreeting {
   private var onEnd: (@LoopActor (Outcome) -> Void)?
   private var timer: Registration?
 
+  /// Begins the handshake.
+  ///
   /// - Parameters:
   ///   - path: the only path that is served.
   ///   - onEnd: called once, never from within this call.

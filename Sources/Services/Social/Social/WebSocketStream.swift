@@ -4,11 +4,11 @@ import LocalSockets
 import Loop
 import WebSocket
 
-/// A connection whose octets travel in the frames of WebSocket, after the handshake: each `send` is one binary frame,
-/// and each event `received` is one message of the peer.
+/// A connection in WebSocket frames, after the handshake: each `send` is one binary frame, and each event `received` is
+/// one message from the peer.
 @LoopActor
 public final class WebSocketStream: StreamConnection {
-  /// Output that waits to be written: octets on the wire, and octets of a message in them.
+  /// Output that waits to be written: the number of octets on the wire, and that of message octets in them.
   private struct Unwritten {
     let wire: Int
     let payload: Int
@@ -23,17 +23,21 @@ public final class WebSocketStream: StreamConnection {
   private let transport: any StreamConnection
   private let framing: WebSocketFraming
   private var unwritten = Fifo<Unwritten>()
-  /// Octets of the first frame that waits which are written.
+  /// Number of written octets of the first waiting frame.
   private var written = 0
-  /// Frames without a message that wait: answers to pings among them. A peer that reads nothing gets no more.
+  /// Number of waiting frames without a message, such as answers to pings. At the limit a peer gets no more until it
+  /// reads.
   private var controls = 0
-  /// The latest control frame that waits until another one is written: the peer expects an answer to its last ping.
+  /// The last control frame above the limit, which is sent when another one is written, because the peer expects an
+  /// answer to its last ping.
   private var late: [UInt8]?
   private var isClosed = false
 
   private static let controlLimit = 16
 
-  /// - Parameter greeting: octets to send before the frames, the answer to a handshake for example.
+  /// Makes a stream.
+  ///
+  /// - Parameter greeting: octets to send before the frames, for example the response of a handshake.
   public init(
     _ transport: any StreamConnection, role: WebSocketFraming.Role, random: any RandomSource, greeting: [UInt8] = []
   ) {
@@ -43,7 +47,7 @@ public final class WebSocketStream: StreamConnection {
     write(greeting, payload: 0)
   }
 
-  /// Takes octets that arrived with the end of the handshake. Call it once, before the transport reports others.
+  /// Handles octets that arrived with the end of the handshake. Call it once, before the transport reports others.
   public func receive(_ bytes: [UInt8]) { if !bytes.isEmpty { handle(.received(bytes)) } }
 
   public func send(_ bytes: [UInt8]) {

@@ -9,16 +9,19 @@ import Social
 import Terminal
 import Tool
 
-/// Commands of `earshot social` that the tool carries out with a server at a URL, as a user whose keys are in a file.
+/// Commands of `earshot social` that the tool itself executes with a server at a URL, as a user whose keys are in a
+/// file.
 @LoopActor
 struct RemoteCommand {
   private let target: RemoteTarget
   private let keys: UserKeys
   private let line: ParsedCommand
 
+  /// Reads the options.
+  ///
   /// - Parameters:
-  ///   - line: with the option `url`.
-  ///   - keys: the path of the file of keys; nil: the option `keys`.
+  ///   - line: the command line, with the option `url`.
+  ///   - keys: the path of the key file; nil means the value of the option `keys`.
   init(_ line: ParsedCommand, keys path: String? = nil) throws(Failure) {
     guard let url = line.value("url"), let service = line.value("service") else {
       throw Failure(.usage, "A server at a URL needs --url and --service KEY:NONCE, which its operator knows.")
@@ -31,7 +34,7 @@ struct RemoteCommand {
     self.line = line
   }
 
-  /// Logs in, carries out a command, and quits.
+  /// Logs in, executes a command, and quits.
   private func exec(_ words: [String], input: [UInt8]? = nil) async throws(Failure) -> [UInt8] {
     let session = try await RemoteSession(target, keys)
     let data: [UInt8]
@@ -125,7 +128,7 @@ struct RemoteCommand {
     return try SocialCommand.write(data, to: place, line)
   }
 
-  /// Carries out the words of the command line.
+  /// Executes the words of the command line as a command.
   func exec() async throws(Failure) -> ExitCode {
     let input = try line.value("input").map { (path) throws(Failure) in try Self.content(path) }
     Output.write(try await exec(line.arguments("WORD"), input: input))
@@ -149,7 +152,7 @@ struct JoinCommand {
 
   init(_ client: Client, _ line: ParsedCommand) { (self.client, self.line) = (client, line) }
 
-  /// Makes keys, unless the file has some, and logs in with them for the first time.
+  /// Makes keys, unless the file already has some, and logs in with them for the first time.
   func run() async throws(Failure) -> ExitCode {
     let path = line.argument("FILE") ?? ""
     var (url, service) = (line.value("url") ?? "", line.value("service") ?? "")

@@ -10,18 +10,20 @@ import Loop
 import Social
 import Tool
 
-/// A server and a user of it, as the options of a command name them.
+/// A server and a user of it, from the options of a command.
 struct RemoteTarget: Sendable {
   let address: ListenAddress
   /// The service's public encryption key and nonce.
   let service: X25519.PublicKey
   let nonce: [UInt8]
-  /// The certificates that a server of `wss:` is trusted by; nil: those of the system.
+  /// The trusted certificates for `wss:` servers; nil means those of the system.
   let trustFile: String?
 
+  /// Parses the options.
+  ///
   /// - Parameters:
   ///   - url: unix:PATH, tcp:HOST:PORT, ws://HOST:PORT/PATH or wss://HOST:PORT/PATH.
-  ///   - service: the key and the nonce, 64 and 48 digits, with a colon between them.
+  ///   - service: the key and the nonce, 64 and 48 digits, separated by a colon.
   init(url: String, service: String, trustFile: String?) throws(Failure) {
     guard let address = ListenAddress(url) else {
       throw Failure(
@@ -42,7 +44,7 @@ struct RemoteTarget: Sendable {
 
 /// A file with the secret keys of a user.
 enum KeyFile {
-  /// Reads a file that only its owner can read. A name without a slash is looked up among systemd's credentials first.
+  /// Reads a file that only its owner can read. A name without a slash is first looked up among systemd's credentials.
   static func read(_ path: String) throws(Failure) -> UserKeys {
     if !path.contains("/"), let folder = getenv("CREDENTIALS_DIRECTORY") {
       let credential = "\(String(cString: folder))/\(path)"
@@ -67,7 +69,7 @@ enum KeyFile {
   }
 }
 
-/// A session of the tool itself with a server, without a daemon.
+/// A session of the tool itself with a server, without the daemon.
 @LoopActor
 final class RemoteSession {
   private let client: SocialClient
@@ -120,7 +122,7 @@ final class RemoteSession {
     waiting = nil
   }
 
-  /// Carries out a command of the protocol.
+  /// Executes a command of the protocol.
   ///
   /// - Returns: the data of the positive acknowledgement.
   func exec(_ words: [String], input: [UInt8]? = nil) async throws(Failure) -> [UInt8] {
@@ -144,7 +146,7 @@ final class RemoteSession {
     }
   }
 
-  /// Why the session has ended.
+  /// The reason why the session has ended.
   var end: String { reason ?? "The session has ended." }
 
   /// Ends the session, and waits for the server's acknowledgement.

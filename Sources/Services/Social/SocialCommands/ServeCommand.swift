@@ -81,7 +81,7 @@ struct ServeCommand {
     return .ok
   }
 
-  /// The absolute path of a directory, which is made if it is not there.
+  /// The absolute path of a directory, which is created if it does not exist.
   private static func directory(_ path: String) throws(Failure) -> String {
     guard mkdir(path, 0o700) == 0 || errno == EEXIST, let real = realpath(path, nil) else {
       throw FileOutput.failure(path, "created", .failed)

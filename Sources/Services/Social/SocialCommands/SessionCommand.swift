@@ -6,7 +6,7 @@ import Loop
 import Terminal
 import Tool
 
-/// Commands of `earshot social` that log in to a server, over the client of `earshot-sociald`.
+/// Commands of `earshot social` that log in to a server through the client of `earshot-sociald`.
 @LoopActor
 struct SessionCommand {
   private nonisolated static let interface = "org.earshot.SocialSession1"
@@ -17,7 +17,7 @@ struct SessionCommand {
 
   init(_ client: Client, _ line: ParsedCommand) { (self.client, self.line) = (client, line) }
 
-  /// The URL of a server, and the service's key and nonce: those of the options, or of this machine's server.
+  /// The URL of a server, and the service's key and nonce: from the options, or those of this machine's server.
   func server() async throws(Failure) -> (url: String, service: String) {
     var url = line.value("url") ?? ""
     var service = line.value("service") ?? ""
@@ -37,7 +37,7 @@ struct SessionCommand {
     return (url, service)
   }
 
-  /// Logs in, and returns the object of the session.
+  /// Logs in, and returns the object path of the session.
   private func connect() async throws(Failure) -> ObjectPath {
     let (url, service) = try await server()
     let values = try await client.call(
@@ -47,7 +47,7 @@ struct SessionCommand {
     return path
   }
 
-  /// Carries out one command of the protocol, and quits.
+  /// Executes one command of the protocol, and quits.
   func exec() async throws(Failure) -> ExitCode {
     let input: FileDescriptor
     if let file = line.value("input") {
@@ -123,7 +123,7 @@ struct SessionCommand {
   }
 }
 
-/// The blobs that a session was notified of, in their order.
+/// The blobs about which a session was notified, in order.
 @LoopActor
 private final class Arrivals {
   private var sums = Fifo<String>()

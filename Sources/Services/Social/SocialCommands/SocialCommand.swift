@@ -6,12 +6,12 @@ import Loop
 import Terminal
 import Tool
 
-/// Commands of `earshot social`, each one request or a few to the server.
+/// Commands of `earshot social` that consist of one or a few requests to the daemon.
 @LoopActor
 struct SocialCommand {
   nonisolated static let path: ObjectPath = "/org/earshot/social"
   nonisolated static let interface = "org.earshot.Social1"
-  /// Seconds that a backup, an export, an import and a collection may take.
+  /// Maximum time for a backup, an export, an import or a collection.
   private static let patience = Duration.seconds(3600)
 
   private let client: Client
@@ -29,7 +29,7 @@ struct SocialCommand {
     if line.flag("json") { Output.json(.object([.init(key, value)])) } else { Output.line(sentence) }
   }
 
-  /// Text of the server without control characters.
+  /// The server's text without control characters.
   static func clean(_ text: String) -> String { PrintableText.clean(text, limit: 4096) }
 
   // MARK: Looking
@@ -127,7 +127,7 @@ struct SocialCommand {
     return try Self.write(keys, to: place, line)
   }
 
-  /// Writes the keys of a user to a file, or to standard output if there is none.
+  /// Writes the keys of a user to a file, or to standard output if no file is given.
   static func write(_ keys: [UInt8], to place: FilePlace?, _ line: ParsedCommand) throws(Failure) -> ExitCode {
     guard let place else {
       Output.write(keys)
@@ -200,7 +200,7 @@ struct SocialCommand {
     return .ok
   }
 
-  /// Export or import of a directory, which the server accesses itself.
+  /// Exports or imports a directory, which the server accesses itself.
   func transfer(_ method: String) async throws(Failure) -> ExitCode {
     let path = line.argument("DIRECTORY") ?? ""
     guard path.hasPrefix("/") else {

@@ -4,7 +4,7 @@ import Tool
 
 /// Commands of the social server for the command-line tool.
 public enum SocialTool {
-  /// The server, which is a daemon of its own.
+  /// The social server, which is a separate daemon.
   private static let daemon = ToolTarget(busName: "org.earshot.Social", unit: "earshot-sociald")
 
   public static let part = ToolPart(
@@ -32,7 +32,7 @@ public enum SocialTool {
     }
   }
 
-  /// A command that the daemon carries out, or, with the option `url`, the tool itself.
+  /// Makes a command that the daemon executes, or, with the option `url`, the tool itself.
   private static func verb(
     _ name: String, _ summary: String, options: [Option] = [], arguments: [Argument] = [],
     remote: @escaping @LoopActor @Sendable (RemoteCommand) async throws(Failure) -> ExitCode,
@@ -88,7 +88,7 @@ public enum SocialTool {
   private static let trust = Option(
     "trust", value: .file("FILE"), "The certificates that a server at wss: is trusted by, in PEM (the system's).")
   private static let server = [url, service]
-  /// Options of commands for a server at a URL.
+  /// Options of the commands for a server at a URL.
   private static let elsewhere = [
     url, service,
     Option(

@@ -8,8 +8,7 @@ import Loop
 import Social
 import Store
 
-/// The sessions that programs on this machine have with servers, as clients, each an object
-/// `org.earshot.SocialSession1`.
+/// The client sessions that programs on this machine have with servers, each an object `org.earshot.SocialSession1`.
 @LoopActor
 final class SessionControl {
   nonisolated static let interfaceName = "org.earshot.SocialSession1"
@@ -19,12 +18,12 @@ final class SessionControl {
   private let directory: any Directory
   private let disk: any Offloading
   private let resolver: any HostResolving
-  /// The certificates that a server of `wss:` is trusted by, in PEM; nil: those of the system.
+  /// The trusted certificates for `wss:` servers, in PEM; nil means those of the system.
   var trustFile: String?
   private let bus: BusConnection
   private let manager: ObjectPath
   private var sessions: [UInt64: SocialSession] = [:]
-  /// Calls of Connect whose keys are being read.
+  /// Number of calls of Connect whose keys are being read.
   private var opening = 0
   private var last: UInt64 = 0
   /// The memory of all sessions.
@@ -41,7 +40,7 @@ final class SessionControl {
     (self.directory, self.disk, self.resolver, self.bus, self.manager) = (directory, disk, resolver, bus, manager)
   }
 
-  /// Sends the caller the signals about objects of the group.
+  /// Sends signals about objects of the group to the caller.
   func watch(_ call: MethodCall) throws(DBusError) { try bus.objects.watch(call) }
 
   /// Stores the keys of a user under a name.
@@ -74,8 +73,8 @@ final class SessionControl {
   /// Connects to a server as a user whose keys are stored.
   ///
   /// - Parameters:
-  ///   - service: the service's public encryption key and its nonce with a colon between them, 64 and 48 digits.
-  ///   - user: the name of the keys.
+  ///   - service: the service's public encryption key and its nonce, 64 and 48 digits, separated by a colon.
+  ///   - user: the name of the stored keys.
   func connect(_ url: String, _ service: String, _ user: String, _ call: MethodCall) {
     let parts = service.split(separator: ":").map { try? Hex.decode(String($0)) }
     guard let address = ListenAddress(url) else {
@@ -144,7 +143,7 @@ final class SocialSession {
   private static let requestLimit = 16
 
   private(set) var path = SocialFace.path
-  /// Called once when the login succeeded or failed.
+  /// Called once when the login has succeeded or failed.
   var onLogin: @LoopActor (DBusError?) -> Void = { _ in }
   /// Called once when the session has ended.
   var onEnd: @LoopActor () -> Void = {}
@@ -157,7 +156,7 @@ final class SocialSession {
   private var object: ExportedObject?
   private var watch: Registration?
   private var blobs = ArrivedBlobs()
-  /// Calls of Exec without an answer, and the bytes of their inputs.
+  /// Number of calls of Exec without an answer, and the bytes of their inputs.
   private var requests = 0
   private var requestBytes = 0
   private var reason = ""
@@ -273,6 +272,8 @@ final class SocialSession {
 
   // MARK: The interface
 
+  /// The D-Bus interface of a session.
+  ///
   /// - Parameter session: nil if the interface is only described.
   static func interface(_ session: SocialSession?) -> Interface {
     func method(

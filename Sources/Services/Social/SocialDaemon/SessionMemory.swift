@@ -1,6 +1,7 @@
 import ASN
 
-/// The memory that the sessions of programs use for blobs and requests, in bytes: a share for each session and a total.
+/// The memory of the sessions of programs for blobs and requests, in bytes. Each session has a limit, and all sessions
+/// together have one.
 struct SessionMemory: Sendable {
   /// Maximum bytes of one session.
   static let share = 32 << 20
@@ -9,7 +10,7 @@ struct SessionMemory: Sendable {
 
   private(set) var used = 0
 
-  /// Takes memory for a session that uses `own` bytes; false if the session or all of them would use too much.
+  /// Reserves memory for a session that uses `own` bytes; false if that would exceed a limit.
   mutating func take(_ bytes: Int, own: Int) -> Bool {
     guard own + bytes <= Self.share, used + bytes <= Self.total else { return false }
     used += bytes
@@ -19,7 +20,7 @@ struct SessionMemory: Sendable {
   mutating func giveBack(_ bytes: Int) { used -= bytes }
 }
 
-/// The blobs that arrived in a session and that its program has not fetched. The oldest are dropped for new ones.
+/// The blobs that have arrived in a session and that its program has not fetched. New blobs displace the oldest.
 struct ArrivedBlobs: Sendable {
   /// Maximum blobs.
   static let limit = 64
@@ -27,7 +28,7 @@ struct ArrivedBlobs: Sendable {
   private var blobs: [Blob] = []
   private(set) var bytes = 0
 
-  /// Adds a blob if there is memory for it, without the oldest ones if that is necessary.
+  /// Adds a blob if there is memory for it, and drops the oldest ones if necessary.
   ///
   /// - Parameter other: bytes that the session uses for its requests.
   /// - Returns: whether the blob was added.

@@ -10,17 +10,17 @@ import Social
 import SocialStore
 import Store
 
-/// The operations of programs on this machine with the server. Each is a request to the store by the operator, who may
-/// do everything.
+/// The operations of programs on this machine on the server. Each is a request to the store by the operator, who has
+/// all permissions.
 @LoopActor
 final class SocialControl {
   typealias Answer = @LoopActor (Result<[DBusValue], DBusError>) -> Void
 
   /// Maximum bytes of a backup that are copied at one time.
   private nonisolated static let slice = 1 << 20
-  /// The file in the state directory that a backup is written to before it is copied.
+  /// The file in the state directory to which a backup is written before it is copied.
   private nonisolated static let backup = "backup.db"
-  /// Time after a change when the figures of the store are read again.
+  /// Time after a change when the sizes of the store are read again.
   private static let refreshTime = Duration.milliseconds(100)
 
   let service: SocialService<SQLiteBlobStore>
@@ -37,7 +37,7 @@ final class SocialControl {
   private var refresh: Registration?
 
   /// - Parameters:
-  ///   - admin: the administrator; the service itself if there is none.
+  ///   - admin: the administrator; without one, the service itself is the operator.
   ///   - directory: the path of the state directory.
   init(
     _ service: SocialService<SQLiteBlobStore>, keys: ServiceKeys, admin: UserKey?, directory: String
@@ -98,7 +98,7 @@ final class SocialControl {
 
   // MARK: Commands
 
-  /// Carries out a command of the protocol, and answers with what `body` makes of the answer.
+  /// Executes a command of the protocol, and replies with the result of `body` for its answer.
   private func execute(
     _ arguments: [String], then: @escaping Answer,
     _ body: @escaping @LoopActor ([UInt8]) throws(DBusError) -> [DBusValue]
@@ -119,9 +119,11 @@ final class SocialControl {
     }
   }
 
+  /// Lists names.
+  ///
   /// - Parameters:
-  ///   - after: only names behind this one, in the order of their bytes; empty: all.
-  ///   - limit: maximum number of names; 0: all.
+  ///   - after: only names after this one, in the order of their bytes; an empty text means all.
+  ///   - limit: maximum number of names; 0 means all.
   func list(_ reference: String, after: String, limit: Int, then: @escaping Answer) {
     execute(reference.isEmpty ? ["ls"] : ["ls", reference], then: then) { (bytes) throws(DBusError) in
       let last = Array(after.utf8)
@@ -142,7 +144,9 @@ final class SocialControl {
     }
   }
 
-  /// - Parameter before: milliseconds since 1970; 0: all flagged blobs.
+  /// Purges flagged blobs.
+  ///
+  /// - Parameter before: milliseconds since 1970; 0 means all flagged blobs.
   func collect(before: UInt64, isDry: Bool, then: @escaping Answer) {
     let (epoch, isTooLarge) = before.multipliedReportingOverflow(by: 1_000_000)
     guard !isTooLarge else { return then(.failure(.invalidArgs("The time is too large."))) }
@@ -170,7 +174,8 @@ final class SocialControl {
 
   /// Stores a blob in the directory of a user; with an empty name it is a message to that user.
   ///
-  /// - Parameter owner: the user's key or a unique prefix of at least four digits; empty: the operator's own directory.
+  /// - Parameter owner: the user's key or a unique prefix of at least four digits; an empty text means the operator's
+  ///   own directory.
   func put(_ owner: String, _ name: String, _ content: [UInt8], then: @escaping Answer) {
     let blobName: BlobName
     do throws(WireError) {
@@ -309,7 +314,7 @@ final class SocialControl {
 }
 
 extension DBusError {
-  /// Nil if the request succeeded.
+  /// Converts the outcome of a failed request; nil if the request succeeded.
   init?(_ outcome: StoreOutcome) {
     guard outcome.result != .success else { return nil }
     let text = String(decoding: outcome.data, as: UTF8.self)

@@ -31,7 +31,7 @@ public final class SocialDaemon: DaemonBody {
   private var control: SocialControl?
   private var sessions: SessionControl?
   private var listeners: SocialListeners<SQLiteBlobStore>?
-  /// Reads the files of keys and the certificate.
+  /// The worker that reads the key files and the certificate.
   private let disk = SerialWorker("keys")
   private let resolver = HostResolver()
   private var face: SocialFace?
@@ -45,7 +45,7 @@ public final class SocialDaemon: DaemonBody {
     bus.objects.access = ServiceAccess.rule()
   }
 
-  /// The program.
+  /// The program with its options and settings.
   public nonisolated static var program: DaemonProgram {
     DaemonProgram(
       "earshot-sociald", "A social server (ASN), with its interface on D-Bus.", tool: "earshot social",

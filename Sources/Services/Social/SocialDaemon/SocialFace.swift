@@ -21,9 +21,11 @@ final class SocialFace {
     }
   }
 
+  /// The D-Bus interface of the server.
+  ///
   /// - Parameters:
   ///   - control: nil if the interface is only described.
-  ///   - sessions: as `control`.
+  ///   - sessions: nil if the interface is only described.
   static func interface(_ control: SocialControl?, _ sessions: SessionControl? = nil) -> Interface {
     Interface(
       interfaceName,
@@ -34,7 +36,7 @@ final class SocialFace {
       properties: properties(control))
   }
 
-  /// A method whose answer comes later.
+  /// Makes a method that answers later.
   private static func method(
     _ control: SocialControl?, _ name: String, in input: [Argument] = [], out: [Argument] = [], _ documentation: String,
     errors: [DBusError.Name] = [],

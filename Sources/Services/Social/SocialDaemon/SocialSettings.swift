@@ -4,15 +4,15 @@ import Config
 import Crypto
 import Social
 
-/// Section `[Social]`: the addresses, the users and the limits of the social server.
+/// Settings of section `[Social]`: the addresses, the users and the limits of the social server.
 public struct SocialSettings: SettingsSection {
   public var listen: [ListenAddress] = []
-  /// Nil: `$STATE_DIRECTORY`.
+  /// The state directory; nil means `$STATE_DIRECTORY`.
   public var directory: String?
   public var adminKey: String?
   public var adminAuthentication: String?
   public var newUsers = NewUsers.admin
-  /// Paths of PEM files.
+  /// Paths of the PEM files for `wss:`.
   public var certificate: String?
   public var certificateKey: String?
   public var trustedCertificates: String?
@@ -139,12 +139,12 @@ public struct SocialSettings: SettingsSection {
       "The time after which a paused session is closed."),
   ]
 
-  /// 32 octets in hexadecimal digits.
+  /// The syntax of a key: 32 octets in hexadecimal digits.
   private static let key = ValueKind<String>.text(upTo: 64).refusing { text in
     text.utf8.count == 64 && HexPrefix(text) != nil ? nil : "a key has 64 hexadecimal digits"
   }
 
-  /// A sentence about settings that contradict each other; nil if none do.
+  /// A sentence about contradictory settings; nil if there are none.
   public var problem: String? {
     if (adminKey == nil) != (adminAuthentication == nil) {
       return "[Social] has one of AdminKey= and AdminAuthentication=, which are needed together."

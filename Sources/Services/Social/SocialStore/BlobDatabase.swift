@@ -10,12 +10,12 @@ import Database
 /// | `link` | a name in a user's directory |
 /// | `hidden` | a link that a removal took out of its directory |
 /// | `flag` | a removal's mark on a blob |
-/// | `change` | what became of a blob, under a number that only grows |
+/// | `change` | a change of a blob, under an increasing number |
 /// | `directory`, `usage` | counts of links for each user, and of everything; triggers maintain them |
 ///
 /// Keys, sums and names are values of the type BLOB, so that SQLite orders them by their octets.
 enum BlobDatabase {
-  /// The layout, as the database's `user_version`.
+  /// The number of the layout, in the database's `user_version`.
   static let layout: Int64 = 1
   /// The name `asn/user` as a literal, for the index of users.
   static let userName = "x'61736e2f75736572'"
@@ -75,9 +75,9 @@ enum BlobDatabase {
     """,
   ]
 
-  /// Opens the database and makes the tables if the file is empty.
+  /// Opens the database, and creates the tables if the file is empty.
   ///
-  /// - Parameter beforeCreating: called before the tables are made; if it throws, the file stays empty.
+  /// - Parameter beforeCreating: called before the tables are created; if it throws, the file stays empty.
   static func open(
     _ path: String, beforeCreating: () throws(ASN.StoreError) -> Void = {}
   ) throws(ASN.StoreError) -> SQLiteFile {

@@ -4,14 +4,14 @@ import Store
 /// The blobs that are too large for the database: each is a file `SUM[0:2]/SUM[2:128]`, as in the published document.
 /// Facts: asn.md section 7
 ///
-/// A file is written and synced before the database gets its row, and removed after its row is gone. So a row always
-/// has its file, and a file without a row is one whose commit did not happen: `sweep` removes it.
+/// A file is written and synced before the database gets its row, and removed after its row is gone. A row therefore
+/// always has its file. A file without a row is left from a commit that failed, and `sweep` removes it.
 struct BlobFiles: Sendable {
-  /// Blobs of more octets than these are files.
+  /// Maximum size of a blob in the database, in octets. Larger blobs are files.
   static let threshold = 64 * 1024
-  /// Octets that a file may have.
+  /// Maximum size of a file, in octets.
   static let limit = Limits.largestBlob + Blob.fixedHeader + Limits.name
-  /// The ending of a file that is not whole yet.
+  /// The ending of the name of an incomplete file.
   private static let temporary = ".new"
 
   private let directory: any Directory
@@ -41,7 +41,7 @@ struct BlobFiles: Sendable {
     try Self.onDisk { () throws(Store.StoreError) in try directory.openDirectory(folder).unlink(name) }
   }
 
-  /// Whether a file is named like a blob.
+  /// Whether any file has the name of a blob.
   func hasBlobs() throws(ASN.StoreError) -> Bool {
     try Self.onDisk { () throws(Store.StoreError) in
       for folder in try directory.names() where folder.utf8.count == 2 && HexPrefix(folder) != nil {
@@ -52,7 +52,7 @@ struct BlobFiles: Sendable {
     }
   }
 
-  /// Removes every file that is not wanted, and returns how many wanted files there are.
+  /// Removes every unwanted file, and returns the number of wanted ones.
   func sweep(isWanted: (Sum) throws(ASN.StoreError) -> Bool) throws(ASN.StoreError) -> Int {
     var found = 0
     let folders = try Self.onDisk { () throws(Store.StoreError) in try directory.names() }
@@ -72,7 +72,7 @@ struct BlobFiles: Sendable {
     return found
   }
 
-  /// Performs a call of the disk, whose error becomes one of the store of blobs.
+  /// Executes a file operation, and converts its error to one of the blob store.
   static func onDisk<Value>(
     _ body: () throws(Store.StoreError) -> Value
   ) throws(ASN.StoreError) -> Value {
@@ -89,7 +89,7 @@ struct BlobFiles: Sendable {
     return (String(hex.prefix(2)), String(hex.dropFirst(2)))
   }
 
-  /// The sum that a file is named after; nil if the name is not that of a blob.
+  /// The sum in the name of a file; nil if the name is not that of a blob.
   static func sum(_ folder: String, _ name: String) -> Sum? {
     guard folder.utf8.count == 2, let prefix = HexPrefix(folder + name), prefix.digits == folder + name,
       prefix.digits.utf8.count == 2 * Sum.size

@@ -4,15 +4,15 @@ import Store
 
 /// The blobs of a server in a database and files, which survive a loss of power.
 ///
-/// The changes since the last `commit` are one transaction; each `apply` is a savepoint in it. Where SQLite undoes the
-/// whole transaction by itself, because the disk is full for example, the next `commit` fails, so that no change is
-/// acknowledged that is not there.
+/// The changes since the last `commit` are one transaction; each `apply` is a savepoint in it. If SQLite undoes the
+/// whole transaction by itself, for example because the disk is full, the next `commit` fails, so that no lost change
+/// is acknowledged.
 ///
-/// `@unchecked Sendable`: one thread at a time uses the store; its owner, a worker, sees to that.
+/// `@unchecked Sendable`: one thread at a time uses the store; its owner, a worker, ensures that.
 public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   /// The database's name in the state directory.
   public static let name = "social.db"
-  /// The folder of blobs that are files.
+  /// The folder of the blobs that are files.
   public static let folder = "blobs"
 
   let database: SQLiteFile
@@ -21,15 +21,15 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   private var state: StateDirectory?
   /// Whether the open transaction has changes of an earlier `apply`.
   private var hasApplied = false
-  /// Why the open transaction is lost.
+  /// The reason why the open transaction is lost.
   private var lost: ASN.StoreError?
-  /// Files that were written, and files to remove, since the last commit.
+  /// Files that were written since the last commit, and files to remove.
   private var written: Set<Sum> = []
   private var removable: Set<Sum> = []
-  /// Blobs whose file was not there when the store was opened.
+  /// Number of blobs whose file was missing when the store was opened.
   public private(set) var missingFiles = 0
 
-  /// Opens the store in a state directory, and makes it if it is not there.
+  /// Opens the store in a state directory, and creates it if it does not exist.
   public convenience init(in state: StateDirectory) throws(ASN.StoreError) {
     let files: any Directory
     do throws(Store.StoreError) {
@@ -46,7 +46,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     try self.init(path: state.directory.path(of: Self.name), files: files, state: state)
   }
 
-  /// Opens the store, and removes files whose commit did not happen.
+  /// Opens the store, and removes files that were never committed.
   ///
   /// - Parameters:
   ///   - path: the database; an empty file is an empty store, and is refused if there are blobs that are files.
@@ -70,7 +70,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     missingFiles = Int(rows) - found
   }
 
-  /// Closes the database. What was not committed is undone.
+  /// Closes the database. Uncommitted changes are undone.
   public func close() {
     undo()
     database.close()
@@ -120,7 +120,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     ) { $0.sum(0) }
   }
 
-  /// Sums of all blobs behind one of them, in ascending order.
+  /// Sums of all blobs after a given one, in ascending order.
   func allSums(after sum: Sum?, limit: Int) throws(ASN.StoreError) -> [Sum] {
     try rows(
       "SELECT sum FROM blob WHERE sum > ? ORDER BY sum LIMIT ?", [.blob(sum?.bytes ?? []), .integer(Int64(limit))]
@@ -157,7 +157,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     ) { $0.link }
   }
 
-  /// Links of all users behind one of them, ordered by owner and name.
+  /// Links of all users after a given one, ordered by owner and name.
   func allLinks(after link: Link?, limit: Int) throws(ASN.StoreError) -> [Link] {
     try rows(
       "SELECT \(Self.linkColumns) FROM link WHERE (owner, name) > (?, ?) ORDER BY owner, name LIMIT ?",
@@ -286,10 +286,10 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     (self.written, self.removable) = (written, removable)
   }
 
-  /// Undoes everything since the last commit, for an owner that does not go on.
+  /// Undoes all changes since the last commit, for an owner that does not continue.
   func rollBack() { undo() }
 
-  /// Undoes everything since the last commit.
+  /// Undoes all changes since the last commit.
   private func undo() {
     if database.isInTransaction { try? run("ROLLBACK") }
     removeFiles(written)
@@ -382,7 +382,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
 
   // MARK: The database
 
-  /// A copy of everything that was committed, as one database: blobs that are files are in it too. It may replace
+  /// Writes a copy of all committed data as one database, which also contains the blobs that are files. It can replace
   /// the database, with an empty folder of files.
   ///
   /// - Parameter path: an empty file.
@@ -423,7 +423,9 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
     try rows(sql, values) { $0.integer(0) }
   }
 
-  /// - Parameter body: nil for a row that is damaged.
+  /// Queries rows.
+  ///
+  /// - Parameter body: converts a row; returns nil for a damaged row.
   private func rows<Value>(
     _ sql: String, _ values: [SQLiteValue] = [], _ body: (SQLiteRow) -> Value?
   ) throws(ASN.StoreError) -> [Value] {
@@ -457,7 +459,7 @@ extension SQLiteRow {
   fileprivate func key(_ column: Int32) -> UserKey? { blob(column).flatMap { try? UserKey($0) } }
   fileprivate func sum(_ column: Int32) -> Sum? { blob(column).flatMap { try? Sum($0) } }
 
-  /// The columns owner, name, sum and epoch.
+  /// The link in the columns owner, name, sum and epoch.
   fileprivate var link: Link? {
     guard let owner = key(0), let name = blob(1).flatMap({ String(validating: $0, as: UTF8.self) }),
       let sum = sum(2), let epoch = integer(3)

@@ -9,7 +9,7 @@ import Store
 /// Links that a removal hid are not in the tree. A link whose name is a directory of other links, or the other way
 /// round, cannot be in a tree of files: it is left out and counted.
 public struct StoreExport {
-  /// The contents of a tree.
+  /// The contents of a written tree.
   public struct Report: Hashable, Sendable {
     public var blobs = 0
     public var links = 0
@@ -26,7 +26,7 @@ public struct StoreExport {
   /// The open directories of one owner, by their paths.
   private var opened: [String: any Directory] = [:]
 
-  /// Makes the directory `path`, which must not exist, and writes the tree into it. The tree survives a loss of power
+  /// Creates the directory `path`, which must not exist, and writes the tree into it. The tree survives a loss of power
   /// when this returns.
   public static func write(
     _ store: SQLiteBlobStore, to path: String, on fileSystem: any FileSystem = SystemFileSystem()

@@ -5,21 +5,21 @@ import Store
 /// and 9
 ///
 /// Nothing in the tree is trusted: a blob counts only under its own sum, a link only under a valid name. Symbolic links
-/// are not followed. What is in the store already stays; a link goes to the newer blob. Each portion is committed on
-/// its own, so an import that is interrupted can be repeated.
+/// are not followed. Blobs that are already in the store stay, and a link refers to the newer blob. Each portion is
+/// committed separately, so an interrupted import can be repeated.
 public struct StoreImport {
   /// The result of an import.
   public struct Report: Hashable, Sendable {
     public var blobs = 0
     public var links = 0
     public var flagged = 0
-    /// Files that were passed over.
+    /// Number of files that were skipped.
     public var problems = 0
-    /// The first of them, with the reason; at most 100.
+    /// The first skipped files, with the reasons; at most 100.
     public var examples: [String] = []
   }
 
-  /// Octets of blobs, and changes, that one commit has.
+  /// Maximum octets of blobs, and maximum changes, in one commit.
   private static let portion = (octets: 4 << 20, changes: 1000)
 
   private let store: SQLiteBlobStore
@@ -94,7 +94,7 @@ public struct StoreImport {
     try write([.insert(blob)], octets: blob.bytes.count)
   }
 
-  /// The blob in a file, and whether it is flagged; nil if there is none, which is noted.
+  /// The blob in a file, and whether it is flagged; nil if the file has none, which is recorded as a problem.
   private mutating func blob(
     _ name: String, in directory: any Directory
   ) throws(ASN.StoreError) -> (blob: Blob, isFlagged: Bool)? {
@@ -155,8 +155,8 @@ public struct StoreImport {
 
   // MARK: Removals
 
-  /// Flags what was flagged in the tree, by the removals that are there. A flag whose removal is not there is one by
-  /// the blob itself: nothing reverts it, and `gc` purges the blob.
+  /// Sets the flags of the tree, by the removals that exist. A flag without its removal is set by the blob itself: it
+  /// cannot be reverted, and `gc` purges the blob.
   private mutating func readFlags() throws(ASN.StoreError) {
     var unexplained = flagged
     for removal in removals {

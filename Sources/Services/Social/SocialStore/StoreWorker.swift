@@ -2,19 +2,18 @@ import ASN
 import Common
 import Loop
 
-/// Carries out the requests of a server on the thread of its store.
+/// Executes the requests of a server on the thread of its store.
 ///
-/// One group of requests is under way at a time; it has one commit. What comes meanwhile forms the next group, so that
+/// One group of requests is executed at a time, with one commit. Requests that arrive meanwhile form the next group, so
 /// the number of commits does not grow with the number of sessions.
 @LoopActor
 public final class StoreWorker<Store: BlobStore> {
-  /// Requests of one group.
+  /// Maximum number of requests in one group.
   private static var groupLimit: Int { 512 }
 
-  /// The engine, for the worker's thread alone.
+  /// Holds the engine, for the worker's thread only.
   ///
-  /// `@unchecked Sendable`: only work that is handed to `worker` touches the engine, and the worker does one piece of
-  /// work after the other.
+  /// `@unchecked Sendable`: only work of `worker` uses the engine, and the worker executes one piece of work at a time.
   private final class Holder: @unchecked Sendable {
     var engine: CommandEngine<Store>
 
@@ -33,11 +32,11 @@ public final class StoreWorker<Store: BlobStore> {
   private var isBusy = false
   /// Called with the outcomes of a group, in the order of the requests.
   public var onOutcomes: @LoopActor ([(job: UInt64, outcome: StoreOutcome)]) -> Void = { _ in }
-  /// How many groups were carried out.
+  /// Number of executed groups.
   public private(set) var groups: UInt64 = 0
 
   /// - Parameters:
-  ///   - worker: does one piece of work after the other, in their order.
+  ///   - worker: executes one piece of work at a time, in order.
   ///   - epoch: the time in nanoseconds since 1970.
   public init(
     _ engine: CommandEngine<Store>, worker: any Offloading, epoch: @escaping @LoopActor () -> UInt64
@@ -45,16 +44,16 @@ public final class StoreWorker<Store: BlobStore> {
     (holder, self.worker, self.epoch) = (Holder(engine), worker, epoch)
   }
 
-  /// Whether requests wait or are under way.
+  /// Whether no request waits or is being executed.
   public var isIdle: Bool { !isBusy && waiting.isEmpty }
 
-  /// Carries out a request after those before it.
+  /// Executes a request after the earlier ones.
   public func perform(_ request: StoreRequest, job: UInt64) {
     waiting.append(Job(request: request, number: job))
     begin()
   }
 
-  /// Does other work with the engine, between two groups.
+  /// Runs other work with the engine, between two groups.
   public func run<Value: Sendable>(
     _ work: @escaping @Sendable (inout CommandEngine<Store>, UInt64) -> Value,
     then: @escaping @LoopActor (Value) -> Void

@@ -192,7 +192,7 @@ final class WatchCommand {
     }
   }
 
-  /// Replaces a timeout by `notRunning` if the service has ended, because it does not answer its calls then.
+  /// Replaces a timeout by `notRunning` if the service has ended, because an ended service does not answer.
   private func settled(_ failure: Failure) async -> Failure {
     guard failure.code == .timeout, await !client.isRunning() else { return failure }
     return Failure(.notRunning, failure.text)

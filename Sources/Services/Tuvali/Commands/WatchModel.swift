@@ -14,7 +14,7 @@ struct WatchModel: Sendable {
   private(set) var verifier: VerifierView?
   private(set) var isServiceThere = false
   private var transfers: [String: WatchedTransfer] = [:]
-  /// Credentials that were reported or left, by path, including those whose object is gone.
+  /// Credentials that were reported, or left in the service, by path. Includes those whose object is gone.
   private var known: [String: Known] = [:]
   private var knownInOrder: [String] = []
   private var jobs: [Job] = []
@@ -194,7 +194,7 @@ struct WatchModel: Sendable {
     if stage == .done, !isThereBefore, view.isFailed { actions.append(.look(path: path)) }
   }
 
-  /// Records that the credential was reported or left.
+  /// Records that the credential was reported, or left in the service.
   private mutating func note(_ path: String) {
     guard let transfer = transfers[path] else { return }
     let entry = Known(received: transfer.view.receivedAt, isLeft: transfer.stage == .left)

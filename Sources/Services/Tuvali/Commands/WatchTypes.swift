@@ -48,16 +48,16 @@ enum WatchEvent: Sendable {
   case changed(path: String, interface: String, [String: DBusValue])
   /// The checker's verdict on a credential has arrived.
   case verdictReceived(path: String)
-  /// Reply to `WatchAction.check`: properties, and claims as JSON.
+  /// Properties of a transfer with the checker's verdict, and the claims as JSON, read for `WatchAction.check`.
   case checked(path: String, [String: DBusValue], claims: String?)
   /// The verifier refused a phone.
   case refused(code: String, sentence: String)
-  /// Reply to `WatchAction.look`.
+  /// All properties of a transfer, read for `WatchAction.look`.
   case looked(path: String, [String: DBusValue])
-  /// Replies to `WatchAction.take`.
+  /// The credential of `WatchAction.take` was fetched and stored, or only its properties were read.
   case taken(path: String, TakenCredential)
   case notTaken(path: String, Failure)
-  /// Replies to `WatchAction.judge`, with the resulting properties of the transfer.
+  /// The service has the verdict of `WatchAction.judge`; with the resulting properties of the transfer.
   case judged(path: String, [String: DBusValue])
   case notJudged(path: String, Failure, [String: DBusValue])
   /// The operator has given a verdict.
@@ -94,7 +94,7 @@ struct WatchReport: Sendable, Equatable {
     case plain, good, bad
   }
 
-  /// Empty if the report is for programs only.
+  /// Sentence for people; empty if the report is for programs only.
   var sentence = ""
   /// Suggestion after the sentence, for people without the keys of the screen.
   var hint = ""
@@ -128,7 +128,7 @@ struct WatchedTransfer: Sendable, Equatable {
 
   var view: TransferView
   var stage: Stage
-  /// When it was first seen.
+  /// When the transfer was first seen.
   let seen: Instant
   /// Claims of the credential as JSON, as the checker allows them; nil if there are none or they were not fetched.
   var claims: String?

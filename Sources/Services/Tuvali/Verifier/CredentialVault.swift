@@ -33,7 +33,7 @@ struct CredentialVault: Sendable {
     let kind: Kind
     /// When the disk begins to count as hanging.
     let patienceEnds: Instant
-    /// Whether the operation takes longer. Callers then do not wait for the disk until it ends.
+    /// Whether `patienceEnds` has passed. Callers then do not wait for the disk until the operation ends.
     var isStalled = false
   }
 
@@ -60,7 +60,7 @@ struct CredentialVault: Sendable {
   private(set) var idleAskers: [KeptCredential.Asker] = []
   /// Whether the spool has files whose records are not among the entries.
   var hasOtherFiles = false
-  /// Number of these files for which there is no capacity.
+  /// Number of files in the spool whose records do not fit the capacity.
   var filesWithoutRoom = 0
   var lookAt = Instant.zero
   var inspectAt = Instant.zero

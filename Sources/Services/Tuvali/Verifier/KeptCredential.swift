@@ -46,7 +46,8 @@ struct KeptCredential: Sendable {
   var date: Int64
   /// Time of reception, which may be before the start.
   var received: Instant
-  /// Until then the wall clock may be wrong, because the file's date is in its future; nil if the date is trusted.
+  /// Time until which the wall clock counts as possibly wrong, because the file's date is in its future; nil if the
+  /// date is trusted.
   var doubtedUntil: Instant?
   /// Last failure of an operation on this credential.
   var failure: Failure?

@@ -27,7 +27,7 @@ extension VerifierService: Service {
     return [SocketChecker.absence(at: settings.check.socket)]
   }
 
-  /// Reserves links for all session slots. Wallets connect one after the other, so one link is kept free at a time.
+  /// Reserves links for all session slots. Wallets connect one after the other, so one link is reserved at a time.
   private nonisolated static func share(_ radio: RadioSettings) -> LinkShare {
     LinkShare(needs: Settings.links(of: radio), spare: 1, may: 64, priority: 10)
   }

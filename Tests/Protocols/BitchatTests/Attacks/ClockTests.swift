@@ -54,7 +54,7 @@ struct ClockWitnessAttackTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("A witness whose clock differs later no longer counts, and no witness counts after the clock was set")
+  @Test("A witness whose clock differs later no longer counts, and none counts once the clock is set")
   func withdrawn() {
     var witnesses = ClockWitnesses()
     let (one, two) = (DeviceOrigin(address: 1), DeviceOrigin(address: 2))

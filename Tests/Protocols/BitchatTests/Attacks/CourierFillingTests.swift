@@ -46,7 +46,7 @@ struct CourierFillingTests {
   }
 
   @Test(
-    "Identities of one device that have filled the store evict no envelope of a depositor that arrives later"
+    "Identities of one device that fill the store do not evict envelopes of depositors that arrive later"
   )
   func oneDevice() throws {
     var stage = Stage()
@@ -64,7 +64,7 @@ struct CourierFillingTests {
   }
 
   @Test(
-    "A depositor that stays for a minute keeps its envelopes although devices with ever new addresses deposit"
+    "A depositor that stays for a minute keeps its envelopes while devices with ever new addresses deposit"
   )
   func manyDevices() throws {
     var stage = Stage()

@@ -124,7 +124,7 @@ struct HandshakeBlockingTests {
   }
 
   @Test(
-    "Forged first messages delay a session by less than a second and a half, whenever the attack begins",
+    "Forged first messages delay a session by less than 1.5 s, whenever the attack begins",
     arguments: attacks.prefix(5), 1...2)
   func starts(attack: Attack, hops: Int) throws {
     for sender in 0...1 {

@@ -72,7 +72,7 @@ struct LineFloodTests {
   }
 
   @Test(
-    "At 140 messages a second from one identity, its quotas are accepted and relayed, and others are not delayed"
+    "140 messages a second from one identity are accepted and relayed within its quotas, and delay no others"
   )
   func oneIdentity() throws {
     let calm = try run(identities: 1, perSecond: 0, seconds: 20)
@@ -86,7 +86,7 @@ struct LineFloodTests {
     #expect(attacked.passedOn <= LineQuota.passedOnOfSender + 20 * 5)
   }
 
-  @Test("Forty identities over one link evict no other stranger's message, and get no more relayed than one link may")
+  @Test("Forty identities over one link evict no other stranger's message, and use only one link's relay quota")
   func manyIdentities() throws {
     let attacked = try run(identities: 40, perSecond: 140, seconds: 30)
     print("forty identities: \(attacked)")
@@ -95,7 +95,7 @@ struct LineFloodTests {
     #expect(attacked.passedOn <= LineQuota.passedOnOfOrigin + 30 * 21)
   }
 
-  @Test("A hundred quick messages reach everybody, and a neighbour in order; six hundred reach a neighbour")
+  @Test("A hundred quick messages reach all nodes, and a neighbour in order; six hundred reach a neighbour")
   func quickTalker() {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -121,7 +121,7 @@ struct LineFloodTests {
     #expect(hall.nodes[2].heard.count == 600)
   }
 
-  @Test("A favourite's messages count for the favourite alone, and forged messages count for no sender")
+  @Test("A favourite's messages count against the favourite's quota only, and forged messages against no sender's")
   func favourites() {
     var quota = LineQuota()
     let (friend, other, link) = (PeerID(rawValue: 1), PeerID(rawValue: 2), DeviceOrigin(address: 1))

@@ -87,7 +87,7 @@ struct RelaySilencingTests {
     }
   }
 
-  @Test("Copies over one link delay no packet by more than a second, and suppress no announce")
+  @Test("Copies over one link delay no packet by more than a second, and never suppress an announce")
   func silencing() throws {
     let calm = try run(nil)
     let (line, long, text) = (

@@ -122,7 +122,7 @@ struct WormholeTests {
     }
   }
 
-  @Test("A wormhole that waits for a peer delays private messages to it by less than a second")
+  @Test("A wormhole that waits for a peer delays private messages to the peer by less than a second")
   func newcomers() throws {
     for sender in [0, 3] {
       let calm = try delays(nil, from: sender, isFirst: true)
@@ -168,7 +168,7 @@ struct WormholeTests {
   }
 
   @Test(
-    "A neighbour gets private and public messages although a wormhole returns them over a link that counts as its own")
+    "A neighbour gets all messages although a wormhole returns them over a link that counts as the neighbour's")
   func echoes() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "dea"])
@@ -192,7 +192,7 @@ struct WormholeTests {
     #expect(hall.nodes[1].told.map(\.text) == ["for bob"])
   }
 
-  @Test("A link that an attacker made, and that counts as an Earshot peer's, does not have the peer's own link cut")
+  @Test("An attacker's link that counts as an Earshot peer's does not cause the peer's own link to be cut")
   func cutsNothing() {
     for seed in UInt64(1)...4 {
       var hall = MeshHall(seed: seed)

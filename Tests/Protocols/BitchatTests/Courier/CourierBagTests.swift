@@ -106,7 +106,7 @@ struct CourierBagTests {
     #expect(taken.dropped == [last.id])
   }
 
-  @Test("An envelope that the full store refuses evicts no other envelope")
+  @Test("An envelope that a full store refuses evicts no other envelope")
   func refusedWhole() throws {
     var bag = CourierBag(limit: 1000)
     let handed = try carried(0)

@@ -24,7 +24,7 @@ struct CourierDeskTests {
       tag: CourierTag(for: key, day: 1), expiry: 1000, ciphertext: random.bytes(100), copies: 4)
   }
 
-  @Test("The index remembers the last 256 own envelopes, and none whose message is settled")
+  @Test("The index stores the last 256 own envelopes, but none whose message is settled")
   mutating func sealed() throws {
     for number in 0..<257 { desk.remember(try envelope(number), of: try MessageID("M-\(number)")) }
     #expect(desk.envelope(of: try MessageID("M-0")) == nil)
@@ -35,7 +35,7 @@ struct CourierDeskTests {
     #expect(desk.held == [0, 0, 255, 0, 0, 0])
   }
 
-  @Test("The index knows the last 1,000 messages that couriers brought; only their receipts go by courier")
+  @Test("The index stores the last 1,000 messages that couriers brought; only their receipts go by courier")
   mutating func brought() throws {
     for number in 0..<1001 { desk.bring(try Self.message(number), from: key, at: 1) }
     #expect(desk.held == [0, 0, 0, 1000, 0, 0])

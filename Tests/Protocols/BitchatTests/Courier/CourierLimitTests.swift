@@ -72,7 +72,7 @@ struct CourierLimitTests {
     #expect(read == envelope.with(copies: 1))
   }
 
-  @Test("An envelope that expires now, or in more than 25 h, is refused")
+  @Test("An envelope that has expired or expires in more than 25 h is refused")
   func life() throws {
     let day: Int64 = 25 * 3600 * 1000
     for (life, taken) in [(0, 0), (-1, 0), (1, 1), (day, 1), (day + 1, 0)] as [(Int64, Int)] {
@@ -130,7 +130,7 @@ struct CourierLimitTests {
     #expect(stage.counters.malformed == 3 && stage.stage.ann.engine.counters.relayed == before)
   }
 
-  @Test("An envelope for this node that it cannot open, or that is for a prekey, is dropped and counted")
+  @Test("An envelope for this node that the node cannot open, or that is for a prekey, is dropped and counted")
   func notOpened() throws {
     var stage = Stage()
     let (bob, link) = stage.neighbour(1)
@@ -368,7 +368,7 @@ struct CourierLimitTests {
     #expect(kept.noiseKey == hall.nodes[2].engine.identity.noiseKey.publicKey)
   }
 
-  @Test("An announce in a sync answer does not reveal the position of its sender")
+  @Test("An announce in a sync answer reveals no position of its sender")
   func toldLater() throws {
     var stage = Stage()
     let carried = CarriedEnvelope(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Bitchat
 
-@Suite("Letters that others carry")
+@Suite("Envelopes carried by other nodes")
 struct CourierTests {
   /// Nodes that are out of each other's range after all have met: all know the others' keys, and no node counts as
   /// nearby.
@@ -31,7 +31,7 @@ struct CourierTests {
   }
 
   @Test(
-    "A courier delivers a message once, brings the receipt back, and keeps no envelope"
+    "A courier delivers a message once, brings the receipt back, and stores no envelope after that"
   )
   func carriedAndBack() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
@@ -94,7 +94,7 @@ struct CourierTests {
     #expect(hall.nodes[1].engine.carried == 1)
   }
 
-  @Test("A message that no peer has acknowledged over a link goes to a courier when the link ends")
+  @Test("A message that was not acknowledged over a link goes to a courier when the link ends")
   func ended() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])
@@ -131,7 +131,7 @@ struct CourierTests {
     #expect(hall.nodes[0].progress[2]?.last == .delivered)
   }
 
-  @Test("A message to a peer that does not answer goes to a courier although the peer was recently received")
+  @Test("A message to a peer that does not answer goes to a courier although a packet of the peer was just received")
   func silent() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
     let link = hall.connect(0, 2)
@@ -146,7 +146,7 @@ struct CourierTests {
   }
 
   @Test(
-    "A link that replays a departed peer's announce does not keep a message from the courier"
+    "A link that replays a departed peer's announce does not keep its messages from the couriers"
   )
   func borrowedLink() throws {
     var hall = Self.apart(["ann", "bob", "cem"])
@@ -238,7 +238,7 @@ struct CourierTests {
     #expect(hall.nodes[5].told.count == 1)
   }
 
-  @Test("An envelope is also sent over hops, not at each announce, and stays until it is handed over")
+  @Test("An envelope is also sent over several hops, but not at each announce, and stays until it is handed over")
   func overHops() throws {
     var hall = Self.apart(["ann", "bob", "dan", "cem"])
     try hall.tell("far away", to: 3, as: 1, at: 0)

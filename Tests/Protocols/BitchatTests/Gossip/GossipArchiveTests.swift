@@ -58,7 +58,7 @@ struct GossipArchiveTests {
     #expect(archive.fragmentCount == 0)
   }
 
-  @Test("An announce is given by itself up to 60 s, and before its sender's messages up to 900 s")
+  @Test("An announce up to 60 s old is given alone, and one up to 900 s old before messages of its sender")
   func announces() throws {
     var archive = GossipArchive()
     let fresh = try item(.announce, from: 1, age: 60_000)
@@ -116,7 +116,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(.fragment), at: time) == [])
   }
 
-  @Test("Fragments are given only on request, and only of the named packets if some are named")
+  @Test("Fragments are given only on request, and only those named if a request names packets")
   func fragments() throws {
     var archive = GossipArchive()
     func fragment(_ id: UInt8) throws -> GossipArchive.Item {
@@ -198,7 +198,7 @@ struct GossipArchiveTests {
     #expect(archive.missing(try request(), at: time).map(\.type) == [.announce])
   }
 
-  @Test("A node's own filter asks an equal archive for nothing; a full filter asks only for newer messages")
+  @Test("A node's own filter requests nothing from an equal archive; a full filter requests only newer messages")
   func ownRequest() throws {
     var archive = GossipArchive()
     for number in 0..<100 { _ = archive.keep(try item(age: UInt64(1000 + number), "line \(number)")) }

@@ -31,7 +31,7 @@ struct SyncScheduleTests {
     }
   }
 
-  @Test("A neighbour's requests are answered at most 8 times in 30 s, and never on a link without a peer")
+  @Test("A neighbour's requests are answered at most 8 times in 30 s, and requests on a link without a peer never")
   func answers() {
     var schedule = SyncSchedule()
     schedule.begin(LinkID(1), at: moment(0))

@@ -45,7 +45,7 @@ struct LinkQueueTests {
     #expect(numbers == [10, 0, 11, 1, 2, 3, 20])
   }
 
-  @Test("After four waiting announces, one packet of another class leaves")
+  @Test("After four announces have left, one waiting packet of another class leaves")
   func announcesInARow() {
     var queue = LinkQueue()
     for number in 0..<10 { _ = queue.append(packet(UInt8(number)), as: .announce) }
@@ -116,7 +116,7 @@ struct LinkQueueTests {
     #expect(own == (0..<LinkQueue.ownLimit).map { UInt8($0 % 100) })
   }
 
-  @Test("The class that fills the queue is evicted first, so that no class displaces the others")
+  @Test("The class that fills the queue most is evicted first, so that no class displaces the others")
   func sharing() {
     for (flood, others) in [
       (PacketClass.fragment, [PacketClass.publicChat, .syncAnswer]), (.publicChat, [.syncAnswer, .fragment]),

@@ -34,7 +34,7 @@ struct AnnouncePeriodTests {
   }
 
   @Test(
-    "A node announces every 15 s, with 6 neighbours every 30 s, on battery every minute, with jitter",
+    "A node announces every 15 s, with 6 neighbours every 30 s, and on battery every minute, each with jitter",
     arguments: [
       (1, false, 11_000...19_000), (5, false, 11_000...19_000), (6, false, 22_000...38_000),
       (1, true, 57_000...63_000), (6, true, 57_000...63_000),

@@ -82,7 +82,7 @@ struct ChatTests {
     #expect(hall.nodes[0].progress[7] == [.sent, .delivered, .read])
   }
 
-  @Test("A private text is not readable on any link of its way")
+  @Test("A private text is not readable on any link of its route")
   func secrecy() throws {
     var hall = Self.line(["ann", "bob", "cem"])
     let text = "only for you and for nobody else"

@@ -53,7 +53,7 @@ struct ConfirmingTests {
     #expect(beside * 2 <= before && beside * 2 <= after, "\(before), \(beside), \(after)")
   }
 
-  @Test("A public message during a file delays the file only by the packets that are under way")
+  @Test("A public message during a file is delayed only by the packets that are already sent and unconfirmed")
   func lineAmidFile() throws {
     for moment in stride(from: 0, to: 600, by: 20) as StrideTo<Int64> {
       var hall = FileTests.line(2)
@@ -286,7 +286,7 @@ struct ConfirmingTests {
   }
 
   @Test(
-    "On a slow path one confirmation is requested per allowed batch of unconfirmed packets",
+    "On a slow path one confirmation is requested for each permitted batch of unconfirmed packets",
     arguments: [(20, 48), (40, 48), (60, 38), (100, 32), (400, 32)] as [(Int64, Int)])
   func questions(wayMilliseconds: Int64, batch: Int) {
     var confirming = Confirming()

@@ -16,7 +16,7 @@ struct CrowdTests {
   }
 
   @Test(
-    "One request asks for all types while one filter suffices; otherwise every fourth round asks for announces"
+    "One request asks for all types if one filter suffices; otherwise every fourth request asks for announces"
   )
   func requests() throws {
     var archive = GossipArchive()

@@ -17,7 +17,7 @@ struct FileArrivalTests {
   }
 
   @Test(
-    "While a file arrives its percentage grows, and the completed file has the same fragment set",
+    "The percentage of an arriving file grows, and the completed file has the same fragment set",
     arguments: [true, false])
   func reported(isPrivate: Bool) throws {
     var hall = Self.hall()

@@ -278,7 +278,7 @@ struct FileLinkTests {
       relay.engine.counters.relaysDropped > dropped && relay.engine.transmitter.paced.longest <= PacedPackets.limit)
   }
 
-  @Test("A full lane of one link does not reduce the capacity of other links")
+  @Test("Fragments that fill the lane of one link leave the capacity of other links unchanged")
   func room() {
     var paced = PacedPackets()
     let (one, other) = (LinkID(1), LinkID(2))

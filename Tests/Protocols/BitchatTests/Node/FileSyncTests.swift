@@ -7,7 +7,7 @@ import Testing
 @Suite("Files of departed senders, and withdrawn files")
 struct FileSyncTests {
   @Test(
-    "A newcomer gets a file from a neighbour two minutes after the sender left, with the sender's announce",
+    "A newcomer gets a file from a neighbour two minutes after its sender left, with the sender's announce",
     arguments: [200, 20_000, 300_000])
   func gone(size: Int) throws {
     var hall = FileTests.line(2)
@@ -24,7 +24,7 @@ struct FileSyncTests {
     #expect(hall.nodes[2].files.first?.nickname == "node 0")
   }
 
-  @Test("A cancelled small file is not given to any peer, although one link had received it")
+  @Test("A cancelled small file is given to no peer, even if one link has received it")
   func cancelled() throws {
     var hall = MeshHall()
     hall.add(["ann"])

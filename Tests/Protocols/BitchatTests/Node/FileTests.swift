@@ -163,7 +163,7 @@ struct FileTests {
     #expect(hall.nodes[1].files.count == 1)
   }
 
-  @Test("Fragments of an own and of a relayed file alternate towards a phone, one every 25 ms")
+  @Test("Own and relayed fragments alternate towards a phone, one every 25 ms in all")
   func sharedPace() throws {
     var hall = Self.line(2)
     let link = hall.connect(stranger: Stranger(1), to: 1)

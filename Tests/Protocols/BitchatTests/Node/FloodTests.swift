@@ -97,7 +97,7 @@ struct FloodTests {
   }
 
   @Test(
-    "At 2,000 packets a second on one link, state is bounded and chat of other links arrives within 1 s",
+    "At 2,000 packets a second on one link, state is bounded and chat from other links arrives within 1 s",
     arguments: Flood.allCases)
   func flood(_ flood: Flood) throws {
     var hall = MeshHall()

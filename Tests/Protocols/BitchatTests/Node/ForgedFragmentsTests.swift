@@ -29,7 +29,7 @@ struct ForgedFragmentsTests {
   }
 
   @Test(
-    "With a forged signature under a known peer's name it is neither shown nor stored; with the right one it is"
+    "A forged packet in fragments under a known peer's name is neither shown nor stored; the genuine packet is"
   )
   func forged() throws {
     var random = SeededRandom(seed: 5)

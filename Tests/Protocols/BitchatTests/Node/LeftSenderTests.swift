@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Messages of peers that have left")
 struct LeftSenderTests {
-  @Test("A newcomer gets messages with their sender's announce, and none of a departed sender")
+  @Test("A newcomer gets messages with their sender's announce, and no messages of a departed sender")
   func left() throws {
     var hall = MeshHall()
     hall.add(["ann"])

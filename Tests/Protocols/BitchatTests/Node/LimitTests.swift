@@ -136,7 +136,7 @@ struct LimitTests {
     #expect(stage.ann.engine.neighbourhood.peers.pin(of: cem.id) == cem.signingKey.publicKey)
   }
 
-  @Test("A peer that was forgotten may return with another signing key")
+  @Test("A peer that was forgotten may return with a different signing key")
   func forgotten() {
     var stage = LimitStage()
     let cem = Stranger(1)
@@ -200,7 +200,7 @@ struct LimitTests {
   }
 
   @Test(
-    "Signature checks per second: 270 messages and 300 known announces a link, 1,000 in all plus 30 a link"
+    "A link has 270 checks of messages and 300 of known announces a second; all have 1,000 and 30 for each link"
   )
   func signatures() {
     var stage = LimitStage()
@@ -285,7 +285,7 @@ struct LimitTests {
 
   // MARK: Fragments
 
-  @Test("A fragment with a bad total or index, or of a fragment, is dropped and not relayed")
+  @Test("A fragment with a bad total or index, or one that contains a fragment, is dropped and not relayed")
   func noFragments() {
     var stage = LimitStage()
     let eve = Stranger(1)
@@ -421,7 +421,7 @@ struct LimitTests {
     #expect(lines == 0)
   }
 
-  @Test("At most 32 packets of unknown peers wait per link, 64 in all, and 256 KiB; copies take no space")
+  @Test("Packets of unknown peers wait: at most 32 per link, 64 in all, and 256 KiB, and copies use no capacity")
   func waitingRoom() {
     var stage = LimitStage()
     let cem = Stranger(1)

@@ -31,7 +31,7 @@ struct LongTextTests {
     #expect(hall.nodes[0].progress[2]?.last == .delivered && hall.nodes[0].engine.messages.outbox.bytes == 0)
   }
 
-  @Test("With one of twenty packets lost every text arrives as a whole", arguments: UInt64(1)...3)
+  @Test("With one of twenty packets lost every text arrives complete", arguments: UInt64(1)...3)
   func lossy(seed: UInt64) throws {
     var hall = MeshHall(seed: seed)
     hall.add(["ann", "bob"])

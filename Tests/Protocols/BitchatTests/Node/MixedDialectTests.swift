@@ -71,7 +71,7 @@ struct MixedDialectTests {
   }
 
   @Test(
-    "In random mixed meshes all messages arrive, and only speakers get packets of dialect S",
+    "In random mixed meshes all messages arrive, and only nodes that announce dialect S get packets of it",
     arguments: Array(1...12) as [UInt64])
   func villages(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)

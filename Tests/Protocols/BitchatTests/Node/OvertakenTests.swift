@@ -106,7 +106,7 @@ struct OvertakenTests {
     #expect(air.sent.count == 2)
   }
 
-  @Test("A message to another peer, or a later one, does not count as overtaking")
+  @Test("An acknowledgement from another peer, or of an earlier message, does not count as overtaking")
   func others() throws {
     var hall = try pair()
     hall.add(["cem"])

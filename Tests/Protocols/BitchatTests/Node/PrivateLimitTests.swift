@@ -336,7 +336,7 @@ struct PrivateLimitTests {
     #expect(stage.ann.engine.counters.unaskedAnswers == 0)
   }
 
-  @Test("A peer gets 8 sync answers in 30 s; forged requests in its name do not count")
+  @Test("A peer gets 8 sync answers in 30 s, and forged requests in its name do not count")
   func manyRequests() throws {
     var stage = LimitStage()
     let cem = Stranger(1)

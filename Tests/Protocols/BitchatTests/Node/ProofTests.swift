@@ -217,7 +217,7 @@ struct ProofTests {
   }
 
   @Test(
-    "A challenge of itself, an absent or blocked peer, or a wrong key throws a named error"
+    "A challenge of this node itself, of an absent or blocked peer, or of a wrong key throws a named error"
   )
   func refused() throws {
     var hall = ChatTests.line(["ann", "bob"])

@@ -21,7 +21,7 @@ struct RefreshTests {
   }
 
   @Test(
-    "An announce without news is relayed 3 s after the last, not earlier, and its time counts at once")
+    "An announce without news is relayed 3 s after the last relayed one, and its time counts at once")
   func bursts() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])
@@ -43,7 +43,7 @@ struct RefreshTests {
     #expect(hall.nodes[0].engine.gossip.archive.announce(of: cem.id)?.bytes == news)
   }
 
-  @Test("Three of a peer's ever new announces are relayed at once, then one every 3 s")
+  @Test("Three new announces of a peer are relayed at once, and further ones one every 3 s")
   func news() {
     let (cem, dea) = (Stranger(1), Stranger(2))
     var (hall, links) = stage([cem, dea])

@@ -205,7 +205,7 @@ struct ReliabilityTests {
     #expect(hall.nodes[0].engine.state == .connected)
   }
 
-  @Test("The time confirmed by neighbours counts until the clock is set, even after they left")
+  @Test("The time that neighbours confirmed counts until the clock is set, even after the neighbours have left")
   func clockSet() {
     var hall = MeshHall()
     hall.add(["ann"])

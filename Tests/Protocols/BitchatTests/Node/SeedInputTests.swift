@@ -55,7 +55,7 @@ struct SeedInputTests {
     #expect(stage.bob.heard.map(\.text) == ["hello"], "the form of dialect L is passed on")
   }
 
-  @Test("A message of dialect S is dropped if badly signed, of an unknown peer, or private and unsealed")
+  @Test("A message of dialect S is dropped if it is badly signed, from an unknown peer, or private and not sealed")
   func refused() {
     var stage = LimitStage()
     let (eve, mallory) = (Stranger(1), Stranger(2))

@@ -47,7 +47,7 @@ struct StaleSessionTests {
     #expect(hall.nodes[2].told.map(\.text) == ["before", "after"])
   }
 
-  @Test("There is no session from the end of the peer's link on, until the peer has shown that it still has it")
+  @Test("A session does not count from the end of the peer's link until the peer shows that it still has the session")
   func doubtful() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob"])

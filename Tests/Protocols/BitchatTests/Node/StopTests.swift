@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A stopped node")
 struct StopTests {
-  @Test("A stopped node has no deadline, whenever it stopped and whatever events follow")
+  @Test("A stopped node has no deadline, whenever it stopped and whatever events arrive later")
   func noDeadline() throws {
     for seed in UInt64(1)...3 {
       for moment in 0..<60 {

@@ -57,7 +57,7 @@ struct UndatedTests {
     #expect(hall.nodes[0].progress[3] == [.sent, .delivered] && hall.nodes[1].told.map(\.text) == ["early"])
   }
 
-  @Test("An undated message delivered on the time of neighbours is dated and no longer stored")
+  @Test("An undated message that was delivered with the time of neighbours is dated and no longer stored")
   func delivered() throws {
     var hall = MeshHall()
     hall.add(["ann", "bob", "cem"])

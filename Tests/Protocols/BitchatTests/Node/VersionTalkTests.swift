@@ -80,7 +80,7 @@ struct VersionTalkTests {
     #expect(stage.ann.engine.dialect(of: stage.eve.id) == .live)
   }
 
-  @Test("A hello that is unsigned, not direct, or of or for another peer proves nothing")
+  @Test("A hello that is unsigned, relayed, from another peer or for another peer proves nothing")
   func doubted() {
     var stage = Stage(isMarked: false)
     stage.greet(hello, isSigned: false)

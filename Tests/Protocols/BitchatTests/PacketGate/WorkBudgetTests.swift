@@ -8,7 +8,7 @@ struct WorkBudgetTests {
   private func moment(_ milliseconds: Int) -> Instant { .zero.advanced(by: .milliseconds(milliseconds)) }
 
   @Test(
-    "A link has 270 checks a second, all links 900 and 30 each; known announces have 30 and 70 more"
+    "A link has 270 checks a second, and all have 900 and 30 for each link; known announces have 30 and 70 more"
   )
   func signatures() {
     var budget = WorkBudget()

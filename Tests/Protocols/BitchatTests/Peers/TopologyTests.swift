@@ -37,7 +37,7 @@ struct TopologyTests {
     topology.route(from: id(1), to: id(peer)) { !unusable.contains($0.rawValue) }?.map(\.rawValue)
   }
 
-  @Test("A route is the shortest; of equally short ones that with the smaller IDs")
+  @Test("A route is the shortest one, and of equally short ones the one with the smaller IDs")
   func shortest() throws {
     let mesh = try topology([(1, 2), (1, 3), (2, 5), (3, 5), (3, 4), (4, 6), (5, 6)])
     #expect(route(mesh, to: 6) == [2, 5])
@@ -46,7 +46,7 @@ struct TopologyTests {
     #expect(route(mesh, to: 6, but: [2, 3]) == nil)
   }
 
-  @Test("A neighbour, this node and an unnamed peer have no route")
+  @Test("A neighbour, this node and a peer in no neighbour list have no route")
   func none() throws {
     let mesh = try topology([(1, 2), (2, 3)])
     #expect(route(mesh, to: 2) == nil)

@@ -66,7 +66,7 @@ struct RelayPolicyTests {
     #expect(none == nil)
   }
 
-  @Test("In the apps' policy the delay grows with the links, and only chat goes to some links")
+  @Test("In the apps' policy the delay grows with the links, and only chat is limited to some of the links")
   func appsDelay() throws {
     var last: Int64 = 0
     for degree in [1, 3, 6, 10] {
@@ -84,7 +84,7 @@ struct RelayPolicyTests {
     #expect(RelayPolicy.apps.decide(Self.subject(.message, 7), degree: 3)?.copiesEnough == 2)
   }
 
-  @Test("In the apps' policy chat goes to the recorded part of 0 to 9 links")
+  @Test("In the apps' policy chat goes to the recorded number of 0 to 9 links")
   func someLinks() {
     #expect((0...9).map(RelayPolicy.someLinks) == [0, 1, 2, 3, 3, 4, 4, 4, 4, 5])
   }

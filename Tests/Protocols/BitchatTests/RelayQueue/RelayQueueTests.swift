@@ -58,7 +58,7 @@ struct RelayQueueTests {
     #expect(late == [1, 2])
   }
 
-  @Test("A packet that enough neighbours have sent is not relayed, and none goes back to a neighbour that has sent it")
+  @Test("A packet that enough neighbours have sent is not relayed, and none returns to a neighbour that has sent it")
   func copies() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
@@ -96,7 +96,7 @@ struct RelayQueueTests {
     #expect(third == .superfluous)
   }
 
-  @Test("A copy that reaches less far than this node's does not count, and the packet is relayed to its link")
+  @Test("A copy that reaches fewer peers than this node does not count, and the packet is relayed to its link")
   func shortLived() throws {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)

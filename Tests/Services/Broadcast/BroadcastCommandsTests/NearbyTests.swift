@@ -36,7 +36,7 @@ struct NearbyTests {
     #expect(try Self.tool.grammar.parse(["nearby"]).path == ["nearby", "show"])
   }
 
-  @Test("`send` sends the text unchanged and waits until it was sent")
+  @Test("`send` sends the text unchanged and waits until the message was sent")
   @LoopActor
   func send() async throws {
     let bus = try await FeedBus()
@@ -72,7 +72,7 @@ struct NearbyTests {
     #expect(await bus.run("notify") == ToolCall(.failed, "", "Four wait."))
   }
 
-  @Test("`limit` accepts 0 to 100, and `notify` makes one call")
+  @Test("`limit` accepts 0 to 100, and `notify` makes one D-Bus call")
   @LoopActor
   func notify() async throws {
     let bus = try await FeedBus()
@@ -86,7 +86,7 @@ struct NearbyTests {
     #expect(bus.calls == ["Notify"] && bus.limit == 100)
   }
 
-  @Test("`show` shows the state of the feed, and less to users outside the group")
+  @Test("`show` shows the state of the channel, and less to users outside the group")
   @LoopActor
   func show() async throws {
     let bus = try await FeedBus()
@@ -114,7 +114,7 @@ struct NearbyTests {
     #expect(NearbyTool.part.status([:]) == "")
   }
 
-  @Test("`watch` starts with the last messages, follows new ones and ends with the service")
+  @Test("`watch` starts with the last messages, prints new ones and ends with the service")
   @LoopActor
   func watch() async throws {
     let bus = try await FeedBus()

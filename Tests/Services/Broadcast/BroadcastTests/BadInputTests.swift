@@ -11,14 +11,14 @@ import Testing
 @testable import Broadcast
 
 /// Invalid input from programs and from the radio.
-@Suite("Invalid input to the feed")
+@Suite("Invalid input to the local broadcast channel")
 struct BadInputTests {
   init() { EventLoop.shared.runInBackground() }
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
   @Test(
-    "An empty text, one above 24 bytes or with control characters is refused",
+    "A text that is empty, above 24 bytes or with control characters is refused",
     arguments: [("", 0), (String(repeating: "é", count: 13), 26), ("a\u{0}b", 3), ("a\u{1B}[2J", 5), ("\u{9F}", 2)])
   @LoopActor
   func texts(text: String, bytes: Int) {
@@ -52,7 +52,7 @@ struct BadInputTests {
     #expect(stall.outcomes.count == 5 && stall.outcomes.values.allSatisfy { $0 == nil })
   }
 
-  @Test("A second notification of a day is refused with the next date")
+  @Test("A second notification on one day is refused with the next date")
   @LoopActor
   func secondNotify() {
     let plaza = Plaza()
@@ -130,7 +130,7 @@ struct BadInputTests {
     #expect(stall.refusal("again") == "")
   }
 
-  @Test("A radio error is reported in its own words, and not as a missing slot")
+  @Test("A radio error is reported with its own sentence, and not as a missing slot")
   func radioErrors() {
     #expect(RadioError.noSlot(after: .seconds(30)).feedError == .noPlace)
     #expect(RadioError.notReady("Off.").feedError == .noRadio("Off."))
@@ -138,7 +138,7 @@ struct BadInputTests {
     #expect(late.feedError == .radioFailed(late.sentence) && late.feedError.sentence != BroadcastError.noPlace.sentence)
   }
 
-  @Test("A message can be cancelled while queued and while sent; an unknown one is not found")
+  @Test("A message can be cancelled while queued or sent; an unknown number is not found")
   @LoopActor
   func cancel() throws {
     let plaza = Plaza()

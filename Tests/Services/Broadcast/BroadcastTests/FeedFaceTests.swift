@@ -8,7 +8,7 @@ import Testing
 @testable import Broadcast
 
 /// The properties, signals and methods that other programs see.
-@Suite("The D-Bus interface of the feed")
+@Suite("The D-Bus interface of the local broadcast channel")
 struct FeedFaceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -19,7 +19,7 @@ struct FeedFaceTests {
     return try #require(BroadcastService.objects(radio: radio, scheduler: time).first?.interface)
   }
 
-  @Test("Peers and calls are for the group only")
+  @Test("Peers are readable and methods callable for the group only")
   @LoopActor
   func audience() throws {
     let interface = try Self.interface()
@@ -29,7 +29,7 @@ struct FeedFaceTests {
     #expect(interface.properties.filter { $0.access == .readWrite }.map(\.name) == ["NotifyLimit"])
   }
 
-  @Test("Methods have the documented types, and no signal carries a text, word or address")
+  @Test("Methods have the documented types, and no signal contains a text, word or address")
   @LoopActor
   func members() throws {
     let interface = try Self.interface()

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Broadcast
 
-@Suite("Message numbers of the feed")
+@Suite("Message numbers of the local broadcast channel")
 struct FeedNumberTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("After a restart numbers are higher than before, and an empty feed lists nothing")
+  @Test("After a restart numbers are higher than before, and no message is listed")
   @LoopActor
   func restarted() throws {
     let folder = try ScratchFolder()

@@ -8,11 +8,11 @@ import Testing
 
 @testable import Broadcast
 
-@Suite("The feed on the simulated radio")
+@Suite("The local broadcast channel on the simulated radio")
 struct FeedTalkTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Two nodes receive each other's messages once and in order, from one peer each")
+  @Test("Two nodes receive each other's messages once, in order and from one peer")
   @LoopActor
   func talk() throws {
     let plaza = Plaza()
@@ -30,7 +30,7 @@ struct FeedTalkTests {
   }
 
   @Test(
-    "A message is sent non-connectable at least 20 times within 4 s, with 2 s before the next"
+    "A message is sent non-connectable at least 20 times within 4 s, and the next one begins 2 s later"
   )
   @LoopActor
   func onAir() throws {
@@ -119,7 +119,7 @@ struct FeedTalkTests {
     #expect(one.count("RepeatedBeacons") > 100 && deaf.count("TooManyBeacons") > 100)
   }
 
-  @Test("A beacon interrupted by messages continues with its numbers for 60 s in all")
+  @Test("A beacon that messages interrupt continues with its numbers for 60 s in all")
   @LoopActor
   func givingWay() throws {
     let plaza = Plaza()
@@ -136,7 +136,7 @@ struct FeedTalkTests {
     #expect(ear.names.first?.packets.count ?? 0 >= 20)
   }
 
-  @Test("A higher-priority advertisement waits until a message has had 4 s")
+  @Test("An advertisement of higher priority waits until a message was sent for 4 s")
   @LoopActor
   func uninterrupted() throws {
     let plaza = Plaza()
@@ -172,7 +172,7 @@ struct FeedTalkTests {
     #expect(other.texts == ["again"] && one.texts == ["me too"])
   }
 
-  @Test("A radio without single reports makes the feed degraded and not listening")
+  @Test("Without reports of single packets the service is degraded and does not receive")
   @LoopActor
   func deaf() throws {
     let plaza = Plaza()
@@ -197,7 +197,7 @@ struct FeedTalkTests {
     #expect(refusals == ["NotReady"])
   }
 
-  @Test("While the kernel gives no packets the feed is not listening, but can send")
+  @Test("While the kernel gives no packets the service does not receive, but can send")
   @LoopActor
   func passingDeafness() throws {
     let plaza = Plaza()
@@ -216,7 +216,7 @@ struct FeedTalkTests {
     #expect(stall.service.state == .listening && stall.service.isListening)
   }
 
-  @Test("If a radio changes packets, the feed listens and is degraded with the reason")
+  @Test("If a radio changes packets, the service receives and is degraded with the reason")
   @LoopActor
   func hardOfHearing() {
     let plaza = Plaza()
@@ -261,7 +261,7 @@ struct FeedTalkTests {
     #expect(stall.texts == ["hello", "hello"] && stall.service.peersNearby == 2)
   }
 
-  @Test("At a stop queued messages are reported as cancelled, and advertising ends")
+  @Test("When the service stops, queued messages are reported as cancelled, and advertising ends")
   @LoopActor
   func end() throws {
     let plaza = Plaza()
@@ -293,7 +293,7 @@ struct FeedTalkTests {
     #expect(stall.texts.count == 3 && stall.count("AddressChanges") == 1)
   }
 
-  @Test("An idle feed has no pending timers")
+  @Test("An idle service has no pending timers")
   @LoopActor
   func idle() {
     let plaza = Plaza()

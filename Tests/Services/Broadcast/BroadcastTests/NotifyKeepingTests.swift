@@ -35,7 +35,7 @@ struct NotifyKeepingTests {
 
   private static func error(_ name: String) -> String { "org.earshot.Error.\(name)" }
 
-  @Test("A restart refills neither budget, the next day both")
+  @Test("A restart refills neither budget, and the next day refills both")
   @LoopActor
   func restart() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -82,7 +82,7 @@ struct NotifyKeepingTests {
     #expect(stall.notifications == 1)
   }
 
-  @Test("Without a limit set by a program, that of the settings applies in each run")
+  @Test("If no program has set a limit, that of the settings applies in each run")
   @LoopActor
   func limitOfSettings() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -153,7 +153,7 @@ struct NotifyKeepingTests {
     #expect(!ear.packets.isEmpty)
   }
 
-  @Test("A beacon that the disk delays for over 30 s fails, and its budget is not spent")
+  @Test("A beacon that the disk delays for over 30 s fails, and its budget is returned")
   @LoopActor
   func slowDisk() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -195,7 +195,7 @@ struct NotifyKeepingTests {
     #expect(answers == [1: Self.error("Timeout"), 2: ""] && !ear.packets.isEmpty)
   }
 
-  @Test("A changed limit is signalled, also with no notifications left")
+  @Test("A changed limit is signalled, even if no notifications are left")
   @LoopActor
   func limitIsTold() throws {
     let plaza = Plaza()
@@ -208,7 +208,7 @@ struct NotifyKeepingTests {
     #expect(limits == [1, 0] && stall.service.notificationsLeft == 0)
   }
 
-  @Test("If the disk refuses, no beacon is sent, and the state gives the reason")
+  @Test("If the disk refuses, no beacon is sent, and the status gives the reason")
   @LoopActor
   func refusingDisk() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
@@ -221,7 +221,7 @@ struct NotifyKeepingTests {
     #expect(notify(plaza, stall, for: 5) == Self.error("Failed"))
   }
 
-  @Test("Pending writes are completed at the stop")
+  @Test("Pending writes are completed when the service stops")
   @LoopActor
   func rest() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())
@@ -242,7 +242,7 @@ struct NotifyKeepingTests {
     #expect(stall.service.notificationsLeft == 0)
   }
 
-  @Test("A disk that hangs at the stop is awaited up to the limit")
+  @Test("When the service stops, a hanging disk is awaited up to the limit")
   @LoopActor
   func hangingDisk() throws {
     let (plaza, folder, disk) = (Plaza(), try ScratchFolder(), HeldWorker())

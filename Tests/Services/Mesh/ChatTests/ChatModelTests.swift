@@ -69,7 +69,7 @@ struct ChatModelTests {
     #expect(sitting.taken() == [.block(peer: Sitting.carol, true)])
   }
 
-  @Test("A peer whose nickname imitates another's name and digits gets neither text nor mark")
+  @Test("A peer whose nickname imitates another peer's name and digits gets neither text nor mark")
   func impostor() {
     var sitting = Sitting(peers: [Sitting.peer(Sitting.bob, "bob"), Sitting.peer(Sitting.carol, "bob#11bb")])
     sitting.enter("/msg bob#11bb secret")
@@ -247,7 +247,7 @@ struct ChatModelTests {
     #expect(sitting.model.input.text == "/msg \"Bo Derek\" ")
   }
 
-  @Test("Messages are marked as read once the screen has shown their conversation to its end")
+  @Test("Messages are marked as read once the screen has shown the end of their conversation")
   func reading() {
     var sitting = Sitting(rows: 10)
     sitting.hear(Sitting.carol, "1", to: Sitting.carol)
@@ -291,7 +291,7 @@ struct ChatModelTests {
     #expect(!sitting.status.contains("below"))
   }
 
-  @Test("The read position stays while older messages are dropped, and moves to the oldest after its own")
+  @Test("The read position stays while older messages are dropped, and moves to the oldest when its own is dropped")
   func trimmed() {
     var sitting = Sitting()
     for number in 1...2200 { sitting.hear(Sitting.bob, "\(number)", state: .seen) }
@@ -327,7 +327,7 @@ struct ChatModelTests {
     #expect(sitting.messages.count == 2)
   }
 
-  @Test("Without the service nothing is sent or lost, and messages are listed anew on its return")
+  @Test("Without the service no text is sent or lost, and messages are listed again when it returns")
   func service() {
     var sitting = Sitting()
     sitting.hear(Sitting.bob, "before")

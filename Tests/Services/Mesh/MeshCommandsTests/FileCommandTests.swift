@@ -30,7 +30,7 @@ struct FileCommandTests {
     #expect(failed.code == .failed && failed.failure == "Why.")
   }
 
-  @Test("A file too long for Android needs --large, and one too long for all peers is refused")
+  @Test("A file too long for Android needs --large, and one too long for every peer is refused")
   @LoopActor
   func large() async throws {
     let stand = try await MeshStand()
@@ -72,7 +72,7 @@ struct FileCommandTests {
     #expect(await stand.run("send", folder.path("none")).code == .failed)
   }
 
-  @Test("`files` lists with safe names, saves without overwriting, cancels and deletes")
+  @Test("`files` lists files with safe names, saves without overwriting, cancels and deletes")
   @LoopActor
   func files() async throws {
     let stand = try await MeshStand()

@@ -57,7 +57,7 @@ struct VerifyTests {
     #expect(stand.calls == [String](repeating: "VerifyCode \(code)", count: 3))
   }
 
-  @Test("A peer without a proof in time is not reported as verified")
+  @Test("A peer that gives no proof in time is not reported as verified")
   @LoopActor
   func noProof() async throws {
     let stand = try await MeshStand()

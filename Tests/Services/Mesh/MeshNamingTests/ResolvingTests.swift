@@ -25,7 +25,7 @@ struct ResolvingTests {
     }
   }
 
-  @Test("A peer ID means itself, whether known or used as a nickname")
+  @Test("A peer ID resolves to its peer, known or not, and not to a peer with that nickname")
   func ids() throws {
     let book = Self.book((Self.alice, "alice"), (Self.carl, Self.alice), (Self.bob, "0123456789abcdef"))
     #expect(try book.peer(Self.alice) == Self.alice)
@@ -36,7 +36,7 @@ struct ResolvingTests {
     #expect(Self.reason(book, "aaaaaaaaaaaa1c6") == .unknown)
   }
 
-  @Test("A peer whose nickname imitates another's name and digits is not resolved for it")
+  @Test("A name with digits does not resolve to a peer whose nickname imitates both")
   func impostor() throws {
     for nickname in ["alice#1c60", "ALICE#1C60", "alice #1c60", "alice\u{200D}#1c60"] {
       let book = Self.book((Self.alice, "alice"), (Self.carl, nickname))
@@ -80,7 +80,7 @@ struct ResolvingTests {
     }
   }
 
-  @Test("Peers with equal nickname and last digits are distinguished by whole IDs")
+  @Test("Peers with equal nicknames and last digits are distinguished by whole IDs")
   func sameDigits() throws {
     let other = "1111111111111c60"
     let book = Self.book((Self.alice, "alice"), (other, "alice"))
@@ -89,7 +89,7 @@ struct ResolvingTests {
     #expect(try book.peer("alice#\(other)") == other)
   }
 
-  @Test("This node's nickname means a peer with that nickname, or is refused")
+  @Test("This node's nickname resolves to a peer with that nickname, or is refused")
   func ownName() throws {
     #expect(Self.reason(Self.book((Self.bob, "bob")), "anna") == .thisNode)
     #expect(Self.reason(Self.book((Self.bob, "bob")), "anna#eeee") == .thisNode)
@@ -108,7 +108,7 @@ struct ResolvingTests {
     #expect(book.name(of: Self.carl) == "#cafe" && (try? book.peer("#cafe")) == Self.carl)
   }
 
-  @Test("Four digits alone are not an ID, and do not mean a peer with that nickname")
+  @Test("Four digits alone are not an ID, and do not resolve to a peer with that nickname")
   func fourDigits() throws {
     let book = Self.book((Self.alice, "alice"), (Self.carl, "bob"))
     do throws(MeshNameRefusal) {
@@ -129,7 +129,7 @@ struct ResolvingTests {
     return book
   }
 
-  @Test("A former name of a verified or favourite peer does not mean the peer that took it")
+  @Test("A former name of a verified or favourite peer does not resolve to the peer that took the name")
   func taken() throws {
     var book = Self.trusted(["alice", "lily"], now: "lily", verifiedName: "alice")
     #expect(Self.reason(book, "alice") == .formerName)
@@ -175,7 +175,7 @@ struct ResolvingTests {
 
   // MARK: A name at the beginning of a text
 
-  @Test("A text that begins with several names is refused; quotation marks or digits resolve it")
+  @Test("A text that begins with several names is refused, unless quotation marks or digits decide")
   func prefixes() throws {
     let book = Self.book((Self.bob, "bob"), (Self.carl, "bob hi"), (Self.alice, "Mary Ann"))
     do throws(MeshNameRefusal) {

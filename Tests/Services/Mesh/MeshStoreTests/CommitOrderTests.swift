@@ -40,7 +40,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("No change is reported as stored during a commit, even if it needs no row")
+  @Test("No change is reported as stored during a commit, even one that needs no row")
   func notBefore() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -61,7 +61,7 @@ struct CommitOrderTests {
     }
   }
 
-  @Test("A limit of files set while the disk is read applies from the start")
+  @Test("A file limit that is set while the disk is read applies from the start")
   func limitsDuringStart() async {
     await LoopActor.run {
       let before = Stand()

@@ -86,7 +86,7 @@ struct KeptFilesTests {
     #expect(answer == "TooLarge")
   }
 
-  @Test("Public files are evicted before private ones, favourites' last, and senders above a quarter first")
+  @Test("Public files are evicted before private ones, those of favourites last, and senders above a quarter first")
   @LoopActor
   func dearness() throws {
     let stand = MeshKeeperTests.Stand()
@@ -169,7 +169,7 @@ struct KeptFilesTests {
     #expect(!rows.contains(20))
   }
 
-  @Test("While commits fail no attempt leaves a content behind, and stored files stay")
+  @Test("While commits fail no attempt leaves file contents behind, and stored files stay")
   @LoopActor
   func commitsFail() {
     let stand = MeshKeeperTests.Stand()
@@ -190,7 +190,7 @@ struct KeptFilesTests {
     #expect(stand.keeper.trouble == nil && places() == [Self.file(1).place] && stand.disk.count == 3)
   }
 
-  @Test("A content that cannot be written is reported")
+  @Test("File contents that cannot be written are reported")
   @LoopActor
   func contentRefused() {
     let stand = MeshKeeperTests.Stand()

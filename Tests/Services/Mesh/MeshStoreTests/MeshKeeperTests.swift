@@ -128,7 +128,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A change during a failing commit has an attempt of its own")
+  @Test("A change during a failing commit gets a commit of its own")
   func refusedMeanwhile() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -174,7 +174,7 @@ struct MeshKeeperTests {
   }
 
   @Test(
-    "A content not read within the limit is answered once with `DiskStalled`, as are repeated requests"
+    "File contents not read within the limit are answered once with `DiskStalled`, as are repeated requests"
   )
   func hangingContent() async {
     await LoopActor.run {
@@ -239,7 +239,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A failed start gives its reason, stores nothing, and may be repeated")
+  @Test("A failed start gives its reason and stores nothing, and may be repeated")
   func failedStart() async throws {
     try await LoopActor.run {
       let stand = Stand(opens: false)
@@ -255,7 +255,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("An identity that the disk refuses is not given out")
+  @Test("An identity that the disk refuses is not used")
   func identityRefused() async {
     await LoopActor.run {
       let stand = Stand(opens: false)
@@ -279,7 +279,7 @@ struct MeshKeeperTests {
     func wipe(keeping number: UInt32) -> Bool { true }
   }
 
-  @Test("`whenIdle` answers when all is written or refused, or at its limit")
+  @Test("`whenIdle` answers when all changes are written or refused, or at its limit")
   func idle() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -306,7 +306,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("Removed messages are reported")
+  @Test("Messages that the store evicts are reported")
   func removed() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -325,7 +325,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe refuses waiting changes, and later changes from before it are not written")
+  @Test("A wipe refuses waiting changes, and changes from before it that arrive later are not written")
   func wipe() async throws {
     try await LoopActor.run {
       let stand = Stand()
@@ -365,7 +365,7 @@ struct MeshKeeperTests {
     }
   }
 
-  @Test("A wipe reports when the key outlives it")
+  @Test("A wipe reports a key that it could not destroy")
   func foreignKey() async {
     await LoopActor.run {
       let stand = Stand()

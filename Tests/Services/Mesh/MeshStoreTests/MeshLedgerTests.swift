@@ -127,7 +127,7 @@ struct MeshLedgerTests {
     #expect(!ledger.has(.peer(Sample.peer(76)), on: .peers) && ledger.has(.peer(Sample.peer(77)), on: .peers))
   }
 
-  @Test("A rewritten pin keeps its row and becomes the newest")
+  @Test("A pin that is written again keeps its row and becomes the newest")
   mutating func renewed() throws {
     let key = try Sample.key(1)
     let first = try ledger.apply(.pin(Sample.peer(0), key), at: 1)
@@ -149,7 +149,7 @@ struct MeshLedgerTests {
     #expect(nothing.isEmpty && ledger.count(.peers) == 0)
   }
 
-  @Test("A restored peer without marks is removed at a start")
+  @Test("A restored peer without marks is removed at the start")
   mutating func unmarkedBefore() throws {
     let isTaken = ledger.restore(.peer(try Sample.marks(2)), id: 1, time: Sample.time, bytes: 100)
     let isMarkedTaken = ledger.restore(

@@ -105,7 +105,7 @@ struct MeshSyncTests {
   }
 
   @Test(
-    "A content whose sync fails, or whose key is gone, leaves no file")
+    "File contents whose sync fails, or whose key is missing, leave no file")
   @LoopActor
   func nothingLeft() async throws {
     let stand = try MeshFilesTests()
@@ -130,7 +130,7 @@ struct MeshSyncTests {
     #expect(try other.folder.files().keys.allSatisfy { !$0.hasSuffix(".sealed") })
   }
 
-  @Test("A forgotten peer is out of the database log when that is reported")
+  @Test("When a forgotten peer is reported as removed, it is no longer in the database log")
   func logEmptied() throws {
     let stand = try MeshFilesTests()
     let files = stand.files()
@@ -141,7 +141,7 @@ struct MeshSyncTests {
     #expect(try stand.folder.read("mesh/mesh.db-wal").isEmpty)
   }
 
-  @Test("A content that cannot be erased is reported, and erased with the next attempt")
+  @Test("File contents that cannot be erased are reported, and erased with the next attempt")
   func eraseRefused() throws {
     let stand = try MeshFilesTests()
     let files = stand.files()

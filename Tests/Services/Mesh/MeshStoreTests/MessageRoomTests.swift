@@ -61,7 +61,7 @@ struct MessageRoomTests {
     #expect(removed == [2, 3, 4, 5])
   }
 
-  @Test("Many senders of one message each evict none of favourite or verified peers or of the user")
+  @Test("Many senders of one message each evict no message of favourites, verified peers or the user")
   func identities() throws {
     var ledger = try Self.ledger()
     let verified = PeerMarks(peer: Sample.peer(5), isVerified: true, seenAt: 1)
@@ -76,7 +76,7 @@ struct MessageRoomTests {
   }
 
   @Test(
-    "A quarter is reserved for others if favourites fill the store")
+    "If favourites fill the store, a quarter stays reserved for others")
   func newcomers() throws {
     var ledger = try Self.ledger()
     try Self.write(1...1500, to: &ledger) { Self.message($0, of: UInt64($0 % 4) + 1, isPublic: true) }
@@ -90,7 +90,7 @@ struct MessageRoomTests {
   }
 
   @Test(
-    "Forty identities over one link evict neither a stranger's message from another link nor one from behind the same relay"
+    "Forty identities over one link evict no message of a stranger from another link or behind the same relay"
   )
   func oneLink() throws {
     var ledger = MeshLedger(MeshKeeper.Settings())

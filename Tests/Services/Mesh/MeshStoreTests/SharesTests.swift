@@ -24,7 +24,7 @@ struct SharesTests {
     #expect(byBytes == first, "\(counts), by bytes")
   }
 
-  @Test("A peer above a quarter loses first, and the user above a half")
+  @Test("A peer above a quarter is evicted from first, then the user if above a half")
   func greedy() {
     let (ann, bob) = (Self.ann, Self.bob)
     expect([ann], of: [(ann, 26), (bob, 25), (nil, 50)])
@@ -37,7 +37,7 @@ struct SharesTests {
   }
 
   @Test(
-    "Untrusted peers with the most items lose first while they have more than a quarter together, then all peers, then the user"
+    "Untrusted peers above a quarter together are evicted from first, those with the most items first, then all peers"
   )
   func trusted() {
     let (ann, bob, cem) = (Self.ann, Self.bob, Self.cem)
@@ -61,7 +61,7 @@ struct SharesTests {
     #expect(last == bob)
   }
 
-  @Test("The device that delivered the most of strangers' items loses first, under any number of identities")
+  @Test("The device that delivered most items of strangers is evicted from first, however many identities it uses")
   func devices() {
     var shares = Shares()
     for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }

@@ -27,7 +27,9 @@ struct AgreementTests {
     var frames = 0.0
   }
 
-  @Test("Simulation and services deliver alike over equal links: within 3%, frames within 20%", arguments: [0, 5])
+  @Test(
+    "Deliveries of simulation and services over equal links differ by at most 3%, frames by at most 20%",
+    arguments: [0, 5])
   @LoopActor
   func agree(loss: Int) async throws {
     var links: [(Int32, Int32)] = []

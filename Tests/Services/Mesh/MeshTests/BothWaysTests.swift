@@ -37,7 +37,7 @@ struct BothWaysTests {
     #expect(bob.texts == ["one way"] && ann.texts == ["the other way"])
   }
 
-  @Test("A node whose radio loses long writes announces it and gets shorter ones", arguments: [510, 100])
+  @Test("A node whose radio loses long writes announces that and gets shorter ones", arguments: [510, 100])
   @LoopActor
   func longWrites(longest: Int) async throws {
     let village = Village()
@@ -99,7 +99,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "A phone that connected gets notifications, an Earshot peer gets writes",
+    "A phone that connected gets notifications; an Earshot peer that connected gets writes",
     arguments: [false, true])
   @LoopActor
   func kinds(isEarshot: Bool) async throws {
@@ -135,7 +135,7 @@ struct BothWaysTests {
   }
 
   @Test(
-    "If clients cannot be told apart, a phone is explored on arrival and on its announce, and stays linked"
+    "If clients cannot be told apart, the services of a phone are read on arrival and on its announce"
   )
   @LoopActor
   func again() async throws {
@@ -236,7 +236,7 @@ struct BothWaysTests {
     #expect(!take([0, 0], one, late) && take([1, 0], one, late))
   }
 
-  @Test("After a peer's larger MTU, packets are cut for the new MTU")
+  @Test("After the MTU of a peer grows, packets are cut for the new MTU")
   @LoopActor
   func wider() async throws {
     let village = Village()
@@ -277,7 +277,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { bob.texts == ["line 0", "line 1", "line 2"] })
   }
 
-  @Test("When the writing side ends and the link stays, waiting frames are cut for notifications")
+  @Test("When the client side of a link ends and the link stays, waiting frames are cut for notifications")
   @LoopActor
   func clientGone() async throws {
     let (village, ann, bob) = pair(areMixed: false)
@@ -340,7 +340,7 @@ struct BothWaysTests {
     #expect(village.wait(.seconds(5)) { other.texts == ["a line"] })
   }
 
-  @Test("A frame for all subscribers is limited by the narrowest; a written frame is not")
+  @Test("A frame for all subscribers is limited by the smallest MTU; a written frame by its link's only")
   @LoopActor
   func narrowest() async throws {
     let (_, ann, _) = pair(areMixed: true)
@@ -369,7 +369,7 @@ struct GivingWayTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "A node without a permanent slot takes turns, reports it, and still finds its neighbours")
+    "A node without a permanent slot advertises in turns, reports that, and still finds its neighbours")
   @LoopActor
   func oneSlot() async throws {
     let village = Village()

@@ -145,7 +145,7 @@ struct CodeTests {
     #expect(village.wait(.seconds(10)) { ann.mesh.peers.proofs[bob.id] == .proven })
   }
 
-  @Test("The results of proofs are limited in number, and the latest is available")
+  @Test("The results of proofs are limited in number, and the latest ones are available")
   func board() {
     var board = ProofBoard()
     for number in 0..<1000 as Range<UInt64> {

@@ -61,7 +61,7 @@ struct CourierServiceTests {
   }
 
   @Test(
-    "A peer with this node as favourite carries longer messages, also after a restart",
+    "A peer that has this node as favourite carries longer messages, also after a restart",
     arguments: [false, true])
   @LoopActor
   func favouredBy(restarts: Bool) async throws {

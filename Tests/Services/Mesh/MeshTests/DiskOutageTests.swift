@@ -104,7 +104,7 @@ struct DiskOutageTests {
   }
 
   @Test(
-    "A message evicted before it was stored is not acknowledged, and is delivered later")
+    "A message that is evicted before it was stored is not acknowledged, and is delivered later")
   @LoopActor
   func crowdedOut() throws {
     let (folder, disk, village, ann, bob) = try Self.lost()
@@ -178,7 +178,7 @@ struct DiskOutageTests {
     #expect(village.wait { village.isAcquainted })
   }
 
-  @Test("Without its store key a node stays off the radio and changes nothing; with it its identity returns")
+  @Test("Without its store key a node neither uses the radio nor changes the store; with the key its identity returns")
   @LoopActor
   func withoutKey() async throws {
     let (folder, credentials) = (try ScratchFolder(), try ScratchFolder())

@@ -14,7 +14,7 @@ import Testing
 struct FaultTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A private message is acknowledged, and `Tell` answered, only after the disk has stored it")
+  @Test("A private message is acknowledged, and `Tell` returns, only after the disk has stored it")
   @LoopActor
   func heldDisk() async throws {
     let folder = try ScratchFolder()
@@ -219,7 +219,7 @@ struct FaultTests {
   }
 
   @Test(
-    "If adapter and radio go and return, no message is lost or doubled",
+    "If adapter and radio fail and return, no message is lost or duplicated",
     arguments: 1...6)
   @LoopActor
   func adapter(moment: Int) async throws {

@@ -134,7 +134,7 @@ struct FileKeepingTests {
     #expect(try bob.mesh.messages.say("after the file") > number)
   }
 
-  @Test("A mailbox sends and receives messages and files; a relay does not")
+  @Test("A mailbox sends and receives messages and files; a relay does neither")
   @LoopActor
   func roles() async throws {
     for role in [NodeRole.mailbox, .relay] {
@@ -153,7 +153,7 @@ struct FileKeepingTests {
     }
   }
 
-  @Test("A file without space is counted as lost and does not delay later files")
+  @Test("A file without capacity is counted as lost and does not delay later files")
   @LoopActor
   func noPlace() async throws {
     let folder = try ScratchFolder()

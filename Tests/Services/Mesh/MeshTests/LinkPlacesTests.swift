@@ -189,7 +189,7 @@ struct CrowdedDoorstepTests {
     door.close()
   }
 
-  @Test("Each of 8 clients that compete for 5 slots holds its slot for 5 min")
+  @Test("Each of 8 clients that compete for 5 slots has its slot for 5 min")
   @LoopActor
   func noEndlessRound() {
     let door = Door()
@@ -271,7 +271,7 @@ struct CrowdedDoorstepTests {
     phone.leave()
   }
 
-  @Test("An own link that completes after a peer took the last slot is closed")
+  @Test("A link of this node that completes after a peer took the last slot is closed")
   @LoopActor
   func arrivesLate() throws {
     let place = try OnePlace()

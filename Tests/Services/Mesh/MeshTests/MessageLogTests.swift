@@ -72,7 +72,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("A public message is evicted before a private one, whatever their senders have")
+  @Test("A public message is evicted before a private one, however much their senders have")
   func lineFirst() {
     let told = (1...3000 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob) }
     let kept = Self.numbers(after: told, 3001...5003) { Self.message($0, from: PeerID(rawValue: UInt64($0))) }
@@ -80,7 +80,7 @@ struct MessageLogTests {
     #expect(kept == expected)
   }
 
-  @Test("Private messages of senders above a quarter are evicted first, and none of this node")
+  @Test("Private messages of senders above a quarter are evicted first, and this node's never")
   func privateShares() {
     let first = (1...5 as ClosedRange<UInt32>).map { Self.message($0, in: Self.ann) }
     let own = (6...10 as ClosedRange<UInt32>).map { Self.message($0, in: Self.bob, state: .delivered) }
@@ -106,7 +106,7 @@ struct MessageLogTests {
     #expect(privateOnes == Array(1...4) + Array((205 - fitPrivate)...204))
   }
 
-  @Test("Removed bytes do not count, and a message above the limit is alone of its kind")
+  @Test("Evicted bytes no longer count, and a private message above the limit is stored without any other")
   func bytesGone() {
     var log = MessageLog()
     var long = Self.message(1)

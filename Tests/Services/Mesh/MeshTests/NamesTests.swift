@@ -73,7 +73,7 @@ struct NamesTests {
 
   // MARK: Those who have left
 
-  @Test("A peer that wrote or was written to keeps name and object, also over a restart")
+  @Test("A peer that wrote or was written to keeps its name and D-Bus object, also after a restart")
   @LoopActor
   func left() throws {
     let folder = try ScratchFolder()
@@ -107,7 +107,7 @@ struct NamesTests {
     #expect(anna.mesh.peers.known == [] && anna.mesh.peers.marks.isEmpty)
   }
 
-  @Test("Strangers that write do not displace marked peers, and the longest absent go first")
+  @Test("Strangers that write do not displace marked peers, and those absent longest are removed first")
   @LoopActor
   func bounded() throws {
     let village = Village()
@@ -175,7 +175,7 @@ struct NamesTests {
     #expect(marks?.verifiedName == "" && marks?.heldNames == [])
   }
 
-  @Test("A name given up by a favourite does not mean the peer that takes it")
+  @Test("A name that a favourite gave up does not resolve to the peer that takes it")
   @LoopActor
   func taken() throws {
     let village = Village()
@@ -212,7 +212,7 @@ struct NamesTests {
 
   // MARK: Texts
 
-  @Test("A private text that equals a favourite notice is refused; one that only begins so is sent")
+  @Test("A private text equal to a favourite notice is refused; one that only begins like it is sent")
   @LoopActor
   func notices() throws {
     let village = Village()

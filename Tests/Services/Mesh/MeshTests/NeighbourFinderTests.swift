@@ -59,7 +59,7 @@ struct NeighbourFinderTests {
     #expect(strongest == BluetoothAddress(200))
   }
 
-  @Test("While not scanning, an advertiser not received for long is not tried")
+  @Test("While the node does not scan, an advertiser that was not received for long is not tried")
   func notHeard() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)
@@ -71,7 +71,7 @@ struct NeighbourFinderTests {
   }
 
   @Test(
-    "The weakest accepted signal depends on the present neighbours",
+    "The weakest accepted signal depends on the number of neighbours",
     arguments: [(-90, 0.0), (-91, nil), (-100, nil)] as [(Int, Double?)])
   func weakWithNeighbours(rssi: Int, found: Double?) {
     var finder = NeighbourFinder()
@@ -98,7 +98,7 @@ struct NeighbourFinderTests {
     #expect(tooWeak == nil)
   }
 
-  @Test("A peer with a link is not connected to, by address or by ID in its scan response")
+  @Test("No connection is made to a peer that has a link, recognised by address or by the ID in its scan response")
   func linked() {
     var finder = NeighbourFinder()
     let peer = PeerID(rawValue: 77)
@@ -111,7 +111,7 @@ struct NeighbourFinderTests {
     #expect(free == Self.one)
   }
 
-  @Test("The pause is 3 s after a loss, and 15, 30, 60 … up to 300 s after failures")
+  @Test("The pause is 3 s after a lost link, and 15, 30, 60 … up to 300 s after failed attempts")
   func pauses() {
     var finder = NeighbourFinder()
     finder.sighted(Self.sighting(Self.one, rssi: -60), at: .zero)

@@ -66,7 +66,7 @@ struct PauseTests {
   }
 
   @Test(
-    "A phone that arrives while absent ones are tried is linked within 6 s"
+    "A phone that arrives while connections to absent ones are tried is linked within 6 s"
   )
   @LoopActor
   func othersHaveLeft() throws {
@@ -90,7 +90,7 @@ struct PauseTests {
   }
 
   @Test(
-    "While a person is awaited, a 10 s attempt is followed by a 20 s pause",
+    "In the time when a person is expected, an attempt of 10 s is followed by a pause of 20 s",
     arguments: [true, false])
   @LoopActor
   func personAwaited(isAwaited: Bool) throws {

@@ -39,7 +39,7 @@ struct PowerTests {
     #expect(look(3636).1 == 3646 && look(3640).0 && !look(3646).0)
   }
 
-  @Test("Seconds of scanning, advertising and links are counted, the latter per link")
+  @Test("Seconds of scanning, advertising and links are counted, those of links for each link")
   func meters() {
     var use = RadioUse()
     use.scan(true, at: Self.second(1))

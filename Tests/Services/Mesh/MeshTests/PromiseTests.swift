@@ -107,7 +107,7 @@ struct PromiseTests {
     #expect(bob.texts == ["once"] && bob.waiting == [])
   }
 
-  @Test("A clock set back by 1 s fails no waiting message, and one set back by 1 h is followed")
+  @Test("A clock set back by 1 s fails no waiting message, and one set back by 1 h applies")
   @LoopActor
   func clockSetBack() throws {
     let village = Village()

@@ -73,7 +73,7 @@ struct SeenTests {
     #expect((time - 40_000...time + 1000).contains(seenAt) && bob.mesh.node.time > time + 300_000)
   }
 
-  @Test("For a peer that left after hours, the time of its leave is stored")
+  @Test("For a peer that leaves after hours, the time of its leave is stored")
   @LoopActor
   func left() async throws {
     let (village, ann, bob) = try Self.favourite()

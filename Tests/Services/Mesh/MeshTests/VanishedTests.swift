@@ -12,7 +12,7 @@ import Testing
 struct VanishedTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A neighbour whose link ended has 0 hops, and one received over others has 2")
+  @Test("A neighbour whose link ended has 0 hops, and one that is received over others has 2")
   @LoopActor
   func vanished() throws {
     let village = Village()
@@ -42,7 +42,7 @@ struct VanishedTests {
     #expect(ann.mesh.messages.log.messages.isEmpty)
   }
 
-  @Test("Messages of a peer count as seen once it is blocked, without receipts")
+  @Test("When a peer is blocked, its messages count as seen and no receipts are sent")
   @LoopActor
   func blocked() throws {
     let village = Village()

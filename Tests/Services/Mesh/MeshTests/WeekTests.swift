@@ -174,7 +174,7 @@ private final class Street {
 struct WeekTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("Peers that come and go for days do not make the node's state grow")
+  @Test("Over days of peers that come and go the node's state does not grow")
   @LoopActor
   func week() throws {
     let street = try Street()

@@ -78,7 +78,7 @@ struct WipeTests {
     #expect(village.wait(.seconds(10)) { ann.texts == ["and on we go"] })
   }
 
-  @Test("Neighbours' messages from before a wipe are not new; later ones of a slow clock are")
+  @Test("Messages from before a wipe are not shown as new; later ones from a neighbour with a slow clock are")
   @LoopActor
   func predating() throws {
     let village = Village()

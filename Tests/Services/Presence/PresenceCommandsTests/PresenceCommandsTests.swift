@@ -126,7 +126,7 @@ struct PresenceCommandsTests {
     #expect(try tool.grammar.parse(["presence"]).path == ["presence", "show"])
   }
 
-  @Test("`show` names the missing half and the counters that are not 0")
+  @Test("`show` names the missing medium and the counters that are not 0")
   @LoopActor
   func show() async throws {
     let bus = try await PresenceBus()
@@ -174,7 +174,7 @@ struct PresenceCommandsTests {
     #expect(unknown.code == .failed && unknown.failure?.contains("earshot presence peers") == true)
   }
 
-  @Test("A refusal of the service is a failure with its sentence")
+  @Test("A refusal of the service is a failure with the service's sentence")
   @LoopActor
   func refused() async throws {
     let bus = try await PresenceBus()

@@ -70,7 +70,7 @@ struct PresencePolicyTests {
   ]
 
   @Test(
-    "Only the user earshot-presence may use the radio, by the policy and by the service's own check",
+    "Only the user earshot-presence may use the radio, by the bus policy and by the service's own check",
     .enabled(if: getuid() == 0, "only root can be several users"), arguments: [true, false])
   @LoopActor
   func users(withPolicy: Bool) async throws {

@@ -112,7 +112,7 @@ struct PresenceRadioFaceTests {
     var numbers: Set<UInt32> = []
   }
 
-  @Test("A user that is added while the service runs may call at once")
+  @Test("A user that is created while the service runs may call at once")
   @LoopActor
   func laterUser() async throws {
     let users = Users()
@@ -123,7 +123,7 @@ struct PresenceRadioFaceTests {
     #expect(await radio.error("Silence") == "")
   }
 
-  @Test("The first program uses the radio until it leaves the bus, and another one gets Busy meanwhile")
+  @Test("The first program has the radio until it leaves the bus, and another program gets Busy meanwhile")
   @LoopActor
   func oneProgram() async throws {
     let radio = try await RadioOnBus()
@@ -146,7 +146,7 @@ struct PresenceRadioFaceTests {
     _ = try await radio.call("Silence")
   }
 
-  @Test("Bad arguments get InvalidArgs, and a device that does not answer PeerLost")
+  @Test("Bad arguments get InvalidArgs, and a device that does not answer gets PeerLost")
   @LoopActor
   func errors() async throws {
     let radio = try await RadioOnBus()
@@ -156,7 +156,7 @@ struct PresenceRadioFaceTests {
     #expect(await radio.error("Connect", .string("00:11:22:33:44:55")) == Self.error + "PeerLost")
   }
 
-  @Test("Scan results and links go to the program as calls, and addresses are in no property and no signal")
+  @Test("Scan results and links are sent to the program as calls, and no property or signal has an address")
   @LoopActor
   func sink() async throws {
     let radio = try await RadioOnBus()

@@ -131,7 +131,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(observer.packets.count == count && !machine.service.isAnnouncing)
   }
 
-  @Test("The literal form is sent only with LiteralAdvertisement=yes, and received as a new generation each time")
+  @Test("The literal form is sent only with LiteralAdvertisement=yes, and counts as a new generation each time")
   @LoopActor
   func literal() throws {
     let time = VirtualTime()
@@ -149,7 +149,8 @@ private final class Observer: RadioDriverDelegate {
     #expect(other.sink.sightings.allSatisfy { $0.device == device })
   }
 
-  @Test("Sightings are reported while they are wanted, with and without single packets", arguments: [true, false])
+  @Test(
+    "Scan results are reported while requested, with and without reports of single packets", arguments: [true, false])
   @LoopActor
   func scanning(seesPackets: Bool) throws {
     let time = VirtualTime()
@@ -168,7 +169,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(other.sink.sightings.count == 3)
   }
 
-  @Test("A radio that opens no links is not made to scan, says so, and announces all the same")
+  @Test("A radio that cannot open links does not scan, reports the reason, and still announces")
   @LoopActor
   func noClient() throws {
     let time = VirtualTime()
@@ -187,7 +188,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(outcomes == [.failure(.radio(.notSupported("open streams")))])
   }
 
-  @Test("The adapter is reachable only while something is announced, and never with Reachable=no")
+  @Test("The adapter is connectable only during an announcement, and never with Reachable=no")
   @LoopActor
   func reachability() throws {
     let time = VirtualTime()
@@ -207,7 +208,7 @@ private final class Observer: RadioDriverDelegate {
     #expect(!machine.node.status.traits.isReachable && !machine.service.isAnnouncing && !machine.service.isAttached)
   }
 
-  @Test("Without an adapter the reason is that of the radio, and the advertisement returns with the adapter")
+  @Test("Without an adapter the reason is the radio's, and the advertisement returns with the adapter")
   @LoopActor
   func noAdapter() throws {
     let time = VirtualTime()
@@ -281,7 +282,7 @@ struct PresenceRadioLinkTests {
     _ = try await there.ends.next()
   }
 
-  @Test("A device that accepts no links is reported as lost, and Reachable=no makes this machine such a device")
+  @Test("A device that accepts no links is reported as lost; with Reachable=no this machine accepts none")
   @LoopActor
   func unreachable() async throws {
     let (_, server, client) = try Self.machines()
@@ -307,7 +308,7 @@ struct PresenceRadioLinkTests {
     #expect(server.sink.count == 5 && server.count("RFCOMMConnectionsTooFast") == 1)
   }
 
-  @Test("At most 30 links are open; a further one is refused on either side, and there is space again after an end")
+  @Test("At most 30 links are open; a further one is refused on either side until one ends")
   @LoopActor
   func total() async throws {
     let (air, server, _) = try Self.machines()
@@ -334,7 +335,7 @@ struct PresenceRadioLinkTests {
     withExtendedLifetime((ends, clients, again)) {}
   }
 
-  @Test("A program that leaves loses its links, and no link is accepted without a program")
+  @Test("A program that leaves the bus loses its links, and without a program no link is accepted")
   @LoopActor
   func leaving() async throws {
     let (_, server, client) = try Self.machines()

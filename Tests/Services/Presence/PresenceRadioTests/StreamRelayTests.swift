@@ -59,7 +59,7 @@ struct StreamRelayTests {
     }
   }
 
-  @Test("The last bytes of a link that has ended arrive at a program that has ended its own direction before")
+  @Test("A program that has ended its own direction still gets the last bytes of a link that has ended")
   @LoopActor
   func lastBytes() async throws {
     let world = try World()

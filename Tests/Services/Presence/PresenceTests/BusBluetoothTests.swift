@@ -115,7 +115,7 @@ struct BusBluetoothTests {
     }
   }
 
-  @Test("Without earshotd the reason says so, and what was requested is requested again when it returns")
+  @Test("Without earshotd the reason names it, and all requests are repeated when it returns")
   @LoopActor
   func returning() async throws {
     let setup = try await Setup()
@@ -133,7 +133,7 @@ struct BusBluetoothTests {
     }
   }
 
-  @Test("Sightings and links of earshotd are reported, and those of another program are refused")
+  @Test("Scan results and links from earshotd are reported, and those from another program are refused")
   @LoopActor
   func sink() async throws {
     let setup = try await Setup()
@@ -162,7 +162,7 @@ struct BusBluetoothTests {
     #expect(setup.events.all.count == 2)
   }
 
-  @Test("A link is opened by earshotd, and a refusal of earshotd is the reason why Bluetooth is not used")
+  @Test("earshotd opens a link, and its refusal is the reason why Bluetooth is not used")
   @LoopActor
   func connecting() async throws {
     let setup = try await Setup()
@@ -182,7 +182,7 @@ struct BusBluetoothTests {
     #expect(setup.bluetooth.reason == "Bluetooth is not used: Another program uses the radio.")
   }
 
-  @Test("An address is read only in its one form")
+  @Test("A device address is read in one form only")
   func addresses() {
     #expect(DeviceAddress(text: "00:11:22:33:44:ff") == DeviceAddress(0x0011_2233_44FF))
     for text in ["", "00:11:22:33:44", "00:11:22:33:44:55:66", "00:11:22:33:44:5", "00:11:22:33:44:+5", "a:b:c:d:e:f"] {

@@ -67,7 +67,7 @@ struct PeerBookTests {
     }
   }
 
-  @Test("With another key the peers cannot be read, and they are not replaced by an empty list")
+  @Test("With another store key the peers cannot be read, and are not replaced by an empty list")
   @LoopActor
   func otherKey() throws {
     let folder = try ScratchFolder()
@@ -80,7 +80,7 @@ struct PeerBookTests {
     #expect(try folder.read("presence/peers") == before)
   }
 
-  @Test("A content with too many peers, a bad name, a bad key or trailing bytes is not read")
+  @Test("A record with too many peers, a bad name, a bad key or trailing bytes is not read")
   func malformed() throws {
     var content = BookContent()
     content.peers = [try Self.entry(1, "anna")]

@@ -94,7 +94,7 @@ struct PresenceBluetoothTests {
     #expect(Self.count("OutgoingStreams", of: pair.ben) == 1 && Self.count("IncomingStreams", of: pair.anna) == 1)
   }
 
-  @Test("Three streams at a time share one link with the beacons, and each is unchanged")
+  @Test("Three streams at a time share one link with requests for beacons, and each arrives unchanged")
   @LoopActor
   func multiplexed() async throws {
     let pair = try await BluetoothPair()
@@ -131,7 +131,7 @@ struct PresenceBluetoothTests {
     #expect(!eve.isNearby(anna.id) && Self.count("OpenedLinks", of: eve) == 1)
   }
 
-  @Test("A peer that is out of range is reported as unreachable, and the next link is made when it is asked for")
+  @Test("A peer out of range is reported as unreachable, and a link is made on the next request")
   @LoopActor
   func outOfRange() async throws {
     let pair = try await BluetoothPair()
@@ -148,7 +148,7 @@ struct PresenceBluetoothTests {
     #expect(try await pair.connect(try Self.label("echo")) == .failure(.serviceNotRegistered))
   }
 
-  @Test("Without network and Bluetooth the reason names both, and with Bluetooth alone the network")
+  @Test("Without network and Bluetooth the reason names both, with Bluetooth alone it names the network")
   @LoopActor
   func reasons() async throws {
     let neighbourhood = Neighbourhood()
@@ -212,7 +212,7 @@ struct RFCOMMLinksTests {
     }
   }
 
-  @Test("A client with beacons is answered with 00 and reported, and one without beacons is answered only")
+  @Test("A client that announces beacons gets 00 and is reported; one without beacons gets only 00")
   @LoopActor
   func handshake() async throws {
     let desk = Desk()
@@ -225,7 +225,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("A link whose first octet is wrong, or an old phone's, is closed and counted by reason")
+  @Test("A link with a wrong first octet, or with an old phone's, is closed and counted by reason")
   @LoopActor
   func refusals() async throws {
     let desk = Desk()
@@ -241,7 +241,7 @@ struct RFCOMMLinksTests {
     }
   }
 
-  @Test("A link without an octet is closed after 10 s, and one without a stream after a minute")
+  @Test("A link on which no octet arrives is closed after 10 s, and one without a stream after a minute")
   @LoopActor
   func timeouts() async throws {
     let desk = Desk()
@@ -308,7 +308,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("Of five requests at a time over a link, the fifth is destroyed")
+  @Test("Of five simultaneous requests over a link, the fifth is destroyed")
   @LoopActor
   func requests() async throws {
     let desk = Desk()
@@ -323,7 +323,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("Bytes of a stream that was destroyed do not open it again")
+  @Test("Late bytes of a destroyed stream do not open it again")
   @LoopActor
   func destroyedStream() async throws {
     let desk = Desk()
@@ -340,7 +340,7 @@ struct RFCOMMLinksTests {
     desk.links.close()
   }
 
-  @Test("A stream whose receiver has closed is destroyed after 10 s, and the link ends a minute after it")
+  @Test("A stream whose receiver has closed is destroyed after 10 s, and the link ends a minute later")
   @LoopActor
   func abandonedStream() async throws {
     let desk = Desk()

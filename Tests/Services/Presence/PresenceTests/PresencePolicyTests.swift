@@ -67,7 +67,7 @@ struct PresencePolicyTests {
   private static let radio = ["setpriv", "--reuid=1", "--regid=1", "--groups=1"]
 
   @Test(
-    "Root and members of the group may call, others and the radio's user may not, by the policy and by the own check",
+    "Root and the group may call, others and the radio's user may not, by the bus policy and the service's own check",
     .enabled(if: getuid() == 0, "only root can be several users"), arguments: [true, false])
   @LoopActor
   func callers(withPolicy: Bool) async throws {
@@ -90,7 +90,7 @@ struct PresencePolicyTests {
   }
 
   @Test(
-    "The policy lets the radio's user report scan results, and the service refuses those of a program that is not earshotd",
+    "By the policy the radio's user may report scan results, and the service accepts them from earshotd only",
     .enabled(if: getuid() == 0, "only root can be several users"))
   @LoopActor
   func sink() async throws {

@@ -127,7 +127,7 @@ struct PresenceProgramTests {
     #expect(!log.contains("ben") && !log.contains(key.asString ?? "-") && !log.contains("127.0.0.1"))
   }
 
-  @Test("Announcing makes this machine reachable, and Silence ends it")
+  @Test("Announcing makes this machine connectable, and Silence ends that")
   @LoopActor
   func announcing() async throws {
     let process = try await PresenceProcess()
@@ -162,7 +162,7 @@ struct PresenceProgramTests {
     #expect(await process.error("Register", .string("a"), .string("10.0.0.1:1")) == Self.error + "InvalidArgs")
   }
 
-  @Test("A service ends with its program's connection to the bus, and belongs to one program at a time")
+  @Test("A service ends with its program's bus connection, and only one program at a time has it")
   @LoopActor
   func registration() async throws {
     let process = try await PresenceProcess()
@@ -187,7 +187,7 @@ struct PresenceProgramTests {
     try await process.call("Register", .string("files"), .string("/run/y"))
   }
 
-  @Test("A state that cannot be read leaves the service on the bus, with the reason, and refuses requests")
+  @Test("With unreadable state the service is on the bus, gives the reason, and refuses requests")
   @LoopActor
   func damage() async throws {
     let process = try await PresenceProcess()

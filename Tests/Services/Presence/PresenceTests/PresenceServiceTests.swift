@@ -25,7 +25,7 @@ struct PresenceServiceTests {
     }
   }
 
-  @Test("A known peer that is announced to sees the sender, and a stranger that knows the sender's key does not")
+  @Test("A known peer in the announcement recognises the sender, and a stranger with the sender's key does not")
   @LoopActor
   func meeting() throws {
     let meeting = try Meeting()
@@ -41,7 +41,7 @@ struct PresenceServiceTests {
     #expect(!meeting.anna.isNearby(meeting.benForAnna.id), "ben announces nothing")
   }
 
-  @Test("The status line, which every user can read, has no number of peers")
+  @Test("The status line, which every user can read, does not have the number of peers")
   @LoopActor
   func status() throws {
     let meeting = try Meeting()
@@ -53,7 +53,7 @@ struct PresenceServiceTests {
     for service in [meeting.anna, meeting.ben] { #expect(!service.statusLine.contains { $0.isNumber }) }
   }
 
-  @Test("A peer is nearby again after a forged byebye, with its next datagram")
+  @Test("After a forged byebye a peer is nearby again with its next datagram")
   @LoopActor
   func forgedByebye() throws {
     let meeting = try Meeting()
@@ -78,7 +78,7 @@ struct PresenceServiceTests {
     return settings
   }
 
-  @Test("A peer that sends no first message of TLS within 3 s is disconnected, and counted")
+  @Test("A peer that sends no TLS hello within 3 s is disconnected and counted")
   @LoopActor
   func silentHandshake() throws {
     let street = Street()
@@ -94,7 +94,7 @@ struct PresenceServiceTests {
     peer.close()
   }
 
-  @Test("The 33rd handshake ends the oldest one, and the fifth of one address is refused")
+  @Test("The 33rd handshake ends the oldest one, and the fifth from one address is refused")
   @LoopActor
   func manyHandshakes() throws {
     let street = Street()
@@ -116,7 +116,7 @@ struct PresenceServiceTests {
     for peer in peers { peer.close() }
   }
 
-  @Test("The port is open only while something is announced, and a peer that is silent is nearby no longer")
+  @Test("The port is open only during an announcement, and a peer that stops announcing is no longer nearby")
   @LoopActor
   func port() throws {
     let meeting = try Meeting()
@@ -132,7 +132,7 @@ struct PresenceServiceTests {
     #expect(!meeting.ben.isNearby(meeting.annaForBen.id))
   }
 
-  @Test("An announcement ends by itself after its time")
+  @Test("An announcement ends after its time")
   @LoopActor
   func end() throws {
     let meeting = try Meeting()
@@ -155,7 +155,7 @@ struct PresenceServiceTests {
     #expect(ben.isNearby(annaForBen.id))
   }
 
-  @Test("A peer that is removed is announced to no longer, and is not nearby when it announces itself")
+  @Test("A removed peer gets no more announcements, and is not nearby when it announces itself")
   @LoopActor
   func removal() throws {
     let meeting = try Meeting()
@@ -170,7 +170,7 @@ struct PresenceServiceTests {
     #expect(meeting.anna.tallies.first { $0.name == "Recognized" }?.count == 0)
   }
 
-  @Test("Two announcements to one peer have no eight octets in common that a stranger could link, but constants")
+  @Test("Two announcements to one peer share no eight octets except constants")
   @LoopActor
   func observer() throws {
     let meeting = try Meeting()
@@ -194,7 +194,7 @@ struct PresenceServiceTests {
     #expect(records[0][88..<96] != records[1][88..<96], "an expiration used twice links announcements")
   }
 
-  @Test("A bad name, a bad key, an own key, a name that is taken and a known key are refused, and nothing is added")
+  @Test("A bad name, a bad key, the own key, a name in use and a known key are refused, and nothing is added")
   @LoopActor
   func badPeers() throws {
     let meeting = try Meeting()
@@ -256,7 +256,7 @@ struct PresenceServiceTests {
     #expect(!flooder.isPaused)
   }
 
-  @Test("A service that stops withdraws its announcement, and refuses requests")
+  @Test("A service that stops withdraws its announcement and refuses requests")
   @LoopActor
   func stop() throws {
     let meeting = try Meeting()

@@ -166,7 +166,7 @@ struct PresenceStreamTests {
     #expect(await Self.count("OutgoingStreams", of: pair.ben) == 1)
   }
 
-  @Test("A stream to the service default carries nothing but the program's bytes")
+  @Test("A stream to the service `default` carries only the program's bytes")
   @LoopActor
   func unnamed() async throws {
     let pair = try await Pair()
@@ -179,7 +179,7 @@ struct PresenceStreamTests {
     #expect(String(decoding: end.received, as: UTF8.self) == "GET / HTTP/1.1\r\n\r\n")
   }
 
-  @Test("A service that no program of the peer has registered is refused, and counted there")
+  @Test("A stream to a service that no program of the peer has registered is refused and counted at the peer")
   @LoopActor
   func unknown() async throws {
     let pair = try await Pair()
@@ -189,7 +189,7 @@ struct PresenceStreamTests {
     #expect(await Self.count("UnknownServices", of: pair.anna) == 1)
   }
 
-  @Test("A Unix socket that belongs to another user than its program is not connected to")
+  @Test("No connection is made to a Unix socket that another user than the program's owns")
   @LoopActor
   func foreignSocket() async throws {
     let pair = try await Pair()
@@ -207,7 +207,7 @@ struct PresenceStreamTests {
     end.stream.close()
   }
 
-  @Test("A known peer gets a stream although 32 handshakes of others do not go on")
+  @Test("A known peer gets a stream although 32 handshakes of others are stalled")
   @LoopActor
   func besideHalfOpen() async throws {
     let pair = try await Pair()
@@ -241,7 +241,7 @@ struct PresenceStreamTests {
     #expect(outcomes == [.failure(.tooManyStreams)])
   }
 
-  @Test("A handshake that is refused ends with its alert on the wire", arguments: [40, 70, 115, 20] as [UInt8])
+  @Test("A refused handshake sends its TLS alert", arguments: [40, 70, 115, 20] as [UInt8])
   @LoopActor
   func alerts(number: UInt8) async throws {
     let pair = try await Pair()
@@ -264,7 +264,7 @@ struct PresenceStreamTests {
     #expect(await Self.count(names[Int(number)] ?? "", of: pair.anna) == 1)
   }
 
-  @Test("A peer that was removed is refused although it still has the announcement")
+  @Test("A removed peer is refused although it still has the announcement")
   @LoopActor
   func removed() async throws {
     let pair = try await Pair()
@@ -282,7 +282,7 @@ struct PresenceStreamTests {
     #expect(await Self.count("IncomingStreams", of: pair.anna) == 0)
   }
 
-  @Test("A program's service ends with its connection to the bus, and another program cannot take a service")
+  @Test("A service ends with its program's bus connection, and another program cannot take it before")
   @LoopActor
   func registration() async throws {
     let pair = try await Pair()

@@ -57,7 +57,7 @@ struct TextTests {
     ])
   func badAddresses(text: String) { #expect(LocalAddress(text) == nil) }
 
-  @Test("A port below 1024, other than 0, is a problem of the settings")
+  @Test("A port from 1 to 1023 in the settings is reported")
   func lowPort() {
     func problems(_ port: Int) -> Int {
       var settings = PresenceSettings()
@@ -76,7 +76,7 @@ struct TextTests {
     #expect(isCurrent)
   }
 
-  @Test("A peer's name has 1 to 64 bytes, no control characters, and cannot be taken for an option or a path")
+  @Test("A peer's name has 1 to 64 bytes and no control characters, and does not look like an option or a path")
   func names() {
     for name in ["a", "Zoë", "a b", String(repeating: "x", count: 64)] { #expect(BookContent.isName(name), "\(name)") }
     for name in ["", "-a", "/a", " a", "a ", "a\nb", "a\u{202E}b", String(repeating: "x", count: 65)] {

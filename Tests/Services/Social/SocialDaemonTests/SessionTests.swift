@@ -69,7 +69,7 @@ struct SessionTests {
     await #expect(throws: DBusError.self) { try await Self.exec(process, path, ["echo"]) }
   }
 
-  @Test("Of 20 calls of Connect at one time 4 fail, as there are at most 16 sessions")
+  @Test("4 of 20 simultaneous calls of Connect fail, because at most 16 sessions are open")
   @LoopActor
   func connectLimit() async throws {
     let (process, service, _) = try await Self.stand()
@@ -95,7 +95,7 @@ struct SessionTests {
     for connection in mute { connection.close() }
   }
 
-  @Test("A message arrives as a signal to the session's program, and another program can use the session in no way")
+  @Test("A message is signalled to the session's program only, and other programs cannot use the session")
   @LoopActor
   func arrival() async throws {
     let (process, service, user) = try await Self.stand()

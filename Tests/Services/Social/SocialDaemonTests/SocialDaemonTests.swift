@@ -27,7 +27,7 @@ struct SocialDaemonTests {
     #expect(found == text)
   }
 
-  @Test("An administrator needs both public keys")
+  @Test("Naming an administrator requires both public keys")
   func admin() {
     var settings = SocialSettings()
     #expect(settings.problem == nil && settings.admin == nil)
@@ -37,7 +37,7 @@ struct SocialDaemonTests {
     #expect(settings.problem == nil && settings.admin?.key.hex == settings.adminKey)
   }
 
-  @Test("A program on the bus stores, reads, lists and removes blobs, and a reversal brings them back")
+  @Test("A program on the bus stores, reads, lists and removes blobs, and a reversal restores them")
   @LoopActor
   func blobs() async throws {
     let process = try await SocialProcess()
@@ -63,7 +63,7 @@ struct SocialDaemonTests {
     #expect(back == small)
   }
 
-  @Test("Requests with bad arguments get errors that say why")
+  @Test("Requests with bad arguments get errors with the reason")
   @LoopActor
   func badRequests() async throws {
     let process = try await SocialProcess("BlobSize=64K")
@@ -90,7 +90,7 @@ struct SocialDaemonTests {
       errors == [.invalidArgs, .invalidArgs, .notFound, .notFound, .failed, .invalidArgs, .failed])
   }
 
-  @Test("Clients over a Unix socket, TCP and WebSocket log in, and a message of one arrives at another")
+  @Test("Clients over a Unix socket, TCP and WebSocket log in, and a message from one arrives at another")
   @LoopActor
   func clients() async throws {
     let process = try await SocialProcess("Listen=unix:PATH tcp:127.0.0.1:47831 ws://127.0.0.1:47832/asn")
@@ -119,7 +119,7 @@ struct SocialDaemonTests {
     for client in [local, tcp, framed] { client.close() }
   }
 
-  @Test("A backup, and an export that another server imports, have the blobs")
+  @Test("A backup, and an export that another server imports, contain the blobs")
   @LoopActor
   func copies() async throws {
     let (first, second) = (try await SocialProcess(), try await SocialProcess())
@@ -154,7 +154,7 @@ struct SocialDaemonTests {
     #expect(restored.0 == [1, 2, 3] && restored.1 == large)
   }
 
-  @Test("The service's keys stay after a restart, and a daemon without requests stops at once")
+  @Test("The service's keys are the same after a restart, and a daemon without requests stops at once")
   @LoopActor
   func restart() async throws {
     let process = try await SocialProcess()

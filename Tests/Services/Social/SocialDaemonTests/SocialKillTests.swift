@@ -65,7 +65,7 @@ struct SocialKillTests {
     return true
   }
 
-  @Test("Blobs that were acknowledged before the kill are there, and each other one is whole or absent")
+  @Test("Blobs acknowledged before a kill are present, and each other blob is complete or absent")
   @LoopActor
   func storing() async throws {
     let process = try await SocialProcess("BlobsPerSecond=10000")
@@ -91,7 +91,7 @@ struct SocialKillTests {
     for note in stored { #expect(try await Self.holds(process, note)) }
   }
 
-  @Test("Removals and collections that were acknowledged before the kill hold, and each other blob is whole or absent")
+  @Test("Removals and collections acknowledged before a kill are effective, and each other blob is complete or absent")
   @LoopActor
   func removing() async throws {
     let process = try await SocialProcess("BlobsPerSecond=10000")
@@ -123,7 +123,7 @@ struct SocialKillTests {
     }
   }
 
-  @Test("An import that is killed leaves each blob whole or absent, and can be repeated")
+  @Test("A killed import leaves each blob complete or absent, and can be repeated")
   @LoopActor
   func importing() async throws {
     let source = try await SocialProcess("BlobsPerSecond=10000")

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The commands of `docs/social.md`, run as they stand there.
-@Suite("The page of the social server", .serialized)
+@Suite("The documentation page of the social server", .serialized)
 struct SocialPageTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -22,7 +22,7 @@ struct SocialPageTests {
     return commands
   }
 
-  @Test("Every command of the page succeeds, and the answers are those that it names")
+  @Test("Every command of the page succeeds and gives the answer on the page")
   @LoopActor
   func commands() async throws {
     let folder = try ScratchFolder()
@@ -60,7 +60,7 @@ struct SocialPageTests {
     #expect(status == 0, "\(text.suffix(2000))")
   }
 
-  @Test("Python's websockets and Chromium connect over ws: and wss:, as far as they are installed")
+  @Test("Python's websockets and Chromium, if installed, connect over ws: and wss:")
   @LoopActor
   func otherClients() async throws {
     let folder = try ScratchFolder()

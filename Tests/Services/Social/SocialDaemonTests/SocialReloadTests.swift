@@ -52,7 +52,7 @@ struct SocialReloadTests {
     }
   }
 
-  @Test("SIGHUP gives later clients of wss: the new certificate, and an earlier session goes on")
+  @Test("After SIGHUP later clients of wss: get the new certificate, and an earlier session continues")
   @LoopActor
   func reload() async throws {
     let folder = try ScratchFolder()
@@ -89,7 +89,7 @@ struct SocialReloadTests {
     late.client.close()
   }
 
-  @Test("An address with TLS needs a certificate, and a certificate needs its key")
+  @Test("An address with TLS requires a certificate, and a certificate its key")
   func settings() {
     var settings = SocialSettings()
     settings.listen = [ListenAddress("wss://localhost/asn")].compactMap { $0 }

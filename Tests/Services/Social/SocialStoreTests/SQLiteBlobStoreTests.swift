@@ -18,16 +18,16 @@ struct SQLiteBlobStoreTests {
     contract = StoreContract { try stand.open() }
   }
 
-  @Test("Blobs are there verbatim and once, and a purge takes everything that is about them")
+  @Test("Blobs are stored verbatim and once, and a purge removes everything that belongs to them")
   func blobs() throws { #expect(try contract.blobs() == []) }
 
-  @Test("A directory has each name once, in the order of its octets")
+  @Test("A directory has each name once, sorted by octets")
   func links() throws { #expect(try contract.links() == []) }
 
-  @Test("Hidden links are in no directory, and flags go with their removals")
+  @Test("Hidden links are in no directory, and the flags of a removal end with it")
   func removals() throws { #expect(try contract.removals() == []) }
 
-  @Test("A store that is opened again has what was committed, and nothing else")
+  @Test("A reopened store has the committed changes and nothing else")
   func reopened() throws {
     let (one, other, large, lost) = (
       try Contract.blob("one"), try Contract.blob("other"), try StoreStand.large(1), try StoreStand.large(2)
@@ -44,7 +44,7 @@ struct SQLiteBlobStoreTests {
     #expect(store.missingFiles == 0)
   }
 
-  @Test("A number of the change log is not used again after the newest row and the process are gone")
+  @Test("A number of the change log is not reused after its row was removed and the store reopened")
   func numbers() throws {
     var store = try stand.open()
     let one = try Contract.blob("one")
@@ -59,7 +59,7 @@ struct SQLiteBlobStoreTests {
     #expect(try store.changes(after: number, limit: 9).map(\.kind) == [.purged])
   }
 
-  @Test("A blob of 64 KiB is in the database, and one with an octet more is a file under its sum")
+  @Test("A blob of 64 KiB is in the database, and one with an octet more is in a file named by its sum")
   func sizes() throws {
     let header = try Contract.blob("").bytes.count
     let small = try Contract.blob(String(repeating: "s", count: BlobFiles.threshold - header))
@@ -73,7 +73,7 @@ struct SQLiteBlobStoreTests {
     #expect(try store.blob(small.sum) == small && store.blob(large.sum) == large)
   }
 
-  @Test("The file of a blob goes with its purge when that is committed, and with its insertion when that is undone")
+  @Test("A committed purge removes the blob's file, and so does undoing an insertion")
   func fileLife() throws {
     let large = try StoreStand.large(1)
     let store = try stand.open()
@@ -97,7 +97,7 @@ struct SQLiteBlobStoreTests {
     #expect(try stand.files == [])
   }
 
-  @Test("Of changes that are applied together, all are there or none, and earlier ones stay")
+  @Test("Changes applied together are all stored or none is, and earlier changes stay")
   func together() throws {
     let store = try stand.open()
     let (one, large) = (try Contract.blob("one"), try StoreStand.large(1))
@@ -112,7 +112,7 @@ struct SQLiteBlobStoreTests {
     #expect(try store.changes(after: 0, limit: 9).map(\.sum) == [one.sum])
   }
 
-  @Test("A full disk refuses a change, and a commit tells the truth about the changes before it")
+  @Test("A full disk refuses a change, and a commit reports correctly which earlier changes are stored")
   func full() throws {
     let store = try stand.open()
     let kept = try Contract.blob("kept")
@@ -139,7 +139,7 @@ struct SQLiteBlobStoreTests {
     return nil
   }
 
-  @Test("A commit whose sync the disk refuses undoes everything since the last one")
+  @Test("A commit whose sync the disk refuses undoes all changes since the last one")
   func refusedSync() throws {
     let store = try stand.open()
     let (one, large) = (try Contract.blob("one"), try StoreStand.large(1))
@@ -158,7 +158,7 @@ struct SQLiteBlobStoreTests {
     #expect(try again.blob(one.sum) == one && again.blob(large.sum) == large)
   }
 
-  @Test("A damaged file is an error that names the blob, and a file that is gone is counted")
+  @Test("A damaged file is an error that names the blob, and a missing file is counted")
   func damage() throws {
     let large = try StoreStand.large(1)
     var store = try stand.open()
@@ -177,7 +177,7 @@ struct SQLiteBlobStoreTests {
   }
 
   @Test(
-    "A store whose database is missing or empty does not open beside files of blobs, and removes none of them",
+    "A missing or empty database beside files of blobs is not opened, and the files stay",
     arguments: [true, false])
   func lostDatabase(isMissing: Bool) throws {
     let store = try stand.open()

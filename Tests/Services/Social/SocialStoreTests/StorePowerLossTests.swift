@@ -8,7 +8,7 @@ import Testing
 
 @testable import SocialStore
 
-@Suite("Blobs when power is lost or the process is killed")
+@Suite("Blobs after a power loss or a kill")
 struct StorePowerLossTests {
   /// What a run did before it ended.
   private struct Run: Sendable {
@@ -63,7 +63,7 @@ struct StorePowerLossTests {
     try run.commit(store, [.purge(blobs[0].sum), .purge(blobs[1].sum)], note: note)
   }
 
-  @Test("Power that is lost at any system call of the files leaves what was committed, and nothing by halves")
+  @Test("A power loss at any system call leaves the committed changes, and no partial ones")
   func everyCall() throws {
     var number = 1
     var isThrough = false
@@ -121,7 +121,7 @@ struct StorePowerLossTests {
     return moments.withLock { $0 }
   }
 
-  @Test("A process that is killed while it stores and collects leaves what was acknowledged, the rest whole or absent")
+  @Test("A kill during stores and collections leaves acknowledged changes, and each other blob is complete or absent")
   func killed() throws {
     let stand = try StoreStand()
     let store = try stand.open()
@@ -145,7 +145,7 @@ struct StorePowerLossTests {
     }
   }
 
-  @Test("An import that is killed leaves whole blobs, and can be repeated")
+  @Test("A killed import leaves complete blobs, and can be repeated")
   func killedImport() throws {
     let source = try StoreStand()
     let store = try source.open()

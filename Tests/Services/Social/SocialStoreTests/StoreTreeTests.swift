@@ -58,7 +58,7 @@ struct StoreTreeTests {
   }
 
   @Test(
-    "An export has each blob under its sum, each link as a second name of it, and 0x80 in octet 1 of what is flagged")
+    "An export has each blob under its sum, links as further names of it, and 0x80 in octet 1 of flagged blobs")
   func export() throws {
     let (store, sample) = (try stand.open(), try Sample())
     try store.apply(sample.changes)
@@ -104,7 +104,7 @@ struct StoreTreeTests {
     #expect(try copy.usage() == store.usage())
   }
 
-  @Test("A link that the originals name by epoch and sum, or by 32 digits, is imported under 64 digits")
+  @Test("A link that the original servers name by epoch and sum, or by 32 digits, is imported with 64 digits")
   func names() throws {
     let message = try Contract.blob("m", name: "", epoch: 0x13FA)
     let note = try Contract.blob("n", name: "notes/")
@@ -123,7 +123,7 @@ struct StoreTreeTests {
     #expect(names == [message.link, note.link])
   }
 
-  @Test("A link stays with the newer blob of the store")
+  @Test("An imported link does not replace one of the store to a newer blob")
   func newer() throws {
     let (old, new) = (try Contract.blob("old"), try Contract.blob("new", epoch: 2))
     let store = try stand.open()
@@ -137,7 +137,7 @@ struct StoreTreeTests {
     #expect(try store.links(to: new.sum) == [Contract.link(new, "n")] && store.blob(old.sum) == old)
   }
 
-  @Test("A flagged blob whose removal is not in the tree is flagged until gc, and a newer blob keeps the name")
+  @Test("A flagged blob without its removal in the tree stays flagged until gc, and a newer blob has the name")
   func orphanFlag() throws {
     let (old, new) = (try Contract.blob("old"), try Contract.blob("new", epoch: 2))
     var flagged = old.bytes
@@ -152,7 +152,7 @@ struct StoreTreeTests {
     #expect(try store.links(to: new.sum) == [Contract.link(new, "n")])
   }
 
-  @Test("A hostile tree adds nothing: wrong sums, no blobs, bad names, symbolic links, files that are too large")
+  @Test("A hostile tree adds nothing: wrong sums, other files, bad names, symbolic links, files that are too large")
   func hostile() throws {
     let good = try Contract.blob("good")
     let hex = String(repeating: "ab", count: 64)
@@ -176,7 +176,7 @@ struct StoreTreeTests {
     #expect(try store.usage() == StoreUsage())
   }
 
-  @Test("Names that cannot be both a file and a directory are left out of an export and counted")
+  @Test("Names that would be both a file and a directory are left out of an export and counted")
   func clash() throws {
     let blob = try Contract.blob("one")
     let store = try stand.open()

@@ -88,7 +88,7 @@ struct SecureServiceTests {
     return (stand, url)
   }
 
-  @Test("A client logs in over wss:, and its session outlives a reload that gives the next client another certificate")
+  @Test("A client's session over wss: outlives a reload, after which the next client gets another certificate")
   @LoopActor
   func reload() async throws {
     let folder = try ScratchFolder()
@@ -114,7 +114,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("A client does not trust a certificate that the system does not know, and the path is checked behind TLS")
+  @Test("A client refuses a certificate that the system does not trust, and a wrong path is refused over TLS")
   @LoopActor
   func untrusted() async throws {
     let folder = try ScratchFolder()
@@ -134,7 +134,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("A client tries the addresses of a name in their order, and says which name has none")
+  @Test("A client tries the addresses of a host name in order, and an error gives a name that has none")
   @LoopActor
   func names() async throws {
     let port = try Self.freePort()
@@ -148,7 +148,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("An address that is in use is tried again, at a reload for example")
+  @Test("An address in use is tried again, for example at a reload")
   @LoopActor
   func inUse() async throws {
     let stand = SocialStand(MemoryBlobStore(), offloading: SerialWorker("store"))
@@ -176,7 +176,7 @@ struct SecureServiceTests {
     stand.service.stop()
   }
 
-  @Test("Listeners take the certificate from files, and keep the one before if a reload finds no valid one")
+  @Test("Listeners read the certificate from files, and keep the previous one if a reload finds no valid one")
   @LoopActor
   func files() async throws {
     let folder = try ScratchFolder()

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 import WebSocket
 
-@Suite("A server of ASN at work")
+@Suite("The ASN server in operation")
 struct SocialServiceTests {
   init() { EventLoop.shared.runInBackground() }
 
@@ -27,7 +27,7 @@ struct SocialServiceTests {
     #expect(stand.service.users == [alice.user, bob.user].sorted())
   }
 
-  @Test("Requests that come while the store works share the next commit, and are answered in their order")
+  @Test("Requests that arrive while the store works share the next commit and are answered in order")
   @LoopActor
   func grouped() throws {
     let held = HeldWorker()
@@ -60,7 +60,7 @@ struct SocialServiceTests {
     #expect(stand.worker.groups == before + 2)
   }
 
-  @Test("A client that asks faster than it may is not read, and is answered in time")
+  @Test("A client above its request rate is not read for a while, and all its requests are answered")
   @LoopActor
   func held() throws {
     let stand = SocialStand(MemoryBlobStore()) { configuration in
@@ -91,7 +91,7 @@ struct SocialServiceTests {
     #expect(other.answers.last?.result == .success && stand.service.counters.slow == 1)
   }
 
-  @Test("When all sessions together use too much memory, the one that uses the most is closed")
+  @Test("When all sessions together use too much memory, the one that uses most is closed")
   @LoopActor
   func memory() throws {
     let stand = SocialStand(MemoryBlobStore()) { $0.held = 20_000 }
@@ -103,7 +103,7 @@ struct SocialServiceTests {
     #expect(stand.closed == [.slow] && slower.stream.isClosed && !slow.stream.isClosed && !other.stream.isClosed)
   }
 
-  @Test("A client that has not logged in cannot make the server store a PDU of more than 64 KiB and a header")
+  @Test("A client that has not logged in cannot make the server store a PDU above 64 KiB and a header")
   @LoopActor
   func longBeforeLogin() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -119,7 +119,7 @@ struct SocialServiceTests {
     #expect(wire.isClosed && stand.closed.count == 1 && stand.service.counters.malformed == 1)
   }
 
-  @Test("A connection that sends no key within 10 s, or breaks the protocol, is closed")
+  @Test("A connection that sends no key within 10 s, or violates the protocol, is closed")
   @LoopActor
   func strangers() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -134,7 +134,7 @@ struct SocialServiceTests {
     #expect(stand.service.sessionCount == 0)
   }
 
-  @Test("A service that stops carries out what it has, redirects its clients, and takes no connection")
+  @Test("A service that stops executes pending requests, redirects its clients, and accepts no connection")
   @LoopActor
   func stop() throws {
     let held = HeldWorker()
@@ -163,7 +163,7 @@ struct SocialServiceTests {
     #expect(isDone && stand.worker.isIdle)
   }
 
-  @Test("A store that fails refuses the change, is reported once, and recovers")
+  @Test("A failing store refuses the change, is reported once, and recovers")
   @LoopActor
   func trouble() throws {
     var store = MemoryBlobStore()
@@ -190,7 +190,7 @@ struct SocialServiceTests {
     #expect(stand.troubles == [.full, nil])
   }
 
-  @Test("What a server acknowledged over SQLite is there for the next one")
+  @Test("Changes that a server acknowledged over SQLite are present at the next start")
   @LoopActor
   func durable() throws {
     let folder = try ScratchFolder()
@@ -247,7 +247,7 @@ struct SocialServiceTests {
     }
   }
 
-  @Test("A session in WebSocket frames is kept alive by pings, and ended with a close frame")
+  @Test("A session in WebSocket frames is kept open by pings, and ends with a close frame")
   @LoopActor
   func framed() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -261,7 +261,7 @@ struct SocialServiceTests {
     #expect(client.codes == [.normal] && client.wire.isClosed)
   }
 
-  @Test("Frames that break the protocol of WebSocket end the session with a close frame")
+  @Test("Frames that violate the WebSocket protocol end the session with a close frame")
   @LoopActor
   func unmasked() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -301,7 +301,7 @@ struct SocialServiceTests {
     ])
   func badAddresses(text: String) { #expect(ListenAddress(text) == nil) }
 
-  @Test("A client of WebSocket begins with a request of HTTP, and its first frames may come with it")
+  @Test("A WebSocket client begins with an HTTP request, and its first frames may arrive with the request")
   @LoopActor
   func handshake() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -327,7 +327,7 @@ struct SocialServiceTests {
     #expect(session.state != .opened && stand.service.sessionCount == 1)
   }
 
-  @Test("A request of HTTP for another path gets 404, and a silent client is closed after 10 s")
+  @Test("An HTTP request for another path gets 404, and a silent client is closed after 10 s")
   @LoopActor
   func notUpgraded() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -343,7 +343,7 @@ struct SocialServiceTests {
     #expect(silent.isClosed && stand.service.refusedUpgrades == 2 && stand.service.sessionCount == 0)
   }
 
-  @Test("Of the connections of one address, 16 may be in the handshake at one time")
+  @Test("At most 16 connections of one address may be in the handshake at a time")
   @LoopActor
   func manyHandshakes() {
     let stand = SocialStand(MemoryBlobStore())
@@ -354,7 +354,7 @@ struct SocialServiceTests {
     #expect(wires.map(\.isClosed) == Array(repeating: false, count: 16) + [true] && !other.isClosed)
   }
 
-  @Test("500 clients that send one octet a second delay no other client, and are closed if they are not logged in")
+  @Test("500 clients that send one octet a second delay no other client, and are closed unless they are logged in")
   @LoopActor
   func oneOctetASecond() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -386,7 +386,7 @@ struct SocialServiceTests {
     #expect(late.session.state == .established)
   }
 
-  @Test("Sessions that send a command at one octet a second delay no other session, and are answered in the end")
+  @Test("Sessions that send a command at one octet a second delay no other session, and are answered")
   @LoopActor
   func slowSessions() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -417,7 +417,7 @@ struct SocialServiceTests {
     #expect(seconds > 30 && clients.allSatisfy { $0.answers.last?.text == "x\n" } && stand.closed == [])
   }
 
-  @Test("A client that floods the server with pings and reads nothing gets 16 answers at most, and others are served")
+  @Test("A client that floods the server with pings and reads nothing gets at most 16 answers, and others are served")
   @LoopActor
   func pingFlood() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -447,7 +447,7 @@ struct SocialServiceTests {
     #expect(other.answers.last?.text == "there\n")
   }
 
-  @Test("A blob that this machine's operator stores is pushed to the sessions that may receive it")
+  @Test("A blob stored by this machine's operator is pushed to the sessions that may receive it")
   @LoopActor
   func own() throws {
     let stand = SocialStand(MemoryBlobStore())
@@ -462,11 +462,11 @@ struct SocialServiceTests {
   }
 }
 
-@Suite("A server of ASN at a socket", .serialized)
+@Suite("An ASN server at a socket", .serialized)
 struct SocialSocketTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A client logs in over a Unix socket, and a blob that it stored comes back")
+  @Test("A client logs in over a Unix socket, stores a blob and reads it back")
   @LoopActor
   func socket() async throws {
     let folder = try ScratchFolder()

@@ -6,11 +6,11 @@ import Testing
 
 @testable import Social
 
-@Suite("A connection in TLS")
+@Suite("A TLS connection")
 struct TLSStreamTests {
   init() { EventLoop.shared.runInBackground() }
 
-  @Test("A client that asks for new keys without end and reads nothing is dropped at 64 KiB of answers")
+  @Test("A client that keeps requesting new keys and reads nothing is dropped at 64 KiB of answers")
   @LoopActor
   func keyUpdates() throws {
     let clock = HandClock()

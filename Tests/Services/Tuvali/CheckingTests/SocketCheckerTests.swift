@@ -48,7 +48,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that hangs before or within its reply is given up after 12 s", arguments: [0, 40])
+  @Test("A checker that hangs before or during its reply is abandoned after 12 s", arguments: [0, 40])
   func hangs(sent: Int) async {
     await LoopActor.run {
       let steps: [StandInChecker.Step] = sent > 0 ? [.send(Array(Self.valid.prefix(sent)))] : []
@@ -75,7 +75,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that sends without end is given up at the reply limit")
+  @Test("A checker that sends without end is abandoned at the reply limit")
   func endless() async {
     await LoopActor.run {
       let result = Self.check(Array(repeating: .send([UInt8](repeating: 0x20, count: 10_000)), count: 1000))
@@ -83,7 +83,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A checker that closes within its reply has failed")
+  @Test("A checker that closes the connection during its reply has failed")
   func dies() async {
     await LoopActor.run {
       let result = Self.check([.send(Array(Self.valid.prefix(100))), .end])
@@ -91,7 +91,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("A connection that is closed at once or refused as busy is repeated up to 3 times")
+  @Test("A connection that the checker closes at once or refuses as busy is repeated up to 3 times")
   func busy() async {
     await LoopActor.run {
       for steps in [[StandInChecker.Step.end], [.fail(.busy)]] {
@@ -114,7 +114,7 @@ struct SocketCheckerTests {
     }
   }
 
-  @Test("Only 4 MiB and one byte of a credential above 4 MiB are sent")
+  @Test("Of a credential above 4 MiB only 4 MiB and one byte are sent")
   func large() async {
     await LoopActor.run {
       let time = VirtualTime()

@@ -20,7 +20,7 @@ import Testing
 
   private static func path(_ number: Int) -> String { "/org/earshot/verifier/credential\(number)" }
 
-  @Test("Keys select and judge a credential; without one a remark appears; other keys show the list of keys")
+  @Test("Keys select and judge a credential; without a credential a remark appears; other keys show the list of keys")
   func keys() {
     var screen = CounterScreen(note: "", showsCode: true, hasKeys: true)
     #expect(screen.press(.character("a"), at: Self.now) == nil)

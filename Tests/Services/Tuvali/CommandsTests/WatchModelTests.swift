@@ -144,7 +144,7 @@ private struct Watch {
     #expect(watch.takes == ["credential1", "credential2"])
   }
 
-  @Test("A restart of the service is reported once, and only new credentials are fetched")
+  @Test("A restart of the service is reported once, and only credentials received after it are fetched")
   func restart() {
     var watch = Watch()
     watch.come()
@@ -183,7 +183,7 @@ private struct Watch {
     #expect(watch.takes.count == 2 && watch.verdicts == ["Accepted credential1", "Accepted credential1"])
   }
 
-  @Test("A number that a service without a disk assigns again is a different credential")
+  @Test("If a service without a disk assigns a number again, it counts as a different credential")
   func numberAgain() {
     var watch = Watch()
     watch.come()
@@ -196,7 +196,7 @@ private struct Watch {
   }
 
   @Test(
-    "Waiting, departed and refused phones, other programs' verdicts and failures are reported"
+    "Phones that wait, left or were refused, verdicts of other programs, and failures are reported"
   )
   func said() {
     var watch = Watch()

@@ -25,7 +25,7 @@ struct CapacityTests {
   }
 
   @Test(
-    "Sixteen one-byte credentials in 6 s do not fill the kiosk, from one address or many",
+    "Sixteen one-byte credentials in 6 s, from one address or several, do not fill the kiosk",
     arguments: [true, false], Seeds.few)
   func sixteen(isOnePhone: Bool, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -120,7 +120,7 @@ struct CapacityTests {
     }
   }
 
-  @Test("A full kiosk logs the command to run once, and logs when capacity returns")
+  @Test("A full kiosk logs once the command to run, and logs when there is capacity again")
   func full() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: Trial.quick, decision: .client, keptTransfers: 2)

@@ -150,7 +150,7 @@ struct ClockTests {
   }
 
   @Test(
-    "A clock set back while the service was down extends no expiry for ever",
+    "A clock set back while the service was down does not extend an expiry without limit",
     arguments: [-hour, -year], Seeds.usual)
   func backWhileDown(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -174,7 +174,7 @@ struct ClockTests {
   }
 
   @Test(
-    "A clock set forward while the service was down shortens an expiry by as much",
+    "A clock set forward while the service was down shortens an expiry by the same time",
     arguments: [hour, year], Seeds.usual)
   func forwardWhileDown(jump: Int64, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -230,7 +230,7 @@ struct ClockTests {
   }
 
   @Test(
-    "On a machine without a set clock, running time counts: a night loses under 10 min")
+    "On a machine whose clock is not set, expiry counts running time, and a night without power loses under 10 min")
   func neverSet() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

@@ -50,7 +50,7 @@ struct CodeTests {
     func linkClosed(_ link: LinkID) {}
   }
 
-  @Test("A phone linked before the code was made sends a credential 5 times in a row", arguments: Seeds.few)
+  @Test("A phone that connected before the code was made sends a credential 5 times in a row", arguments: Seeds.few)
   func linkOfTheMesh(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("a link of the mesh", Hall(seed: seed, conditions: Trial.quick)) { trial in
@@ -105,7 +105,7 @@ struct CodeTests {
     }
   }
 
-  @Test("At most 12 refusals a minute are signalled per code, without naming a phone", arguments: Seeds.few)
+  @Test("At most 12 refusals a minute are signalled for a code, without identifying a phone", arguments: Seeds.few)
   func manyRefusals(seed: UInt64) async {
     await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.waitingLinks = 1 })

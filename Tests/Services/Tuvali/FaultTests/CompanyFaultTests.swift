@@ -200,7 +200,7 @@ struct CompanyFaultTests {
   }
 
   @Test(
-    "After a power loss at any event all received credentials are there, once",
+    "After a power loss at any event each received credential exists once",
     arguments: seeds)
   func powerLoss(seed: UInt64) async throws {
     try await LoopActor.run {

@@ -27,7 +27,7 @@ struct ConfiguredLimitTests {
     return hall
   }
 
-  @Test("Links in all: the limit is accepted, one more is cut and counted", arguments: [1, 3, 12], Seeds.few)
+  @Test("In all, links up to the limit are accepted; one more is cut and counted", arguments: [1, 3, 12], Seeds.few)
   func links(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Self.hall(seed) {
@@ -53,7 +53,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Links of one address: the limit is accepted, one more is cut and counted",
+    "For one address, links up to the limit are accepted; one more is cut and counted",
     arguments: Seeds.few)
   func linksPerPeer(seed: UInt64) async throws {
     try await LoopActor.run {
@@ -80,7 +80,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Links before Identify: the limit is accepted, one more is cut and counted", arguments: [1, 5],
+    "Before Identify, links up to the limit are accepted; one more is cut and counted", arguments: [1, 5],
     Seeds.few)
   func waitingLinks(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -102,7 +102,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "Journal lines per peer and minute: the limit is written, more are counted", arguments: [1, 4],
+    "Journal lines up to the limit are written for each peer and minute; more are counted", arguments: [1, 4],
     Seeds.few)
   func linesPerPeer(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -121,7 +121,7 @@ struct ConfiguredLimitTests {
   }
 
   @Test(
-    "`LinesPerPeer` transfers of a peer are logged each minute, each completely", arguments: [3, 6],
+    "`LinesPerPeer` transfers of a peer are logged each minute, each of them completely", arguments: [3, 6],
     Seeds.few)
   func linesOfGoodVisits(limit: Int, seed: UInt64) async throws {
     try await LoopActor.run {
@@ -177,7 +177,7 @@ struct ConfiguredLimitTests {
     }
   }
 
-  @Test("A wallet's concurrent transfers: the limit is begun, one more is refused and counted")
+  @Test("Concurrent transfers of a wallet up to the limit begin; one more is refused and counted")
   func walletTransfers() async throws {
     try await LoopActor.run {
       let air = Hall(conditions: Trial.quick)

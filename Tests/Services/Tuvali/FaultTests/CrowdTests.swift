@@ -148,7 +148,7 @@ struct CrowdTests {
     }
   }
 
-  @Test("A kiosk that stops during refusals closes their links too", arguments: Seeds.usual)
+  @Test("A kiosk that stops while it refuses wallets closes their links too", arguments: Seeds.usual)
   func stoppedWhileRefusing(seed: UInt64) async throws {
     try await LoopActor.run {
       let hall = Hall(seed: seed, conditions: Trial.quick, configure: { $0.visitors = 1 })

@@ -93,7 +93,7 @@ struct DiskFaultTests {
   }
 
   @Test(
-    "After a disk fault at acceptance and a crash the credential is there once",
+    "After a disk fault at acceptance and a crash the credential exists once",
     arguments: failures, Extent.of([1], all: Seeds.few))
   func accepted(errno: Int32, seed: UInt64) async throws {
     try await LoopActor.run {

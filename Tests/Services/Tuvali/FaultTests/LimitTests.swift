@@ -39,7 +39,8 @@ struct LimitTests {
     Limits.frameBytes(forCredential: 4 << 20) + 1, 0x7FFF_FFFF, Limits.chunks * 60 + 1,
   ].map { ResponseSize($0).bytes(as: .bigEndian) }
 
-  @Test("An announced size is accepted or refused at and around every limit", arguments: sizes.indices, Seeds.few)
+  @Test(
+    "An announced size is accepted or refused correctly at and around every limit", arguments: sizes.indices, Seeds.few)
   func announcedSizes(index: Int, seed: UInt64) async throws {
     let (value, mtu, code) = Self.sizes[index]
     try await LoopActor.run {

@@ -104,7 +104,7 @@ struct LinkFaultTests {
     }
   }
 
-  @Test("A program may disconnect a transfer after any event", arguments: seeds)
+  @Test("A program may call Disconnect for a transfer after any event", arguments: seeds)
   func kioskDisconnects(seed: UInt64) async throws {
     try await LoopActor.run {
       try atEveryEvent("wallet dismissed", seed: seed) { trial, _ in

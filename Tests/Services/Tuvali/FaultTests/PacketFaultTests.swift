@@ -35,7 +35,7 @@ struct PacketFaultTests {
   }
 
   @Test(
-    "Any one faulty packet does not prevent the next transfer", arguments: Fault.allCases, Seeds.few)
+    "A single faulty packet of any kind does not prevent the next transfer", arguments: Fault.allCases, Seeds.few)
   func anyPacket(fault: Fault, seed: UInt64) async throws {
     try await LoopActor.run {
       var dice = Dice(seed)
@@ -61,7 +61,7 @@ struct PacketFaultTests {
   }
 
   @Test(
-    "With 10% faulty packets in both directions a transfer ends with a true result",
+    "With 10% faulty packets in both directions both sides end a transfer with the correct result",
     arguments: Seeds.many)
   func everythingAtOnce(seed: UInt64) async throws {
     try await LoopActor.run {

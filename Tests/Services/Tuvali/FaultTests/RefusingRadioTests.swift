@@ -16,7 +16,7 @@ struct RefusingRadioTests {
   init() { EventLoop.shared.runInBackground() }
 
   @Test(
-    "The transfer fails at once with the radio's error, logged once",
+    "The transfer fails at once with the radio's error, which is logged once",
     arguments: [RefusingRadio.Refusal.scan, .connect], [1, 2, 3] as [UInt64])
   func refused(refusal: RefusingRadio.Refusal, seed: UInt64) async throws {
     try await LoopActor.run {

@@ -37,7 +37,7 @@ struct SilenceTests {
     return striker
   }
 
-  @Test("A wallet silent from any packet on is cut, and the next is served", arguments: Seeds.usual)
+  @Test("A wallet that stops sending at any packet is cut, and the next wallet is served", arguments: Seeds.usual)
   func silentWallet(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -64,7 +64,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A wallet gives up when the verifier is silent from any packet on", arguments: Seeds.usual)
+  @Test("A wallet ends the transfer if the verifier stops sending at any packet", arguments: Seeds.usual)
   func silentVerifier(seed: UInt64) async throws {
     try await LoopActor.run {
       for number in 0... {
@@ -171,7 +171,7 @@ struct SilenceTests {
     }
   }
 
-  @Test("A verdict after the wallet has gone counts and disturbs no transfer", arguments: Seeds.usual)
+  @Test("A verdict after the wallet has gone is stored and disturbs no transfer", arguments: Seeds.usual)
   func judgedAfterwards(seed: UInt64) async throws {
     try await LoopActor.run {
       try Trial.run("judged afterwards", Hall(seed: seed, conditions: Trial.quick, decision: .client)) { trial in

@@ -164,7 +164,7 @@ struct SpoolFaultTests {
   }
 
   @Test(
-    "Files sealed with another key are reported once and refuse no wallet"
+    "Files sealed with another key are reported once, and no wallet is refused because of them"
   )
   func otherKey() async throws {
     try await LoopActor.run {

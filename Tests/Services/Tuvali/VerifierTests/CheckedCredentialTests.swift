@@ -37,7 +37,7 @@ struct CheckedCredentialTests {
   // MARK: Decisions
 
   @Test(
-    "Decision=check accepts `valid`, rejects other words, and waits for undecided checks",
+    "Decision=check accepts `valid`, rejects all other verdicts, and waits for undecided checks",
     arguments: CheckVerdict.Word.allCases, CheckPolicy.OnUndecided.allCases)
   func decisions(word: CheckVerdict.Word, onUndecided: CheckPolicy.OnUndecided) async throws {
     try await LoopActor.run {
@@ -61,7 +61,7 @@ struct CheckedCredentialTests {
     }
   }
 
-  @Test("With Decision=client a verdict decides nothing", arguments: CheckVerdict.Word.allCases)
+  @Test("With Decision=client the checker's verdict decides nothing", arguments: CheckVerdict.Word.allCases)
   func client(word: CheckVerdict.Word) async throws {
     try await LoopActor.run {
       let hall = Self.hall(decision: .client) { _ in Self.verdict(word.rawValue) }
@@ -114,7 +114,7 @@ struct CheckedCredentialTests {
   }
 
   @Test(
-    "With a missing checker credentials stay, and all are checked when it appears")
+    "If the checker is missing, credentials stay, and all are checked when it appears")
   func missing() async throws {
     try await LoopActor.run {
       let hall = Self.hall(CheckPolicy(isOn: true, onUndecided: .reject)) {
@@ -148,7 +148,7 @@ struct CheckedCredentialTests {
   }
 
   @Test(
-    "A verdict of a program ends the check, whose later result is ignored")
+    "A verdict of a program ends the check, and a later result of the check is ignored")
   func judgedMeanwhile() async throws {
     try await LoopActor.run {
       let hall = Self.hall(decision: .client) { _ in [.wait(.seconds(5))] + Self.verdict("valid") }

@@ -22,7 +22,7 @@ struct CheckedRestartTests {
   }
 
   @Test(
-    "A verdict survives a power loss, no check is repeated, and no claim is on the disk in clear"
+    "A verdict survives a power loss, no check is repeated, and no claim is on the disk in plain text"
   )
   func survives() async throws {
     try await LoopActor.run {
@@ -44,7 +44,7 @@ struct CheckedRestartTests {
   }
 
   @Test(
-    "An unchecked credential is checked after a restart, whenever the service ended"
+    "An unchecked credential is checked after a restart, whenever the service had ended"
   )
   func unchecked() async throws {
     try await LoopActor.run {
@@ -122,7 +122,7 @@ struct CheckedRestartTests {
     }
   }
 
-  @Test("Without capacity for claims the verdict is stored without them")
+  @Test("If there is no capacity for the claims, the verdict is stored without them")
   func noRoom() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

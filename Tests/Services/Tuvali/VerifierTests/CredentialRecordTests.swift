@@ -61,7 +61,7 @@ struct CredentialRecordTests {
     #expect(record.fileSize == RecordSpool.size(ofContent: bytes.count))
   }
 
-  @Test("A record of an earlier release is read without number and running time")
+  @Test("A record of an earlier release, without number and running time, is read")
   func firstVersion() throws {
     let record = try CredentialRecord(reading: Hex.decode("01" + "03302e35" + "00" + "7b7d"))
     let expected = try Self.rows[1].record()

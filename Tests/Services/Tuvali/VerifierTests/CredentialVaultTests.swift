@@ -9,7 +9,7 @@ import Testing
 struct CredentialVaultTests {
   typealias Script = VaultScript
 
-  @Test("Storing, accepting and erasing are answered when the disk has done them")
+  @Test("Storing, accepting and erasing are answered when the disk has completed them")
   func life() {
     var script = Script()
     let (id, record) = (Script.id(1), Script.record())
@@ -40,7 +40,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
   }
 
-  @Test("Without a disk every request is answered at once, and only expiry is timed")
+  @Test("Without a disk every request is answered at once, and only expiry has a timer")
   func memoryAlone() {
     var script = Script(hasDisk: false)
     let id = Script.id(1)
@@ -77,7 +77,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .answer(1, nil))
   }
 
-  @Test("A credential that just fits is stored; one byte more is refused; unwanted ones use no space")
+  @Test("A credential that just fits is stored; one byte more is refused; unwanted credentials use no space")
   func room() {
     let size = Script.record(100).fileSize
     for hasDisk in [true, false] {
@@ -95,7 +95,7 @@ struct CredentialVaultTests {
     }
   }
 
-  @Test("A full spool is an error for a waiting wallet, and a reported trouble otherwise")
+  @Test("A full spool is an error for a wallet that waits, and otherwise a reported trouble")
   func spoolFull() {
     var script = Script.opened()
     let (id, record) = (Script.id(1), Script.record())
@@ -111,7 +111,7 @@ struct CredentialVaultTests {
     #expect(script.vault.kept == (1, 0))
   }
 
-  @Test("A written or unwanted credential is not in memory")
+  @Test("A credential that is written or no longer wanted is not in memory")
   func onePlaintext() {
     var script = Script.opened()
     let (one, two) = (Script.id(1), Script.id(2))
@@ -182,7 +182,7 @@ struct CredentialVaultTests {
     script.expect(.done(nil), .forget(id), .answer(2, nil), .answer(3, nil))
   }
 
-  @Test("Operations with a waiting request go first, then in order")
+  @Test("Operations for which a request waits are executed first, and others in order")
   func order() {
     var script = Script.opened()
     let ids = (1...4).map(Script.id)
@@ -202,7 +202,7 @@ struct CredentialVaultTests {
     #expect(places == Array(ids.prefix(3)))
   }
 
-  @Test("A refused operation is repeated after 60 s; after a success the others follow at once")
+  @Test("A refused operation is repeated after 60 s, and after a success the others follow at once")
   func again() {
     var script = Script.opened()
     let (one, two, record) = (Script.id(1), Script.id(2), Script.record())

@@ -17,7 +17,7 @@ struct LostPlacesTests {
     #expect(!places.contains(other, at: .zero))
   }
 
-  @Test("At most 256 peers are remembered, and the first is forgotten")
+  @Test("At most 256 peers are remembered, and the one remembered longest is forgotten")
   func limit() {
     var places = LostPlaces()
     for number in 1...257 as ClosedRange<UInt64> {

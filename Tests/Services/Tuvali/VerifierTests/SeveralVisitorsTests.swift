@@ -44,7 +44,7 @@ struct SeveralVisitorsTests {
     }
   }
 
-  @Test("Disconnecting one of three wallets fails its transfer, and the others finish")
+  @Test("Disconnecting one of three wallets fails its transfer only, and the others finish")
   func dismissed() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(latency: .milliseconds(20), maximumMTU: 185))

@@ -14,7 +14,7 @@ struct TransferDatesTests {
   /// Time to keep, in milliseconds.
   @LoopActor private static let keepFor = Int64(Cabinet.keepFor.components.seconds) * 1000
 
-  @Test("The dates follow restarts, clock changes and a new time to keep")
+  @Test("The dates follow restarts, clock changes and a new storage time")
   func dates() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()

@@ -20,7 +20,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Only reserved numbers are used, more are requested in time, and stray numbers follow")
+  @Test("Only reserved numbers are used, more are reserved in time, and without reserved ones random numbers are used")
   func kept() async {
     await LoopActor.run {
       let numbers = TransferNumbers()
@@ -67,7 +67,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("A failing disk call during the reservation never repeats a number")
+  @Test("A failing disk call during the reservation of numbers never repeats a number")
   func refilled() async {
     await LoopActor.run {
       let cabinet = Cabinet()
@@ -93,7 +93,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("A damaged or missing note repeats no number", arguments: [true, false])
+  @Test("A damaged or missing note of the last number repeats no number", arguments: [true, false])
   func lostNote(isGone: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -118,7 +118,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Two damaged generations of the note lead to a stray number")
+  @Test("Two damaged generations of the note lead to a random number")
   func noNote() async {
     await LoopActor.run {
       let cabinet = Cabinet()

@@ -43,7 +43,7 @@ struct TransferTests {
     }
   }
 
-  @Test("At 80% chunk loss the verifier ends with TVV_TRA_002 and cuts the wallet")
+  @Test("At 80% chunk loss the verifier ends with TVV_TRA_002 and cuts the link")
   func hopelessLoss() async throws {
     try await LoopActor.run {
       let hall = Hall(conditions: AirConditions(commandLoss: 0.8))
@@ -87,7 +87,7 @@ struct TransferTests {
     }
   }
 
-  @Test("With two dialects the transfer has that of the service written to")
+  @Test("With two dialects a transfer has the dialect of the service that is written to")
   func twoDialects() async throws {
     try await LoopActor.run {
       let hall = Hall(dialects: [.v05, .v04])
@@ -183,7 +183,7 @@ struct TransferTests {
     }
   }
 
-  @Test("Without a verdict the wallet is cut in time, and the credential waits on")
+  @Test("Without a verdict the wallet is cut in time, and the credential stays")
   func noVerdict() async throws {
     try await LoopActor.run {
       let hall = Hall(decision: .client)

@@ -114,7 +114,7 @@ struct VaultClockTests {
     script.pass(3600)
   }
 
-  @Test("An unannounced clock change is noticed within 60 s")
+  @Test("A clock change that is not notified is noticed within 60 s")
   func noticed() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))
@@ -148,7 +148,7 @@ struct VaultClockTests {
     script.expect(.clockSet, .log(.recovered), .changed)
   }
 
-  @Test("Under an unset clock nothing expires by date, and time still passes")
+  @Test("Under an unset clock nothing expires by its date, but running time counts")
   func neverSet() {
     var script = Script()
     script.dateAtZero = 1000

@@ -6,7 +6,7 @@ import Testing
 @Suite("Random events in the credential store")
 struct VaultRandomTests {
   @Test(
-    "After 20,000 events every request was answered once, in time and truly",
+    "In 20,000 events every request is answered once, in time and correctly",
     arguments: Seeds.few)
   func anything(seed: UInt64) {
     var model = VaultModel(seed: seed)

@@ -25,7 +25,7 @@ struct VaultRunningTests {
     return note
   }
 
-  @Test("A record has the running time at its reception, also if written later")
+  @Test("A record has the running time at its reception, even if it is written later")
   func record() {
     var script = Self.opened(running: 5000)
     script.pass(20)
@@ -56,7 +56,7 @@ struct VaultRunningTests {
   }
 
   @Test(
-    "A short time to keep has the note written more often, at most every 10 s", arguments: [(60, 10), (800, 100)])
+    "With a short storage time the note is written more often, at most every 10 s", arguments: [(60, 10), (800, 100)])
   func shortInterval(keepFor: Int, interval: Int) {
     var script = Self.opened()
     _ = script.handle(.settings(VaultSettings(keepFor: .seconds(keepFor), maximumBytes: 1 << 20)))
@@ -92,7 +92,7 @@ struct VaultRunningTests {
     script.expect(.done(nil), .log(.recovered), .changed)
   }
 
-  @Test("A found credential has waited since its date or for the running time, whichever is longer")
+  @Test("A restored credential has waited since its date or for the running time, whichever is longer")
   func found() {
     let rows: [(received: Int64, running: UInt64, age: Int64)] = [
       // The service was down for a while.
@@ -120,7 +120,7 @@ struct VaultRunningTests {
     #expect(script.vault.entries[Script.id(1)]?.received == .zero.advanced(by: .seconds(-5000)))
   }
 
-  @Test("A credential found expired is erased, reported with the others, and not restored")
+  @Test("A restored credential that has expired is erased, reported with the others, and not shown")
   func tooOld() {
     var script = Script()
     _ = script.handle(.start)
@@ -134,7 +134,7 @@ struct VaultRunningTests {
     #expect(script.vault.kept == (1, 1))
   }
 
-  @Test("Numbers are reserved on the disk before use; a refusal is repeated and reported")
+  @Test("Numbers are reserved on the disk before use, and a refusal is reported and the reservation repeated")
   func numbers() {
     var script = Self.opened()
     script.expect(.numbersWanted, .note(Self.note(0, numbers: 2001)))
@@ -150,7 +150,7 @@ struct VaultRunningTests {
     #expect(script.vault.deadline == nil)
   }
 
-  @Test("Numbers not reserved at the opening are requested at once")
+  @Test("Numbers that were not reserved at the opening are requested at once")
   func refusedAtOpening() {
     var script = Script()
     script.writesNotes = false

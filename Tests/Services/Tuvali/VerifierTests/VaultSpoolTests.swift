@@ -105,7 +105,7 @@ struct VaultSpoolTests {
     script.expect(.inspected(.success(Script.found())), .log(.recovered), .changed)
   }
 
-  @Test("The worst trouble is shown, each reason is logged once, and recovery at the end")
+  @Test("The worst trouble is shown, each reason is logged once, and recovery is logged at the end")
   func worst() {
     var script = Script()
     _ = script.handle(.start)
@@ -121,7 +121,7 @@ struct VaultSpoolTests {
   }
 
   @Test(
-    "Credentials received while the spool is read take their space first"
+    "Credentials received while the spool is read have precedence in its space"
   )
   func roomMeanwhile() {
     let size = Script.record().fileSize
@@ -164,7 +164,7 @@ struct VaultSpoolTests {
     #expect(script.vault.kept == (1, 0))
   }
 
-  @Test("A hang without a waiting request is noticed, so that later requests do not wait")
+  @Test("A hang while no request waits is noticed, so that later requests do not wait")
   func hangsUnasked() {
     var script = Script.opened()
     _ = script.handle(.put(Script.id(1), Script.record(), asker: 1))

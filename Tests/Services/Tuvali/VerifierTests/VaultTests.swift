@@ -69,7 +69,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A service that dies between SUCCESS and its verdict judges after the restart")
+  @Test("A service that dies between SUCCESS and its own verdict judges after the restart")
   func acceptsAfterStart() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -148,7 +148,7 @@ struct VaultTests {
     }
   }
 
-  @Test("With a working disk stored credentials are shown at once, before the loop runs")
+  @Test("With a working disk stored credentials are shown at the start, before the loop runs")
   func beginsAway() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -165,7 +165,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A verdict is answered once it is on the disk, after the wallet was notified", arguments: [true, false])
+  @Test("A verdict is answered once it is on the disk and the wallet was notified", arguments: [true, false])
   func answeredWhenErased(isAccepted: Bool) async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -219,7 +219,7 @@ struct VaultTests {
     }
   }
 
-  @Test("A new time to keep applies to waiting credentials")
+  @Test("A new storage time applies to waiting credentials")
   func otherExpiry() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
@@ -281,7 +281,7 @@ struct VaultTests {
     }
   }
 
-  @Test("Restored credentials fill at most the capacity, and the rest follow later")
+  @Test("Restored credentials fill at most the capacity, and the rest are restored later")
   func boundedRestore() async throws {
     try await LoopActor.run {
       let cabinet = Cabinet()
