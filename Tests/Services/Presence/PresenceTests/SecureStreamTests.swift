@@ -90,6 +90,8 @@ struct SecureStreamTests {
   func behindTheEnd() async throws {
     let stand = try Stand()
     _ = try await stand.events.first { $0 == .connected }
+    // The server has the last message of the handshake before the client.
+    _ = try await stand.atPeer.first { if case .established = $0 { true } else { false } }
     stand.session.finish()
     stand.flush()
     _ = try await stand.events.first { $0 == .ended }
