@@ -133,6 +133,8 @@ struct Pings: Sendable {
     if !confirmations.isEmpty { confirmations[link] = nil }
   }
 
+  /// Whether a ping or fragment of a link may be answered; counts it if so.
+  ///
   /// - Parameter isFast: whether the peer is an Earshot peer.
   private mutating func takeAnswer(on link: LinkID, isFast: Bool, at now: Instant) -> Bool {
     guard !isFast else { return answeredFast[link, default: TokenBucket(Self.fastAnswers)].take(at: now) }
