@@ -104,7 +104,7 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     filtered += 1
   }
 
-  /// Stores an entry in a free place.
+  /// Stores an entry at a free index.
   ///
   /// - Returns: index of the entry.
   private mutating func take(_ entry: Entry) -> UInt16 {
