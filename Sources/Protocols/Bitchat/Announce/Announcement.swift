@@ -19,15 +19,15 @@ import Crypto
 ///
 /// Decoding does not authenticate: the caller compares the packet's sender with `peerID` and checks the signature.
 public struct Announcement: WireValue, Hashable, Sendable {
-  /// UTF-8, up to 255 bytes, not sanitised.
+  /// Nickname in UTF-8, up to 255 bytes, not sanitised.
   public let nickname: String
   public let noiseKey: X25519.PublicKey
   public let signingKey: Ed25519.PublicKey
   /// Peers with which the sender has links. Nil if the record is absent.
   public let neighbours: [PeerID]?
-  /// Nil if the record is absent.
+  /// Capabilities of the sender; nil if the record is absent.
   public let capabilities: Capabilities?
-  /// Up to 12 bytes. Nil if the sender is not a bridge.
+  /// Geohash of up to 12 bytes; nil if the sender is not a bridge.
   public let geohash: String?
   /// Whether the sender speaks dialect S.
   public let speaksSeed: Bool

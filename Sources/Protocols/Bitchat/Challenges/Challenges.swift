@@ -47,7 +47,7 @@ struct Challenges: Sendable {
 
   // MARK: Questions
 
-  /// Begins to ask a peer to prove that a code is its own. Asking again restarts the time for it.
+  /// Begins to ask a peer to prove that a code is its own. Another call restarts the timeout.
   ///
   /// - Parameters:
   ///   - peer: owner of the Noise key in the code.

@@ -59,6 +59,8 @@ struct CourierBag: Sendable {
   /// Maximum envelopes of a favourite, at least, at a node that allows `places` to others.
   static func favouritePlaces(_ places: Int) -> Int { places < 2 ? places : places * 20 / 8 }
 
+  /// Stores an envelope.
+  ///
   /// - Parameter knownFor: total time that a depositor has been in range.
   mutating func add(
     _ carried: CarriedEnvelope, knownFor: (PeerID) -> Duration = { _ in .zero }

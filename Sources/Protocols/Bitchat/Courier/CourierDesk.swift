@@ -42,7 +42,7 @@ struct CourierDesk: Sendable {
     let key: X25519.PublicKey
     let message: MessageID
     let isRead: Bool
-    /// Milliseconds since 1970.
+    /// Time of the receipt, in milliseconds since 1970.
     let createdAt: UInt64
     var couriers: [PeerID] = []
     var envelope: CourierEnvelope?
@@ -61,7 +61,7 @@ struct CourierDesk: Sendable {
   var due: Instant?
   /// Neighbours that have arrived since the last deposit.
   var newcomers: Set<PeerID> = []
-  /// Next removal of expired items.
+  /// Time of the next removal of expired items.
   var ageAt = Instant.zero
 
   init(limit: Int) {
@@ -155,7 +155,7 @@ struct CourierDesk: Sendable {
 struct CourierBooks: Sendable {
   private struct Entry: Sendable {
     let message: MessageID
-    /// Milliseconds since 1970.
+    /// Expiry of the envelope, in milliseconds since 1970.
     let expiry: UInt64
   }
 

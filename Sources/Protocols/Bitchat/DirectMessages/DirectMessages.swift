@@ -27,7 +27,7 @@ struct DirectMessages: Sendable {
   /// Facts about the node that decide what is sent.
   struct Context {
     let now: Instant
-    /// Milliseconds since 1970.
+    /// Current time, in milliseconds since 1970.
     let time: UInt64
     let peers: PeerTable
     let blocked: Set<PeerID>
@@ -129,7 +129,7 @@ struct DirectMessages: Sendable {
     owed.hurry(peer, at: now)
   }
 
-  /// Makes everything for a new neighbour due.
+  /// Makes all messages, notices and receipts for a new neighbour due.
   ///
   /// - Parameter isOnly: whether it is the only neighbour. It may make other peers reachable again.
   mutating func meet(_ peer: PeerID, isOnly: Bool, at now: Instant) {

@@ -14,7 +14,7 @@ public struct Outbox: Sendable {
   static let firstPause = Duration.seconds(15)
   static let longestPause = Duration.seconds(600)
   /// Time to the next try after the peer has acknowledged a later message: the earlier one was probably lost. Receipts
-  /// overtake each other by less.
+  /// overtake each other by less than this time.
   static let overtakenPause = Duration.seconds(2)
   /// Maximum unacknowledged fragments to a peer. Further ones wait in order; a link queues no more.
   static let window = 64
@@ -59,19 +59,19 @@ public struct Outbox: Sendable {
     var message: OutgoingMessage
     /// Time of the next try, or of the next check while the peer is away.
     var nextTry: Instant
-    /// Whether an event of the peer makes the next try early. It is then not counted.
+    /// Whether an event of the peer makes the next try early. An early try is not counted.
     var isHurried = false
-    /// Nil before the first try.
+    /// The last sending; nil before the first try.
     var lastSending: Sending?
-    /// Whether the message was hurried because the peer acknowledged a later one. Happens once per try.
+    /// Whether the message was hurried because the peer acknowledged a later one. This happens once per try.
     var wasOvertaken = false
     /// Number of leading fragments handled in this try.
     var position = 0
-    /// Whether fragments wait for acknowledgements of others.
+    /// Whether fragments wait until other fragments are acknowledged.
     var waitsForRoom = false
     /// Whether the window now allows these fragments.
     var hasRoom = false
-    /// Since when the peer has been tried without an answer; nil while it is away.
+    /// Time since which the peer has been tried without an answer; nil while it is away.
     var soughtSince: Instant?
     /// State that was last reported to the service.
     var told: MessageState

@@ -29,7 +29,7 @@ struct OwedNews: Sendable {
 
   private struct Entry: Sendable {
     var notice: Notice?
-    /// Oldest first.
+    /// Read receipts that the peer has not received, oldest first.
     var receipts: [Receipt] = []
     var nextTry: Instant
     var tries = 0

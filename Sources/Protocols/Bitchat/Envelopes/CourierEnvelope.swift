@@ -24,7 +24,7 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
   public static let mostCopies: UInt8 = 8
 
   public let tag: CourierTag
-  /// Milliseconds since 1970.
+  /// Expiry of the envelope, in milliseconds since 1970.
   public let expiry: UInt64
   public let ciphertext: [UInt8]
   /// Copies as written in the envelope; `allowedCopies` has the value that counts.
@@ -98,7 +98,7 @@ public struct CourierEnvelope: WireValue, Hashable, Sendable {
     if let prekey { Self.write(0x05, withUnsafeBytes(of: prekey.bigEndian, Array.init), to: &writer) }
   }
 
-  /// Lengths are checked by `init`.
+  /// Writes a record. `init` has checked its length.
   private static func write(_ type: UInt8, _ value: [UInt8], to writer: inout ByteWriter) {
     writer.u8(type)
     writer.u16be(UInt16(clamping: value.count))
@@ -179,7 +179,7 @@ extension CourierEnvelope {
 public struct CourierTag: Hashable, Sendable {
   public static let size = 16
 
-  /// 16 bytes.
+  /// The 16 bytes of the tag.
   public let bytes: [UInt8]
 
   /// Computes the tag of the owner of `key` on a day.
@@ -221,7 +221,7 @@ public struct CarriedEnvelope: Hashable, Sendable {
   public let isOfFavourite: Bool
   /// Mark of the device that deposited the envelope. Nil if unknown.
   public let via: UInt32?
-  /// Milliseconds since 1970.
+  /// Time of storage, in milliseconds since 1970.
   public let storedAt: UInt64
   /// Couriers that got a copy.
   public internal(set) var givenTo: [PeerID]

@@ -72,7 +72,7 @@ struct Confirming: Sendable {
   private var unasked = 0
   private var lastAt = Instant.zero
   private var confirmed = 0
-  /// Nil before the first confirmation.
+  /// Shortest confirmation time; nil before the first confirmation.
   private var shortest: Shortest?
   /// Packets per second, as measured by the latest confirmations.
   private var rates: [Double] = []
@@ -107,6 +107,8 @@ struct Confirming: Sendable {
   /// Whether the interval known to the peer is within a third of `interval`.
   private var isTold: Bool { told.map { $0 * 3 >= interval * 2 && $0 * 3 <= interval * 4 } ?? false }
 
+  /// Records that a packet was sent.
+  ///
   /// - Parameter mark: mark of the fragment; nil for a packet that is not a fragment.
   mutating func sent(_ mark: UInt64?, at now: Instant) {
     if !hasRoom {

@@ -13,7 +13,7 @@ struct OutgoingFile: Sendable {
   /// Encoded packet with the file, and its fragmentation.
   struct Cut: Sendable {
     let bytes: [UInt8]
-    /// Nil for a packet without fragments.
+    /// Fragmentation of the packet; nil for a packet without fragments.
     let cutter: FragmentCutter?
     /// Time and timestamp of the packet.
     let madeAt: Instant

@@ -8,9 +8,10 @@ public struct ReceivedFile: Hashable, Sendable {
   /// Name sanitised by `FileName.plain`.
   public let name: String
   public let kind: FileKind
-  /// 1 byte to 1 MiB.
+  /// Content of the file, 1 byte to 1 MiB.
   public let content: [UInt8]
-  /// Milliseconds since 1970: by the sender's clock for a public file, by this node's clock for a private one.
+  /// Time of the file, in milliseconds since 1970: by the sender's clock for a public file, by this node's clock for a
+  /// private one.
   public let time: UInt64
   /// ID of the packet of a public file, so that it is listed once. Nil for a file received in a session.
   public let packet: PacketID?

@@ -10,11 +10,11 @@ import Bytes
 ///
 /// All numbers are big endian. Decoding does not check the type of the content; see `FileKind`.
 public struct SharedFile: WireValue, Hashable, Sendable {
-  /// As the sender wrote it; empty if absent. `plainName` is for people and disks.
+  /// Name as the sender wrote it; empty if absent. People and disks get `plainName`.
   public let name: String
-  /// As the sender wrote it; nil if absent.
+  /// MIME type as the sender wrote it; nil if absent.
   public let mime: String?
-  /// 1 byte to 1 MiB.
+  /// Content of the file, 1 byte to 1 MiB.
   public let content: [UInt8]
 
   /// Throws `tooLong` for a content over 1 MiB or a text over 65,535 bytes, and `badValue("content")` for an empty one.

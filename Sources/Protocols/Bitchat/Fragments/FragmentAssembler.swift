@@ -32,7 +32,7 @@ public struct FragmentAssembler: Sendable {
     case stored
     /// The fragment had come before, with the same slice.
     case duplicate
-    /// Last missing fragment; the value is the bytes of the packet.
+    /// The fragment was the last missing one. The value is the bytes of the packet.
     case complete([UInt8])
     /// Rejected: another slice is stored for its index.
     case otherSlice

@@ -74,7 +74,8 @@ struct FragmentCutter: Sendable {
   /// Number of fragments.
   let count: Int
 
-  /// Nil if the link is too narrow for fragments, or more than 10,000 would be needed.
+  /// Prepares the fragments of a packet. Nil if the link is too narrow for fragments, or more than 10,000 would be
+  /// needed.
   init?(_ packet: PacketView, id: FragmentID, frameLimit: Int, recipient: PeerID? = nil) {
     let recipient = packet.namedRecipient ?? recipient
     let size = FragmentPlan.sliceSize(frameLimit: frameLimit, hasRecipient: recipient != nil, hops: packet.route.count)

@@ -12,7 +12,7 @@ public struct GossipArchive: Sendable {
     public let id: PacketID
     public let type: MessageType
     public let sender: PeerID
-    /// Milliseconds since 1970, by the sender's clock.
+    /// Timestamp of the packet, in milliseconds since 1970 by the sender's clock.
     public let timestamp: UInt64
     /// Hash of the ID for sync filters, computed once because every request compares it.
     let filterHash: UInt64

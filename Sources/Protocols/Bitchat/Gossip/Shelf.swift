@@ -6,7 +6,7 @@ struct Shelf: Sendable {
   private let isShared: Bool
   private var shares = Shares()
   private var ids: Set<PacketID> = []
-  /// Oldest first. With shares, packets of one timestamp are ordered by ID, otherwise by arrival.
+  /// Packets, oldest first. With shares, packets of one timestamp are ordered by ID, otherwise by arrival.
   private(set) var items: [GossipArchive.Item] = []
   private(set) var bytes = 0
 
@@ -36,6 +36,8 @@ struct Shelf: Sendable {
 
   func has(_ id: PacketID) -> Bool { ids.contains(id) }
 
+  /// Inserts a packet.
+  ///
   /// - Returns: false for a packet that was stored before, and for one older than all packets of a full store.
   mutating func insert(_ item: GossipArchive.Item) -> Bool {
     guard ids.insert(item.id).inserted else { return false }

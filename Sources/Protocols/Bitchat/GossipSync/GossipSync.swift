@@ -118,9 +118,9 @@ struct GossipSync: Sendable {
   struct Asker {
     let peer: PeerID
     let link: LinkID
-    /// Whether this node uses dialect S with it.
+    /// Whether this node uses dialect S with the neighbour.
     let isSeed: Bool
-    /// Whether messages of this node are also sent to it in dialect L, for peers behind it.
+    /// Whether messages of this node are also sent to the neighbour in dialect L, for peers behind it.
     let takesLive: Bool
   }
 

@@ -48,7 +48,7 @@ extension PeerID: CustomStringConvertible {
 
 /// The SHA-256 of a Noise static key, which people compare. Facts: bitchat.md section 4.
 public struct Fingerprint: Hashable, Sendable {
-  /// 32 bytes.
+  /// The 32 bytes of the hash.
   public let bytes: [UInt8]
 
   public init(noiseKey: X25519.PublicKey) {

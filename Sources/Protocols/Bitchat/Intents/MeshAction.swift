@@ -47,7 +47,7 @@ public enum MeshAction: Hashable, Sendable {
   case session(PeerID)
   /// The result of a proof that `challenge(_:signingKey:at:time:)` or `Event.verified` requested.
   case proof(PeerID, ProofOutcome)
-  /// Something from a peer is rejected; the nickname is the peer's own.
+  /// A packet or file of a peer is rejected; the nickname is the one that the peer announces.
   case trouble(PeerID, nickname: String, PeerTrouble)
   /// A peer has acknowledged the favourite notice.
   case noticeSettled(PeerID)
@@ -75,7 +75,7 @@ public enum Keepsake: Hashable, Sendable {
   case carriedNoMore(CourierID)
 }
 
-/// Reason why something from a peer is rejected.
+/// Reason why packets or files of a peer are rejected.
 public enum PeerTrouble: Hashable, Sendable {
   /// The last file is of a rejected type, or its content does not match its type.
   case refusedFile(mime: String)
@@ -115,7 +115,7 @@ public struct PublicMessage: Hashable, Sendable {
   /// Nickname of the sender when the message arrived.
   public let nickname: String
   public let text: String
-  /// Milliseconds since 1970, by the sender's clock.
+  /// Timestamp of the message, in milliseconds since 1970 by the sender's clock.
   public let timestamp: UInt64
   public let packet: PacketID
   /// Whether the message was received in answer to a sync request.

@@ -48,7 +48,7 @@ public struct NodeCounters: Hashable, Sendable {
   public var badFragments: UInt64 = 0
   /// Incomplete packets that timed out or were evicted.
   public var abandonedFragments: UInt64 = 0
-  /// Sync requests that were rejected, and answered.
+  /// Sync requests that were rejected, and those that were answered.
   public var refusedRequests: UInt64 = 0
   public var answeredRequests: UInt64 = 0
   /// Packets marked as sync answers without a request.
@@ -68,10 +68,10 @@ public struct NodeCounters: Hashable, Sendable {
   public var unaskedPongs: UInt64 = 0
   /// Packets that a link takes neither whole nor in fragments.
   public var unsendable: UInt64 = 0
-  /// Packets of dialect S that were accepted, and rejected.
+  /// Packets of dialect S that were accepted, and those that were rejected.
   public var seedPackets: UInt64 = 0
   public var refusedSeed: UInt64 = 0
-  /// Peers that proved their verification code, answered wrongly, and did not answer.
+  /// Peers that proved their verification code, those that answered wrongly, and those that did not answer.
   public var proofs: UInt64 = 0
   public var wrongProofs: UInt64 = 0
   public var missingProofs: UInt64 = 0

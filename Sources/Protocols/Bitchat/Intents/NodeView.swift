@@ -4,9 +4,9 @@ import Noise
 /// Read-only state of the node, from which machines decide. A view is valid during one call of a machine.
 struct NodeView {
   let now: Instant
-  /// Milliseconds since 1970.
+  /// Current time, in milliseconds since 1970.
   let time: UInt64
-  /// This node.
+  /// Peer ID of this node.
   let own: PeerID
   let role: NodeRole
   /// Whether phones accept packets of this node.

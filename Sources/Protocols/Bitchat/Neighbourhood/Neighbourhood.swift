@@ -21,7 +21,7 @@ struct Neighbourhood: Sendable {
   /// first of these is relayed.
   private static let burst = Duration.seconds(3)
 
-  /// This node.
+  /// Peer ID of this node.
   private let own: PeerID
   private(set) var links = LinkTable<MeshLink>()
   private(set) var peers = PeerTable()
@@ -34,7 +34,7 @@ struct Neighbourhood: Sendable {
   /// Time of the next announce to all links; nil while the node does not announce.
   private var announceAt: Instant?
   private var announcedAt: Instant?
-  /// Next check for peers that have timed out.
+  /// Time of the next check for peers that have timed out.
   private var lookAt = Instant.zero
 
   /// - Parameters:
@@ -158,7 +158,7 @@ struct Neighbourhood: Sendable {
     return silent
   }
 
-  /// Unbinds the links of a peer that has left. Its machine may use them for other services. They are cut unless a
+  /// Unbinds the links of a peer that has left. Its machine may use the links for other services. They are cut unless a
   /// peer announces itself over them.
   mutating func vacateLinks(of peer: PeerID, at now: Instant) {
     for (link, state) in links where state.peer == peer { links[link]?.vacate(at: now) }
@@ -170,7 +170,7 @@ struct Neighbourhood: Sendable {
 
   /// Result of binding a link to a peer.
   enum Binding {
-    /// The link is the peer's already, or does not exist.
+    /// The link already belongs to the peer, or does not exist.
     case unchanged
     /// The link has changed its peer too recently.
     case refused
@@ -221,7 +221,7 @@ struct Neighbourhood: Sendable {
 
   /// Evidence about a link in an announce that arrived directly over it.
   enum Claim {
-    /// The link is not the peer's.
+    /// The link does not belong to the peer.
     case otherPeer
     /// The announce, or a newer one, has arrived over this link before.
     case known

@@ -226,6 +226,8 @@ extension MeshEngine {
     return true
   }
 
+  /// Handles a verified announce with the payload of the peer's latest one.
+  ///
   /// - Returns: whether a similar announce was relayed shortly before; nil if the peer is no longer known.
   private mutating func learn(again arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool? {
     let view = arrival.view

@@ -109,6 +109,8 @@ extension MeshEngine {
           id: id, sender: peer.id, nickname: peer.nickname, isPrivate: id.type == .noiseEncrypted, percent: percent)))
   }
 
+  /// Handles a packet with a file.
+  ///
   /// - Returns: whether the packet may be relayed.
   mutating func handleFile(_ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return false }

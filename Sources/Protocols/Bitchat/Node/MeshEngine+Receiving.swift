@@ -92,6 +92,8 @@ extension MeshEngine {
     return true
   }
 
+  /// Handles a copy of an earlier packet.
+  ///
   /// - Parameter id: ID of the packet, if known.
   private mutating func handleCopy(
     of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
@@ -108,6 +110,8 @@ extension MeshEngine {
     noteWay(of: arrival, to: arrival.view.sender, &turn)
   }
 
+  /// Handles a packet for this node by its type.
+  ///
   /// - Returns: whether the packet is valid and may be relayed.
   private mutating func act(
     on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn

@@ -59,7 +59,7 @@ public struct MeshEngine: Sendable {
   /// Proofs of signing keys.
   var challenges = Challenges()
   var transmitter: Transmitter
-  /// Conversations in dialect S.
+  /// State of dialect S.
   var talks = SeedTalks()
   /// Courier envelopes of others, and own messages at couriers.
   var courier: Courier
@@ -76,7 +76,7 @@ public struct MeshEngine: Sendable {
   /// Time of the last event.
   var latest = Instant.zero
   private var timers = TimerTable()
-  /// Whether the timers are those of the machines.
+  /// Whether the timers have the current deadlines of the machines.
   var isDueKnown = false
 
   /// - Parameter signatures: verifies signatures.
@@ -147,7 +147,7 @@ public struct MeshEngine: Sendable {
   /// Time, actions and state of one call.
   struct Turn {
     let now: Instant
-    /// Milliseconds since 1970.
+    /// Current time, in milliseconds since 1970.
     let time: UInt64
     var actions: [Action] = []
     /// ID of the fragments from which the current packet was assembled; nil for other packets.
@@ -623,6 +623,8 @@ extension MeshEngine {
     return turn.actions
   }
 
+  /// Sends a ping or its answer to a peer.
+  ///
   /// - Parameter link: nil for the links to the peer, or all links if it is not a neighbour.
   mutating func send(
     _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,

@@ -12,7 +12,7 @@ struct TimerTable: Sendable {
     static let unsolicited: [Timer] = [.gossip, .messages, .courier, .files, .repair]
   }
 
-  /// Stands for a timer without a deadline.
+  /// Value of a timer without a deadline.
   private static let never = Int64.max
 
   /// Deadlines in nanoseconds, by number of the timer.

@@ -39,9 +39,9 @@ struct PacketGate: Sendable {
   /// Facts about a packet that the gate does not know itself.
   struct Context {
     let now: Instant
-    /// Milliseconds since 1970.
+    /// Current time, in milliseconds since 1970.
     let time: UInt64
-    /// This node.
+    /// Peer ID of this node.
     let own: PeerID
     let origin: DeviceOrigin
     /// Whether the link takes fragments at full speed because its peer is an Earshot peer.
@@ -110,7 +110,7 @@ struct PacketGate: Sendable {
   /// Whether a packet with this key was received before. If so, its lifetime restarts.
   mutating func isCopy(_ key: WireKey, _ type: MessageType, at now: Instant) -> Bool { seen.see(key, type, at: now) }
 
-  /// Whether a packet with this ID was received before, in any bytes. If so, its lifetime restarts.
+  /// Whether a packet with this ID was received before, in any encoding. If so, its lifetime restarts.
   mutating func isCopy(_ id: PacketID, at now: Instant) -> Bool { seen.see(id, at: now) }
 
   /// Remembers a packet by its key.

@@ -21,12 +21,12 @@ struct SeenPackets: Sendable {
   /// Number of packets stored by their bytes, and by their ID.
   var counts: (keys: Int, ids: Int) { (packets.count + announces.count, ids.count) }
 
-  /// Whether a packet with these bytes was seen before. If so, its lifetime begins anew.
+  /// Whether a packet with these bytes was seen before. If so, its lifetime restarts.
   mutating func see(_ key: WireKey, _ type: MessageType, at now: Instant) -> Bool {
     type == .announce ? announces.see(key, at: now) : packets.see(key, at: now)
   }
 
-  /// Whether a packet with this ID was seen before, in any bytes. If so, its lifetime begins anew.
+  /// Whether a packet with this ID was seen before, in any encoding. If so, its lifetime restarts.
   mutating func see(_ id: PacketID, at now: Instant) -> Bool { ids.see(id, at: now) }
 
   mutating func insert(_ key: WireKey, _ type: MessageType, at now: Instant) {

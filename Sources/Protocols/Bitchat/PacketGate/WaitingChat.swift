@@ -14,7 +14,7 @@ struct WaitingChat: Sendable {
   static let byteLimit = 256 << 10
   static let time = Duration.seconds(5)
 
-  /// Oldest first.
+  /// Waiting chat, oldest first.
   private var chats: [Chat] = []
   private(set) var bytes = 0
 

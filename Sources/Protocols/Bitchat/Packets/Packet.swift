@@ -9,7 +9,7 @@ public struct Packet: Hashable, Sendable {
   public var version: PacketVersion
   public var type: MessageType
   public var timeToLive: UInt8
-  /// Milliseconds since 1970, by the sender's clock.
+  /// Timestamp in milliseconds since 1970, by the sender's clock.
   public var timestamp: UInt64
   public var sender: PeerID
   /// Recipient field; nil if absent. `PeerID.everybody` means the same as nil.

@@ -31,7 +31,7 @@ public struct PacketView: Sendable {
   public var version: PacketVersion { header.version }
   public var type: MessageType { MessageType(rawValue: bytes[1]) }
   public var timeToLive: UInt8 { bytes[2] }
-  /// Milliseconds since 1970, by the sender's clock.
+  /// Timestamp in milliseconds since 1970, by the sender's clock.
   public var timestamp: UInt64 { number(at: 3) }
   /// Flags as received, including unknown ones.
   public var flags: PacketFlags { header.flags }

@@ -43,7 +43,7 @@ struct PeerTable: Sendable {
     var heardAt: Instant
     /// Total time in the table.
     var knownFor = Duration.zero
-    /// For messages sealed while the peer is away; nil if unknown.
+    /// Noise key, for messages sealed while the peer is away; nil if unknown.
     var noiseKey: X25519.PublicKey?
     /// Timestamp of the leave, milliseconds since 1970 by the peer's clock. Older announces do not bring the peer back.
     var leftAt: UInt64 = 0

@@ -133,7 +133,9 @@ struct Pings: Sendable {
     if !confirmations.isEmpty { confirmations[link] = nil }
   }
 
-  /// - Parameter isFast: whether the peer is an Earshot peer.
+  /// Whether a ping or fragment of a link may be answered; counts it if so.
+  ///
+  /// - Parameter isFast: whether the limit for Earshot peers applies.
   private mutating func takeAnswer(on link: LinkID, isFast: Bool, at now: Instant) -> Bool {
     guard !isFast else { return answeredFast[link, default: TokenBucket(Self.fastAnswers)].take(at: now) }
     // A sliding window, as in the apps. A token bucket would allow ten answers within one period.

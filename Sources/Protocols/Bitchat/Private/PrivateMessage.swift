@@ -8,7 +8,7 @@ import Bytes
 /// Both apps reject messages with other records. `PrivateText` splits longer texts.
 public struct PrivateMessage: Hashable, Sendable {
   public let id: MessageID
-  /// Up to 255 bytes of UTF-8; up to 65,535 in dialect S.
+  /// Text of up to 255 bytes of UTF-8; up to 65,535 in dialect S.
   public let text: String
 
   /// Throws `tooLong` for a text over 255 bytes.

@@ -104,6 +104,8 @@ struct RecentPackets<Key: RecentKey>: Sendable {
     filtered += 1
   }
 
+  /// Stores an entry at a free index.
+  ///
   /// - Returns: index of the entry.
   private mutating func take(_ entry: Entry) -> UInt16 {
     if let known = free.popLast() {
@@ -210,6 +212,8 @@ struct BitFilter: Sendable {
   private static let blockWords = 8
   private static let probes = 4
 
+  /// Makes an empty filter.
+  ///
   /// - Parameter keys: number of keys for which the filter is made.
   init(keys: Int) {
     var bits = 1024
@@ -218,6 +222,8 @@ struct BitFilter: Sendable {
     mask = UInt64(bits / 512 - 1)
   }
 
+  /// Whether the filter contains a key, or has a false positive.
+  ///
   /// - Parameter bits: 64 uniformly distributed bits of the key.
   func mayContain(_ bits: UInt64) -> Bool {
     let block = Int(bits & mask) * Self.blockWords

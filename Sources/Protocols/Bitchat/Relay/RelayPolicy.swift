@@ -37,6 +37,8 @@ extension RelayPolicy {
   /// Number of links at which the iOS app considers the network dense.
   static let dense = 6
 
+  /// Decides whether and how a packet is relayed.
+  ///
   /// - Parameters:
   ///   - degree: number of links with peers.
   ///   - encryptedLimit: maximum TTL of a relayed encrypted packet; nil for no limit.

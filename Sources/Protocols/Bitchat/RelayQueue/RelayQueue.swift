@@ -13,7 +13,7 @@ struct RelayQueue: Sendable {
     let link: LinkID
     /// The peer at the other end of the link; nil while it has not announced itself.
     let peer: PeerID?
-    /// The time to live that it came with.
+    /// The time to live with which the packet arrived.
     let timeToLive: UInt8
 
     /// Whether both copies come from the same neighbour.
@@ -76,6 +76,8 @@ struct RelayQueue: Sendable {
     /// Whether the neighbour that sent a copy relays it about as far as this node would.
     private func reachesAsFar(_ copy: Copy) -> Bool { copy.timeToLive >= timeToLive - min(timeToLive, 1) }
 
+    /// Records a copy.
+    ///
     /// - Parameter timeToLive: the time to live with which this node would relay the copy; nil to ignore it.
     mutating func add(_ copy: Copy, timeToLive: UInt8?) {
       if let place = copies.firstIndex(where: { $0.link == copy.link }) {
@@ -101,14 +103,14 @@ struct RelayQueue: Sendable {
   private static let limit = 1024
   private static let byteLimit = 2 << 20
 
-  /// In the order of their due times.
+  /// Waiting packets, in the order of their due times.
   private var relays: [Relay] = []
   private(set) var bytes = 0
 
   var count: Int { relays.count }
   /// The keys of the waiting packets.
   var keys: Set<WireKey> { Set(relays.map(\.key)) }
-  /// When the next packet is due; nil without packets.
+  /// Time at which the next packet is due; nil without packets.
   var deadline: Instant? { relays.first?.due }
 
   /// Adds a packet.

@@ -5,7 +5,7 @@ import Crypto
 public struct MessageUUID: WireValue, Hashable, Sendable {
   public static let size = 16
 
-  /// 16 bytes.
+  /// The 16 bytes of the UUID.
   public let bytes: [UInt8]
 
   public init(reading reader: inout ByteReader) throws(WireError) {

@@ -89,6 +89,6 @@ public enum PacketMeaning: String, CaseIterable, Hashable, Sendable {
     payload.count <= Limits.shortValueBytes && UTF8Text.isValid(payload)
   }
 
-  /// Some peers of mid-2025 negotiated versions in JSON.
+  /// Whether the payload is JSON, in which some peers of mid-2025 negotiated versions.
   private static func isJSON(_ payload: [UInt8]) -> Bool { payload.first == UInt8(ascii: "{") }
 }

@@ -15,7 +15,7 @@ public struct SeedDeliveryAck: WireValue, Hashable, Sendable {
   public let recipient: PeerID
   public let hops: UInt8
   public let timestamp: UInt64
-  /// Up to 255 bytes.
+  /// Nickname of the recipient, up to 255 bytes.
   public let nickname: String
 
   /// Throws `tooLong` for a nickname over 255 bytes.

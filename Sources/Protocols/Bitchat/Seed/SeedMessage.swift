@@ -15,19 +15,19 @@ public struct SeedMessage: WireValue, Hashable, Sendable {
   public var timestamp: UInt64
   public var id: String
   public var sender: String
-  /// Up to 65,535 bytes.
+  /// Text of the message, up to 65,535 bytes.
   public var text: String
   public var isRelayed = false
   public var isPrivate = false
-  /// Flag 40.
+  /// Flag 40: whether the message is bridged, or has a channel.
   public var isBridged = false
   public var originalSender: String?
   public var recipientNickname: String?
-  /// Text as received: normally 16 hexadecimal digits.
+  /// Peer ID of the sender as received: normally 16 hexadecimal digits.
   public var senderPeerID: String?
-  /// Nil without flag 20.
+  /// Mentions; nil without flag 20.
   public var mentions: [String]?
-  /// Only with `isBridged`.
+  /// Channel; nil without flag 40.
   public var channel: String?
 
   public init(timestamp: UInt64, id: String, sender: String, text: String) {

@@ -13,7 +13,7 @@ public struct SeedReadReceipt: WireValue, Hashable, Sendable {
   public let receipt: MessageUUID
   public let reader: PeerID
   public let timestamp: UInt64
-  /// Up to 255 bytes.
+  /// Nickname of the reader, up to 255 bytes.
   public let nickname: String
 
   /// Throws `tooLong` for a nickname over 255 bytes.

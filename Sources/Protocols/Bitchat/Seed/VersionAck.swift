@@ -11,13 +11,13 @@ import Bytes
 ///     1+n   reason, if flag 02
 public struct VersionAck: WireValue, Hashable, Sendable {
   public var agreed: UInt8
-  /// Up to 255 bytes, like the other texts.
+  /// Version of the server, up to 255 bytes, like the other texts.
   public var serverVersion: String
   public var platform: String
   public var isRejected: Bool
-  /// Nil without flag 01.
+  /// Capabilities; nil without flag 01.
   public var capabilities: [String]?
-  /// Nil without flag 02.
+  /// Reason; nil without flag 02.
   public var reason: String?
 
   /// Throws `tooLong` for a text over 255 bytes, or over 255 capabilities.

@@ -13,10 +13,10 @@ import Bytes
 public struct VersionHello: WireValue, Hashable, Sendable {
   public var versions: [PacketVersion]
   public var preferred: UInt8
-  /// Up to 255 bytes, like the other texts.
+  /// Version of the client, up to 255 bytes, like the other texts.
   public var clientVersion: String
   public var platform: String
-  /// Nil without flag 01.
+  /// Capabilities; nil without flag 01.
   public var capabilities: [String]?
 
   /// Throws `tooLong` for a text over 255 bytes, or over 255 versions or capabilities.

@@ -12,7 +12,7 @@ struct VersionJSON {
 
   private let bytes: [UInt8]
 
-  /// Nil for a payload that is not an object, or is too long.
+  /// Reads an object. Nil for a payload that is not an object, or is too long.
   init?(_ payload: [UInt8]) {
     guard payload.first == UInt8(ascii: "{"), payload.last == UInt8(ascii: "}"), payload.count <= Self.limit else {
       return nil

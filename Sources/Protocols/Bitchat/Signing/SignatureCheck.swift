@@ -94,7 +94,7 @@ extension SignatureChecking {
   public func learn(_ signature: [UInt8], of message: [UInt8], by key: Ed25519.PublicKey) {}
 }
 
-/// Computes each result.
+/// Verifies each signature by computation.
 public struct ComputedSignatures: SignatureChecking {
   public init() {}
 

@@ -12,15 +12,15 @@ public struct SyncFilter: Hashable, Sendable {
   /// Maximum filter in a sync request of dialect S, in bytes. Facts: bitchat.md section 16.1.
   static let seedBytes = 256
 
-  /// 1 to 32: the false positive rate is 2^-P.
+  /// Parameter P, 1 to 32: the false positive rate is 2^-P.
   public let p: Int
-  /// At least 1; an empty set has 1.
+  /// Parameter M, at least 1; an empty set has 1.
   public let m: UInt32
-  /// Up to 1,024 bytes.
+  /// Encoded values, up to 1,024 bytes.
   public let bits: [UInt8]
 
-  /// Received filter. Throws `badValue("P")` outside of 1 to 32, `badValue("M")` for 0, and `tooLong` for more than
-  /// 1,024 bytes.
+  /// Makes a received filter. Throws `badValue("P")` outside of 1 to 32, `badValue("M")` for 0, and `tooLong` for more
+  /// than 1,024 bytes.
   public init(p: Int, m: UInt32, bits: [UInt8]) throws(WireError) {
     guard (1...32).contains(p) else { throw .badValue("P") }
     guard m > 0 else { throw .badValue("M") }
@@ -217,7 +217,7 @@ struct FilterValues: Sendable {
   private static let parts = 512
 
   private let filter: SyncFilter
-  /// In ascending order.
+  /// Values in ascending order.
   private let values: [UInt32]
   /// Start index of each part, and end index of the last one.
   private let begins: [UInt16]

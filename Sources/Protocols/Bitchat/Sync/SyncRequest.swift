@@ -13,9 +13,9 @@ import Bytes
 /// The packet has TTL 0 and a signature, and is sent to one peer.
 public struct SyncRequest: WireValue, Hashable, Sendable {
   public let filter: SyncFilter
-  /// Nil if the record is absent.
+  /// Requested types; nil if the record is absent.
   public let types: SyncTypes?
-  /// Milliseconds since 1970; nil for no limit.
+  /// Earliest timestamp of wanted packets, in milliseconds since 1970; nil for no limit.
   public let since: UInt64?
   /// If not empty, only fragments with these IDs are wanted.
   public let fragments: [FragmentID]
@@ -115,7 +115,7 @@ public struct SyncTypes: OptionSet, Hashable, Sendable {
   /// Types of a request without the record, such as the Android app's.
   public static let usual: SyncTypes = [.announce, .message]
 
-  /// Nil unless there are 1 to 8 bytes.
+  /// Reads a bit field. Nil unless there are 1 to 8 bytes.
   init?(_ bytes: ArraySlice<UInt8>) {
     guard (1...8).contains(bytes.count) else { return nil }
     rawValue = LittleEndian.number(bytes)

@@ -128,6 +128,8 @@ struct PacedPackets: Sendable {
     return roads[link, default: Road()].add(packets, from: lane)
   }
 
+  /// Takes the packets that are due.
+  ///
   /// - Parameter isShared: whether fragments of an own file also wait for the link, and alternate with these packets.
   /// - Returns: packets to be sent now, in order.
   mutating func takeDue(at now: Instant, isShared: (LinkID) -> Bool = { _ in false }) -> [Packet] {

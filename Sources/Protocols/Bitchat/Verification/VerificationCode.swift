@@ -10,15 +10,15 @@ import Crypto
 public struct VerificationCode: Hashable, Sendable {
   public let noiseKey: X25519.PublicKey
   public let signingKey: Ed25519.PublicKey
-  /// Up to 255 bytes.
+  /// Nickname of the owner, up to 255 bytes.
   public let nickname: String
   /// Nostr public key as text, up to 255 bytes; nil if absent.
   public let npub: String?
   /// When the code was made, in seconds since 1970.
   public let seconds: Int64
-  /// Text, up to 255 bytes; 22 characters of base64url from this node.
+  /// Nonce as text, up to 255 bytes; 22 characters of base64url from this node.
   public let nonce: String
-  /// 64 bytes.
+  /// Signature of 64 bytes.
   public let signature: [UInt8]
 
   /// Makes and signs a new code. Throws `tooLong` for a nickname or npub over 255 bytes.

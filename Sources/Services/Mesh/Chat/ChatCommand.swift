@@ -85,7 +85,7 @@ final class ChatCommand {
 public enum ChatTool {
   public static let part = ToolPart(verbs: [verb], status: { _ in "" })
 
-  /// `earshot chat`
+  /// The command `earshot chat`.
   public static let verb = Verb(
     "chat", "Chat with peers on a full screen; without a terminal, by lines of text.",
     options: [

@@ -149,7 +149,9 @@ struct LineReader {
 
   private var pending: [UInt8] = []
 
-  /// - Returns: the lines completed by these bytes.
+  /// Adds bytes.
+  ///
+  /// - Returns: the lines that these bytes complete.
   mutating func take(_ bytes: [UInt8]) -> [String] {
     var lines: [String] = []
     for byte in bytes {

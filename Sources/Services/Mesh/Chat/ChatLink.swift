@@ -9,7 +9,6 @@ import Tool
 ///
 /// The service signals changes of peers and files. Signal strengths and times of last reception have no signal, so
 /// everything is also polled at intervals.
-/// everything is also polled at intervals.
 @LoopActor
 final class ChatLink {
   private let client: Client

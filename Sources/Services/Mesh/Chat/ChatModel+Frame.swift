@@ -201,7 +201,7 @@ extension ChatModel {
   /// Number of lines of the displayed conversation.
   var lineCount: Int { isLargeEnough ? lines(atLeast: .max).count : 0 }
 
-  /// Number of lines of its latest entry.
+  /// Number of lines of the displayed conversation's latest entry.
   var latestLineCount: Int {
     guard isLargeEnough, let conversation = conversations[current], !conversation.entries.isEmpty else { return 0 }
     return lines(of: conversation.entries.count - 1, in: conversation).count

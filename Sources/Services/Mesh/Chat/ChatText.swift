@@ -59,9 +59,9 @@ enum ChatText {
 
 /// Formatted time.
 public struct ChatMoment: Sendable, Equatable {
-  /// `Sunday 22 November 2026`
+  /// Date, such as `Sunday 22 November 2026`.
   public let day: String
-  /// `15:46`
+  /// Time of day, such as `15:46`.
   public let time: String
 
   public init(day: String, time: String) {

@@ -38,6 +38,8 @@ struct Conversation: Sendable, Equatable {
 
   mutating func add(notice: String) { append(.notice(notice)) }
 
+  /// Sets the state of a message.
+  ///
   /// - Returns: whether the conversation has the message.
   mutating func set(_ number: UInt32, _ state: MeshMessageView.State) -> Bool {
     for index in entries.indices.reversed() {

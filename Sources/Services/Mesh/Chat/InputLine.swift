@@ -18,6 +18,8 @@ struct InputLine: Sendable, Equatable {
     cursor = characters.count
   }
 
+  /// Inserts a text at the cursor.
+  ///
   /// - Returns: false if the text would exceed `longest`.
   @discardableResult
   mutating func insert(_ text: String) -> Bool {

@@ -18,7 +18,7 @@ final class LogCommand {
   private var last: UInt32 = 0
   /// Peer ID of the requested conversation; nil for all.
   private var peer: String?
-  /// Signals since the last look.
+  /// Whether signals have arrived since the last look at the service.
   private var hasNews = false
   private var changes: [(message: Int, state: String)] = []
   private var isGone = false

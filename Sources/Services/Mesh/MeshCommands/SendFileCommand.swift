@@ -81,7 +81,8 @@ final class SendFileCommand {
     return Cut(slice: node.sliceBytes, cause: " while a neighbour accepts only small fragments, as one does now")
   }
 
-  /// A file for a neighbour is cut for its link. Otherwise each fragment has a route, or goes to all neighbours.
+  /// Fragmentation of a file for one peer. A file for a neighbour is cut for its link; otherwise each fragment has a
+  /// route, or goes to all neighbours.
   private static func forOne(_ peer: MeshPeerView?, _ node: MeshView) -> Cut {
     guard let peer, peer.isNear, !peer.isDirect else { return Cut() }
     let hops = max(1, peer.hops - 1)

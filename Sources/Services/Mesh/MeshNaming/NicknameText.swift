@@ -56,7 +56,8 @@ public enum NicknameText {
     return String(view).split(whereSeparator: \.isWhitespace).joined(separator: " ")
   }
 
-  /// The blank Braille pattern is not white space in Unicode.
+  /// Whether the scalar is invisible: ignorable by default, or the blank Braille pattern, which is not white space in
+  /// Unicode.
   private static func isBlank(_ scalar: Unicode.Scalar) -> Bool {
     scalar.properties.isDefaultIgnorableCodePoint || scalar == "\u{2800}"
   }
@@ -76,7 +77,7 @@ public enum NicknameText {
     scalar.value == 0x22 || isAngle(scalar) || isArrow(scalar) || isCheckMark(scalar)
   }
 
-  /// Angle brackets, which surround names in lines and sentences, and characters that look like them.
+  /// Whether the scalar is an angle bracket, which surrounds names in lines and sentences, or looks like one.
   private static func isAngle(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x3C, 0x3E, 0xAB, 0xBB, 0x02C2, 0x02C3, 0x1438, 0x1433, 0x2039, 0x203A, 0x226A, 0x226B, 0x227A, 0x227B,
@@ -87,7 +88,7 @@ public enum NicknameText {
     }
   }
 
-  /// Arrows: the arrow blocks, and arrows of other blocks. An arrow marks a private message.
+  /// Whether the scalar is an arrow: of the arrow blocks or another block. An arrow marks a private message.
   private static func isArrow(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x2190...0x21FF, 0x2794, 0x2798...0x27BE, 0x27F0...0x27FF, 0x2900...0x297F, 0x2B00...0x2B11, 0x2B30...0x2B4F,
@@ -97,7 +98,7 @@ public enum NicknameText {
     }
   }
 
-  /// Check marks, which mark verified peers and delivered messages.
+  /// Whether the scalar is a check mark, which marks verified peers and delivered messages.
   private static func isCheckMark(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x2611, 0x2705, 0x2713, 0x2714, 0x221A, 0x237B, 0x1F5F8, 0x1F5F9, 0x1FBB1: true

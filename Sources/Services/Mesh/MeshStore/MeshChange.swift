@@ -51,7 +51,7 @@ public enum MeshChange: Hashable, Sendable {
 /// Desired state of a row.
 struct MeshRow: Hashable, Sendable {
   let id: Int64
-  /// Milliseconds since 1970; not encrypted on disk.
+  /// Time of the row, in milliseconds since 1970; not encrypted on disk.
   let time: UInt64
   /// Content to seal; nil to remove the row.
   let content: [UInt8]?
@@ -66,7 +66,7 @@ struct MeshWrites: Sendable {
   var removedMessages: [UInt32] = []
   /// Numbers of removed files.
   var removedFiles: [UInt32] = []
-  /// Places of file contents to erase after the commit.
+  /// Locations of file contents to erase after the commit.
   var erased: Set<UInt64> = []
 
   var isEmpty: Bool { rows.isEmpty && !emptiesLog && erased.isEmpty }

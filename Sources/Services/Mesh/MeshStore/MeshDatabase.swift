@@ -4,7 +4,7 @@ import Store
 /// Encrypted row of the database.
 struct SealedRow: Hashable, Sendable {
   let id: Int64
-  /// Milliseconds since 1970.
+  /// Time of the row, in milliseconds since 1970.
   let time: UInt64
   let sealed: [UInt8]
 }

@@ -18,7 +18,7 @@ public struct MeshFile: Hashable, Sendable {
   }
 
   public var number: UInt32
-  /// Milliseconds since 1970.
+  /// Time of reception, in milliseconds since 1970.
   public var time: UInt64
   public var sender: PeerID
   /// Nickname of the sender at arrival.
@@ -66,7 +66,7 @@ enum SealedFile {
     prefix + Hex.encode(withUnsafeBytes(of: place.bigEndian) { Array($0) }) + suffix
   }
 
-  /// Place in a file name; nil for other files.
+  /// Location in a file name; nil for other files.
   static func place(_ name: String) -> UInt64? {
     guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return nil }
     let place = UInt64(name.dropFirst(prefix.count).dropLast(suffix.count), radix: 16)

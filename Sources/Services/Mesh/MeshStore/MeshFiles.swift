@@ -19,7 +19,7 @@ final class MeshFiles: MeshDisk {
   static let allFiles = MeshDatabase.names.flatMap { [$0] + SQLiteFile.companions(of: $0) }
 
   private struct State: Sendable {
-    /// Holds the lock that keeps other processes out of the folder.
+    /// Holds the lock that excludes other processes from the folder.
     var directory: StateDirectory?
     var file: SQLiteFile?
     var seal: RecordSeal?

@@ -438,7 +438,7 @@ extension MeshKeeper {
     }
   }
 
-  /// Stored files take precedence over the new one.
+  /// Error for a file that does not fit, because the stored files take precedence over it.
   private static let full = StoreError(
     .tooLarge,
     "FileStore= of [Mesh] is full of files that take precedence over this one.")

@@ -46,7 +46,7 @@ struct MeshLedger: Sendable {
 
   struct Row: Hashable, Sendable {
     var id: Int64
-    /// Milliseconds since 1970.
+    /// Time of the record, in milliseconds since 1970.
     var time: UInt64
     var bytes: Int
     /// Records with the lowest value are evicted first.
@@ -90,7 +90,7 @@ struct MeshLedger: Sendable {
     fileMilliseconds = Self.milliseconds(settings.filesFor)
   }
 
-  /// Places of all files.
+  /// Locations of all files.
   var filePlaces: Set<UInt64> { Set((shelves[.files] ?? [:]).values.compactMap(\.file?.place)) }
 
   private static func milliseconds(_ duration: Duration) -> UInt64 {
@@ -365,6 +365,8 @@ extension MeshLedger {
     (shelf.limit.count, shelf == .files ? fileBytes : shelf.limit.bytes)
   }
 
+  /// Selects the record to evict from a group.
+  ///
   /// - Parameter newest: record that was just written. A message stays, because its sender gets a receipt.
   func firstToGo(from shelf: Shelf, sparing newest: Key?) -> Key? {
     switch shelf {

@@ -115,22 +115,22 @@ public struct KeptMesh: Sendable {
   /// Identity of the node; newly made if there was none.
   public var identity: MeshEngine.Identity
   public var isNew = false
-  /// Nil if never set.
+  /// Nickname of the node; nil if it was never set.
   public var nickname: String?
-  /// In order of the last contact.
+  /// Pins, in order of the last contact.
   public var pins: [(peer: PeerID, key: Ed25519.PublicKey, isProven: Bool)] = []
   public var peers: [PeerMarks] = []
-  /// Sorted by number.
+  /// Outgoing messages, sorted by number.
   public var outgoing: [OutgoingMessage] = []
-  /// Sorted by time.
+  /// Public packets, sorted by time.
   public var gossip: [GossipArchive.Item] = []
-  /// Sorted by number.
+  /// Messages, sorted by number.
   public var messages: [MeshMessage] = []
   /// Envelopes carried for others, in order of arrival.
   public var carried: [CarriedEnvelope] = []
-  /// Sorted by number.
+  /// Received files, sorted by number.
   public var files: [MeshFile] = []
-  /// Sorted by number.
+  /// Deleted files, sorted by number.
   public var deletedFiles: [DeletedFile] = []
   /// Highest number of a message or file so far, 0 if there was none. New numbers are higher.
   public var highestNumber: UInt32 = 0

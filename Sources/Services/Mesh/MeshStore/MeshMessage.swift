@@ -19,7 +19,7 @@ public struct MeshMessage: Hashable, Sendable {
 
   /// Unique number, never reused until a wipe.
   public var number: UInt32
-  /// Milliseconds since 1970.
+  /// Time of the message, in milliseconds since 1970.
   public var time: UInt64
   /// The other peer; nil for a public message.
   public var conversation: PeerID?

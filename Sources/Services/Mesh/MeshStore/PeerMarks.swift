@@ -50,7 +50,7 @@ public struct PeerMarks: Hashable, Sendable {
   public var verifiedName = ""
   /// Nicknames since the peer became a favourite or was verified, oldest first, without those that look the same.
   public var heldNames: [String] = []
-  /// Milliseconds since 1970.
+  /// Time of the last contact, in milliseconds since 1970.
   public var seenAt: UInt64
 
   public init(

@@ -15,13 +15,13 @@ public struct MeshFileView: Sendable, Equatable {
   public var nickname = ""
   public var isPrivate = false
   public var isIncoming = false
-  /// Percentage.
+  /// Progress in percent.
   public var progress = 0
-  /// `receiving` or `received`; `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
+  /// State of the file: `receiving` or `received`; `waiting`, `sending`, `sent`, `delivered`, `failed` or `cancelled`.
   public var state = ""
   /// Sentence about a problem; empty if there is none.
   public var reason = ""
-  /// Milliseconds since 1970.
+  /// Time of the file, in milliseconds since 1970.
   public var time: UInt64 = 0
 
   public init(number: UInt32) {

@@ -11,7 +11,7 @@ public struct MeshMessageView: Sendable, Equatable {
   }
 
   public let number: UInt32
-  /// Milliseconds since 1970.
+  /// Time of the message, in milliseconds since 1970.
   public let time: UInt64
   /// Peer ID of the other peer; empty for a public message.
   public let conversation: String
@@ -19,7 +19,7 @@ public struct MeshMessageView: Sendable, Equatable {
   public let sender: String
   /// Nickname of the sender at that time, not sanitised.
   public let nickname: String
-  /// Not sanitised.
+  /// Text of the message, not sanitised.
   public let text: String
   public var state: State
 
@@ -35,7 +35,7 @@ public struct MeshMessageView: Sendable, Equatable {
     self.state = state
   }
 
-  /// Nil for a value of another type.
+  /// Reads a message; nil for a value of another type.
   public init?(_ value: DBusValue) {
     guard let members = value.asArray, members.count == 7, let number = members[0].asUInt32,
       case .uint64(let time) = members[1].unwrapped

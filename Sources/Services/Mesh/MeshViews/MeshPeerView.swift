@@ -4,7 +4,7 @@ import MeshNaming
 
 /// Peer according to the properties of its D-Bus object.
 public struct MeshPeerView: Sendable, Equatable {
-  /// 16 lower-case hexadecimal digits.
+  /// Peer ID: 16 lower-case hexadecimal digits.
   public var id: String
   /// Nickname as announced. People are shown ``MeshNameBook/name(of:)``.
   public var nickname = ""
@@ -12,15 +12,15 @@ public struct MeshPeerView: Sendable, Equatable {
   public var verifiedName = ""
   /// Nicknames that a favourite or verified peer has had since then.
   public var heldNames: [String] = []
-  /// 64 hexadecimal digits.
+  /// Fingerprint: 64 hexadecimal digits.
   public var fingerprint = ""
   /// Whether this node has a link with the peer.
   public var isDirect = false
-  /// 1 for a neighbour; 0 if the peer is not in range.
+  /// Number of hops: 1 for a neighbour; 0 if the peer is not in range.
   public var hops = 0
   /// Signal strength in dBm; nil if unknown.
   public var rssi: Int?
-  /// Milliseconds since 1970.
+  /// Time of the last contact, in milliseconds since 1970.
   public var lastSeen: UInt64 = 0
   public var isVerified = false
   public var isFavourite = false
@@ -28,7 +28,7 @@ public struct MeshPeerView: Sendable, Equatable {
   public var isFavouriteOfPeer = false
   public var isBlocked = false
   public var hasSession = false
-  /// Reason why something from the peer was rejected, in a sentence; otherwise empty.
+  /// Reason why packets or files of the peer are rejected, in a sentence; otherwise empty.
   public var trouble = ""
 
   public init(id: String) {

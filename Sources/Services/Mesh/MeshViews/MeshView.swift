@@ -5,13 +5,13 @@ import Tool
 /// Node according to its D-Bus properties. Programs outside of the group see only state, reason, role and counters.
 public struct MeshView: Sendable, Equatable {
   public var nickname = ""
-  /// 16 lower-case hexadecimal digits.
+  /// Peer ID: 16 lower-case hexadecimal digits.
   public var id = ""
-  /// 64 hexadecimal digits.
+  /// Fingerprint: 64 hexadecimal digits.
   public var fingerprint = ""
   public var links = 0
   public var unread = 0
-  /// `stopped`, `waitingForClock`, `alone` or `connected`.
+  /// State of the node: `stopped`, `waitingForClock`, `alone` or `connected`.
   public var state = ""
   /// Sentence about a problem; empty if there is none.
   public var reason = ""
@@ -19,7 +19,7 @@ public struct MeshView: Sendable, Equatable {
   public var carried = 0
   /// Slice size of a public file, in bytes; 0 if unknown.
   public var sliceBytes = 0
-  /// `node`, `relay` or `mailbox`.
+  /// Role of the node: `node`, `relay` or `mailbox`.
   public var role = ""
   public var counters: [String: Int] = [:]
 

@@ -4,7 +4,7 @@ import Hosting
 import Tuvali
 
 extension VerifierService {
-  /// Section `[Verifier]`. Defaults of the engine and the credential store are set there.
+  /// Settings of section `[Verifier]`. The engine and the credential store define the defaults of their own settings.
   public struct Settings: SettingsSection {
     /// Source of the verdict: a local program, the service itself, or the service by the checker's verdict.
     public enum Decision: String, Sendable, CaseIterable { case client, accept, check }

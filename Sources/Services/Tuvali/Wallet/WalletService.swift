@@ -157,7 +157,7 @@ extension WalletService: Service {
 }
 
 extension WalletService {
-  /// Section `[Wallet]`. Defaults of the engine are set there.
+  /// Settings of section `[Wallet]`. The engine defines the defaults of its own settings.
   public struct Settings: SettingsSection {
     /// Whether the wallet is enabled.
     public var enabled = true

@@ -5,7 +5,7 @@ import Hosting
 import MeshNaming
 import MeshStore
 
-/// Section `[Mesh]`. Defaults of the engine are set there.
+/// Settings of section `[Mesh]`. The engine defines the defaults of its own settings.
 public struct MeshSettings: SettingsSection {
   /// Power source of the node. On mains it scans continuously, on battery a fifteenth of the time.
   public enum Power: String, Sendable, CaseIterable {

@@ -54,6 +54,8 @@ struct FileIntake: Sendable {
 
   var count: Int { keys.count }
 
+  /// Adds a received file.
+  ///
   /// - Parameter isOfFavourite: whether the sender is a favourite.
   /// - Returns: whether the file is a new one that waits now.
   mutating func take(_ file: ReceivedFile, isOfFavourite: Bool = false, at now: Instant) -> Bool {

@@ -19,7 +19,7 @@ struct FileLog: Sendable {
     /// Nickname of the sender at arrival; empty for a file of this node.
     let nickname: String
     let isPrivate: Bool
-    /// Milliseconds since 1970.
+    /// Time of the file, in milliseconds since 1970.
     let time: UInt64
     /// The stored file, if it was received; nil while it is arriving.
     var kept: MeshFile?
@@ -78,6 +78,8 @@ struct FileLog: Sendable {
     for key in file.keys { known[key] = file.number }
   }
 
+  /// Adds a file.
+  ///
   /// - Returns: number of an older entry that exceeds the limit.
   @discardableResult
   mutating func add(_ entry: Entry) -> UInt32? {
@@ -86,6 +88,8 @@ struct FileLog: Sendable {
     return ended.count > Self.endedLimit ? ended.map(\.number).min() : nil
   }
 
+  /// Sets the state of a file.
+  ///
   /// - Returns: whether the state has changed.
   mutating func note(_ state: FileState, of number: UInt32) -> Bool {
     guard let entry = entries[number], entry.state != state else { return false }

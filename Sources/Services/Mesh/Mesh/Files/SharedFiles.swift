@@ -94,6 +94,8 @@ final class SharedFiles {
     return number
   }
 
+  /// Cancels a file.
+  ///
   /// - Returns: whether a file was cancelled.
   func cancel(_ number: UInt32) -> Bool {
     guard log[number]?.isUnderWay == true else { return false }

@@ -172,9 +172,9 @@ final class MeshLinks {
 
   /// Maximum frame to a neighbour, in bytes: the longest that arrives completely as write or notification.
   ///
-  /// A radio that does not keep its clients apart truncates a notification to the MTU of each receiver. The limit is
-  /// then the smallest among receivers at least as wide as iPhones. Otherwise one client at the minimum MTU would cut
-  /// off all others.
+  /// A radio that cannot notify its clients individually truncates a notification to the MTU of each receiver. The
+  /// limit is then the smallest among receivers at least as wide as iPhones. Otherwise one client at the minimum MTU
+  /// would cut off all others.
   func frameLimit(of port: MeshPort) -> Int {
     if port.isClientReady { return min(ATT.valueLimit(mtu: port.mtu), port.writeLimit, peerLimit(of: port)) }
     let receivers = node.radio.status.traits.keepsClientsApart ? [port] : ports.values.filter(\.isServed)
@@ -189,7 +189,7 @@ final class MeshLinks {
     return min(max(announced, Limits.commonFrameBytes), Limits.frameBytes)
   }
 
-  /// Reports changed frame limits: of this link, or of all if the radio does not keep its clients apart.
+  /// Reports changed frame limits: of this link, or of all links if the radio cannot notify its clients individually.
   private func limitChanged(_ port: MeshPort) {
     let changed = node.radio.status.traits.keepsClientsApart ? [port] : Array(ports.values)
     for port in changed.sorted(by: { $0.id.number < $1.id.number }) where port.isOpen {
@@ -462,7 +462,7 @@ extension MeshLinks: NeighbourSearchDelegate {
 
   var linkedAddresses: [BluetoothAddress] { ports.values.map(\.address) }
 
-  /// A peer may have taken the last slot meanwhile.
+  /// Whether a slot is free for an attempt that has connected: a peer may have taken the last one meanwhile.
   func hasPlace(forAttempt link: LinkID) -> Bool {
     ports.values.count { $0.id != link && !$0.isCut } < node.settings.links
   }

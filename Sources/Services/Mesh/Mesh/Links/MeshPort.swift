@@ -53,7 +53,7 @@ final class MeshPort {
   }
 }
 
-/// Frames that links received while another link was notified, on a radio that does not keep its clients apart.
+/// Frames that links received while another link was notified, on a radio that cannot notify clients individually.
 struct OverheardFrames {
   /// Time in which the frame becomes due on the other links, whose fragments are paced separately. A frame that is sent
   /// again later is not suppressed.
@@ -66,7 +66,7 @@ struct OverheardFrames {
     let end: Instant
   }
 
-  /// In order of expiry.
+  /// The frames, in order of expiry.
   private var entries: [Entry] = []
 
   mutating func note(_ frame: [UInt8], on links: [LinkID], at now: Instant) {

@@ -36,11 +36,11 @@ struct NeighbourFinder: Sendable {
 
   private struct Advertiser {
     var peer: PeerID?
-    /// In dBm; nil if the radio does not report it.
+    /// Signal strength in dBm; nil if the radio does not report it.
     var rssi: Int?
-    /// First report.
+    /// Time of the advertiser's first report.
     let since: Instant
-    /// Start of the last attempt.
+    /// Time at which the last attempt began.
     var triedAt: Instant?
     var heardAt: Instant
 

@@ -14,15 +14,15 @@ protocol NeighbourSearchDelegate: AnyObject {
   /// Whether a new outgoing link has a slot.
   func hasPlace(forAttempt link: LinkID) -> Bool
   func searchIsScanning(_ isScanning: Bool)
-  /// The MTU of a connection is known.
+  /// Handles the MTU of a connection, once it is known.
   func attemptConnected(_ link: LinkID, to address: BluetoothAddress, mtu: Int)
-  /// The client has subscribed to the peer's characteristic.
+  /// Handles the client's subscription to the peer's characteristic.
   func attemptSucceeded(_ link: any Link, to address: BluetoothAddress)
-  /// A connection has ended before the client had subscribed.
+  /// Handles a connection that has ended before the client had subscribed.
   func attemptEnded(_ link: LinkID)
-  /// An event of the link that an attempt has just made.
+  /// Handles an event of the link that an attempt has just made.
   func linkReported(_ event: LinkEvent, on link: LinkID)
-  /// An event of an earlier outgoing link to an address.
+  /// Handles an event of an earlier outgoing link to an address.
   func linkReported(_ event: LinkEvent, from address: BluetoothAddress)
 }
 
@@ -152,7 +152,7 @@ final class NeighbourSearch {
 
   // MARK: Advertisers
 
-  /// ID of this node, which leaves the first attempt to nodes with smaller IDs.
+  /// Sets the ID of this node, which leaves the first attempt to nodes with smaller IDs.
   func setOwnID(_ id: PeerID) { finder.own = id }
 
   /// Number of stored advertisers and pauses.

@@ -29,7 +29,7 @@ struct RadioUse: Sendable {
 
   func scanned(at now: Instant) -> Duration { scanning.total(at: now) }
 
-  /// Whole seconds; those of links are summed.
+  /// The times in whole seconds; those of all links are summed.
   func tallies(at now: Instant) -> [Tally] {
     [
       Tally("ScanSeconds", Self.seconds(scanning.total(at: now))),

@@ -23,7 +23,7 @@ final class MeshMessages {
     (self.node, self.peers, self.links) = (node, peers, links)
   }
 
-  /// Restores the log of an earlier run, and reports to the engine what it needs of it.
+  /// Restores the log of an earlier run, and passes the data that the engine needs to it.
   func restore(_ kept: KeptMesh, in engine: inout MeshEngine) {
     let (now, time) = (node.now, node.time)
     log.restore(kept.messages, highest: kept.highestNumber)

@@ -23,7 +23,7 @@ final class MeshNode {
   /// - Returns: a change that is stored together with those of the other actions of an event.
   var onAction: @LoopActor (MeshEngine.Action) -> MeshChange? = { _ in nil }
 
-  /// Nil until the identity of the node is known.
+  /// The engine; nil until the identity of the node is known.
   var engine: MeshEngine?
   /// Whether the node takes part in the mesh, or is about to.
   var isStarted = false
@@ -61,7 +61,7 @@ final class MeshNode {
 
   var now: Instant { scheduler.now }
 
-  /// Milliseconds since 1970, by this machine's clock.
+  /// Time of this machine's clock, in milliseconds since 1970.
   var time: UInt64 { UInt64(max(0, clock.milliseconds)) }
 
   // MARK: The engine
@@ -152,6 +152,8 @@ final class MeshNode {
 
   // MARK: The store
 
+  /// Stores changes.
+  ///
   /// - Parameters:
   ///   - isUrgent: whether a commit begins at once. Public messages of others wait for the next commit.
   ///   - then: called when the changes are committed to disk, or the store fails.

@@ -15,7 +15,7 @@ struct KnownPeer {
   var isDirect: Bool
   /// Number of hops; 0 if the peer is not in range.
   var hops: Int
-  /// Milliseconds since 1970; 0 if unknown.
+  /// Time of the last contact, in milliseconds since 1970; 0 if unknown.
   var seenAt: UInt64
   var hasSession: Bool
   var marks: PeerMarks
@@ -52,7 +52,7 @@ final class MeshPeers {
   private lazy var newsTimer = Deadline(node.scheduler) { [weak self] in self?.keepNews() }
   /// Favourite notices that are not stored yet.
   private(set) var unkeptNotices: [PeerID: [Bitchat.MessageID]] = [:]
-  /// Reasons why things from peers are rejected.
+  /// Reasons why packets or files of peers are rejected.
   private var troubles = PeerTroubles()
   private lazy var troubleTimer = Deadline(node.scheduler) { [weak self] in self?.dropTroubles() }
   /// Results of requested proofs.
@@ -365,7 +365,7 @@ final class MeshPeers {
 
   // MARK: Troubles
 
-  /// Records that something from a peer is rejected.
+  /// Records that a packet or file of a peer is rejected.
   func note(_ trouble: PeerTroubles.Trouble, of peer: PeerID, nickname: String) {
     let peers = troubles.note(trouble, of: peer, nickname: nickname, at: node.now)
     troublesChanged(of: peers)
@@ -391,7 +391,7 @@ final class MeshPeers {
     node.changed()
   }
 
-  /// Reason why something from a peer is rejected, in a sentence; otherwise empty.
+  /// Reason why packets or files of a peer are rejected, in a sentence; otherwise empty.
   func trouble(of peer: PeerID) -> String { troubles.entry(of: peer, at: node.now)?.trouble.sentence ?? "" }
 
   /// Summary of the troubles in sentences that name no peer; nil without troubles.

@@ -1,9 +1,9 @@
 import Bitchat
 import Common
 
-/// Reasons why things from peers are rejected, for people.
+/// Reasons why packets or files of peers are rejected, for people.
 struct PeerTroubles: Sendable {
-  /// Reason why something from a peer is rejected.
+  /// Reason why packets or files of a peer are rejected.
   enum Trouble: Hashable, Sendable {
     case engine(MeshEngine.PeerTrouble)
     /// The link was cut because the peer did not announce itself.
@@ -63,6 +63,8 @@ struct PeerTroubles: Sendable {
   /// When a link of an unknown peer was cut last.
   private var unknownCutAt: Instant?
 
+  /// Records a trouble.
+  ///
   /// - Returns: the peers whose shown trouble changed: this one, and one that was dropped.
   mutating func note(_ trouble: Trouble, of peer: PeerID, nickname: String, at now: Instant) -> [PeerID] {
     let shown = entry(of: peer, at: now)?.trouble.sentence
