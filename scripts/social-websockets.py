@@ -3,21 +3,29 @@
 Usage: social-websockets.py CERTIFICATE URL...
 
 For each URL: the handshake, a ping, a flood of pings, the key and a segment in fragments of one octet, half-open
-connections, another path, and a message that is too long.
+connections, 500 clients that send one octet a second, another path, and a message that is too long.
 """
 
 import asyncio
+import socket as socket_kinds
 import ssl
 import sys
 
 import websockets
 
 KEY = bytes([9]) * 32
+HEAD = b"GET /asn HTTP/1.1\r\n"
 
 
 def context(url, certificate):
     """The TLS context that trusts the server, or None."""
     return ssl.create_default_context(cafile=certificate) if url.startswith("wss:") else None
+
+
+async def begin(host, port, source):
+    """A connection from an address of this machine."""
+    _, writer = await asyncio.open_connection(host, port, family=socket_kinds.AF_INET, local_addr=(source, 0))
+    return writer
 
 
 async def code(socket):
@@ -67,6 +75,17 @@ async def check(url, certificate):
     async with websockets.connect(url, **options) as socket:
         await asyncio.wait_for(await socket.ping(), 30)
     for _, writer in silent:
+        writer.close()
+    # 500 clients of 32 addresses of this machine send one octet a second: others are served meanwhile.
+    slow = [await begin(host, int(port), f"127.0.1.{1 + number // 16}") for number in range(500)]
+    for octet in HEAD[:6]:
+        for writer in slow:
+            if not writer.is_closing():
+                writer.write(bytes([octet]))
+        async with websockets.connect(url, **options) as socket:
+            await asyncio.wait_for(await socket.ping(), 30)
+        await asyncio.sleep(1)
+    for writer in slow:
         writer.close()
     return failures
 

@@ -10,6 +10,17 @@ public struct Link: Hashable, Sendable {
     (self.owner, self.name, self.sum, self.epoch) = (owner, name, sum, epoch)
   }
 
+  /// Names are compared by their octets. Swift compares strings by characters, of which some have several forms.
+  public static func == (left: Link, right: Link) -> Bool {
+    left.sum == right.sum && left.owner == right.owner && left.epoch == right.epoch
+      && left.name.utf8.elementsEqual(right.name.utf8)
+  }
+
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(owner)
+    hasher.combine(sum)
+  }
+
   /// Whether this link takes the name from `other`. Blobs of one epoch are ordered by their sums, so that all servers
   /// decide alike.
   public func replaces(_ other: Link?) -> Bool {
@@ -70,6 +81,21 @@ public struct StoreUsage: Hashable, Sendable {
   /// Total size of all blobs, in octets.
   public var bytes: UInt64 = 0
   public var users = 0
+  /// Links, also hidden ones.
+  public var links = 0
+
+  public init() {}
+
+  /// Octets that count against the limit of the store: those of the blobs, and a fixed number for each link.
+  var octets: UInt64 { bytes + UInt64(max(0, links)) * Limits.linkOctets }
+}
+
+/// Totals of one author in a store.
+public struct AuthorShare: Hashable, Sendable {
+  /// Octets of the author's blobs.
+  public var bytes: UInt64 = 0
+  /// Blobs `asn/user` of the author: the users that it made.
+  public var users = 0
 
   public init() {}
 }
@@ -92,7 +118,7 @@ public struct Flag: Hashable, Sendable, Comparable {
 ///
 /// The data has five kinds of rows. The keys are: for a blob its sum; for a link owner and name; for a hidden link
 /// owner, name, sum and removal; for a flag blob and removal; for a change its number. A database implements it with
-/// five tables, and a mirror needs no others.
+/// five tables and counts of their rows, and a mirror needs no others.
 ///
 /// A reader sees the changes of `apply` before they are durable; `commit` makes them durable. An implementation works
 /// synchronously on a separate thread.
@@ -124,6 +150,7 @@ public protocol BlobStore: Sendable {
   /// Changes with a number above `number`, the oldest first.
   func changes(after number: UInt64, limit: Int) throws(StoreError) -> [LoggedChange]
   func usage() throws(StoreError) -> StoreUsage
+  func share(of author: UserKey) throws(StoreError) -> AuthorShare
 
   /// Writes all of the changes, or throws and writes none.
   mutating func apply(_ changes: [StoreChange]) throws(StoreError)

@@ -145,7 +145,7 @@ public struct ClientSession: Sendable {
   private mutating func ask(
     _ ask: SessionState.Ask, _ pdu: PDU, _ requester: Requester?
   ) throws(ClientError) -> [ClientAction] {
-    // While the key changes, and after a pause is asked for, nothing else goes out.
+    // Nothing else is sent while the key changes, and after a pause was requested.
     let blocking: [SessionState.Ask] = [.login, .resume, .pause, .quit]
     guard state.accepts(ask), !pending.values.contains(where: blocking.contains) else { throw .wrongState(state) }
     let bytes = pdu.bytes(dialect: configuration.dialect)

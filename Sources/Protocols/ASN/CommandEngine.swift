@@ -88,15 +88,25 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
 
   /// Executes one request. Its changes are not durable before the store commits.
   public mutating func handle(_ request: StoreRequest, epoch: UInt64) -> StoreOutcome {
+    let budget = LookupBudget(request.login)
+    var outcome = carryOut(request, budget, epoch: epoch)
+    outcome.lookups = budget.spent
+    return outcome
+  }
+
+  private mutating func carryOut(_ request: StoreRequest, _ budget: LookupBudget, epoch: UInt64) -> StoreOutcome {
     do throws(Refusal) {
       switch request.kind {
       case .login(let user, let signature): return try logIn(user, signature, request, epoch)
       case .exec(let command):
         guard let login = request.login else { return try echoOnly(command) }
-        return try execute(command, login, request, epoch)
+        return try execute(command, login, request, budget, epoch)
       case .blob(let blob):
         guard let login = request.login else { throw Refusal(.unexpected) }
         return try add(blob, login, request, epoch)
+      case .make(let owner, let name, let content):
+        guard let login = request.login else { throw Refusal(.unexpected) }
+        return try publish(name, owner: owner, content, login, request, epoch)
       case .load(let sums, let budget): return try load(sums, budget: budget)
       case .endMarks: return try endMarks(request, epoch)
       }
@@ -129,37 +139,41 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   }
 
   private mutating func execute(
-    _ command: Command, _ login: Login, _ request: StoreRequest, _ epoch: UInt64
+    _ command: Command, _ login: Login, _ request: StoreRequest, _ budget: LookupBudget, _ epoch: UInt64
   ) throws(Refusal) -> StoreOutcome {
+    let query = self.query(login, request.dialect, budget)
     let name = command.arguments.first ?? ""
     let arguments = Array(command.arguments.dropFirst())
     switch name {
-    case "approve": return try approve(arguments, login, request, epoch)
+    case "approve": return try approve(arguments, query, request, epoch)
     case "auth": return try auth(arguments, login, request, epoch)
     case "blob": return try blob(arguments, command.input, login, request, epoch)
-    case "cat": return try query(login, request).cat(arguments)
-    case "clone": return try query(login, request).clone(arguments)
+    case "cat": return try query.cat(arguments)
+    case "clone": return try query.clone(arguments)
     case "echo": return StoreOutcome(Query<Store>.echo(command))
-    case "fetch": return try query(login, request).fetch(arguments)
+    case "fetch": return try query.fetch(arguments)
     case "gc": return try collect(arguments, login, request)
-    case "ls": return try query(login, request).list(arguments)
+    case "ls": return try query.list(arguments)
     case "mark": return try mark(arguments, login, request, epoch)
     case "newuser": return try newUser(arguments, login, request, epoch)
-    case "objdump": return try query(login, request).dump(arguments)
-    case "rm": return try remove(arguments, login, request, epoch)
+    case "objdump": return try query.dump(arguments)
+    case "rm": return try remove(arguments, query, request, epoch)
     case "users" where request.dialect == .year2015:
       guard arguments.isEmpty else { throw Query<Store>.usage("users") }
-      return try query(login, request).users()
+      return try query.users()
     case "vouch": return try vouch(arguments, login, request, epoch)
     case "filter": throw Refusal(.unsupported, "filter runs a program and is not supported")
     default: throw Refusal(.failure, "unknown command \(Query<Store>.printable(name))")
     }
   }
 
-  private func query(_ login: Login, _ request: StoreRequest) -> Query<Store> {
+  private func query(_ login: Login, _ request: StoreRequest) -> Query<Store> { query(login, request.dialect) }
+
+  /// - Parameter budget: nil: that of a new request.
+  func query(_ login: Login, _ dialect: Dialect, _ budget: LookupBudget? = nil) -> Query<Store> {
     Query(
-      view: view, marks: marks, login: login, dialect: request.dialect, service: configuration.service,
-      answer: configuration.answer, budget: LookupBudget(login))
+      view: view, marks: marks, login: login, dialect: dialect, service: configuration.service,
+      answer: configuration.answer, budget: budget ?? LookupBudget(login))
   }
 
   // MARK: Login
@@ -226,11 +240,22 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     _ name: BlobName, owner: UserKey, _ content: [UInt8], _ login: Login, subject: UserKey? = nil,
     _ request: StoreRequest, _ epoch: UInt64
   ) throws(Refusal) -> StoreOutcome {
+    let epoch = try self.epoch(of: name, owner: owner, atLeast: epoch)
     let blob = Blob(
       owner: owner, author: login.key, epoch: epoch, name: name, content: content, random: random.bytes(32))
     var outcome = try add(blob, login, subject: subject, request, epoch)
     outcome.data = Query<Store>.answer(blob.sum, request.dialect)
     return outcome
+  }
+
+  /// The epoch of a blob that the server makes: the time, or later if that of the blob with the name is not earlier,
+  /// because the clock was set back. Otherwise the new blob would not get the name.
+  private func epoch(of name: BlobName, owner: UserKey, atLeast epoch: UInt64) throws(Refusal) -> UInt64 {
+    guard !name.isDerived else { return epoch }
+    let mark = name == .mark ? marks[owner]?.header.epoch : nil
+    let stored = try view.link(owner, name.text)?.epoch
+    let (next, isTooLarge) = max(mark ?? 0, stored ?? 0).addingReportingOverflow(1)
+    return isTooLarge ? epoch : max(epoch, next)
   }
 
   private mutating func add(
@@ -240,9 +265,14 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
     guard let publication = try publisher.publish(blob, by: login, subject: subject, in: store, now: epoch) else {
       return outcome
     }
+    if blob.header.name == .mark, publication.changes.isEmpty {
+      guard request.session != .operator else {
+        throw Refusal(.unsupported, "A mark lasts as long as the session that sets it, and the operator has none")
+      }
+      setMark(blob, request.session)
+    }
     try write(publication.changes)
     outcome.pushes = publication.pushes
-    if blob.header.name == .mark, publication.changes.isEmpty { setMark(blob, request.session) }
     return outcome
   }
 
@@ -282,18 +312,18 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   // MARK: Commands that write
 
   private mutating func approve(
-    _ arguments: [String], _ login: Login, _ request: StoreRequest, _ epoch: UInt64
+    _ arguments: [String], _ query: Query<Store>, _ request: StoreRequest, _ epoch: UInt64
   ) throws(Refusal) -> StoreOutcome {
-    let sums = try query(login, request).matches(arguments, of: "approve").map(\.sum)
-    return try publish(.approvals, owner: login.key, sums.flatMap(\.bytes), login, request, epoch)
+    let sums = try query.matches(arguments, of: "approve").map(\.sum)
+    return try publish(.approvals, owner: query.login.key, sums.flatMap(\.bytes), query.login, request, epoch)
   }
 
   private mutating func remove(
-    _ arguments: [String], _ login: Login, _ request: StoreRequest, _ epoch: UInt64
+    _ arguments: [String], _ query: Query<Store>, _ request: StoreRequest, _ epoch: UInt64
   ) throws(Refusal) -> StoreOutcome {
-    let sums = try query(login, request).matches(arguments, of: "rm").map(\.sum)
+    let sums = try query.matches(arguments, of: "rm").map(\.sum)
     guard !sums.isEmpty else { throw StoreView<Store>.missing }
-    return try publish(.removals, owner: login.key, sums.flatMap(\.bytes), login, request, epoch)
+    return try publish(.removals, owner: query.login.key, sums.flatMap(\.bytes), query.login, request, epoch)
   }
 
   private mutating func auth(
@@ -460,31 +490,36 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
         before = epoch
       }
     }
-    let purged = try collect(before: before, isDry: isDry)
-    let lines = isVerbose ? purged.map { "\($0.hex.prefix(2))/\($0.hex.dropFirst(2))\n" }.joined() : ""
-    try query(login, request).checkAnswer(lines.utf8.count, isDry ? "add @EPOCH" : "the blobs are purged")
-    return StoreOutcome(lines)
+    let portion = try collect(before: before, isDry: isDry, after: request.continuation)
+    let lines = isVerbose ? portion.sums.map { "\($0.hex.prefix(2))/\($0.hex.dropFirst(2))\n" }.joined() : ""
+    var outcome = StoreOutcome(lines)
+    outcome.continuation = portion.last
+    return outcome
   }
 
-  /// Purges the blobs that removals flagged.
+  /// A portion of what `gc` purges.
+  public struct CollectedPortion: Sendable {
+    /// In ascending order.
+    public var sums: [Sum] = []
+    /// Where the next portion begins; nil if there is none.
+    public var last: Flag?
+  }
+
+  /// Purges blobs that removals flagged: one portion, so that other requests come between.
   ///
   /// - Parameters:
   ///   - before: only blobs of an earlier epoch are purged.
   ///   - isDry: whether to return the sums without purging.
-  /// - Returns: the sums of the blobs, in ascending order.
-  public mutating func collect(before: UInt64?, isDry: Bool) throws(Refusal) -> [Sum] {
-    var purged: [Sum] = []
-    var last: Flag?
-    while true {
-      let flags = try view.flags(after: last, limit: 256)
-      for flag in flags where purged.last != flag.blob {
-        guard let header = try view.header(flag.blob), before.map({ header.epoch < $0 }) ?? true else { continue }
-        purged.append(flag.blob)
-      }
-      guard flags.count == 256 else { break }
-      last = flags.last
+  ///   - last: where the portion begins; nil for the first one.
+  public mutating func collect(before: UInt64?, isDry: Bool, after last: Flag?) throws(Refusal) -> CollectedPortion {
+    var portion = CollectedPortion()
+    let flags = try view.flags(after: last, limit: Limits.flagsInPortion)
+    for flag in flags where flag.blob != portion.sums.last && flag.blob != last?.blob {
+      guard let header = try view.header(flag.blob), before.map({ header.epoch < $0 }) ?? true else { continue }
+      portion.sums.append(flag.blob)
     }
-    if !isDry { try write(purged.map { .purge($0) }) }
-    return purged
+    if !isDry { try write(portion.sums.map { .purge($0) }) }
+    if flags.count == Limits.flagsInPortion { portion.last = flags.last }
+    return portion
   }
 }

@@ -29,6 +29,13 @@ public enum Limits {
   public static let namesInLookup = 16
   /// Maximum number of keys in a list of editors or subscribers.
   public static let keysInList = 16_384
+  /// Segments that the blobs of one request may fill. A key has counters for 32,767 of them; the others are for the
+  /// acknowledgement and for what goes before.
+  public static let streamedSegments = 30_000
+  /// Flags of blobs that the store looks at in one portion of `gc`.
+  public static let flagsInPortion = 1024
+  /// Octets of a store that one link counts for, besides its blob.
+  public static let linkOctets: UInt64 = 512
   /// Maximum number of moderators of one owner; each gets a link to every message.
   public static let moderators = 64
   /// Number of octets by which the removals of users may exceed the limit of the store. Removals of the administrator

@@ -2,13 +2,15 @@
 public struct MemoryBlobStore: BlobStore {
   fileprivate struct Contents {
     var blobs: [Sum: Blob] = [:]
-    var links: [UserKey: [String: Link]] = [:]
+    /// By the octets of their names.
+    var links: [UserKey: [[UInt8]: Link]] = [:]
     var linksBySum: [Sum: Set<Link>] = [:]
     var hidden: [Sum: Set<Link>] = [:]
     var flags: [Sum: Set<Sum>] = [:]
     var log: [LoggedChange] = []
     var lastNumber: UInt64 = 0
     var usage = StoreUsage()
+    var shares: [UserKey: AuthorShare] = [:]
   }
 
   private var contents = Contents()
@@ -28,17 +30,13 @@ public struct MemoryBlobStore: BlobStore {
     return Array(contents.blobs.keys.filter { (first...last).contains($0) }.sorted().prefix(limit))
   }
 
-  public func link(_ owner: UserKey, _ name: String) -> Link? { contents.links[owner]?[name] }
+  public func link(_ owner: UserKey, _ name: String) -> Link? { contents.links[owner]?[Array(name.utf8)] }
 
   public func links(_ owner: UserKey, prefix: String, after: String?, limit: Int) -> [Link] {
     let names = (contents.links[owner] ?? [:]).keys.filter { name in
-      name.utf8.starts(with: prefix.utf8) && (after.map { Self.precedes($0, name) } ?? true)
+      name.starts(with: prefix.utf8) && (after.map { $0.utf8.lexicographicallyPrecedes(name) } ?? true)
     }
-    return names.sorted(by: Self.precedes).prefix(limit).compactMap { contents.links[owner]?[$0] }
-  }
-
-  private static func precedes(_ left: String, _ right: String) -> Bool {
-    left.utf8.lexicographicallyPrecedes(right.utf8)
+    return names.sorted { $0.lexicographicallyPrecedes($1) }.prefix(limit).compactMap { contents.links[owner]?[$0] }
   }
 
   public func links(to sum: Sum) -> [Link] {
@@ -54,7 +52,7 @@ public struct MemoryBlobStore: BlobStore {
 
   public func users(from first: UserKey, through last: UserKey, limit: Int) -> [UserKey] {
     guard first <= last else { return [] }
-    let users = contents.links.filter { $0.value[BlobName.user.text] != nil }.keys
+    let users = contents.links.filter { $0.value[Contents.user] != nil }.keys
     return Array(users.filter { (first...last).contains($0) }.sorted().prefix(limit))
   }
 
@@ -70,6 +68,7 @@ public struct MemoryBlobStore: BlobStore {
   }
 
   public func usage() -> StoreUsage { contents.usage }
+  public func share(of author: UserKey) -> AuthorShare { contents.shares[author] ?? AuthorShare() }
 
   public mutating func apply(_ changes: [StoreChange]) throws(StoreError) {
     if let failure {
@@ -90,6 +89,8 @@ public struct MemoryBlobStore: BlobStore {
 }
 
 extension MemoryBlobStore.Contents {
+  fileprivate static let user = Array(BlobName.user.text.utf8)
+
   fileprivate mutating func apply(_ change: StoreChange) {
     switch change {
     case .insert(let blob):
@@ -97,20 +98,23 @@ extension MemoryBlobStore.Contents {
       blobs[blob.sum] = blob
       usage.blobs += 1
       usage.bytes += UInt64(blob.bytes.count)
+      shares[blob.header.author, default: AuthorShare()].bytes += UInt64(blob.bytes.count)
+      if blob.header.name == .user { shares[blob.header.author]?.users += 1 }
       record(.inserted, blob.sum)
     case .link(let link):
       unlink(link.owner, link.name)
-      links[link.owner, default: [:]][link.name] = link
+      links[link.owner, default: [:]][Array(link.name.utf8)] = link
       linksBySum[link.sum, default: []].insert(link)
+      usage.links += 1
       if link.name == BlobName.user.text { usage.users += 1 }
     case .unlink(let owner, let name): unlink(owner, name)
     case .hide(let link, let removal):
       unlink(link.owner, link.name)
-      hidden[removal, default: []].insert(link)
+      hide(link, removal)
     case .rehide(let link, let old, let new):
-      hidden[old]?.remove(link)
-      hidden[new, default: []].insert(link)
-    case .unhide(let link, let removal): hidden[removal]?.remove(link)
+      unhide(link, old)
+      hide(link, new)
+    case .unhide(let link, let removal): unhide(link, removal)
     case .flag(let sum, let removal): flags[sum, default: []].insert(removal)
     case .unflag(let sum, let removal):
       flags[sum]?.remove(removal)
@@ -119,8 +123,17 @@ extension MemoryBlobStore.Contents {
     }
   }
 
+  private mutating func hide(_ link: Link, _ removal: Sum) {
+    if hidden[removal, default: []].insert(link).inserted { usage.links += 1 }
+  }
+
+  private mutating func unhide(_ link: Link, _ removal: Sum) {
+    if hidden[removal]?.remove(link) != nil { usage.links -= 1 }
+  }
+
   private mutating func unlink(_ owner: UserKey, _ name: String) {
-    guard let old = links[owner]?.removeValue(forKey: name) else { return }
+    guard let old = links[owner]?.removeValue(forKey: Array(name.utf8)) else { return }
+    usage.links -= 1
     if links[owner]?.isEmpty == true { links[owner] = nil }
     linksBySum[old.sum]?.remove(old)
     if linksBySum[old.sum]?.isEmpty == true { linksBySum[old.sum] = nil }
@@ -130,11 +143,15 @@ extension MemoryBlobStore.Contents {
   private mutating func purge(_ sum: Sum) {
     guard let blob = blobs.removeValue(forKey: sum) else { return }
     for link in linksBySum[sum] ?? [] { unlink(link.owner, link.name) }
-    for removal in hidden.keys { hidden[removal] = hidden[removal]?.filter { $0.sum != sum } }
+    for (removal, links) in hidden {
+      for link in links where link.sum == sum || removal == sum { unhide(link, removal) }
+    }
     hidden[sum] = nil
     flags[sum] = nil
     usage.blobs -= 1
     usage.bytes -= UInt64(blob.bytes.count)
+    shares[blob.header.author]?.bytes -= UInt64(blob.bytes.count)
+    if blob.header.name == .user { shares[blob.header.author]?.users -= 1 }
     record(.purged, sum)
   }
 

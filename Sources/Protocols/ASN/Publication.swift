@@ -53,8 +53,12 @@ public struct Publisher: Sendable {
     public var blob = 1024 * 1024
     public var users = 100_000
     public var namesPerUser = 100_000
-    /// Maximum size of all blobs, in octets.
+    /// Maximum size of all blobs and links, in octets; each link counts as a fixed number.
     public var store: UInt64 = 10 * 1024 * 1024 * 1024
+    /// Octets of the blobs that one user wrote, and users that it made. Neither the administrator nor the service has
+    /// such a limit.
+    public var storePerUser: UInt64 = 1024 * 1024 * 1024
+    public var usersPerUser = 1000
 
     public init() {}
   }
@@ -132,11 +136,12 @@ public struct Publisher: Sendable {
     let usage = try view.usage()
     // Blobs can be removed from a full store: by users, and after they used their reserve by the administrator.
     let reserve = name != .removals ? 0 : login.role == .user ? Limits.removalReserve : 2 * Limits.removalReserve
-    guard usage.bytes + UInt64(blob.bytes.count) <= quota.store + UInt64(reserve) else {
-      throw Refusal(StoreError.full)
-    }
+    let newLinks = try links(of: blob, name: name, lists: lists, subject: subject, view)
+    let octets = UInt64(blob.bytes.count) + UInt64(newLinks.count) * Limits.linkOctets
+    guard usage.octets + octets <= quota.store + UInt64(reserve) else { throw Refusal(StoreError.full) }
+    if login.role == .user { try checkShare(blob, name, reserve: UInt64(reserve), by: login, view) }
     publication.changes = [.insert(blob)]
-    for link in try links(of: blob, name: name, lists: lists, subject: subject, view) {
+    for link in newLinks {
       let old = try view.link(link.owner, link.name)
       guard link.replaces(old) else { continue }
       if old == nil { try checkNames(link, view) }
@@ -148,6 +153,19 @@ public struct Publisher: Sendable {
     if name == .approvals { publication.add(try approval(blob, by: login, view)) }
     if name == .removals { publication.changes += try removal(blob, by: login, view) }
     return publication
+  }
+
+  /// No user fills the store alone, and none makes all of the users.
+  private func checkShare(
+    _ blob: Blob, _ name: BlobName, reserve: UInt64, by login: Login, _ view: StoreView<some BlobStore>
+  ) throws(Refusal) {
+    let share = try view.share(of: blob.header.author)
+    guard share.bytes + UInt64(blob.bytes.count) <= quota.storePerUser + reserve else {
+      throw Refusal(.failure, "The user has its limit of \(quota.storePerUser) octets; remove blobs")
+    }
+    guard name != .user || share.users < quota.usersPerUser else {
+      throw Refusal(.failure, "The user has made its limit of \(quota.usersPerUser) users")
+    }
   }
 
   /// Refuses a blob `asn/user` that would allow a login with a key that may not log in now: a forum's, or a removed
@@ -251,7 +269,10 @@ public struct Publisher: Sendable {
 struct RemovalPlan<Store: BlobStore> {
   private struct Name: Hashable {
     let owner: UserKey
-    let name: String
+    /// As octets: two names of equal characters may be different names.
+    let octets: [UInt8]
+
+    init(_ link: Link) { (owner, octets) = (link.owner, Array(link.name.utf8)) }
   }
   private struct Hidden: Hashable {
     let link: Link
@@ -283,7 +304,7 @@ struct RemovalPlan<Store: BlobStore> {
       for link in try links(to: target) {
         changes.append(.hide(link, removal: removal.sum))
         hidden[target, default: []].append(Hidden(link: link, removal: removal.sum))
-        names[Name(owner: link.owner, name: link.name)] = .some(nil)
+        names[Name(link)] = .some(nil)
       }
       live[target] = []
       if header.name == .removals, let inner = try view.blob(target) { try deactivate(inner, depth: depth + 1) }
@@ -294,7 +315,7 @@ struct RemovalPlan<Store: BlobStore> {
     guard depth < Limits.reversals else { throw Refusal(.failure, "Too many removals remove one another") }
     for target in (try? Sum.list(removal.content)) ?? [] {
       guard let header = try view.header(target) else { continue }
-      // The hidden links are read before the flag goes.
+      // The hidden links are read before the flag is removed.
       let hiding = try hidden(of: target)
       var flags = try flags(of: target)
       guard flags.remove(removal.sum) != nil else { continue }
@@ -318,7 +339,7 @@ struct RemovalPlan<Store: BlobStore> {
 
   /// Restores a hidden link, unless a newer blob has its name.
   private mutating func restore(_ link: Link) throws(Refusal) {
-    let name = Name(owner: link.owner, name: link.name)
+    let name = Name(link)
     let current: Link?
     if let planned = names[name] { current = planned } else { current = try view.link(link.owner, link.name) }
     guard link.replaces(current) else { return }

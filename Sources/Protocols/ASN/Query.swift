@@ -9,8 +9,12 @@ struct Query<Store: BlobStore> {
   let dialect: Dialect
   let service: UserKey
   /// Maximum length of an answer, in octets.
-  let answer: Int
+  var answer: Int
   let budget: LookupBudget
+  /// The portion of a list that is asked for; nil: the whole list.
+  var page: ListPage?
+  /// Segments that the blobs of one `fetch` or `clone` may fill.
+  var streamed = Limits.streamedSegments
 
   /// The usage of each command, by its name.
   static var usages: [String: String] {
@@ -31,7 +35,7 @@ struct Query<Store: BlobStore> {
   /// The answer to `echo`.
   static func echo(_ command: Command) -> String { command.arguments.dropFirst().joined(separator: " ") + "\n" }
 
-  /// The answer to a command that made a blob, with its sum.
+  /// The answer to a command that made a blob: the sum of the blob.
   static func answer(_ sum: Sum, _ dialect: Dialect) -> [UInt8] {
     Array((dialect == .seed ? sum.hex : sum.hex.prefix(8) + "...\n").utf8)
   }
@@ -40,7 +44,8 @@ struct Query<Store: BlobStore> {
 
   var resolver: Resolver<Store> {
     Resolver(
-      view: view, marks: marks, login: login, service: service, limit: Limits.sumsInOneRequest, budget: budget)
+      view: view, marks: marks, login: login, service: service, limit: Limits.sumsInOneRequest, budget: budget,
+      page: page)
   }
 
   func reference(_ text: String) throws(Refusal) -> Reference {
@@ -113,11 +118,9 @@ struct Query<Store: BlobStore> {
   }
 
   private func line(_ match: Match) -> String {
-    guard let link = match.link else {
-      return dialect == .seed ? match.sum.hex : "$" + match.sum.hex.prefix(16)
-    }
-    if link.owner == login.key { return link.name }
-    return (dialect == .seed ? "" : "~") + link.owner.hex.prefix(16) + "/" + link.name
+    guard dialect == .year2015 else { return resolver.line(match) }
+    guard let link = match.link else { return "$" + match.sum.hex.prefix(16) }
+    return (link.owner == login.key ? "" : "~") + resolver.line(match)
   }
 
   func dump(_ arguments: [String]) throws(Refusal) -> StoreOutcome {
@@ -147,7 +150,22 @@ struct Query<Store: BlobStore> {
     guard login.role != .user else { throw .denied }
     var outcome = StoreOutcome()
     outcome.stream = try matches(arguments, of: "fetch").map(\.sum)
+    var segments = 0
+    for sum in outcome.stream {
+      let mark = marks.blob(sum)?.header
+      let stored = mark == nil ? try view.header(sum) : nil
+      try checkStream(&segments, (mark ?? stored)?.size ?? 0)
+    }
     return outcome
+  }
+
+  /// Counts the segments of a blob that is to be streamed. A key has counters for a limited number.
+  private func checkStream(_ segments: inout Int, _ size: Int) throws(Refusal) {
+    segments += BoxChannel.segments(size)
+    guard segments <= streamed else {
+      throw Refusal(
+        .failure, "The blobs have more than \(streamed * Limits.segmentPlaintext) octets; name fewer, or add @EPOCH")
+    }
   }
 
   /// Executes `clone`: returns every blob, or those of a later epoch. Copying from another server is not supported.
@@ -164,10 +182,12 @@ struct Query<Store: BlobStore> {
     }
     var outcome = StoreOutcome()
     var last: UInt64 = 0
+    var segments = 0
     while true {
       let changes = try view.changes(after: last, limit: 256)
       for change in changes where change.kind == .inserted {
         guard let header = try view.header(change.sum), header.epoch > since ?? 0 else { continue }
+        try checkStream(&segments, header.size)
         outcome.stream.append(change.sum)
       }
       guard let number = changes.last?.number else { return outcome }

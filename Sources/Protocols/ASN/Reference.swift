@@ -175,19 +175,24 @@ public struct CurrentMarks: Sendable {
 /// The number of lookups that the references of one request may cause. The administrator and mirrors have no limit.
 final class LookupBudget {
   /// Remaining number of names; nil means no limit.
-  private var left: Int?
+  private let limit: Int?
+  /// Names that were looked at.
+  private(set) var spent = 0
 
-  /// - Parameter names: the limit for a user, in names.
-  init(_ login: Login, names: Int = Limits.lookups * Limits.namesInLookup) { left = login.role == .user ? names : nil }
+  /// - Parameters:
+  ///   - login: nil before a login.
+  ///   - names: the limit for a user, in names.
+  init(_ login: Login?, names: Int = Limits.lookups * Limits.namesInLookup) {
+    limit = login.map { $0.role == .user } ?? true ? names : nil
+  }
 
   /// Counts users, or blobs, that the server searches.
   func spend(users count: Int) throws(Refusal) { try spend(names: count * Limits.namesInLookup) }
 
   /// Counts names in directories that the server searches.
   func spend(names count: Int) throws(Refusal) {
-    guard let left else { return }
-    self.left = left - count
-    guard left >= count else {
+    spent += count
+    if let limit, spent > limit {
       throw Refusal(.failure, "More than \(Limits.lookups) users or blobs are to be looked at; name fewer")
     }
   }
@@ -202,6 +207,8 @@ struct Resolver<Store: BlobStore> {
   /// Maximum number of matches of a request.
   let limit: Int
   let budget: LookupBudget
+  /// The portion of a list that is asked for; nil: all matches are returned.
+  var page: ListPage?
 
   private static var portion: Int { 256 }
 
@@ -229,9 +236,22 @@ struct Resolver<Store: BlobStore> {
     if case .sum = reference.target, let since = reference.since {
       matches = try filter(matches, since)
     }
+    if let page {
+      for match in matches { page.add(line(match)) }
+      return []
+    }
     guard allowsNone || reference.since != nil || !matches.isEmpty else { throw StoreView<Store>.missing }
     return matches
   }
+
+  /// The match as `ls` prints it in the dialect of the seed.
+  func line(_ match: Match) -> String {
+    guard let link = match.link else { return match.sum.hex }
+    return prefix(of: link.owner) + link.name
+  }
+
+  /// The text before the names of a user.
+  private func prefix(of owner: UserKey) -> String { owner == login.key ? "" : owner.hex.prefix(16) + "/" }
 
   /// The user with an abbreviated key; nil if there is none. The service key counts as a user here.
   func user(_ prefix: HexPrefix) throws(Refusal) -> UserKey? {
@@ -297,7 +317,7 @@ struct Resolver<Store: BlobStore> {
       for user in users { try collect(user, name, reference, &matches) }
       last = users.last
     } while users.count == Self.portion
-    // Marks of those that the store does not know: anonymous ones.
+    // Users that the store does not know have anonymous marks.
     for user in marks.users where try view.kind(of: user) == nil {
       try collectMark(of: user, name, reference, try view.lists(of: user), &matches)
     }
@@ -333,19 +353,20 @@ struct Resolver<Store: BlobStore> {
     let directory = slash.map { String(name[...$0]) } ?? ""
     if Wildcard.isOne(base) {
       let wildcard = Wildcard(base)
-      return try scan(owner, directory, lists) { (link) throws(Refusal) in
+      return try scan(owner, directory, lists, isListed: true) { (link) throws(Refusal) in
         let rest = link.name.dropFirst(directory.count)
         guard !rest.contains("/"), wildcard.matches(rest) else { return }
         try add(Match(sum: link.sum, link: link), reference, &matches)
       }
     }
-    let before = matches.count
-    try scan(owner, name.isEmpty ? "" : name + "/", lists) { (link) throws(Refusal) in
+    let before = (matches.count, page?.matches)
+    try scan(owner, name.isEmpty ? "" : name + "/", lists, isListed: true) { (link) throws(Refusal) in
       try add(Match(sum: link.sum, link: link), reference, &matches)
     }
-    guard matches.count == before, let prefix = HexPrefix(base), prefix.digits.utf8.count >= Limits.userDigits else {
-      return
-    }
+    // An abbreviation stands for one name, which is in the first portion of a list.
+    guard before == (matches.count, page?.matches), page?.isFirst ?? true, let prefix = HexPrefix(base),
+      prefix.digits.utf8.count >= Limits.userDigits
+    else { return }
     var found: [Link] = []
     try scan(owner, directory + prefix.digits, lists) { (link) throws(Refusal) in
       if !link.name.dropFirst(directory.count).contains("/") { found.append(link) }
@@ -369,14 +390,26 @@ struct Resolver<Store: BlobStore> {
   }
 
   /// Calls `body` with every link of the directory that the login may read.
+  ///
+  /// - Parameter isListed: whether only links in the portion `page` of a list are wanted.
   private func scan(
-    _ owner: UserKey, _ prefix: String, _ lists: AccessLists, _ body: (Link) throws(Refusal) -> Void
+    _ owner: UserKey, _ prefix: String, _ lists: AccessLists, isListed: Bool = false,
+    _ body: (Link) throws(Refusal) -> Void
   ) throws(Refusal) {
     var after: String?
+    let page = isListed ? page : nil
+    switch page?.start(self.prefix(of: owner)) {
+    case .behind(let name)?: after = name
+    case .nowhere?: return
+    case .first?, nil: break
+    }
     repeat {
       let portion = try view.links(owner, prefix: prefix, after: after, limit: Self.portion, login, lists)
       try budget.spend(names: portion.count)
-      for link in portion.links { try body(link) }
+      for link in portion.links {
+        if let page, page.isFull(before: self.prefix(of: owner) + link.name) { return page.noteMatch() }
+        try body(link)
+      }
       after = portion.last
     } while after != nil
   }
@@ -386,6 +419,7 @@ struct Resolver<Store: BlobStore> {
       let stored = match.link == nil ? try view.header(match.sum)?.epoch : nil
       guard (match.link?.epoch ?? stored ?? 0) > since else { return }
     }
+    if let page { return page.add(line(match)) }
     guard matches.count < limit else {
       throw Refusal(.failure, "More than \(limit) blobs match; name a directory or add @EPOCH")
     }

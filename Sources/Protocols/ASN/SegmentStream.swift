@@ -38,7 +38,7 @@ public struct SegmentStream: Sendable {
   /// Adds received octets. The caller then calls `next` until it returns nil.
   public mutating func receive(_ bytes: some Collection<UInt8>) {
     if start == buffer.count {
-      // A session that says little keeps little memory.
+      // A session with little input uses little memory.
       buffer.removeAll(keepingCapacity: buffer.capacity <= 1024)
       start = 0
     } else if start > 16_384 {
@@ -112,9 +112,6 @@ public struct BoxChannel: Sendable {
 
   /// Skips segments of the peer that are missing from a capture.
   mutating func skipReceived(_ count: Int) { receiving += 2 * UInt32(count) }
-
-  /// The counter of the next segment that is sealed.
-  public var nextCounter: UInt32 { sending }
 
   /// Number of segments that can be sealed before the counter exceeds 65,535.
   public var segmentsLeft: Int { sending > Limits.lastCounter ? 0 : Int(Limits.lastCounter - sending) / 2 + 1 }

@@ -42,7 +42,7 @@ public struct ServerSession: Sendable {
     public var encryption: X25519.PrivateKey
     public var nonce: [UInt8]
     public var dialect = Dialect.seed
-    /// Whether the transport has frames, in which case the first frame must be the key.
+    /// Whether the transport has pings and frames, in which case the first frame must be the key.
     public var isFramed = true
     /// Whether the acknowledgement of a resume contains new keys, as with the server of 2014.
     public var rekeysAtResume = true
@@ -235,8 +235,15 @@ public struct ServerSession: Sendable {
     return stream.take(UserKey.size).flatMap { try? UserKey($0) }
   }
 
-  /// Handles the peer's answer to a ping. A pong is not authenticated, so it extends only a confirmed session.
-  public mutating func heardPong(at now: Instant) { if isConfirmed { heard = now } }
+  /// Handles the answer of the peer to a ping. A pong is not authenticated: it extends the session, but does not
+  /// confirm it.
+  public mutating func heardPong(at now: Instant) { heard = now }
+
+  /// The end of the idle time after the login of a session that is not confirmed. From then on the server may close it
+  /// for another connection. Nil if the session is confirmed or not logged in.
+  var yields: Instant? {
+    state == .established && !isConfirmed ? since.advanced(by: configuration.idleTime) : nil
+  }
 
   /// Redirects the client to a URL; if it is empty, to the same server after at least ten seconds.
   public mutating func redirect(to url: String, epoch: UInt64) -> [ServerAction] {
@@ -288,18 +295,20 @@ public struct ServerSession: Sendable {
   private var end: (at: Instant, reason: CloseReason)? {
     switch state {
     case .opened where peer == nil: (since.advanced(by: configuration.keyTime), .noKey)
-    // The time that the store takes is not the client's.
+    // The time limits of the client do not apply while the store works.
     case .opened where isWaitingForStore: nil
     case .provisional where isWaitingForStore: nil
     case .opened, .provisional: (since.advanced(by: configuration.loginTime), .noLogin)
     case .suspended: (heard.advanced(by: configuration.suspendedTime), .suspendedTooLong)
+    // A transport without pings reports by itself that its peer is gone.
+    case .established where !configuration.isFramed: nil
     case .established, .quitting: (heard.advanced(by: configuration.idleTime), .idle)
     case .closed: nil
     }
   }
 
   private var ping: Instant? {
-    state == .established ? max(heard, pinged).advanced(by: configuration.pingTime) : nil
+    state == .established && configuration.isFramed ? max(heard, pinged).advanced(by: configuration.pingTime) : nil
   }
 
   // MARK: Input
@@ -367,14 +376,15 @@ public struct ServerSession: Sendable {
         malformed = error
       }
     }
-    guard let ask = SessionState.Ask(pdu, command: command) else {
-      // An acknowledgement answers nothing here; a redirect is the server's to send.
-      if case .redirect(let requester, _) = pdu { open(.command(""), requester, 0, answer: Refusal(.unexpected)) }
-      return flush(random: &random, at: now, epoch: epoch)
-    }
+    // Also a PDU that has no answer counts against the rate.
     if !bucket.take(at: now) { bucket.spend(1) }
     if !bucket.take(0, at: now, reserve: 1) {
       heldUntil = now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.commands))))
+    }
+    guard let ask = SessionState.Ask(pdu, command: command) else {
+      // No PDU awaits an acknowledgement here, and only a server sends redirects.
+      if case .redirect(let requester, _) = pdu { open(.command(""), requester, 0, answer: Refusal(.unexpected)) }
+      return flush(random: &random, at: now, epoch: epoch)
     }
     accept(pdu, ask, command, malformed, octets: bytes.count)
     noteCounters()
@@ -498,7 +508,7 @@ public struct ServerSession: Sendable {
     }
     switch slot.ask {
     case .login:
-      // A store that does not work says nothing about the login.
+      // A failure of the store does not mean that the login is invalid.
       if outcome.trouble == nil { actions.append(.loginFailed) }
       close(.loginRefused)
     case .resume: resumed()

@@ -70,9 +70,11 @@ public enum CloseReason: Hashable, Sendable {
   case noKey, noLogin, idle, suspendedTooLong
   /// The user has a newer session, and exceeds its maximum number.
   case tooMany
+  /// A session that is not confirmed, or a connection without a login, made room for another connection.
+  case displaced
 
   /// Whether waiting output is dropped. Otherwise the connection ends when it is written.
-  var dropsOutput: Bool { self == .slow || self == .disconnected }
+  public var dropsOutput: Bool { self == .slow || self == .disconnected || self == .displaced }
 }
 
 /// The last PDUs of a session, without their contents.

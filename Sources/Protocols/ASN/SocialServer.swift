@@ -12,7 +12,8 @@ public struct SocialServer: Sendable {
     public var sessions = 1000
     public var sessionsPerUser = 8
     public var sessionsPerAddress = 16
-    /// Maximum number of connections that are not logged in.
+    /// Maximum number of connections that are not logged in. Beyond it, the address with the most of them loses one to
+    /// an address that has fewer.
     public var strangers = 256
     /// Maximum number of failed logins in a minute from one address. Above it the address's connections are refused for
     /// `refusalTime`.
@@ -33,6 +34,8 @@ public struct SocialServer: Sendable {
     public var newUsersPerAddress = 20
     /// Maximum number of new blobs of each user in a second.
     public var blobs = 20
+    /// Names a second that the references of one user may make the store look at, and at one moment.
+    public var lookups = Limits.lookups * Limits.namesInLookup
 
     public init(session: ServerSession.Configuration) { self.session = session }
   }
@@ -40,8 +43,7 @@ public struct SocialServer: Sendable {
   public enum Intent: Sendable {
     case send(SessionID, [UInt8])
     case ping(SessionID)
-    /// Close a connection. The transport first writes what was sent before, unless the reason is `slow` or
-    /// `disconnected`.
+    /// The transport has written what was sent before, unless the reason drops the output.
     case close(SessionID, CloseReason)
     case perform(StoreRequest, job: UInt64)
   }
@@ -91,11 +93,21 @@ public struct SocialServer: Sendable {
     let octets: Int
     /// Octets that are reserved for the answer.
     var reserved = 0
+    /// Whether the user has its lookup with the store.
+    var isLookup = false
+    /// The request, if the store carries it out in portions, and the answer until now.
+    var repeated: StoreRequest?
+    var data: [UInt8] = []
   }
   /// The rate limits of a user.
   private struct Rate {
     var blobs: TokenBucket
     var fanOut: TokenBucket
+    var lookups: TokenBucket
+
+    func isFull(at now: Instant) -> Bool {
+      blobs.isFull(at: now) && fanOut.isFull(at: now) && lookups.isFull(at: now)
+    }
   }
   private struct Failures {
     var bucket: TokenBucket
@@ -118,8 +130,10 @@ public struct SocialServer: Sendable {
   private var lastJob: UInt64 = 0
   private var nextTimer: Instant?
   private var memory = MemoryAccount()
-  /// Sessions whose next request waits for memory for its answer.
+  /// Sessions whose next request waits for memory for its answer, or for the lookup of its user before it.
   private var blocked: Set<SessionID> = []
+  /// Users that have a lookup with the store. A user has one at a time, so that others come between.
+  private var lookingUp: Set<UserKey> = []
   public private(set) var counters = Counters()
   /// The last error of the store; nil if a change succeeded after a minute without an error.
   public private(set) var trouble: StoreError?
@@ -157,6 +171,39 @@ public struct SocialServer: Sendable {
 
   // MARK: Connections
 
+  /// Closes a connection for a new one of an address, if the new one would be refused otherwise. Call it before `open`.
+  ///
+  /// At the limits of sessions, the method closes the oldest session that has been logged in for the idle time and is
+  /// not confirmed. The client of such a session only receives, or its login is a replay. At the limit of connections
+  /// without a login, it closes the oldest of the address with the most, if the address of the new one has fewer.
+  public mutating func makeRoom(for address: String, at now: Instant, epoch: UInt64) -> [Intent] {
+    guard !isRefused(address, at: now) else { return [] }
+    let own = entries.filter { $0.value.address == address }
+    let isFull = entries.count >= configuration.sessions
+    let isAddressFull = own.count >= configuration.sessionsPerAddress
+    if isFull || isAddressFull {
+      let yielding = (isAddressFull ? own : entries).filter { $0.value.session.yields.map { $0 <= now } ?? false }
+      return displace(yielding.keys.min(), at: now, epoch)
+    }
+    let strangers = entries.filter { $0.value.session.login == nil }
+    guard strangers.count >= configuration.strangers else { return [] }
+    var counts: [String: Int] = [:]
+    for entry in strangers.values { counts[entry.address, default: 0] += 1 }
+    guard let most = counts.max(by: { ($0.value, $0.key) < ($1.value, $1.key) }),
+      most.value > (counts[address] ?? 0) + 1
+    else { return [] }
+    return displace(strangers.filter { $0.value.address == most.key }.keys.min(), at: now, epoch)
+  }
+
+  private mutating func displace(_ id: SessionID?, at now: Instant, _ epoch: UInt64) -> [Intent] {
+    guard let id else { return [] }
+    return change(id, at: now, epoch) { session, _ in session.end(.displaced) }
+  }
+
+  private func isRefused(_ address: String, at now: Instant) -> Bool {
+    failures[address]?.refusedUntil.map { now < $0 } ?? false
+  }
+
   /// Opens a new connection; nil if it is refused.
   ///
   /// - Parameters:
@@ -165,8 +212,7 @@ public struct SocialServer: Sendable {
   public mutating func open(
     address: String, dialect: Dialect = .seed, isFramed: Bool = true, at now: Instant
   ) -> SessionID? {
-    let isRefused = failures[address]?.refusedUntil.map { now < $0 } ?? false
-    guard !isRefused, entries.count < configuration.sessions,
+    guard !isRefused(address, at: now), entries.count < configuration.sessions,
       entries.values.count(where: { $0.session.login == nil }) < configuration.strangers,
       entries.values.count(where: { $0.address == address }) < configuration.sessionsPerAddress
     else {
@@ -229,8 +275,8 @@ public struct SocialServer: Sendable {
       intents += drain(id, at: now)
       schedule(entries[id]?.session.deadline)
     }
-    // A user that connects again has no new allowance.
-    rates = rates.filter { !$0.value.blobs.isFull(at: now) || !$0.value.fanOut.isFull(at: now) }
+    // A user that connects again gets no new allowance.
+    rates = rates.filter { !$0.value.isFull(at: now) }
     return intents
   }
 
@@ -240,8 +286,11 @@ public struct SocialServer: Sendable {
   public mutating func outcome(
     _ job: UInt64, _ outcome: StoreOutcome, at now: Instant, epoch: UInt64
   ) -> [Intent] {
+    if let intents = goOn(job, outcome, at: now) { return intents }
     guard let origin = forget(job) else { return [] }
     note(outcome, at: now)
+    let outcome = completed(outcome, origin)
+    if let user = origin.user, outcome.lookups > 0 { spendLookups(outcome.lookups, of: user, at: now) }
     if case .provisional? = outcome.login, outcome.isDurable, let address = entries[origin.session]?.address {
       countNewUser(address, at: now)
     }
@@ -256,12 +305,40 @@ public struct SocialServer: Sendable {
     return intents + deliver(outcome.pushes, except: origin.session, by: origin.user, at: now, epoch: epoch)
   }
 
+  /// Has the store do the next portion of a request, after those before it; nil if the request is complete.
+  private mutating func goOn(_ job: UInt64, _ outcome: StoreOutcome, at now: Instant) -> [Intent]? {
+    guard let next = outcome.continuation, var origin = jobs[job], var request = origin.repeated else { return nil }
+    note(outcome, at: now)
+    // More than an answer may have is not stored.
+    if origin.data.count <= configuration.answer { origin.data += outcome.data }
+    request.continuation = next
+    jobs[job] = nil
+    lastJob += 1
+    jobs[lastJob] = origin
+    return [.perform(request, job: lastJob)]
+  }
+
+  /// The outcome of a request with the answers of its earlier portions.
+  private func completed(_ outcome: StoreOutcome, _ origin: Origin) -> StoreOutcome {
+    guard origin.repeated != nil, outcome.result == .success else { return outcome }
+    guard origin.data.count + outcome.data.count <= configuration.answer else {
+      var refusal = StoreOutcome(
+        Refusal(.failure, "The request is carried out, but its answer has more than \(configuration.answer) octets"))
+      refusal.isDurable = outcome.isDurable
+      return refusal
+    }
+    var outcome = outcome
+    outcome.data = origin.data + outcome.data
+    return outcome
+  }
+
   /// Removes a request that no longer waits and is no longer in the store.
   private mutating func forget(_ job: UInt64) -> Origin? {
     guard let origin = jobs.removeValue(forKey: job) else { return nil }
     memory.addRequest(-origin.octets, of: origin.user)
     memory.reserve(-origin.reserved, of: origin.user)
     entries[origin.session]?.reserved -= origin.reserved
+    if origin.isLookup, let user = origin.user { lookingUp.remove(user) }
     return origin
   }
 
@@ -350,7 +427,9 @@ public struct SocialServer: Sendable {
     case .perform(var request, let slot):
       if case .login = request.kind { request.mayMakeUser = mayMakeUser(id, at: now) }
       lastJob += 1
-      let origin = Origin(session: id, slot: slot, user: request.login?.key, octets: request.octets)
+      let origin = Origin(
+        session: id, slot: slot, user: request.login?.key, octets: request.octets,
+        repeated: request.isPortioned ? request : nil)
       jobs[lastJob] = origin
       memory.addRequest(origin.octets, of: origin.user)
       let job = Job(request: request, number: lastJob)
@@ -409,6 +488,7 @@ public struct SocialServer: Sendable {
     case .segment, .pdu, .badKey, .keyUsed: counters.malformed += 1
     case .slow: counters.slow += 1
     case .redirected: counters.redirected += 1
+    case .displaced: counters.refused += 1
     case .quit, .disconnected, .loginRefused, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: break
     }
     guard let entry = entries.removeValue(forKey: id) else { return [.close(id, reason)] }
@@ -418,9 +498,11 @@ public struct SocialServer: Sendable {
     var queue = entry.queue
     var intents: [Intent] = []
     // What the session asked for before it ended is carried out: its marks end. Blobs above the rate are dropped, as
-    // otherwise a user could avoid it by closing connections.
+    // otherwise a user could avoid it by closing connections. Nobody gets the answers to requests that only read.
     while let job = queue.popFirst() {
-      if let user = job.request.login?.key, job.request.makesBlob, !mayMakeBlob(user, at: now) {
+      if job.request.onlyReads {
+        _ = forget(job.number)
+      } else if let user = job.request.login?.key, job.request.makesBlob, !mayMakeBlob(user, at: now) {
         counters.droppedBlobs += 1
         _ = forget(job.number)
       } else {
@@ -430,8 +512,9 @@ public struct SocialServer: Sendable {
     return intents + [.close(id, reason)]
   }
 
-  /// Passes on the requests of a session up to the first that has to wait. A request waits if it makes a blob that its
-  /// user may not make yet, or if there is no memory for its answer.
+  /// Passes on the requests of a session up to the first that has to wait. A request that makes a blob waits until its
+  /// user may make one. A request with a long answer waits for memory. A lookup waits for an earlier lookup of its
+  /// user, and until the user may look at further names.
   private mutating func drain(_ id: SessionID, at now: Instant) -> [Intent] {
     var intents: [Intent] = []
     blocked.remove(id)
@@ -441,12 +524,26 @@ public struct SocialServer: Sendable {
         schedule(now.advanced(by: .nanoseconds(1_000_000_000 / Int64(max(1, configuration.blobs)))))
         break
       }
+      let searcher = job.request.searcher
+      if let searcher, lookingUp.contains(searcher) {
+        blocked.insert(id)
+        break
+      }
+      if let searcher, !mayLookUp(searcher, at: now) {
+        counters.delayed += 1
+        schedule(now.advanced(by: .milliseconds(100)))
+        break
+      }
       if job.request.hasLongAnswer {
         guard hasRoom(id) else {
           blocked.insert(id)
           break
         }
         reserve(job.number, id)
+      }
+      if let searcher {
+        lookingUp.insert(searcher)
+        jobs[job.number]?.isLookup = true
       }
       entries[id]?.queue.popFirst()
       intents.append(.perform(job.request, job: job.number))
@@ -487,7 +584,26 @@ public struct SocialServer: Sendable {
   }
 
   private func rate(of user: UserKey) -> Rate {
-    rates[user] ?? Rate(blobs: TokenBucket(configuration.blobs), fanOut: TokenBucket(configuration.fanOut))
+    rates[user]
+      ?? Rate(
+        blobs: TokenBucket(configuration.blobs), fanOut: TokenBucket(configuration.fanOut),
+        lookups: TokenBucket(configuration.lookups))
+  }
+
+  /// Whether the references of a user may make the store look at further names.
+  private mutating func mayLookUp(_ user: UserKey, at now: Instant) -> Bool {
+    var rate = rate(of: user)
+    let isGranted = rate.lookups.take(0, at: now)
+    rates[user] = rate
+    return isGranted
+  }
+
+  /// Counts names that the store looked at. The next lookups wait for what exceeds the allowance.
+  private mutating func spendLookups(_ names: Int, of user: UserKey, at now: Instant) {
+    var rate = rate(of: user)
+    _ = rate.lookups.take(0, at: now)
+    rate.lookups.spend(Double(names))
+    rates[user] = rate
   }
 
   /// Uses one new blob from the rate limit of a user. Returns false if it is used up.
@@ -558,6 +674,10 @@ public struct SocialServer: Sendable {
       guard !name.isEmpty, name.utf8.count <= 64, (try? BlobName(name)) != nil else {
         return StoreOutcome(Refusal(.illFormatted, "NAME has 1 to 64 octets"))
       }
+      // `who` shows the keys of sessions without a name: a name is never taken for the key of another user.
+      guard (HexPrefix(name)?.digits.utf8.count ?? 0) < 16 else {
+        return StoreOutcome(Refusal(.illFormatted, "NAME looks like a key: it has only hexadecimal digits"))
+      }
       entries[id]?.name = name
     default: return StoreOutcome(Refusal(.illFormatted, "usage: who, iam NAME"))
     }
@@ -577,7 +697,28 @@ extension StoreRequest {
     case .blob: true
     case .exec(let command):
       ["approve", "auth", "blob", "mark", "newuser", "rm", "vouch"].contains(command.arguments.first ?? "")
+    case .make: true
     case .login, .load, .endMarks: false
     }
+  }
+
+  private static let lookups: Set<String> = ["approve", "cat", "fetch", "ls", "objdump", "rm", "users"]
+
+  /// The user whose references the store looks up for the request; nil if it looks nothing up, or if the administrator
+  /// or a mirror asks.
+  var searcher: UserKey? {
+    guard case .exec(let command) = kind, let login, login.role == .user,
+      Self.lookups.contains(command.arguments.first ?? "")
+    else { return nil }
+    return login.key
+  }
+
+  /// Whether the request changes nothing, so that it is not carried out if nobody waits for its answer.
+  var onlyReads: Bool { hasLongAnswer && !isPortioned }
+
+  /// Whether the store carries the request out in portions.
+  var isPortioned: Bool {
+    if case .exec(let command) = kind { return command.arguments.first == "gc" }
+    return false
   }
 }

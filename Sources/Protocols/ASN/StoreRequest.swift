@@ -5,6 +5,9 @@ public struct SessionID: Hashable, Sendable, Comparable {
   public let number: UInt64
   public init(_ number: UInt64) { self.number = number }
   public static func < (left: SessionID, right: SessionID) -> Bool { left.number < right.number }
+
+  /// The requests of this machine's operator, who has no session.
+  public static let `operator` = SessionID(0)
 }
 
 /// A request of a session to the store.
@@ -15,6 +18,8 @@ public struct StoreRequest: Hashable, Sendable {
     case exec(Command)
     /// Publish a blob that was sent as an object; it gets no acknowledgement.
     case blob(Blob)
+    /// The server makes a blob; the answer is its sum in digits.
+    case make(owner: UserKey, name: BlobName, content: [UInt8])
     /// Read the blobs of a stream that the session sends next: the first ones up to `budget` octets, but at least one.
     case load([Sum], budget: Int)
     /// End the marks that the session has set, because it pauses or ends.
@@ -32,6 +37,8 @@ public struct StoreRequest: Hashable, Sendable {
   public var kind: Kind
   /// Whether a login of an unknown user may create the user.
   public var mayMakeUser = true
+  /// Where the next portion of the request begins; nil for the first one.
+  public var continuation: Flag?
 
   /// Memory of the request while it waits for the store, in octets, rounded up.
   var octets: Int {
@@ -40,6 +47,7 @@ public struct StoreRequest: Hashable, Sendable {
     case .exec(let command):
       fixed + command.arguments.reduce(command.input?.count ?? 0) { $0 + $1.utf8.count + 16 }
     case .blob(let blob): fixed + blob.bytes.count
+    case .make(_, _, let content): fixed + content.count
     case .load(let sums, _): fixed + Sum.size * sums.count
     case .login, .endMarks: fixed
     }
@@ -51,7 +59,7 @@ public struct StoreRequest: Hashable, Sendable {
     case .exec(let command):
       ["cat", "clone", "fetch", "gc", "ls", "objdump", "users"].contains(command.arguments.first ?? "")
     case .load: true
-    case .login, .blob, .endMarks: false
+    case .login, .blob, .make, .endMarks: false
     }
   }
 
@@ -94,6 +102,10 @@ public struct StoreOutcome: Hashable, Sendable {
   public var trouble: StoreError?
   /// Whether the request changed the store, and the change is durable.
   public var isDurable = false
+  /// Where the next portion of the request begins; nil if the request is complete.
+  public var continuation: Flag?
+  /// Names that the store looked at for the references of the request.
+  public var lookups = 0
 
   public init() {}
 

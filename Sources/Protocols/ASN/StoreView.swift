@@ -31,6 +31,9 @@ struct StoreView<Store: BlobStore> {
     try read { (store) throws(StoreError) in try store.removals(flagging: sum) }
   }
   func usage() throws(Refusal) -> StoreUsage { try read { (store) throws(StoreError) in try store.usage() } }
+  func share(of author: UserKey) throws(Refusal) -> AuthorShare {
+    try read { (store) throws(StoreError) in try store.share(of: author) }
+  }
 
   private func read<Value>(_ body: (Store) throws(StoreError) -> Value) throws(Refusal) -> Value {
     do throws(StoreError) {

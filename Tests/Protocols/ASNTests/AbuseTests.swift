@@ -26,7 +26,7 @@ struct AbuseTests {
       #expect(world.peers[id]?.answers.map(\.result) == [.denied])
       #expect(try world.exec(alice, "blob", name, input: Array("forum".utf8)).result == .success)
     }
-    // The administrator may.
+    // The administrator may do this.
     let forum = try world.newUser(alice, "forum")
     world.epoch += 1
     let raised = try world.exec(admin, "blob", forum.key.hex + "/asn/user", input: Array("actual".utf8))

@@ -252,7 +252,7 @@ struct CommandTests {
     #expect(world.takeBlobs(moderator.id) == [] && world.takeBlobs(writer.id) == [])
     #expect(try world.text(reader.id, "cat", forum.key.hex + "/" + link) == "please")
     #expect(try world.text(moderator.id, "ls", "asn/approvals") == "asn/approvals/" + approval.prefix(64) + "\n")
-    // Once more approves nothing again.
+    // A second approval approves nothing.
     _ = try world.text(moderator.id, "approve", sum)
     #expect(world.takeBlobs(reader.id) == [])
   }

@@ -61,7 +61,7 @@ struct RemovalTests {
     }
     let sum = try world.text(eve.id, "blob", alice.key.hex, input: "mine")
     #expect(try result(world, eve.id, "rm", sum) == .denied)
-    // One that is not permitted keeps the others.
+    // If one removal is not permitted, none is carried out.
     world.epoch += 1
     _ = try world.text(eve.id, "blob", "own", input: "x")
     #expect(try result(world, eve.id, "rm", "own", sum) == .denied)

@@ -51,22 +51,65 @@ struct ReplayTests {
     #expect(world.wire.count == sent && world.server.counters.logins == 1 && world.server.counters.malformed == 2)
   }
 
-  @Test("A session that has sent nothing under its key is closed after 10 min, whatever octets and pongs arrive")
-  func zombie() throws {
+  @Test("A client that only receives stays while it answers pings, and other octets do not keep a session open")
+  func passive() throws {
     let world = try SocialWorld()
-    let id = try play(try recording(), world)
-    world.inject(id, [0, 100])
+    let (passive, silent) = (try world.connect(user: keys.admin), try world.connect(user: keys.admin))
+    world.peers[silent]?.isReading = false
+    world.inject(silent, [0, 100])
     for _ in 0..<9 {
       world.wait(.seconds(60))
-      world.inject(id, [1])
-      world.server.heardPong(id, at: world.now)
+      world.inject(silent, [1])
     }
-    #expect(world.server.state(of: id) == .established)
+    #expect(world.server.state(of: silent) == .established)
     world.wait(.seconds(61))
-    #expect(world.server.state(of: id) == .closed)
-    // Nobody reads the acknowledgement of the login.
-    world.wait(.seconds(10))
+    #expect(world.peers[silent]?.serverClosed == .idle)
+    world.wait(.seconds(7200))
+    #expect(world.server.state(of: passive) == .established)
+  }
+
+  @Test("A session over a plain stream, which has no pings, stays as long as its connection")
+  func plain() throws {
+    let world = try SocialWorld()
+    world.isFramed = false
+    let id = try world.connect(user: keys.admin)
+    world.wait(.seconds(7200))
+    #expect(world.server.state(of: id) == .established)
+    world.carryOut(world.server.disconnected(id, at: world.now, epoch: world.epoch))
     #expect(world.server.state(of: id) == nil)
+  }
+
+  /// Whether a connection of an address is taken.
+  private func isTaken(_ address: String, _ world: SocialWorld) -> Bool {
+    world.carryOut(world.server.makeRoom(for: address, at: world.now, epoch: world.epoch))
+    return world.server.open(address: address, at: world.now) != nil
+  }
+
+  @Test(
+    "At a limit, the oldest session that has sent nothing for 10 min gives way to a new connection, and no other does",
+    arguments: [true, false])
+  func yields(isServerFull: Bool) throws {
+    let world = try SocialWorld { if isServerFull { $0.sessions = 3 } else { $0.sessionsPerAddress = 3 } }
+    let user = try world.user(1)
+    let passive = try (0..<2).map { _ in try world.connect(user: keys.admin) }
+    let address = isServerFull ? "b" : "a"
+    #expect(!isTaken(address, world) && world.server.state(of: passive[0]) == .established)
+    world.wait(.seconds(600))
+    #expect(isTaken(address, world))
+    #expect(world.peers[passive[0]]?.serverClosed == .displaced && world.server.state(of: passive[1]) == .established)
+    #expect(isTaken(address, world) && !isTaken(address, world))
+    #expect(world.server.state(of: user.id) == .established)
+  }
+
+  @Test("When too many connections have no login, the address with the most loses its oldest one to another address")
+  func strangers() throws {
+    let world = try SocialWorld { $0.strangers = 4 }
+    for address in ["a", "a", "a", "b"] { #expect(isTaken(address, world)) }
+    #expect(isTaken("c", world) && world.server.counters.refused == 1)
+    #expect(world.server.state(of: SessionID(1)) == nil && world.server.state(of: SessionID(2)) == .opened)
+    // Now no address has two more than another one.
+    for address in ["a", "b", "c"] { #expect(!isTaken(address, world)) }
+    #expect(isTaken("d", world) && world.server.state(of: SessionID(2)) == nil)
   }
 
   @Test("Logins that send nothing more do not close an active session of the same user")

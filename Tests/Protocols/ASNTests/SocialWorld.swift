@@ -71,6 +71,7 @@ final class SocialWorld {
     _ user: UserKey, _ authentication: Ed25519.PrivateKey, dialect: Dialect = .seed, isNew: Bool = false,
     logsIn: Bool = true, address: String = "a"
   ) throws -> SessionID {
+    carryOut(server.makeRoom(for: address, at: now, epoch: epoch))
     let opened = server.open(address: address, dialect: dialect, isFramed: isFramed, at: now)
     let id = try #require(opened)
     var configuration = ClientSession.Configuration(
@@ -118,6 +119,8 @@ final class SocialWorld {
   var holdsStore = false
   private var waitingJobs: [(request: StoreRequest, job: UInt64)] = []
   var held: Int { waitingJobs.count }
+  /// How many requests were carried out at once, each with a commit of its own.
+  private(set) var groups = 0
 
   func releaseStore() {
     holdsStore = false
@@ -265,6 +268,7 @@ final class SocialWorld {
       carryOut(actions, of: id)
     case .perform(let request, let job):
       guard !holdsStore else { return waitingJobs.append((request, job)) }
+      groups += 1
       let outcome = engine.perform([request], epoch: epoch)[0]
       carryOut(server.outcome(job, outcome, at: now, epoch: epoch))
     }

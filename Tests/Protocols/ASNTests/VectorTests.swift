@@ -114,7 +114,7 @@ struct VectorTests {
     case .exec:
       let vector = Vectors.shared.fixedSession.events[7].pdu.bytes
       outcome.data = Array(vector.dropFirst(11))
-    case .blob, .load, .endMarks: break
+    case .blob, .load, .make, .endMarks: break
     }
     return outcome
   }

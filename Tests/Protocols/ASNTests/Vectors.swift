@@ -2,6 +2,7 @@ import ASN
 import Bytes
 import Crypto
 import Foundation
+import VectorSupport
 
 /// The file of vectors, one property for each section.
 struct Vectors: Decodable {
@@ -19,37 +20,11 @@ struct Vectors: Decodable {
 
   static let shared: Vectors = read("asn")
 
-  static func read<Value: Decodable>(_ name: String) -> Value {
-    do {
-      return try decoder.decode(Value.self, from: try Data(contentsOf: url(name)))
-    } catch {
-      fatalError("\(name).json cannot be read: \(error)")
-    }
-  }
+  static func read<Value: Decodable>(_ name: String) -> Value { VectorFile(name, in: .module).read() }
 
   /// The names of all sections that the file has.
   static func sectionNames() throws -> Set<String> {
-    let object = try JSONSerialization.jsonObject(with: try Data(contentsOf: url("asn")))
-    return Set((object as? [String: Any] ?? [:]).keys)
-  }
-
-  private static func url(_ name: String) -> URL {
-    Bundle.module.bundleURL.appendingPathComponent("Vectors/\(name).json")
-  }
-
-  private static var decoder: JSONDecoder {
-    let decoder = JSONDecoder()
-    decoder.keyDecodingStrategy = .convertFromSnakeCase
-    return decoder
-  }
-}
-
-/// Bytes that the files write as hexadecimal digits.
-struct HexBytes: Decodable, Sendable {
-  let bytes: [UInt8]
-
-  init(from decoder: any Decoder) throws {
-    bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
+    try VectorFile("asn", in: .module, convertsNames: false).sectionNames()
   }
 }
 

@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import TestSupport
 import Testing
 
 @testable import ASN
@@ -226,7 +227,7 @@ struct WireTests {
     let no = [("?", ""), ("a", "b"), ("a*c", "abd"), ("??", "a"), ("", "a"), ("a?", "a")]
     for (pattern, text) in yes { #expect(Wildcard(pattern).matches(text), "\(pattern) \(text)") }
     for (pattern, text) in no { #expect(!Wildcard(pattern).matches(text), "\(pattern) \(text)") }
-    // It takes no exponential time.
+    // Matching takes no exponential time.
     #expect(!Wildcard(String(repeating: "*a", count: 100)).matches(String(repeating: "a", count: 99) + "b"))
   }
 
@@ -277,4 +278,9 @@ struct WireTests {
   func calendar(seconds: UInt64, text: String) {
     #expect(CivilTime(epoch: seconds * 1_000_000_000).long == text)
   }
+}
+
+extension BoxChannel {
+  /// The counter of the next segment that is sealed.
+  var nextCounter: UInt32 { storedProperty("sending", of: self) ?? .max }
 }

@@ -315,8 +315,9 @@ public final class SocialClient {
     case .disconnected: "The server closed the connection."
     case .loginRefused: "The server refused the login."
     case .redirected: "The server redirected the session."
-    case .segment, .pdu, .badKey: "The server sent something that this client does not understand, or has other keys."
-    case .slow, .keyUsed, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany: "The server ended the session."
+    case .segment, .pdu, .badKey: "The server sent a message that this client does not understand, or has other keys."
+    case .slow, .keyUsed, .noKey, .noLogin, .idle, .suspendedTooLong, .tooMany, .displaced:
+      "The server ended the session."
     }
   }
 }

@@ -164,7 +164,7 @@ public final class SocialListeners<Store: BlobStore> {
   }
 
   private func use(_ result: Result<PEMPair, PEMFile.Unreadable>, _ path: String) {
-    let kept = service.identity == nil ? "Connections to wss: are closed." : "The certificate before stays in use."
+    let kept = service.identity == nil ? "Connections to wss: are closed." : "The previous certificate stays in use."
     switch result {
     case .failure(let error): certificateProblem = "\(error.sentence) \(kept)"
     case .success(let certificate):

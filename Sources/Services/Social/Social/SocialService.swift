@@ -113,6 +113,7 @@ public final class SocialService<Store: BlobStore> {
   public func greet(
     _ connection: any StreamConnection, path: String, peer: StreamPeer, dialect: Dialect = .seed, isSecure: Bool = false
   ) {
+    if !isStopped, greetings.count >= Self.greetingLimit { closeGreeting(for: peer) }
     guard !isStopped, greetings.count < Self.greetingLimit,
       greetings.values.count(where: { $0.peer == peer }) < Self.greetingsOfOnePeer
     else {
@@ -143,6 +144,18 @@ public final class SocialService<Store: BlobStore> {
     greetings[number] = (greeting, peer)
   }
 
+  /// Closes the oldest connection in the handshake of the peer that has the most, unless that is not more than one
+  /// above the number of the given peer.
+  private func closeGreeting(for peer: StreamPeer) {
+    var counts: [StreamPeer: Int] = [:]
+    for (_, peer) in greetings.values { counts[peer, default: 0] += 1 }
+    guard let most = counts.values.max(), most > (counts[peer] ?? 0) + 1,
+      let oldest = greetings.filter({ counts[$0.value.peer] == most }).keys.min()
+    else { return }
+    refusedUpgrades += 1
+    greetings.removeValue(forKey: oldest)?.greeting.close()
+  }
+
   /// Handles a connection.
   ///
   /// - Parameters:
@@ -151,6 +164,7 @@ public final class SocialService<Store: BlobStore> {
   public func accept(
     _ connection: any StreamConnection, address: String, dialect: Dialect = .seed, isFramed: Bool = false
   ) {
+    if !isStopped { carryOut(server.makeRoom(for: address, at: scheduler.now, epoch: epoch())) }
     guard !isStopped,
       let id = server.open(address: address, dialect: dialect, isFramed: isFramed, at: scheduler.now)
     else { return connection.close() }
@@ -167,7 +181,7 @@ public final class SocialService<Store: BlobStore> {
     for (greeting, _) in greetings.values { greeting.close() }
     greetings = [:]
     carryOut(server.redirectAll(to: url, at: scheduler.now, epoch: epoch()))
-    // The store has what came before this.
+    // The store has carried out all earlier requests by then.
     worker.run({ _, _ in }, then: { [weak self] _ in self?.finish(then) })
   }
 
@@ -210,7 +224,7 @@ public final class SocialService<Store: BlobStore> {
     lastOwnJob += 1
     ownJobs[lastOwnJob] = then
     let request = StoreRequest(
-      session: SessionID(0), login: login, ephemeral: login.key, dialect: .seed, kind: kind)
+      session: .operator, login: login, ephemeral: login.key, dialect: .seed, kind: kind)
     worker.perform(request, job: lastOwnJob)
   }
 
@@ -238,9 +252,9 @@ public final class SocialService<Store: BlobStore> {
         connections[id]?.ping()
         changed.insert(id)
       case .close(let id, let reason):
-        // What waits for a slow client is dropped, as it uses memory. Otherwise everything is written.
+        // Output that waits for a slow client is dropped, because it uses memory. Otherwise all output is written.
         let connection = connections.removeValue(forKey: id)
-        if reason == .slow { connection?.abort() } else { connection?.close() }
+        if reason.dropsOutput { connection?.abort() } else { connection?.close() }
         onClosed(id, reason)
       case .perform(let request, let job):
         jobs[job] = request.session

@@ -14,7 +14,7 @@ import Store
 ///
 /// The secret encryption key is not needed for a login, and may be missing.
 public struct UserKeys: Sendable {
-  /// Maximum bytes of the text.
+  /// Maximum length of a text with keys, in bytes.
   public static let limit = 4096
   /// The folder in the state directory with the key files of users.
   public static let folder = "keys"

@@ -43,7 +43,11 @@ struct SessionCommand {
     let values = try await client.call(
       SocialCommand.path, SocialCommand.interface, "Connect",
       [.string(url), .string(service), .string(line.argument("KEYS") ?? "")], timeout: Self.loginTime)
-    guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The answer has no session.") }
+    guard let path = values.first?.asObjectPath else {
+      throw Failure(
+        .failed,
+        "The service's answer contains no session.")
+    }
     return path
   }
 

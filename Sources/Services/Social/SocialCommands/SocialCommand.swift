@@ -94,10 +94,23 @@ struct SocialCommand {
     return .ok
   }
 
+  /// Names of one call of List.
+  private static let portion = 4096
+
+  /// Reads a list in portions.
+  ///
+  /// - Parameter limit: maximum names; 0: all.
   private func names(_ reference: String, after: String, limit: Int) async throws(Failure) -> [String] {
-    let values = try await call(
-      "List", .string(reference), .string(after), .uint32(UInt32(clamping: limit)))
-    return values.first?.asStrings ?? []
+    var names: [String] = []
+    var last = after
+    while true {
+      let count = limit == 0 ? Self.portion : min(Self.portion, limit - names.count)
+      let values = try await call("List", .string(reference), .string(last), .uint32(UInt32(clamping: count)))
+      let page = values.first?.asStrings ?? []
+      names += page
+      guard page.count == count, names.count != limit, let next = page.last else { return names }
+      last = next
+    }
   }
 
   private func show(_ names: [String]) {

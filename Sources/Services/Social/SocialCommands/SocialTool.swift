@@ -86,7 +86,7 @@ public enum SocialTool {
   private static let service = Option(
     "service", value: .text("KEY:NONCE"), "The service's key and nonce, as status shows them (this machine's).")
   private static let trust = Option(
-    "trust", value: .file("FILE"), "The certificates that a server at wss: is trusted by, in PEM (the system's).")
+    "trust", value: .file("FILE"), "The certificates by which a server at wss: is trusted, in PEM (the system's).")
   private static let server = [url, service]
   /// Options of the commands for a server at a URL.
   private static let elsewhere = [
@@ -99,7 +99,7 @@ public enum SocialTool {
   private static let join = Verb(
     "join", "Make keys, and become a user of a server by the first login (NewUsers=anyone).",
     options: server + [trust],
-    arguments: [Argument(.file("FILE"), "The file for the keys. Keys that it has are used.")],
+    arguments: [Argument(.file("FILE"), "The file for the keys. Keys that the file already has are used.")],
     need: .groupUnless(option: "url"), of: daemon
   ) { client, line async throws(Failure) in
     try await JoinCommand(client, line).run()
@@ -114,7 +114,7 @@ public enum SocialTool {
       Option("certificate-key", value: .file("FILE"), "The private key of the certificate in PEM."),
     ],
     arguments: [
-      Argument(.file("DIRECTORY"), "The directory of the blobs and of the service's key; it is made."),
+      Argument(.file("DIRECTORY"), "The directory of the blobs and of the service's key; it is created if needed."),
       Argument(
         .text("ADDRESS"), "unix:/PATH, tcp:HOST:PORT, ws://HOST:PORT/PATH or wss://HOST:PORT/PATH.", count: .any),
     ], need: .nothing
@@ -152,7 +152,7 @@ public enum SocialTool {
   private static let ls = verb(
     "ls", "List names.",
     options: [
-      Option("after", value: .text("NAME"), "Begin behind this name."),
+      Option("after", value: .text("NAME"), "List only names after this one."),
       Option("limit", short: "n", value: .integer("N", 1...1_000_000), "List at most N names."),
     ],
     arguments: [Argument(.text("REFERENCE"), reference, count: .optional)],
@@ -166,7 +166,7 @@ public enum SocialTool {
 
   private static let put = verb(
     "put", "Store a blob.",
-    options: [Option("owner", value: .text("USER"), "Store it in this user's directory.")],
+    options: [Option("owner", value: .text("USER"), "Store the blob in this user's directory.")],
     arguments: [
       Argument(.text("NAME"), "The name in the directory."),
       Argument(.file("FILE"), "The content; - is standard input, which is the default.", count: .optional),
@@ -178,7 +178,7 @@ public enum SocialTool {
     "say", "Send a message to a user or a forum.",
     arguments: [
       Argument(.text("USER"), user),
-      Argument(.text("TEXT"), "What to say, one or more words; - is standard input.", count: .any),
+      Argument(.text("TEXT"), "The message, one or more words; - is standard input.", count: .any),
     ],
     remote: { command async throws(Failure) in try await command.say() },
     local: { command async throws(Failure) in try await command.say() })

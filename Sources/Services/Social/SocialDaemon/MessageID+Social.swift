@@ -26,7 +26,7 @@ extension Journal.MessageID {
   static let socialStoreBack = Journal.MessageID(
     "SocialStoreBack", "f05d71c8b2e94a3a96c4d8e17b3f6290", "The social server stores blobs again",
     """
-    The trouble of the message before is over.
+    The problem of the previous message is solved.
     """)
 
   static let socialStoreDamaged = Journal.MessageID(

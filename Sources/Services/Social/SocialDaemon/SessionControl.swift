@@ -12,7 +12,7 @@ import Store
 @LoopActor
 final class SessionControl {
   nonisolated static let interfaceName = "org.earshot.SocialSession1"
-  /// Maximum sessions.
+  /// Maximum number of sessions.
   private static let limit = 16
 
   private let directory: any Directory
@@ -58,7 +58,7 @@ final class SessionControl {
       { [directory] () -> Store.StoreError? in
         do throws(Store.StoreError) {
           let folder = try directory.openDirectory(making: UserKeys.folder)
-          // The dot keeps the temporary name apart from those of keys.
+          // The dot distinguishes the temporary name from names of keys.
           try folder.replace(name, with: text, temporary: ".\(name).new")
           return nil
         } catch {

@@ -22,7 +22,7 @@ struct SessionMemory: Sendable {
 
 /// The blobs that have arrived in a session and that its program has not fetched. New blobs displace the oldest.
 struct ArrivedBlobs: Sendable {
-  /// Maximum blobs.
+  /// Maximum blobs that wait for one session.
   static let limit = 64
 
   private var blobs: [Blob] = []

@@ -20,6 +20,8 @@ final class SocialControl {
   private nonisolated static let slice = 1 << 20
   /// The file in the state directory to which a backup is written before it is copied.
   private nonisolated static let backup = "backup.db"
+  /// Maximum names that one call of List returns.
+  private nonisolated static let namesOfOneList = 16_384
   /// Time after a change when the sizes of the store are read again.
   private static let refreshTime = Duration.milliseconds(100)
 
@@ -27,6 +29,14 @@ final class SocialControl {
   let keys: ServiceKeys
   private let login: Login
   private let directory: String
+  /// Maximum bytes of a blob.
+  let blobLimit: Int
+  /// Maximum bytes that Get returns: every blob can be read.
+  private let contentLimit: Int
+  /// Copies a backup to the file of a program. The file system of the file may be a program itself and never answer:
+  /// then only further backups are refused.
+  private let copier = SerialWorker("backup")
+  private var isBackingUp = false
   private(set) var usage = StoreUsage()
   /// The problem of the store in one sentence; empty if it works.
   private(set) var trouble = ""
@@ -37,13 +47,14 @@ final class SocialControl {
   private var refresh: Registration?
 
   /// - Parameters:
-  ///   - admin: the administrator; without one, the service itself is the operator.
+  ///   - settings: the administrator, or the service itself if there is none; and the limits.
   ///   - directory: the path of the state directory.
   init(
-    _ service: SocialService<SQLiteBlobStore>, keys: ServiceKeys, admin: UserKey?, directory: String
+    _ service: SocialService<SQLiteBlobStore>, keys: ServiceKeys, _ settings: SocialSettings, directory: String
   ) {
     (self.service, self.keys, self.directory) = (service, keys, directory)
-    login = Login(admin ?? keys.user, .admin)
+    (blobLimit, contentLimit) = (settings.blob, max(settings.blob, settings.answer))
+    login = Login(settings.admin?.key ?? keys.user, .admin)
     // A backup that was interrupted by a crash leaves a copy of the store.
     Self.removeBackup("\(directory)/\(Self.backup)")
     service.onTrouble = { [weak self] in self?.troubleChanged($0) }
@@ -113,25 +124,54 @@ final class SocialControl {
     }
   }
 
+  /// Has the engine read something on the thread of the store, and answers with what `body` makes of it.
+  private func ask<Value: Sendable>(
+    then: @escaping Answer,
+    _ work: @escaping @Sendable (CommandEngine<SQLiteBlobStore>) throws(Refusal) -> Value,
+    _ body: @escaping @LoopActor (Value) throws(DBusError) -> [DBusValue]
+  ) {
+    service.run(
+      { engine, _ -> Result<Value, DBusError> in
+        do throws(Refusal) {
+          return .success(try work(engine))
+        } catch {
+          return .failure(DBusError(error.result, error.sentence))
+        }
+      },
+      then: { result in
+        do throws(DBusError) {
+          then(.success(try body(try result.get())))
+        } catch {
+          then(.failure(error))
+        }
+      })
+  }
+
   func get(_ reference: String, then: @escaping Answer) {
-    execute(["cat", reference], then: then) { (bytes) throws(DBusError) in
-      [.descriptor(try FileDescriptor.sealed(bytes, name: "blob"))]
-    }
+    let (login, limit) = (login, contentLimit)
+    ask(
+      then: then,
+      { (engine) throws(Refusal) in try engine.contents(reference, by: login, limit: limit) },
+      { (bytes) throws(DBusError) in [.descriptor(try FileDescriptor.sealed(bytes, name: "blob"))] })
   }
 
   /// Lists names.
   ///
   /// - Parameters:
-  ///   - after: only names after this one, in the order of their bytes; an empty text means all.
-  ///   - limit: maximum number of names; 0 means all.
+  ///   - after: only names behind this one, in the order of their bytes; empty: all.
+  ///   - limit: maximum number of names; 0: all, which fails if these are more than one answer may have.
   func list(_ reference: String, after: String, limit: Int, then: @escaping Answer) {
-    execute(reference.isEmpty ? ["ls"] : ["ls", reference], then: then) { (bytes) throws(DBusError) in
-      let last = Array(after.utf8)
-      let names = Self.lines(bytes).filter {
-        after.isEmpty || last.lexicographicallyPrecedes(Array($0.utf8))
-      }
-      return [.strings(limit == 0 ? names : Array(names.prefix(limit)))]
-    }
+    let (login, most) = (login, Self.namesOfOneList)
+    let count = limit == 0 ? most + 1 : min(limit, most)
+    ask(
+      then: then,
+      { (engine) throws(Refusal) in try engine.names(reference, by: login, after: after, limit: count) },
+      { (names) throws(DBusError) in
+        guard names.count <= most else {
+          throw .limitExceeded("There are more than \(most) names. Give a limit, and continue after the last name.")
+        }
+        return [.strings(names)]
+      })
   }
 
   func remove(_ reference: String, then: @escaping Answer) {
@@ -150,23 +190,43 @@ final class SocialControl {
   func collect(before: UInt64, isDry: Bool, then: @escaping Answer) {
     let (epoch, isTooLarge) = before.multipliedReportingOverflow(by: 1_000_000)
     guard !isTooLarge else { return then(.failure(.invalidArgs("The time is too large."))) }
+    collect(before: before == 0 ? nil : epoch, isDry: isDry, after: nil, []) { [weak self] result in
+      self?.refreshSoon()
+      then(result.map { [.strings($0)] })
+    }
+  }
+
+  /// Collects portion by portion, with a commit for each: other requests come between.
+  ///
+  /// - Parameter collected: the sums of the portions before.
+  private func collect(
+    before: UInt64?, isDry: Bool, after last: Flag?, _ collected: [String],
+    then: @escaping @LoopActor (Result<[String], DBusError>) -> Void
+  ) {
     service.run(
-      { engine, _ -> Result<[String], DBusError> in
+      { engine, _ -> Result<CommandEngine<SQLiteBlobStore>.CollectedPortion, DBusError> in
         do {
-          let sums = try engine.collect(before: before == 0 ? nil : epoch, isDry: isDry)
+          let portion = try engine.collect(before: before, isDry: isDry, after: last)
           if !isDry { try engine.store.commit() }
-          return .success(sums.map(\.hex))
-        } catch let error as Refusal {
-          return .failure(.failed("\(error.sentence)."))
-        } catch let error as ASN.StoreError {
-          return .failure(DBusError(error))
+          return .success(portion)
         } catch {
-          return .failure(.failed("\(error)"))
+          // What is not committed must not become part of the next commit.
+          engine.store.rollBack()
+          switch error {
+          case let error as Refusal: return .failure(.failed("\(error.sentence)."))
+          case let error as ASN.StoreError: return .failure(DBusError(error))
+          default: return .failure(.failed("\(error)"))
+          }
         }
       },
       then: { [weak self] result in
-        self?.refreshSoon()
-        then(result.map { [.strings($0)] })
+        switch result {
+        case .failure(let error): then(.failure(error))
+        case .success(let portion):
+          let sums = collected + portion.sums.map(\.hex)
+          guard let self, let last = portion.last else { return then(.success(sums)) }
+          collect(before: before, isDry: isDry, after: last, sums, then: then)
+        }
       })
   }
 
@@ -188,12 +248,9 @@ final class SocialControl {
       switch found {
       case .failure(let error): then(.failure(error))
       case .success(let user):
-        var random = SystemRandom()
-        let blob = Blob(
-          owner: user, author: login.key, epoch: service.time, name: blobName, content: content,
-          random: random.bytes(32))
-        service.perform(.blob(blob), by: login) { outcome in
-          if let error = DBusError(outcome) { then(.failure(error)) } else { then(.success([.string(blob.sum.hex)])) }
+        service.perform(.make(owner: user, name: blobName, content: content), by: login) { outcome in
+          if let error = DBusError(outcome) { return then(.failure(error)) }
+          then(.success([.string(Self.text(outcome.data))]))
         }
       }
     }
@@ -221,27 +278,50 @@ final class SocialControl {
 
   // MARK: The store as a whole
 
-  /// Writes a backup of the store to a file that a program passed.
+  /// Writes a backup of the store to a file that a program passed: one at a time.
   func backUp(to file: FileDescriptor, then: @escaping Answer) {
-    var status = stat()
-    guard fstat(file.raw, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-      return then(.failure(.invalidArgs("Backup takes a regular file that is open for writing.")))
-    }
+    guard !isBackingUp else { return then(.failure(.busy("Another backup is being written."))) }
+    isBackingUp = true
     let path = "\(directory)/\(Self.backup)"
+    let end: @LoopActor (DBusError?) -> Void = { [weak self] error in
+      self?.isBackingUp = false
+      if let error { then(.failure(error)) } else { then(.success([])) }
+    }
+    copier.offload(
+      { Self.isRegular(file.raw) },
+      then: { [weak self] isRegular in
+        guard let self, isRegular else {
+          return end(.invalidArgs("Backup takes a regular file that is open for writing."))
+        }
+        copyStore(to: path) { [weak self] error in
+          guard let self, error == nil else { return end(error ?? .disconnected("The server is stopping.")) }
+          copier.offload(
+            { () -> DBusError? in
+              defer { Self.removeBackup(path) }
+              return Self.copy(path, to: file.raw)
+            }, then: end)
+        }
+      })
+  }
+
+  /// Copies the store to a file of the state directory, on the thread of the store.
+  private func copyStore(to path: String, then: @escaping @LoopActor (DBusError?) -> Void) {
     service.run(
       { engine, _ -> DBusError? in
-        defer { Self.removeBackup(path) }
         Self.removeBackup(path)
         do throws(ASN.StoreError) {
           try engine.store.backUp(to: path)
+          return nil
         } catch {
+          Self.removeBackup(path)
           return DBusError(error)
         }
-        return Self.copy(path, to: file.raw)
-      },
-      then: { error in
-        if let error { then(.failure(error)) } else { then(.success([])) }
-      })
+      }, then: then)
+  }
+
+  private nonisolated static func isRegular(_ file: Int32) -> Bool {
+    var status = stat()
+    return fstat(file, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
   }
 
   private nonisolated static func removeBackup(_ path: String) {
@@ -307,19 +387,19 @@ final class SocialControl {
     let text = String(decoding: bytes, as: UTF8.self)
     return text.hasSuffix("\n") ? String(text.dropLast()) : text
   }
-
-  private static func lines(_ bytes: [UInt8]) -> [String] {
-    bytes.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
-  }
 }
 
 extension DBusError {
   /// Converts the outcome of a failed request; nil if the request succeeded.
   init?(_ outcome: StoreOutcome) {
     guard outcome.result != .success else { return nil }
-    let text = String(decoding: outcome.data, as: UTF8.self)
-    let sentence = text.isEmpty ? outcome.result.sentence : text
-    switch outcome.result {
+    self.init(outcome.result, String(decoding: outcome.data, as: UTF8.self))
+  }
+
+  /// A request that ended without success.
+  init(_ result: ResultCode, _ text: String) {
+    let sentence = text.isEmpty ? result.sentence : text
+    switch result {
     case .denied: self = .denied("\(sentence).")
     case .illFormatted: self = .invalidArgs("\(sentence).")
     case .unsupported: self = DBusError(.notSupported, "\(sentence).")

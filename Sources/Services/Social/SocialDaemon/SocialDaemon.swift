@@ -138,7 +138,7 @@ public final class SocialDaemon: DaemonBody {
         configuration: SocialServer.Configuration(settings, keys: opened.keys), random: random),
       worker: StoreWorker(engine, worker: worker, epoch: epoch), scheduler: EventLoop.shared, epoch: epoch)
     let control = SocialControl(
-      service, keys: opened.keys, admin: settings.admin?.key, directory: opened.directory.path)
+      service, keys: opened.keys, settings, directory: opened.directory.path)
     self.control = control
     let sessions = SessionControl(
       opened.directory, disk: disk, resolver: resolver, bus: bus, manager: SocialFace.manager)
@@ -176,7 +176,7 @@ public final class SocialDaemon: DaemonBody {
     guard let control else { return then() }
     onRest = then
     end = EventLoop.shared.schedule(after: Self.restLimit) { [weak self] in
-      Log.shared.warning("Not waited for any longer: the store")
+      Log.shared.warning("The store was not closed in time, and is no longer waited for")
       self?.rest()
     }
     control.service.stop { [weak self, weak control] in

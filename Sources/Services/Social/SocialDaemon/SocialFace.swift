@@ -70,7 +70,8 @@ final class SocialFace {
     [
       method(
         control, "Get", in: [Argument("reference", "s")], out: [Argument("content", "h")],
-        "Returns the contents of the blobs, concatenated, in a sealed memory file. What is longer than AnswerSize= fails.",
+        "Returns the contents of the blobs, concatenated, in a sealed memory file. The call fails if these are longer than both "
+          + "AnswerSize= and BlobSize=.",
         errors: [.invalidArgs, .notFound, .denied]
       ) { control, call, answer throws(DBusError) in
         control.get(try string(call, 0), then: answer)
@@ -79,9 +80,9 @@ final class SocialFace {
         control, "List", in: [Argument("reference", "s"), Argument("after", "s"), Argument("limit", "u")],
         out: [Argument("names", "as")],
         "Returns the names that the reference matches, in the order of their bytes; an empty reference is the operator's own "
-          + "directory. Names up to after are left out, and there are at most limit names (0: all). What is longer than "
-          + "AnswerSize= fails, with a hint how to ask for less.",
-        errors: [.invalidArgs, .notFound]
+          + "directory. Only names behind after are returned, at most limit and at most 16384 of them. With the limit 0 the "
+          + "call returns all names, and fails if there are more than 16384.",
+        errors: [.invalidArgs, .notFound, .limitExceeded]
       ) { control, call, answer throws(DBusError) in
         guard let limit = call.arguments.last?.asUInt32 else { throw .invalidArgs("List takes a number.") }
         control.list(try string(call, 0), after: try string(call, 1), limit: Int(limit), then: answer)
@@ -100,7 +101,7 @@ final class SocialFace {
       ) { control, call, answer throws(DBusError) in
         let (owner, name) = (try string(call, 0), try string(call, 1))
         guard let file = call.arguments.last?.asDescriptor else { throw .invalidArgs("Put takes a file.") }
-        call.read(file, limit: Limits.largestBlob) { [weak control] result in
+        call.read(file, limit: control.blobLimit) { [weak control] result in
           switch result {
           case .failure(let error): answer(.failure(error))
           case .success(let content): control?.put(owner, name, content, then: answer)
@@ -140,7 +141,7 @@ final class SocialFace {
     [
       method(
         control, "Collect", in: [Argument("before", "t"), Argument("dry", "b")], out: [Argument("sums", "as")],
-        "Purges the blobs that removals flagged, or with dry only lists them: those of an earlier time than "
+        "Purges the blobs that removals flagged, in portions, or with dry only lists them: those of an earlier time than "
           + "before (in milliseconds, as all times), or all if it is 0.",
         errors: [.invalidArgs]
       ) { control, call, answer throws(DBusError) in
@@ -152,8 +153,9 @@ final class SocialFace {
       method(
         control, "Backup", in: [Argument("file", "h")],
         "Writes all blobs as one SQLite database to a regular file that is open for writing, and synchronises it. The database "
-          + "can take the place of social.db beside an empty folder blobs. Other requests wait meanwhile.",
-        errors: [.invalidArgs, .limitExceeded]
+          + "can take the place of social.db beside an empty folder blobs. Other requests wait while the database is copied. "
+          + "There is one backup at a time.",
+        errors: [.invalidArgs, .busy, .limitExceeded]
       ) { control, call, answer throws(DBusError) in
         guard let file = call.arguments.first?.asDescriptor else { throw .invalidArgs("Backup takes a file.") }
         control.backUp(to: file, then: answer)
@@ -168,8 +170,8 @@ final class SocialFace {
       },
       method(
         control, "Import", in: [Argument("path", "s")], out: [Argument("report", "s")],
-        "Reads such a tree into the store; what is there already stays. Returns a report in sentences, with the files that "
-          + "were passed over.",
+        "Reads a tree of files, as Export writes it, into the store. Blobs that the store already has stay. Returns a "
+          + "report in sentences, with the files that were passed over.",
         errors: [.limitExceeded]
       ) { control, call, answer throws(DBusError) in
         control.import(from: try string(call, 0), then: answer)
@@ -206,8 +208,8 @@ final class SocialFace {
       Method(
         "Watch",
         documentation:
-          "Sends the caller the signals about these objects: InterfacesAdded, InterfacesRemoved and PropertiesChanged, each "
-          + "addressed to its connection. They end with the connection.",
+          "Sends the caller the signals about the objects of the service: InterfacesAdded, InterfacesRemoved and "
+          + "PropertiesChanged, each addressed to its connection. They end with the connection.",
         errors: [.limitExceeded],
         returning: { [weak sessions] call throws(DBusError) in
           try sessions?.watch(call)

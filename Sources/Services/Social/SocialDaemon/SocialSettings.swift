@@ -21,6 +21,8 @@ public struct SocialSettings: SettingsSection {
   public var store = 10 << 30
   public var users = 100_000
   public var names = 100_000
+  public var storePerUser = 1 << 30
+  public var usersPerUser = 1000
   public var sessions = 1000
   public var sessionsPerUser = 8
   public var sessionsPerAddress = 16
@@ -54,7 +56,8 @@ public struct SocialSettings: SettingsSection {
     ),
     Setting(
       "Certificate", \.certificate, .optional(.path()), .onReload,
-      "The certificate for wss: as a PEM file, with its chain behind it. It is read again at each reload, and sessions go on."
+      "The certificate for wss: as a PEM file, with its chain behind it. Each reload reads it again, and sessions "
+        + "continue."
     ),
     Setting(
       "CertificateKey", \.certificateKey, .optional(.path()), .onReload,
@@ -90,8 +93,14 @@ public struct SocialSettings: SettingsSection {
     ),
     Setting(
       "StoreSize", \.store, .size((1 << 20)...(1 << 50)), .onRestart,
-      "The maximum size of all blobs together. Further blobs are refused."),
+      "The maximum size of all blobs together, with 512 bytes for each name. Further blobs are refused."),
+    Setting(
+      "StorePerUser", \.storePerUser, .size((64 << 10)...(1 << 50)), .onRestart,
+      "The maximum size of the blobs that one user wrote. The administrator has no limit."),
     Setting("Users", \.users, .number(1...10_000_000), .onRestart, "The maximum number of users."),
+    Setting(
+      "UsersPerUser", \.usersPerUser, .number(1...10_000_000), .onRestart,
+      "The maximum number of users, forums, bridges and places that one user makes. The administrator has no limit."),
     Setting(
       "NamesPerUser", \.names, .number(16...10_000_000), .onRestart,
       "The maximum number of names in one user's directory; messages use at most nine tenths of them."),
@@ -108,7 +117,8 @@ public struct SocialSettings: SettingsSection {
         + "user."),
     Setting(
       "NotLoggedIn", \.strangers, .number(1...10_000), .onRestart,
-      "The maximum number of connections that are not logged in."),
+      "The maximum number of connections that are not logged in. At the maximum, the address with the most of them loses "
+        + "one to an address that has fewer."),
     Setting(
       "FailedLogins", \.failedLogins, .number(1...1000), .onRestart,
       "The number of failed logins in a minute after which connections from one address are refused for 10 minutes."),
@@ -121,7 +131,7 @@ public struct SocialSettings: SettingsSection {
       "The number of requests of one session that are carried out in a second. Further requests wait."),
     Setting(
       "Burst", \.burst, .number(1...100_000), .onRestart,
-      "The number of requests that a session that was quiet may make at once."),
+      "The number of requests that a session may make at once after it was quiet."),
     Setting(
       "BlobsPerSecond", \.blobs, .number(1...10_000), .onRestart,
       "The number of new blobs of one user in a second. Further ones wait."),
@@ -133,7 +143,8 @@ public struct SocialSettings: SettingsSection {
       "The time for the key, and again for the login, after which a connection is closed."),
     Setting(
       "IdleTime", \.idleTime, .duration(.seconds(60) ... .seconds(86_400)), .onRestart,
-      "The time without input after which a session is closed. Clients of WebSocket are pinged after a minute."),
+      "The time after which a session of WebSocket is closed whose client sends nothing and answers no ping. It is pinged each "
+        + "minute. Other sessions end with their connection."),
     Setting(
       "SuspendedTime", \.suspendedTime, .duration(.seconds(60) ... .seconds(604_800)), .onRestart,
       "The time after which a paused session is closed."),
@@ -147,10 +158,10 @@ public struct SocialSettings: SettingsSection {
   /// A sentence about contradictory settings; nil if there are none.
   public var problem: String? {
     if (adminKey == nil) != (adminAuthentication == nil) {
-      return "[Social] has one of AdminKey= and AdminAuthentication=, which are needed together."
+      return "[Social] has only one of AdminKey= and AdminAuthentication=, which are needed together."
     }
     if (certificate == nil) != (certificateKey == nil) {
-      return "[Social] has one of Certificate= and CertificateKey=, which are needed together."
+      return "[Social] has only one of Certificate= and CertificateKey=, which are needed together."
     }
     if certificate == nil, let address = listen.first(where: \.isSecure) {
       return "[Social] has no Certificate=, which \(address.text) in Listen= needs."
@@ -182,6 +193,7 @@ extension CommandEngine.Configuration {
     newUsers = settings.newUsers == .anyone ? .anyone : .admin
     (quota.blob, quota.users, quota.namesPerUser) = (settings.blob, settings.users, settings.names)
     quota.store = UInt64(settings.store)
+    (quota.storePerUser, quota.usersPerUser) = (UInt64(settings.storePerUser), settings.usersPerUser)
     answer = settings.answer
   }
 }

@@ -11,16 +11,16 @@ import Database
 /// | `hidden` | a link that a removal took out of its directory |
 /// | `flag` | a removal's mark on a blob |
 /// | `change` | a change of a blob, under an increasing number |
-/// | `directory`, `usage` | counts of links for each user, and of everything; triggers maintain them |
+/// | `directory`, `share`, `usage` | counts for each owner, each author and in total; triggers maintain them |
 ///
 /// Keys, sums and names are values of the type BLOB, so that SQLite orders them by their octets.
 enum BlobDatabase {
   /// The number of the layout, in the database's `user_version`.
-  static let layout: Int64 = 1
+  static let layout: Int64 = 2
   /// The name `asn/user` as a literal, for the index of users.
   static let userName = "x'61736e2f75736572'"
 
-  static let schema = [
+  private static let tables = [
     """
     CREATE TABLE blob (
       id INTEGER PRIMARY KEY, sum BLOB NOT NULL UNIQUE, owner BLOB NOT NULL, author BLOB NOT NULL,
@@ -75,6 +75,37 @@ enum BlobDatabase {
     """,
   ]
 
+  /// The statements that lead from layout 1 to layout 2, which also has the shares of authors and the number of all
+  /// links. They run when a database of layout 1 is opened.
+  private static let counts = [
+    """
+    CREATE TABLE share (
+      author BLOB PRIMARY KEY, bytes INTEGER NOT NULL, users INTEGER NOT NULL) STRICT, WITHOUT ROWID
+    """,
+    """
+    INSERT INTO share (author, bytes, users)
+    SELECT author, sum(size), count(*) FILTER (WHERE name = 'asn/user') FROM blob GROUP BY author
+    """,
+    """
+    CREATE TRIGGER authorAdded AFTER INSERT ON blob BEGIN
+      INSERT INTO share (author, bytes, users) VALUES (new.author, new.size, new.name = 'asn/user')
+      ON CONFLICT (author) DO UPDATE SET bytes = bytes + excluded.bytes, users = users + excluded.users;
+    END
+    """,
+    """
+    CREATE TRIGGER authorRemoved AFTER DELETE ON blob BEGIN
+      UPDATE share SET bytes = bytes - old.size, users = users - (old.name = 'asn/user') WHERE author = old.author;
+      DELETE FROM share WHERE author = old.author AND bytes <= 0;
+    END
+    """,
+    "ALTER TABLE usage ADD COLUMN links INTEGER NOT NULL DEFAULT 0",
+    "UPDATE usage SET links = (SELECT count(*) FROM link) + (SELECT count(*) FROM hidden)",
+    "CREATE TRIGGER linkCounted AFTER INSERT ON link BEGIN UPDATE usage SET links = links + 1; END",
+    "CREATE TRIGGER linkUncounted AFTER DELETE ON link BEGIN UPDATE usage SET links = links - 1; END",
+    "CREATE TRIGGER hiddenCounted AFTER INSERT ON hidden BEGIN UPDATE usage SET links = links + 1; END",
+    "CREATE TRIGGER hiddenUncounted AFTER DELETE ON hidden BEGIN UPDATE usage SET links = links - 1; END",
+  ]
+
   /// Opens the database, and creates the tables if the file is empty.
   ///
   /// - Parameter beforeCreating: called before the tables are created; if it throws, the file stays empty.
@@ -93,21 +124,26 @@ enum BlobDatabase {
     } catch {
       throw ASN.StoreError(error)
     }
-    if found == .integer(0) {
+    switch found {
+    case .integer(layout): return file
+    case .integer(0):
       try beforeCreating()
-      do throws(SQLiteError) {
-        try file.transaction { () throws(SQLiteError) in
-          for statement in schema { try file.run(statement) }
-          try file.run("PRAGMA user_version = \(layout)")
-        }
-      } catch {
-        throw ASN.StoreError(error)
-      }
-      return file
-    }
-    guard found == .integer(layout) else {
-      throw .failed("\(path) was written by a later release. Install that release, or move the file away.")
+      try run(tables + counts, file)
+    case .integer(1): try run(counts, file)
+    default: throw .failed("\(path) was written by a later release. Install that release, or move the file away.")
     }
     return file
+  }
+
+  /// Runs the statements that lead to the present layout, all or none.
+  private static func run(_ statements: [String], _ file: SQLiteFile) throws(ASN.StoreError) {
+    do throws(SQLiteError) {
+      try file.transaction { () throws(SQLiteError) in
+        for statement in statements { try file.run(statement) }
+        try file.run("PRAGMA user_version = \(layout)")
+      }
+    } catch {
+      throw ASN.StoreError(error)
+    }
   }
 }

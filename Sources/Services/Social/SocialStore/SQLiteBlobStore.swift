@@ -221,13 +221,28 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   }
 
   public func usage() throws(ASN.StoreError) -> StoreUsage {
-    let found: StoreUsage? = try rows("SELECT blobs, bytes, users FROM usage") { (row) -> StoreUsage? in
-      guard let blobs = row.integer(0), let bytes = row.integer(1), let users = row.integer(2) else { return nil }
+    let found: StoreUsage? = try rows("SELECT blobs, bytes, users, links FROM usage") { (row) -> StoreUsage? in
+      guard let blobs = row.integer(0), let bytes = row.integer(1), let users = row.integer(2),
+        let links = row.integer(3)
+      else { return nil }
       var usage = StoreUsage()
       (usage.blobs, usage.bytes, usage.users) = (Int(blobs), UInt64(clamping: bytes), Int(users))
+      usage.links = Int(links)
       return usage
     }.first
     return found ?? StoreUsage()
+  }
+
+  public func share(of author: UserKey) throws(ASN.StoreError) -> AuthorShare {
+    let found: AuthorShare? = try rows(
+      "SELECT bytes, users FROM share WHERE author = ?", [.blob(author.bytes)]
+    ) { (row) -> AuthorShare? in
+      guard let bytes = row.integer(0), let users = row.integer(1) else { return nil }
+      var share = AuthorShare()
+      (share.bytes, share.users) = (UInt64(clamping: bytes), Int(users))
+      return share
+    }.first
+    return found ?? AuthorShare()
   }
 
   // MARK: Writing
@@ -277,7 +292,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
       try run("ROLLBACK TO step")
       try run("RELEASE step")
     } catch {
-      // Everything since the last commit is lost: `commit` says so.
+      // Everything since the last commit is lost, which `commit` reports.
       undo()
       lost = error
       return
@@ -287,7 +302,7 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   }
 
   /// Undoes all changes since the last commit, for an owner that does not continue.
-  func rollBack() { undo() }
+  public func rollBack() { undo() }
 
   /// Undoes all changes since the last commit.
   private func undo() {
@@ -366,7 +381,11 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
 
   private func hide(_ link: Link, _ removal: Sum) throws(ASN.StoreError) {
     try run(
-      "INSERT OR REPLACE INTO hidden (owner, name, sum, epoch, removal) VALUES (?, ?, ?, ?, ?)",
+      // REPLACE would delete a row without the trigger that counts.
+      """
+      INSERT INTO hidden (owner, name, sum, epoch, removal) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT (removal, owner, name, sum) DO UPDATE SET epoch = excluded.epoch
+      """,
       link.values + [.blob(removal.bytes)])
   }
 
@@ -385,9 +404,13 @@ public final class SQLiteBlobStore: BlobStore, @unchecked Sendable {
   /// Writes a copy of all committed data as one database, which also contains the blobs that are files. It can replace
   /// the database, with an empty folder of files.
   ///
+  /// Throws if there are changes that are not committed: they are the owner's to commit or to undo.
+  ///
   /// - Parameter path: an empty file.
   public func backUp(to path: String) throws(ASN.StoreError) {
-    undo()
+    guard !database.isInTransaction, lost == nil else {
+      throw .failed("The store has changes that are not committed. Repeat the backup.")
+    }
     do throws(SQLiteError) {
       try database.copy(to: path)
     } catch {

@@ -87,7 +87,54 @@ struct SocialDaemonTests {
       await name { _ = try await process.call("Export", .string("relative")) },
     ]
     #expect(
-      errors == [.invalidArgs, .invalidArgs, .notFound, .notFound, .failed, .invalidArgs, .failed])
+      errors == [.invalidArgs, .invalidArgs, .notFound, .notFound, .limitExceeded, .invalidArgs, .failed])
+  }
+
+  @Test("Names are listed in portions, and Get returns a blob that is longer than AnswerSize=")
+  @LoopActor
+  func portions() async throws {
+    let process = try await SocialProcess("AnswerSize=64K\nBlobSize=1M")
+    defer { process.close() }
+    try await process.start()
+    let large = [UInt8](repeating: 7, count: 300_000)
+    _ = try await process.put("large", large)
+    let read = try await process.get("large")
+    #expect(read == large)
+    for number in 0..<5 { _ = try await process.put("notes/\(number)", [1]) }
+    let page = try await process.names("notes", after: "notes/1", limit: 2)
+    #expect(page == ["notes/2", "notes/3"])
+    let rest = try await process.names("notes/*", after: "notes/3", limit: 2)
+    let none = try await process.names("notes/*", after: "notes/4", limit: 2)
+    #expect(rest == ["notes/4"] && none == [])
+    // A second version gets the name, although the daemon's clock may be the same.
+    _ = try await process.put("notes/0", [2])
+    let newer = try await process.get("notes/0")
+    #expect(newer == [2])
+  }
+
+  @Test("A backup to a pipe is refused, and another one succeeds after it")
+  @LoopActor
+  func backupToPipe() async throws {
+    let process = try await SocialProcess()
+    defer { process.close() }
+    try await process.start()
+    var ends: [Int32] = [0, 0]
+    #expect(pipe(&ends) == 0)
+    defer { close(ends[0]) }
+    let pipe = FileDescriptor(owning: ends[1])
+    await #expect(throws: DBusError.self) { try await process.call("Backup", .descriptor(pipe)) }
+    let file = open(process.folder.path("backup"), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    _ = try await process.call("Backup", .descriptor(FileDescriptor(owning: file)))
+    let state = try FileManager.default.contentsOfDirectory(atPath: process.folder.path("state"))
+    #expect(!state.contains("backup.db"))
+  }
+
+  @Test("The policy of the bus lets programs of other users call nothing, not even Introspect")
+  func policy() throws {
+    let text = try String(contentsOfFile: Self.top + "/dbus-policy/org.earshot.Social.conf", encoding: .utf8)
+    let start = try #require(text.range(of: "<policy context=\"default\">"))
+    let rules = text[start.upperBound...]
+    #expect(rules.contains("<deny send_destination=\"org.earshot.Social\"/>") && !rules.contains("<allow"))
   }
 
   @Test("Clients over a Unix socket, TCP and WebSocket log in, and a message from one arrives at another")
@@ -167,7 +214,7 @@ struct SocialDaemonTests {
     #expect(key == again && key.asString?.utf8.count == 64)
     #expect(try process.folder.mode("state/social.key") == 0o600)
     let log = try String(contentsOfFile: process.folder.path("log"), encoding: .utf8)
-    #expect(log.contains("Stopping") && !log.contains("Not waited for any longer"))
+    #expect(log.contains("Stopping") && !log.contains("no longer waited for"))
   }
 
   @Test("The tool explains each counter of the server")

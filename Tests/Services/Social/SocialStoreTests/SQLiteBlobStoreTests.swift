@@ -79,7 +79,7 @@ struct SQLiteBlobStoreTests {
     let store = try stand.open()
     try store.apply([.insert(large)])
     try store.commit()
-    // It goes and comes back in one commit.
+    // The blob is removed and stored again in one commit.
     try store.apply([.purge(large.sum)])
     #expect(try stand.files == [large.sum.hex])
     try store.apply([.insert(large)])
@@ -88,7 +88,7 @@ struct SQLiteBlobStoreTests {
     try store.apply([.purge(large.sum)])
     try store.commit()
     #expect(try stand.files == [])
-    // It comes and goes in one commit.
+    // The blob is stored and removed in one commit.
     try store.apply([.insert(large), .purge(large.sum)])
     try store.commit()
     #expect(try stand.files == [] && store.blob(large.sum) == nil)
@@ -197,6 +197,32 @@ struct SQLiteBlobStoreTests {
     #expect(try stand.open().usage().blobs == 0)
   }
 
+  @Test("A database of layout 1 gets the shares of its authors and the number of its links")
+  func oldLayout() throws {
+    var store = try stand.open()
+    let (one, user) = (try Contract.blob("one"), try Contract.blob("actual", author: 2, name: "asn/user"))
+    try store.apply([.insert(one), .insert(user), .link(Contract.link(one, "a")), .link(Contract.link(user, "b"))])
+    try store.apply([.hide(Contract.link(one, "a"), removal: user.sum)])
+    try store.commit()
+    let usage = try store.usage()
+    let shares = try [1, 2].map { try store.share(of: Contract.key($0)) }
+    #expect(usage.links == 2 && shares.map(\.users) == [0, 1])
+    for trigger in [
+      "authorAdded", "authorRemoved", "linkCounted", "linkUncounted", "hiddenCounted", "hiddenUncounted",
+    ] {
+      try store.database.run("DROP TRIGGER \(trigger)")
+    }
+    for statement in ["DROP TABLE share", "ALTER TABLE usage DROP COLUMN links", "PRAGMA user_version = 1"] {
+      try store.database.run(statement)
+    }
+    store.close()
+    store = try stand.open()
+    #expect(try store.usage() == usage && [1, 2].map { try store.share(of: Contract.key($0)) } == shares)
+    try store.apply([.purge(one.sum), .purge(user.sum)])
+    try store.commit()
+    #expect(try store.usage() == StoreUsage() && store.share(of: Contract.key(2)) == AuthorShare())
+  }
+
   @Test("Two processes cannot open one store")
   func locked() throws {
     let store = try stand.open()
@@ -212,14 +238,17 @@ struct SQLiteBlobStoreTests {
       .insert(one), .insert(large), .link(Contract.link(large, "asn/user")), .flag(one.sum, removal: large.sum),
     ])
     try store.commit()
-    // What was not committed is undone as a whole, with its file.
-    let lost = try StoreStand.large(2)
-    try store.apply([.insert(lost)])
     let other = try StoreStand()
     try other.folder.write([], to: SQLiteBlobStore.name)
+    // Changes that are not committed are neither copied nor lost.
+    let late = try StoreStand.large(2)
+    try store.apply([.insert(late)])
+    #expect(throws: ASN.StoreError.self) { try store.backUp(to: other.folder.path(SQLiteBlobStore.name)) }
+    #expect(try store.blob(late.sum) == late)
+    store.rollBack()
+    #expect(try stand.files == [large.sum.hex] && store.blob(late.sum) == nil)
     try store.backUp(to: other.folder.path(SQLiteBlobStore.name))
-    #expect(try stand.files == [large.sum.hex] && store.blob(lost.sum) == nil)
-    // The store goes on.
+    // The store continues to work.
     try store.apply([.purge(one.sum)])
     try store.commit()
     let restored = try other.open()

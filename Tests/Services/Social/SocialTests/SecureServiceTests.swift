@@ -205,7 +205,7 @@ struct SecureServiceTests {
     try folder.write(Array(TestCertificate.second.key.utf8), to: "key")
     listeners.reload(files)
     let problem = try await reports.next()
-    #expect(problem.contains("do not belong together") && problem.contains("The certificate before stays in use"))
+    #expect(problem.contains("do not belong together") && problem.contains("The previous certificate stays in use"))
     #expect(listeners.problems == [problem])
     #expect(await visitor.exec("echo", "still") == "still\n")
     try folder.write(Array(TestCertificate.second.chain.utf8), to: "chain")

@@ -354,6 +354,23 @@ struct SocialServiceTests {
     #expect(wires.map(\.isClosed) == Array(repeating: false, count: 16) + [true] && !other.isClosed)
   }
 
+  @Test("When 256 connections are in the handshake, the address with the most loses its oldest one to another address")
+  @LoopActor
+  func fullHandshakes() {
+    let stand = SocialStand(MemoryBlobStore())
+    func greet(_ number: Int) -> FakeStream {
+      let wire = FakeStream(stand.clock)
+      stand.service.greet(wire, path: "/asn", peer: .host("192.0.2.\(number)"))
+      return wire
+    }
+    let wires = (0..<256).map { greet($0 / 16) }
+    #expect(wires.allSatisfy { !$0.isClosed })
+    let other = greet(100)
+    #expect(!other.isClosed && wires.map(\.isClosed) == [true] + Array(repeating: false, count: 255))
+    let same = greet(1)
+    #expect(same.isClosed && stand.service.refusedUpgrades == 2)
+  }
+
   @Test("500 clients that send one octet a second delay no other client, and are closed unless they are logged in")
   @LoopActor
   func oneOctetASecond() throws {
@@ -370,8 +387,10 @@ struct SocialServiceTests {
       slow.append((stream, octets[...]))
     }
     stand.clock.run()
-    // Half of them are more than the server accepts without a login.
+    // Half of them are more than the server accepts without a login, and no address has many more than another one.
     #expect(slow.count { $0.stream.isClosed } == 500 - 256 && stand.service.counters.refused == 244)
+    let early = try stand.client()
+    #expect(early.session.state == .established)
     for second in 0..<12 {
       for index in slow.indices where !slow[index].stream.isClosed {
         if let octet = slow[index].rest.popFirst() { slow[index].stream.arrive([octet]) }
@@ -381,7 +400,8 @@ struct SocialServiceTests {
       #expect(other.answers.last?.text == "\(second)\n")
       stand.clock.advance(by: .seconds(1))
     }
-    #expect(slow.allSatisfy(\.stream.isClosed) && stand.closed.count == 256 && stand.service.sessionCount == 1)
+    #expect(slow.allSatisfy(\.stream.isClosed) && stand.service.sessionCount == 2)
+    #expect(stand.closed.allSatisfy { $0 == .displaced || $0 == .noKey || $0 == .noLogin })
     let late = try stand.client()
     #expect(late.session.state == .established)
   }
