@@ -348,8 +348,8 @@ def s_client(target, name, key, *words, line=b""):
         if line:
             process.stdin.write(line)
             process.stdin.flush()
-        deadline, output = time.monotonic() + 20, b""
-        while time.monotonic() < deadline and select.select([process.stdout], [], [], 5)[0]:
+        deadline, output = time.monotonic() + PATIENCE, b""
+        while select.select([process.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
             data = os.read(process.stdout.fileno(), 65536)
             output += data
             if not data or (line and line in output):
@@ -483,10 +483,8 @@ def main():
             run("ip", *words)
         run("ip", "link", "set", "here", "up")
         with inside(there):
-            run("ip", "link", "set", "lo", "up")
-            for number in range(1, PEERS + 1):
-                run("ip", "addr", "add", f"{THERE.format(number)}/16", "dev", "there")
-            run("ip", "link", "set", "there", "up")
+            addresses = "".join(f"addr add {THERE.format(n)}/16 dev there\n" for n in range(1, PEERS + 1))
+            run("ip", "-batch", "-", input=f"link set lo up\n{addresses}link set there up\n")
         demonstrate(folder, there)
     finally:
         for process in reversed(processes):

@@ -47,8 +47,11 @@ public final class BlueZRadio: RadioDriver {
     wasFound: { [weak self] in self?.scanner.hasFound($0) ?? false })
   private lazy var speed = LinkSpeed(
     doors.management, preferences, scheduler: scheduler, onChange: { [weak self] in self?.speedChanged() })
+  private let openStreams = OpenStreams()
   private lazy var streams = StreamServer(
-    bus, scheduler: scheduler, counters: counters, onChange: { [weak self] in self?.statusMayHaveChanged() })
+    bus, scheduler: scheduler, counters: counters, streams: openStreams,
+    onChange: { [weak self] in self?.statusMayHaveChanged() })
+  private let streamClient: StreamClient
   private lazy var connectability = Connectability(
     doors.management, scheduler: scheduler, onChange: { [weak self] in self?.statusMayHaveChanged() })
   private lazy var pulse = pace.map { pace in
@@ -98,6 +101,8 @@ public final class BlueZRadio: RadioDriver {
   ///     management socket.
   ///   - startsDaemon: whether to ask the bus to start bluetoothd if it does not run.
   ///   - repair: whether the kernel supports values over raw HCI.
+  ///   - classic: opens sockets to peers over BR/EDR.
+  ///   - safety: whether the kernel withstands that.
   ///   - pace: when an unresponsive bluetoothd is pinged; nil: never.
   ///   - block: reads the rfkill block of an adapter, given the adapter's name.
   ///   - log: receives each change of the status once.
@@ -107,7 +112,8 @@ public final class BlueZRadio: RadioDriver {
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
     doors: KernelDoors = KernelDoors(), links preferences: LinkPreferences = .kernel,
     isDegradable: Bool = false, startsDaemon: Bool = true,
-    repair: KernelRepair = .known(.running), pace: DaemonPulse.Pace? = DaemonPulse.Pace(),
+    repair: KernelRepair = .known(.running), classic: any ClassicSockets = KernelClassicSockets(),
+    safety: ClassicSafety = .known(.running), pace: DaemonPulse.Pace? = DaemonPulse.Pace(),
     block: @escaping BlockWatch.Read = { RadioBlock.installed($0) }, log: Log = .shared
   ) {
     self.bus = bus
@@ -123,6 +129,8 @@ public final class BlueZRadio: RadioDriver {
     self.doors = doors
     self.isDegradable = isDegradable && doors.management.way == nil
     self.log = log
+    streamClient = StreamClient(
+      classic, scheduler: scheduler, counters: counters, streams: openStreams, safety: safety)
     daemon = BluetoothDaemon(bus, scheduler: scheduler, counters: counters, starts: startsDaemon)
     links = PeerLinks(bus, scheduler: scheduler, counters: counters, daemon: daemon, doors: doors)
     (links.maker, links.server) = (central, server)
@@ -189,10 +197,6 @@ public final class BlueZRadio: RadioDriver {
     "Advertisements that are not connectable are sent as connectable and from the adapter's own address while a service "
     + "accepts streams."
 
-  private static let noClient =
-    "This machine opens no streams to peers by BlueZ, because no safe way is known (docs/bluez.md, Streams); peers can "
-    + "open streams to it."
-
   private var bearers: Bearers {
     Bearers(areSeveral: configuration.opensChannels(version), losesLongWrites: losesLongWrites)
   }
@@ -205,7 +209,7 @@ public final class BlueZRadio: RadioDriver {
     if losesLongWrites { traits.longestWrite = Bearers.shortWrite + 1 }
     if isDegradable { traits.packetShortfall = shortfallWords.packets }
     traits.deafness = scanner.deafness
-    traits.connectingShortfall = Self.noClient
+    traits.connectingShortfall = streamClient.shortfall
     if !streams.isEmpty {
       traits.acceptingShortfall = streams.problem ?? connectability.problem
       traits.isReachable = streams.isRegistered && connectability.problem == nil
@@ -312,6 +316,8 @@ public final class BlueZRadio: RadioDriver {
       advertising.aim(at: place)
       scanner.aim(at: place)
       speed.aim(at: place?.index)
+      openStreams.lose("The Bluetooth adapter is gone.")
+      streamClient.endAttempts()
       streams.aim(at: place)
       connectability.aim(at: place?.index)
     }
@@ -544,12 +550,12 @@ public final class BlueZRadio: RadioDriver {
     }
   }
 
-  /// Not supported: bluetoothd has no object for a peer that it has not discovered by BR/EDR.
   public func connect(
     to address: BluetoothAddress, on profile: StreamProfile,
     then: @escaping @LoopActor (Result<any RadioStream, RadioError>) -> Void
   ) throws(RadioError) -> Registration {
-    throw .notSupported("open streams to peers by BlueZ: no safe way is known")
+    guard let place, let adapter = publicAddress else { throw .notReady(status.reason) }
+    return try streamClient.connect(to: address, on: profile, from: adapter, at: place, then: then)
   }
 
   private func streamsChanged() {
@@ -576,7 +582,7 @@ public final class BlueZRadio: RadioDriver {
 
   /// A link that carries streams counts as another program's, so that it is not ended as unused.
   public func origin(of link: LinkID) -> LinkOrigin {
-    if let device = links[link]?.device, streams.isUsed(by: device) { return .unknown }
+    if let device = links[link]?.device, openStreams.isUsed(by: device) { return .unknown }
     return links.origin(of: link)
   }
 

@@ -112,11 +112,6 @@ public final class TLSCertificateSession {
     if phase == .open { _ = memory?.write(bytes[...]) }
   }
 
-  /// Replaces the keys of this side and asks the peer to replace its own. TLS 1.2 has no such request.
-  public func updateKeys() {
-    if phase == .open { memory?.updateKeys() }
-  }
-
   /// Notifies the peer that this side sends no more bytes.
   public func finish() {
     if phase == .open { memory?.finish() }

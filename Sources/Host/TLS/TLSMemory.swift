@@ -81,13 +81,6 @@ struct TLSMemory {
     return result > 0 ? .bytes(bytes) : .error(error(result))
   }
 
-  /// Replaces the keys of this side and asks the peer to replace its own (TLS 1.3).
-  func updateKeys() {
-    ERR_clear_error()
-    if SSL_key_update(handle, Int32(SSL_KEY_UPDATE_REQUESTED)) == 1 { _ = SSL_do_handshake(handle) }
-    ERR_clear_error()
-  }
-
   /// Sends `close_notify`.
   func finish() {
     ERR_clear_error()

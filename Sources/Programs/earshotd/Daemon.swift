@@ -2,6 +2,7 @@ import Air
 import BlueZ
 import Config
 import DBus
+import HCI
 import Hosting
 import Listing
 import Loop
@@ -17,7 +18,7 @@ final class Daemon: DaemonBody {
   private nonisolated static let restoreLimit = Duration.seconds(5)
 
   private let configuration: Configuration
-  /// The connection for other programs.
+  /// The bus connection by which other programs call the service.
   private let bus: BusConnection
   /// The connection for bluetoothd, separate from that for other programs: their calls must not delay a phone's writes.
   private let radioBus: BusConnection
@@ -61,13 +62,22 @@ final class Daemon: DaemonBody {
       BlueZRadio(
         bus: bus, adapter: settings.adapter, knownVersion: .installed(), configuration: { .installed() },
         doors: privileges.doors,
-        links: links(settings), isDegradable: isDegradable, startsDaemon: settings.startsBluetooth)
+        links: links(settings), isDegradable: isDegradable, startsDaemon: settings.startsBluetooth,
+        safety: safety(settings))
     case .air:
       if let socket = settings.airSocket {
         RemoteAir(path: socket, address: settings.adapter.flatMap { BluetoothAddress($0) })
       } else {
         AirSpace(scheduler: EventLoop.shared, seed: 0).addNode()
       }
+    }
+  }
+
+  private static func safety(_ settings: RadioSettings) -> ClassicSafety {
+    switch settings.openStreams {
+    case .auto: .known(.running)
+    case .yes: .safe
+    case .no: .off
     }
   }
 

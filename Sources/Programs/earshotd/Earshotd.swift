@@ -6,7 +6,7 @@ import Listing
 import Loop
 import Sharing
 
-/// The service: its list of services, as a daemon.
+/// The program of the service: a daemon with the services of its list.
 @main
 struct Earshotd {
   static func main() {

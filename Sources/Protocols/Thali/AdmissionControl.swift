@@ -7,7 +7,7 @@ import Common
 /// min. After 10 min without a pause, the next one lasts 30 s again.
 public struct AnnouncementGate: Sendable {
   private var bucket = TokenBucket(Limits.announcementsPerSecond)
-  private var nextPause = Limits.firstPause
+  private var backoff = Backoff(from: Limits.firstPause, upTo: Limits.longestPause)
   /// The end of the current or last pause.
   private var resumption: Instant?
   /// Number of pauses of discovery.
@@ -28,12 +28,11 @@ public struct AnnouncementGate: Sendable {
       ignored += 1
       return false
     }
-    if let resumption, resumption.duration(to: now) >= Limits.longestPause { nextPause = Limits.firstPause }
+    if let resumption, resumption.duration(to: now) >= Limits.longestPause { backoff.reset() }
     guard !bucket.take(at: now) else { return true }
     ignored += 1
     pauses += 1
-    resumption = now.advanced(by: nextPause)
-    nextPause = min(nextPause * 2, Limits.longestPause)
+    resumption = now.advanced(by: backoff.next())
     return false
   }
 }

@@ -63,6 +63,9 @@ public enum Limits {
   public static let longestPause = Duration.seconds(600)
   /// Maximum number of RFCOMM links, and of new ones of one address in a minute.
   public static let rfcommLinks = 30
+  /// RFCOMM links from which on a new one ends the oldest one that no known peer uses. The difference is for links that
+  /// are being ended.
+  public static let rfcommLinksBeforeEviction = 28
   public static let rfcommLinksPerMinute = 5
   /// Maximum number of HTTP connections, and of those of one address.
   public static let httpConnections = 64

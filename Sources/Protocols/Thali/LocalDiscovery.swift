@@ -212,7 +212,7 @@ public struct LocalDiscovery: Sendable {
     unreachable.insert(address)
     let isFresh = lastSuccess.map { $0.duration(to: now) < Limits.unicastPause } ?? false
     guard unreachable.count >= Limits.unreachableAddresses, !isFresh else {
-      // Those that fail beside others that succeed are not remembered without end.
+      // Addresses that fail while others succeed are not stored without a limit.
       if unreachable.count > Limits.waysOfOneKind { unreachable = [] }
       return
     }

@@ -250,7 +250,7 @@ public struct NearbyPeers: Sendable {
     entry.unknown = nil
     switch verdict {
     case .recognized(let recognition): entry.recognition = recognition
-    // The peer is still the one that it was: it serves what we know already.
+    // The peer is the same as before: it serves the announcement that is known already.
     case .dropped(.replayed): break
     case .dropped, nil: entry.recognition = nil
     }
@@ -270,11 +270,10 @@ public struct NearbyPeers: Sendable {
 
   private mutating func fail(_ way: Way, _ retryAfter: Duration?, at now: Instant) {
     guard var entry = entries[way], case .running = entry.fetch else { return }
-    var pause = Limits.firstBackoff
-    for _ in 0..<min(entry.failures, 16) where pause < Limits.longestBackoff { pause = pause * 2 }
     entry.failures += 1
     entry.isOutdated = false
-    pause = min(max(pause, retryAfter ?? .zero), Limits.longestBackoff)
+    let backoff = Backoff(from: Limits.firstBackoff, upTo: Limits.longestBackoff)
+    let pause = min(max(backoff.pause(afterFailures: entry.failures), retryAfter ?? .zero), Limits.longestBackoff)
     entry.fetch = .wanted(notBefore: now.advanced(by: pause))
     entries[way] = entry
   }

@@ -117,7 +117,7 @@ public struct Recognizer: Sendable {
       guard let id = known.peer(with: keyID, in: preamble.dialect), let peer = known[id] else {
         switch preamble.dialect {
         case .spec: return .dropped(.unknownSender)
-        // A flag for somebody else may have opened by accident.
+        // A flag for another machine may have been decrypted by accident.
         case .node:
           if drop == .notForUs { drop = .unknownSender }
           continue
@@ -204,7 +204,7 @@ struct EphemeralKeys: Sendable {
     entries[x]?.reception = receptions
     order.append((x, receptions))
     guard order.count > 2 * capacity else { return }
-    // Replays of a few keys fill the queue: what was replaced goes.
+    // Replays of a few keys fill the queue: replaced entries are removed.
     var rest = Fifo<(x: X, reception: UInt64)>()
     while let next = order.popFirst() {
       if entries[next.x]?.reception == next.reception { rest.append(next) }

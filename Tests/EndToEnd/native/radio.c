@@ -1,4 +1,4 @@
-/* Preloaded into btvirt, which lacks nine things that a radio of many has.
+/* Preloaded into btvirt, which lacks eleven things that a radio of many has.
  *
  * 1. It takes ten events at a time and touches what an earlier one of them has freed: 5.82 crashes now and then when one of several
  *    advertisements ends. One event at a time, none is stale.
@@ -20,7 +20,12 @@
  *    heard again every two seconds: the scan is ended and begun anew where nothing at all came, and what a connectable public address
  *    says more often is left out. Beside an advertiser that goes on by itself another one that does not is heard once.
  * 9. Nothing takes time on its air. Where the file RATE has a number, each controller sends so many bytes of data a second, headers of the
- *    HCI counted: it takes a packet from its host when the one before is gone. */
+ *    HCI counted: it takes a packet from its host when the one before is gone.
+ * 10. It does not answer a BR/EDR connection to an address that no controller has (5.82), and the host waits 40 s. Here the attempt ends with
+ *    Page Timeout at once, as 5.66 does.
+ * 11. From the second pairing of a controller on it does not send IO Capability Request to the end that accepts. Its kernel then assumes
+ *    that the keys are to be stored, and asks for an agent. Here the event precedes each User Confirmation Request that it lacks before, and
+ *    the answer to it is kept from btvirt. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -46,9 +51,11 @@
 /* Of the Host Controller Interface, Core 5.4 Vol 4 Part E 7.7. */
 enum { COMMAND = 1, DATA = 2, EVENT = 4 };
 enum { RESET = 0x0C03, READ_ADDRESS = 0x1009, CANCEL_CONNECTION = 0x200E, ENABLE_ADVERTISING = 0x2039, ENABLE_SCAN = 0x2042,
-  CREATE_CONNECTION = 0x2043 };
+  CREATE_CONNECTION = 0x2043, PAGE = 0x0405, CAPABILITY_REPLY = 0x042B };
 enum { COMMAND_DISALLOWED = 0x0C };
-enum { DISCONNECTED = 0x05, COMMAND_COMPLETE = 0x0E, LE_META = 0x3E };
+enum { PAGE_TIMEOUT = 0x04 };
+enum { PAGED = 0x03, DISCONNECTED = 0x05, COMMAND_COMPLETE = 0x0E, COMMAND_STATUS = 0x0F, CAPABILITY_REQUEST = 0x31, CONFIRMATION_REQUEST = 0x33,
+  PAIRED = 0x36, LE_META = 0x3E };
 enum { CONNECTED = 0x01, ADVERTISING_REPORT = 0x02, UPDATED = 0x03, KEY_REQUEST = 0x05, PARAMETER_REQUEST = 0x06, CONNECTED_MORE = 0x0A,
   EXTENDED_REPORT = 0x0D, SET_ENDED = 0x12 };
 
@@ -64,6 +71,10 @@ static int advertising_answers[CONTROLLERS]; /* to commands that no host has sen
 static int scan_answers[CONTROLLERS];
 static uint8_t attempts[CONTROLLERS][8];  /* to connect: 1 while there is one, the kind of address and the address */
 static bool cancelled[CONTROLLERS];
+static bool was_asked[CONTROLLERS]; /* for its capabilities, in the pairing that is under way */
+static bool keeps_reply[CONTROLLERS]; /* the next answer to that question is not for btvirt */
+static bool has_kept[CONTROLLERS]; /* btvirt has read Read BD ADDR in its place */
+static uint8_t pages[CONTROLLERS][7]; /* to an absent address: 1 until its answer, 2 after it, and the address */
 static struct report { uint32_t hash; double at; } heard[CONTROLLERS][CONTROLLERS][8];
 static bool scans[CONTROLLERS];       /* as its host has said */
 static double heard_at[CONTROLLERS];  /* when anything was heard last, or the scan was begun */
@@ -223,6 +234,13 @@ static bool answer(int file, uint8_t *body, size_t rest) {
     body[3] = 0;
     cancelled[file] = true;
   }
+  if (command == READ_ADDRESS && has_kept[file]) {
+    /* Both answers have a status and an address. */
+    has_kept[file] = false;
+    body[1] = CAPABILITY_REPLY & 0xFF;
+    body[2] = CAPABILITY_REPLY >> 8;
+    return true;
+  }
   if (command == READ_ADDRESS && rest >= 10) memcpy(addresses[file], body + 4, 6);
   return true;
 }
@@ -235,6 +253,13 @@ static bool hand_over(int file, uint8_t *packet, size_t size) {
   size_t rest = size - 3;
   if (packet[1] == DISCONNECTED && rest >= 4 && !body[0]) disconnected(file, number_at(body + 1));
   if (packet[1] == COMMAND_COMPLETE) return answer(file, body, rest);
+  if (packet[1] == CAPABILITY_REQUEST) was_asked[file] = true;
+  if (packet[1] == PAIRED) was_asked[file] = false;
+  /* 5.66 ends the attempt itself. */
+  if (packet[1] == PAGED && rest >= 9 && pages[file][0] == 2 && !memcmp(body + 3, pages[file] + 1, 6)) {
+    pages[file][0] = 0;
+    return false;
+  }
   if (packet[1] != LE_META) return true;
   switch (body[0]) {
   case CONNECTED:
@@ -282,6 +307,26 @@ static size_t end_attempt(int file, uint8_t *packet) {
   return 34;
 }
 
+/* Connection Complete: nobody has answered. */
+static size_t end_page(int file, uint8_t *packet) {
+  memset(packet, 0, 14);
+  memcpy(packet, (uint8_t[]){EVENT, PAGED, 11, PAGE_TIMEOUT}, 4);
+  memcpy(packet + 6, pages[file] + 1, 6);
+  packet[12] = 1; /* ACL */
+  pages[file][0] = 2;
+  return 14;
+}
+
+static bool is_answer_to_page(const uint8_t *packet, size_t size) {
+  return size >= 7 && packet[0] == EVENT && packet[1] == COMMAND_STATUS && opcode_at(packet + 5) == PAGE;
+}
+
+static bool is_present(const uint8_t *address) {
+  for (int file = 0; file < CONTROLLERS; file++)
+    if (kinds[file] == CONTROLLER && !memcmp(addresses[file], address, 6)) return true;
+  return false;
+}
+
 ssize_t writev(int file, const struct iovec *parts, int count) {
   static __typeof__(&writev) original;
   if (!original) original = ORIGINAL(writev);
@@ -294,8 +339,15 @@ ssize_t writev(int file, const struct iovec *parts, int count) {
     size += parts[i].iov_len;
   }
   if (size > 0 && !hand_over(file, packet, size)) return size;
+  if (size >= 9 && packet[0] == EVENT && packet[1] == CONFIRMATION_REQUEST && !was_asked[file]) {
+    uint8_t request[9] = {EVENT, CAPABILITY_REQUEST, 6};
+    memcpy(request + 3, packet + 3, 6);
+    original(file, &(struct iovec){request, sizeof request}, 1);
+    keeps_reply[file] = true;
+  }
   ssize_t written = original(file, &(struct iovec){packet, size}, 1);
   if (cancelled[file]) original(file, &(struct iovec){packet, end_attempt(file, packet)}, 1);
+  if (pages[file][0] == 1 && is_answer_to_page(packet, size)) original(file, &(struct iovec){packet, end_page(file, packet)}, 1);
   return written;
 }
 
@@ -311,6 +363,11 @@ static void was_read(int file, const uint8_t *packet, ssize_t size) {
     scans[file] = packet[4];
     heard_at[file] = now();
     memset(heard[file], 0, sizeof heard[file]);
+    break;
+  case PAGE:
+    if (size < 10) break;
+    pages[file][0] = !is_present(packet + 4);
+    memcpy(pages[file] + 1, packet + 4, 6);
     break;
   case CREATE_CONNECTION:
     if (size < 13) break;
@@ -348,6 +405,15 @@ static ssize_t read_original(int file, void *buffer, size_t most) {
   return original(file, buffer, most);
 }
 
+/* Replaces an answer that is not for btvirt. Returns the size. */
+static ssize_t keep_reply(int file, uint8_t *packet, ssize_t size) {
+  if (!keeps_reply[file] || size < 4 || packet[0] != COMMAND || opcode_at(packet + 1) != CAPABILITY_REPLY) return size;
+  keeps_reply[file] = false;
+  has_kept[file] = true;
+  memcpy(packet, (uint8_t[]){COMMAND, READ_ADDRESS & 0xFF, READ_ADDRESS >> 8, 0}, 4);
+  return 4;
+}
+
 ssize_t read(int file, void *buffer, size_t most) {
   size_t made = begin_again(file, buffer, most);
   if (!made) made = scan_again(file, buffer, most);
@@ -364,7 +430,7 @@ ssize_t read(int file, void *buffer, size_t most) {
     size = read_original(file, buffer, most);
   }
   was_read(file, buffer, size);
-  return size;
+  return is_controller(file) && size > 0 ? keep_reply(file, buffer, size) : size;
 }
 
 ssize_t __read_chk(int file, void *buffer, size_t most, size_t room);

@@ -7,12 +7,12 @@ from __future__ import annotations
 from harness.runner import Test
 from suites import (
     advertising, apps, battery, broadcast, checks, clients, crowds, degraded, faults, formats, goodput, hardware, linux, mail, media, mesh,
-    mesh_faults, mesh_parcels, mesh_speed, privacy, roles, scanning, silence, speed, subscribing, traces, transfers,
+    mesh_faults, mesh_parcels, mesh_speed, presence, privacy, roles, scanning, silence, speed, subscribing, traces, transfers,
 )
 
 MODULES = (
     formats, linux, mesh, mesh_faults, mesh_parcels, mesh_speed, apps, media, mail, roles, scanning, clients, traces, broadcast,
-    advertising, transfers, checks, battery, privacy, crowds, subscribing, silence, speed, goodput, faults, hardware, degraded,
+    presence, advertising, transfers, checks, battery, privacy, crowds, subscribing, silence, speed, goodput, faults, hardware, degraded,
 )
 
 

@@ -186,7 +186,7 @@ async def both_connect(stage: Stage) -> None:
 
 
 #: A node's journal line for a link that its peer initiated during the node's own attempt, which bluetoothd continued.
-CROSSED = "The peer made the link during our attempt"
+CROSSED = "The peer has connected during this machine's attempt to connect"
 
 
 @suite.test("A kiosk that is started again beside three nodes that chat has them as neighbours again", limit=600)

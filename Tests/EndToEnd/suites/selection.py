@@ -43,14 +43,14 @@ SELECTION = (
 
 #: Suites without a test in the selection: their tests take 25 s or longer in an emulated guest, check what only a guest with a
 #: processor of its own can fulfil, or wait for pauses of the protocol (`ALL=1` runs them).
-DESK = ("checks", "clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "roles", "scanning", "subscribing", "traces")
+DESK = ("checks", "clients", "goodput", "mail", "meshfaults", "meshparcels", "meshspeed", "presence", "roles", "scanning", "subscribing", "traces")
 
 #: Seconds of a suite on a guest of the reference speed: those in which it waits, which are equal on a slow guest, and those in which it
 #: works.
 SECONDS = {
     "formats": (0, 1), "linux": (0, 45), "mesh": (0, 1100), "meshfaults": (30, 250), "meshparcels": (30, 300), "meshspeed": (260, 330),
     "apps": (60, 340), "media": (160, 520), "mail": (40, 235), "roles": (90, 90), "scanning": (160, 40), "clients": (60, 200), "traces": (90, 150),
-    "broadcast": (420, 120), "advertising": (0, 15), "transfers": (0, 180), "checks": (100, 250), "privacy": (0, 45), "crowds": (0, 350),
+    "broadcast": (420, 120), "presence": (20, 60), "advertising": (0, 15), "transfers": (0, 180), "checks": (100, 250), "privacy": (0, 45), "crowds": (0, 350),
     "battery": (0, 200), "subscribing": (0, 60), "hardware": (60, 40), "silence": (210, 40), "speed": (0, 130), "goodput": (0, 130), "faults": (0, 120), "degraded": (50, 95),
 }
 

@@ -310,7 +310,7 @@ struct RawHCITests {
     #expect(outcomes.all.isEmpty)
     #expect(try await outcomes.next() == .failed(.denied("the kernel denied permission")))
     for code in [ENODEV, ENETDOWN, EPIPE, EBADFD] { #expect(HCIError(code, in: "send") == .noController) }
-    #expect(HCIError(EAFNOSUPPORT, in: "socket").description.contains("no Bluetooth sockets"))
+    #expect(HCIError(EAFNOSUPPORT, in: "socket").description.contains("the kernel has no Bluetooth sockets"))
     let passing = [EAGAIN, ENOBUFS, ENOMEM, ENODEV, ENETDOWN, EPIPE].map { HCIError($0, in: "send").isPassing }
     #expect(!passing.contains(false) && HCIError.noLink.isPassing)
     let lasting = [EPERM, EACCES, EAFNOSUPPORT, EPROTONOSUPPORT, EINVAL].map { HCIError($0, in: "send").isPassing }

@@ -191,7 +191,7 @@ struct AnnouncerTests {
         if first[index] == second[index] { agreements[index, default: 0] += 1 }
         if first[index] == stranger[index] { foreignAgreements[index, default: 0] += 1 }
       }
-      // No piece of one stands anywhere in the other but at its constant place.
+      // No eight bytes behind the preamble of one announcement occur in the other.
       let size = dialect.preambleSize
       let pieces = Set((size..<first.count - 7).map { Array(first[$0..<$0 + 8]) })
       #expect((size..<second.count - 7).allSatisfy { !pieces.contains(Array(second[$0..<$0 + 8])) })

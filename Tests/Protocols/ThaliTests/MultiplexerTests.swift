@@ -146,7 +146,7 @@ struct MultiplexerTests {
     #expect(server.write(text("late answer"), to: theirs) == 11)
     server.end(theirs)
     #expect(Self.pass(&server, to: &client) == [.deliver(mine, text("late answer")), .ended(mine)])
-    // Bytes that were not consumed keep the stream, and not the channel.
+    // The stream stays until its bytes are consumed; the channel is free before.
     #expect(server.count == 0 && client.count == 1)
     client.consumed(11, of: mine)
     #expect(client.count == 0)

@@ -141,7 +141,7 @@ struct PresenceEngineTests {
     #expect(added.intents == [.appeared(added.peer)] && bob.engine.peersNearby == [added.peer])
     let found = try #require(bob.engine.ways(to: added.peer, at: Self.wall(4)).first)
     #expect(try alice.engine.credential(for: found.recognition.identity, at: Self.wall(4)).peer == recipient)
-    // What was kept is used once: the same key is not recognised again after its removal.
+    // A stored announcement is used once: the same key is not recognised again after its removal.
     _ = try bob.engine.removePeer(added.peer, at: Self.at(5), wall: Self.wall(5))
     #expect(try bob.engine.addPeer(alice.key, at: Self.at(6), wall: Self.wall(6)).intents == [])
   }

@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import VectorSupport
 
 @testable import Thali
 
@@ -19,30 +20,12 @@ struct Vectors: Decodable {
     case note, constants, beacons, multiplex, advdata, rfcomm, ssdp, http
   }
 
-  static let shared: Vectors = {
-    do {
-      return try JSONDecoder().decode(Vectors.self, from: try Data(contentsOf: url))
-    } catch {
-      fatalError("thali.json cannot be read: \(error)")
-    }
-  }()
+  static let shared: Vectors = file.read()
 
-  /// The names of all sections that the file has.
-  static func sectionNames() throws -> Set<String> {
-    let object = try JSONSerialization.jsonObject(with: try Data(contentsOf: url))
-    return Set((object as? [String: Any] ?? [:]).keys)
-  }
+  /// The names of all sections of the file.
+  static func sectionNames() throws -> Set<String> { try file.sectionNames() }
 
-  private static var url: URL { Bundle.module.bundleURL.appendingPathComponent("Vectors/thali.json") }
-
-  /// Bytes that the file writes as hexadecimal digits.
-  struct HexBytes: Decodable, Sendable, Hashable {
-    let bytes: [UInt8]
-
-    init(from decoder: any Decoder) throws {
-      bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
-    }
-  }
+  private static var file: VectorFile { VectorFile("thali", in: .module, convertsNames: false) }
 
   struct Constants: Decodable {
     let curve: String

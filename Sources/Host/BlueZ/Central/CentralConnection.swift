@@ -125,7 +125,7 @@ final class CentralConnection {
       case .success: opened()
       case .failure(let error) where error.name == BlueZName.Failure.alreadyConnected: opened()
       case .failure(let error) where attempts < Self.attemptLimit && CentralWords.isPassing(error):
-        Log.shared.debug("Connecting failed; another attempt follows: \(error)", .link(id))
+        Log.shared.debug("Connecting to the peer failed; another attempt follows: \(error)", .link(id))
         retry = scheduler.schedule(after: Self.retryTime) { [weak self] in self?.connect() }
       case .failure where isConnectionTold: opened()
       // The attempt belongs to another program, which also ends it.
@@ -146,7 +146,7 @@ final class CentralConnection {
     guard timer == nil else { return }
     timer = scheduler.schedule(after: Self.crossingTime) { [weak self] in
       guard let self, state == .connecting else { return }
-      Log.shared.debug("The peer made the link during our attempt", .link(id))
+      Log.shared.debug("The peer has connected during this machine's attempt to connect", .link(id))
       timer = nil
       opened()
     }

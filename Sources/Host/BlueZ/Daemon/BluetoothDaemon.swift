@@ -63,9 +63,6 @@ final class BluetoothDaemon {
     starter = starts ? DaemonStarter(scheduler) { [weak bus] in bus?.startBluetoothDaemon($0) } : nil
   }
 
-  /// Whether a request to the bus to start bluetoothd is scheduled.
-  var isStarting: Bool { starter?.isWaiting ?? false }
-
   /// Whether bluetoothd has sent the call.
   func isCaller(of call: MethodCall) -> Bool { owner != nil && call.sender == owner }
 

@@ -29,9 +29,6 @@ final class DaemonStarter {
     self.ask = ask
   }
 
-  /// Whether a request is scheduled.
-  var isWaiting: Bool { timer != nil }
-
   /// Schedules the first request, because bluetoothd does not run.
   func begin() {
     guard timer == nil else { return }

@@ -83,7 +83,7 @@ final class Connectability {
 enum AdapterConnectability: LentSetting {
   typealias Value = ReadControllerInformation.Reply
 
-  /// The only request is a connectable adapter.
+  /// Possible requests: only a connectable adapter.
   enum Wish: Hashable, Sendable { case connectable }
 
   static let unknown = "it has no such setting"

@@ -180,7 +180,7 @@ enum LinkIntervals: LentSetting {
 enum LinkPHYs: LentSetting {
   typealias Value = PHYConfiguration
 
-  /// The only request is LE 2M.
+  /// Possible requests: only LE 2M.
   enum Wish: Hashable, Sendable { case le2M }
 
   static let unknown = "it has no such setting"

@@ -103,7 +103,10 @@ final class ServedApplication {
   func registered(_ isRegistered: Bool) {
     if isRegistered, doesWithout {
       Log.shared.notice(
-        "Another program uses our GATT handles. If phones that stored them fail: systemctl restart bluetooth")
+        """
+        Another program uses GATT handles that this service had. If phones that stored them fail: systemctl restart \
+        bluetooth
+        """)
     }
     if !isRegistered { doesWithout = false }
   }

@@ -19,17 +19,19 @@ final class StreamServer {
   private let bus: BusConnection
   private let scheduler: any Scheduler
   private let counters: BlueZCounters
+  private let streams: OpenStreams
   private let onChange: @LoopActor () -> Void
   private var served: [BluetoothUUID: Served] = [:]
   private var place: Place?
   private var lastNumber = 0
-  private var streams: [ObjectIdentifier: (device: ObjectPath, stream: SocketRadioStream)] = [:]
 
   /// - Parameter onChange: called when `problem` may have changed.
   init(
-    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, onChange: @escaping @LoopActor () -> Void
+    _ bus: BusConnection, scheduler: any Scheduler, counters: BlueZCounters, streams: OpenStreams,
+    onChange: @escaping @LoopActor () -> Void
   ) {
-    (self.bus, self.scheduler, self.counters, self.onChange) = (bus, scheduler, counters, onChange)
+    (self.bus, self.scheduler, self.counters) = (bus, scheduler, counters)
+    (self.streams, self.onChange) = (streams, onChange)
   }
 
   var isEmpty: Bool { served.isEmpty }
@@ -41,9 +43,6 @@ final class StreamServer {
   var problem: String? { served.values.lazy.compactMap(\.registration.problem).min() }
 
   func owns(_ path: ObjectPath) -> Bool { served.values.contains { path.isWithin($0.registration.path) } }
-
-  /// Whether a peer has open streams.
-  func isUsed(by device: ObjectPath) -> Bool { streams.values.contains { $0.device == device } }
 
   func listen(
     on profile: StreamProfile, _ handler: @escaping @LoopActor (any RadioStream) -> Void
@@ -74,7 +73,6 @@ final class StreamServer {
   }
 
   func aim(at place: Place?) {
-    if place != self.place { for entry in streams.values { entry.stream.lose("The Bluetooth adapter is gone.") } }
     self.place = place
     for entry in served.values { entry.registration.aim(at: place) }
   }
@@ -99,9 +97,7 @@ final class StreamServer {
           "RequestDisconnection", in: [Argument("device", "o")],
           returning: { [weak self] call throws(DBusError) in
             let device = call.arguments.first?.asObjectPath
-            for entry in self?.streams.values.filter({ $0.device == device }) ?? [] {
-              entry.stream.lose("bluetoothd has ended the stream.")
-            }
+            if let device { self?.streams.lose(of: device, "bluetoothd has ended the stream.") }
             return []
           }),
         Method(
@@ -123,72 +119,7 @@ final class StreamServer {
       throw DBusError(name: "org.bluez.Error.Rejected", message: "The device or the descriptor is not valid.")
     }
     let stream = SocketRadioStream(SocketStream(owning: descriptor), device.address, on: scheduler)
-    let id = ObjectIdentifier(stream)
-    streams[id] = (path, stream)
-    stream.onEnd = { [weak self] in self?.streams[id] = nil }
+    streams.add(stream, of: path)
     handler(stream)
-  }
-}
-
-/// A stream over a socket of the kernel.
-@LoopActor
-final class SocketRadioStream: RadioStream {
-  /// Maximum time for sending the last bytes of a stream that was closed.
-  private static let lingerTime = Duration.seconds(5)
-
-  let address: BluetoothAddress
-  private let socket: SocketStream
-  private let scheduler: any Scheduler
-  private var handler: (@LoopActor (RadioStreamEvent) -> Void)?
-  private var linger: Registration?
-  /// Called once, when the socket is closed.
-  var onEnd: @LoopActor () -> Void = {}
-
-  init(_ socket: SocketStream, _ address: BluetoothAddress, on scheduler: any Scheduler) {
-    (self.socket, self.address, self.scheduler) = (socket, address, scheduler)
-  }
-
-  func start(_ handler: @escaping @LoopActor (RadioStreamEvent) -> Void) {
-    self.handler = handler
-    socket.start { [weak self] event in
-      switch event {
-      case .connected: break
-      case .received(let bytes): self?.handler?(.received(bytes))
-      case .writable: self?.handler?(.writable)
-      // Reading is paused, and bytes still wait. The end comes behind them.
-      case .hungUp: break
-      // RFCOMM ends both directions together.
-      case .ended: self?.lose("The peer closed the stream.")
-      case .closed(let error): self?.lose(error?.sentence ?? "The peer closed the stream.")
-      }
-    }
-  }
-
-  func send(_ bytes: ArraySlice<UInt8>) -> Int { socket.send(bytes) }
-
-  func pauseReading(_ isPaused: Bool) { socket.pauseReading(isPaused) }
-
-  func close() {
-    handler = nil
-    guard !socket.isDrained else { return takeDown() }
-    // The kernel ends RFCOMM when the sending side is shut down, after the bytes that were written.
-    socket.finish()
-    linger = scheduler.schedule(after: Self.lingerTime) { self.takeDown() }
-  }
-
-  /// Ends the stream, and reports it.
-  func lose(_ reason: String) {
-    let report = handler
-    handler = nil
-    takeDown()
-    report?(.closed(reason: reason))
-  }
-
-  private func takeDown() {
-    linger = nil
-    socket.close()
-    let report = onEnd
-    onEnd = {}
-    report()
   }
 }

@@ -46,7 +46,7 @@ extension HCIError: CustomStringConvertible, Loggable {
   /// A short description, for a sentence with instructions.
   public var description: String {
     switch self {
-    case .noBluetooth: "no Bluetooth sockets"
+    case .noBluetooth: "the kernel has no Bluetooth sockets"
     case .denied(let words): words
     case .noController: "the controller was removed"
     case .noLink: "the link does not exist"

@@ -24,7 +24,7 @@ public final class HCISocket: Sendable {
 
   /// The result of receiving into a buffer.
   public enum Received: Hashable, Sendable {
-    /// Number of bytes in the buffer.
+    /// A packet was received; the value is its length in the buffer.
     case packet(Int)
     /// A packet longer than the buffer, which was discarded.
     case tooLong

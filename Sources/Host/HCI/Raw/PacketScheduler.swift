@@ -76,7 +76,7 @@ struct PacketScheduler: Sendable {
   /// Packets of one link in the controller.
   private struct Flight: Sendable {
     var count = 0
-    /// When they count as completed without a report.
+    /// When these packets count as completed without a report.
     var end = Instant.zero
   }
 

@@ -7,6 +7,11 @@ public struct RadioSettings: SettingsSection {
     case bluez, air
   }
 
+  /// Whether this machine opens RFCOMM streams to peers.
+  public enum OpenStreams: String, Sendable, CaseIterable {
+    case auto, yes, no
+  }
+
   public var backend = Backend.bluez
   /// The adapter to use; nil means the first available one.
   public var adapter: String?
@@ -14,6 +19,7 @@ public struct RadioSettings: SettingsSection {
   public var airSocket: String?
   public var notifyUnsubscribed = true
   public var startsBluetooth = true
+  public var openStreams = OpenStreams.auto
   /// The connection interval to request from peers while a service needs fast links; nil means the kernel's default.
   public var linkInterval: ClosedRange<Duration>? = .microseconds(11_250) ... .milliseconds(15)
   public var selects2M = true
@@ -65,5 +71,9 @@ public struct RadioSettings: SettingsSection {
       "StartBluetooth", \.startsBluetooth, .bool, .onRestart,
       "Whether to ask the message bus to start bluetoothd if it is not running: after 5 seconds, then at growing "
         + "intervals. A disabled or masked bluetoothd stays off in any case."),
+    Setting(
+      "OpenStreams", \.openStreams, .choice, .onRestart,
+      "Whether private presence opens RFCOMM streams to peers. Some kernels stop when a peer does not answer. auto: "
+        + "on kernels that were tried and withstand it. yes: on every kernel. no: only peers open streams."),
   ]
 }

@@ -203,7 +203,8 @@ final class LocalNetwork: PresenceNetwork {
     } catch {
       siteFailures += 1
       Log.shared.warning(
-        "No connections are accepted on one address. \(error.sentence)", id: .presenceNetworkFailed, .error(error))
+        "Connections to one address of this machine cannot be accepted. \(error.sentence)", id: .presenceNetworkFailed,
+        .error(error))
     }
   }
 

@@ -96,11 +96,8 @@ public final class PeerBook {
 
   private let path: String?
   private let fileSystem: any FileSystem
-  private let disk: any Offloading
-  private nonisolated let opened = Locked<Opened?>(nil)
-  private var isBusy = false
-  private var waiting: [(BookContent, @LoopActor (StoreError?) -> Void)] = []
-  private var idlers: [@LoopActor () -> Void] = []
+  private let opened: Locked<Opened?>
+  private let queue: WriteBehind<BookContent, StoreError>
 
   /// - Parameters:
   ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without one, key and peers are in memory only.
@@ -110,18 +107,14 @@ public final class PeerBook {
   ) {
     let path = StateDirectory.path(directory) ?? ""
     self.path = path.isEmpty ? nil : path
-    (self.disk, self.fileSystem) = (disk, fileSystem)
+    let opened = Locked<Opened?>(nil)
+    (self.fileSystem, self.opened) = (fileSystem, opened)
+    queue = WriteBehind(disk) { PeerBook.write($0, opened) }
   }
 
   /// Reads the stored key and peers, or makes a key.
   func open(then: @escaping @LoopActor (Result<Stored, StoreError>) -> Void) {
-    isBusy = true
-    disk.offload(
-      { [path, fileSystem, opened] in Self.read(path, fileSystem, opened) },
-      then: { [weak self] result in
-        then(result)
-        self?.goOn()
-      })
+    queue.run({ [path, fileSystem, opened] in Self.read(path, fileSystem, opened) }, then: then)
   }
 
   /// Stores the known peers.
@@ -129,30 +122,12 @@ public final class PeerBook {
   /// - Parameter then: called when the content is durable, or with the error.
   func write(_ content: BookContent, then: @escaping @LoopActor (StoreError?) -> Void) {
     guard path != nil else { return then(nil) }
-    waiting.append((content, then))
-    if !isBusy { goOn() }
+    queue.write(content, then: then)
   }
 
   /// Calls `then` once, when no operation is under way.
   func whenIdle(then: @escaping @LoopActor () -> Void) {
-    if isBusy { idlers.append(then) } else { then() }
-  }
-
-  private func goOn() {
-    isBusy = !waiting.isEmpty
-    guard isBusy else {
-      let idlers = idlers
-      self.idlers = []
-      for idler in idlers { idler() }
-      return
-    }
-    let (content, then) = waiting.removeFirst()
-    disk.offload(
-      { [opened] in Self.write(content, opened) },
-      then: { [weak self] error in
-        then(error)
-        self?.goOn()
-      })
+    queue.whenIdle(then: then)
   }
 
   // MARK: On the disk

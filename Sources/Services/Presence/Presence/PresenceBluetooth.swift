@@ -211,11 +211,14 @@ final class BusBluetooth: PresenceBluetooth {
   static func sink(_ port: BusBluetooth?) -> Interface {
     Interface(
       sinkInterface,
-      documentation: "Scan results and links of org.earshot.PresenceRadio1. Only earshotd may call.",
+      documentation:
+        "Receives scan results and links of org.earshot.PresenceRadio1. Only earshotd may call these methods.",
       methods: [
         Method(
           "Sighted", in: [Argument("address", "s"), Argument("generation", "y")],
-          documentation: "A device advertises beacons of this generation.", errors: [.denied, .invalidArgs],
+          documentation:
+            "Reports that the device with this address advertises beacons of this generation.",
+          errors: [.denied, .invalidArgs],
           returning: { [weak port] call throws(DBusError) in
             let device = try Self.device(call, port)
             guard let generation = call.arguments.last?.asByte else {
@@ -226,7 +229,9 @@ final class BusBluetooth: PresenceBluetooth {
           }),
         Method(
           "Accept", in: [Argument("address", "s"), Argument("link", "h")],
-          documentation: "A device has opened an RFCOMM link: a stream socket that carries its bytes.",
+          documentation:
+            "Reports that the device with this address has opened an RFCOMM link. The stream socket link carries the "
+            + "bytes of the device.",
           errors: [.denied, .invalidArgs],
           returning: { [weak port] call throws(DBusError) in
             let device = try Self.device(call, port)

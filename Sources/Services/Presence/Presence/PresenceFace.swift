@@ -158,7 +158,7 @@ final class PresenceFace {
           }
         }),
       Method(
-        "Silence", documentation: "Announces nothing any more, and closes the port. Open streams stay.",
+        "Silence", documentation: "Ends the announcement, and closes the port. Open streams stay open.",
         returning: { _ throws(DBusError) in
           service.silence()
           return []
@@ -232,7 +232,9 @@ final class PresenceFace {
         documentation: "How peers can reach this machine at this moment: bluetooth, network, or nothing.",
         get: { .strings(service.reachable) }),
       Property(
-        "MultiPeerConnectivity", "s", documentation: "unsupported: the protocol is Apple's own.", emits: .const,
+        "MultiPeerConnectivity", "s",
+        documentation: "Always unsupported: the protocol of Apple's multipeer connectivity is not public.",
+        emits: .const,
         get: { .string("unsupported") }),
       Property(
         "Services", "as", documentation: "The services that programs have registered.",
@@ -267,7 +269,7 @@ final class PresenceFace {
         Property(
           "LastHeard", "t",
           documentation:
-            "When the peer's announcement was received last, in milliseconds since 1970-01-01 UTC; 0 where it was not "
+            "When the peer's announcement was received last, in milliseconds since 1970-01-01 UTC; 0 if it was not "
             + "received in this run.",
           get: { .uint64(peer.map { service.lastHeard($0.id) } ?? 0) }),
       ])

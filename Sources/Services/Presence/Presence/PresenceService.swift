@@ -195,7 +195,6 @@ public final class PresenceService {
   var isServing: Bool { engine?.isAnnouncing ?? false }
   /// The peers that this machine announces itself to.
   var announcing: [PeerID] { engine?.recipients ?? [] }
-  var isNetworkUsable: Bool { network.isUsable }
   /// Whether the network or Bluetooth can be used.
   var isUsable: Bool { network.isUsable || bluetooth.isUsable }
   /// The media by which peers can reach this machine now.
@@ -204,7 +203,7 @@ public final class PresenceService {
     return (bluetooth.isReachable ? ["bluetooth"] : []) + (network.isUsable ? ["network"] : [])
   }
 
-  /// The missing things, and what to do; empty if everything works.
+  /// Description of what is missing, and what to do; empty if everything works.
   var reason: String {
     switch phase {
     case .stopped, .opening: return "The key and the known peers are being read."

@@ -194,6 +194,7 @@ final class PresenceStreams {
         self?.open[number] = nil
       },
       onRequest: { [weak self] peer, label, isAnswered, rest in
+        if case .bluetooth(let device) = address { self?.service?.links.prove(device) }
         self?.connect(number, stream, peer, label, isAnswered: isAnswered, rest)
       })
   }
@@ -285,7 +286,7 @@ final class PresenceStreams {
     case .loopback(let endpoint):
       let relay = EventRelay()
       let box = StreamBox()
-      // The stream has the relay, so that the relay must not have itself.
+      // The stream retains the relay, so the relay must not retain itself.
       relay.onEvent = { [weak relay] event in
         switch event {
         case .connected: then(box.stream) { body in relay?.onEvent = body }
@@ -519,7 +520,7 @@ private final class OutgoingStream {
     let report = then
     (then, totalTimer) = (nil, nil)
     takeDown()
-    report?(.failure(.unreachable("The stream was given up.")))
+    report?(.failure(.unreachable("The stream was closed before it was established.")))
   }
 
   private func takeDown() {
@@ -537,7 +538,7 @@ private final class OutgoingStream {
     }
     let route = routes.removeFirst()
     guard let context = context(route.dialect) else {
-      failure = "The TLS library does not have the suite."
+      failure = "The TLS library does not have the cipher suite of Thali."
       return next()
     }
     let secure = SecureStream(
@@ -581,7 +582,7 @@ private final class OutgoingStream {
     case .received(let bytes):
       // The server sends nothing behind the answer before the program has the stream, and may do so in the same record.
       guard let first = bytes.first, let answer = ServiceAnswer(rawValue: first) else {
-        failure = "The peer does not answer as it should."
+        failure = "The peer's answer to the request for the service is invalid."
         return next()
       }
       switch answer {

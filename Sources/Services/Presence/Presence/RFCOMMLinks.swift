@@ -44,6 +44,10 @@ final class RFCOMMLinks {
   private var opened: UInt64 = 0
   private var unreachable: UInt64 = 0
   private var tooMany: UInt64 = 0
+  private var evicted: UInt64 = 0
+  /// The numbers of the peers' links that carried a stream of a known peer.
+  private var proven: Set<Int> = []
+  private var devices: [Int: DeviceAddress] = [:]
   private var silentStreams: UInt64 = 0
   private var phoneNotice: Instant?
 
@@ -78,7 +82,7 @@ final class RFCOMMLinks {
     let open = links.values.map(\.counters)
     return [
       Tally("AcceptedLinks", accepted), Tally("OpenedLinks", opened), Tally("UnreachableDevices", unreachable),
-      Tally("TooManyLinks", tooMany), Tally("SilentStreams", silentStreams),
+      Tally("TooManyLinks", tooMany), Tally("EvictedLinks", evicted), Tally("SilentStreams", silentStreams),
       Tally("IgnoredFrames", open.reduce(ignoredFrames) { $0 + $1.ignoredFrames }),
       Tally("RefusedStreams", open.reduce(refusedStreams) { $0 + $1.refusedStreams }),
     ] + RFCOMMHandshake.Refusal.allCases.map { Tally($0.name, refusals[$0, default: 0]) }
@@ -98,7 +102,7 @@ final class RFCOMMLinks {
   /// Handles a link that a peer has opened, and takes ownership of its descriptor.
   func accept(_ descriptor: Int32, from device: DeviceAddress) {
     let stream = SocketStream(owning: descriptor)
-    guard links.count < Limits.rfcommLinks else {
+    guard makeRoom() else {
       tooMany += 1
       return stream.close()
     }
@@ -106,11 +110,30 @@ final class RFCOMMLinks {
     _ = add(stream, device, .server)
   }
 
+  /// Notes that a known peer uses the link that a device has made.
+  func prove(_ device: DeviceAddress) {
+    for (number, other) in devices where other == device { proven.insert(number) }
+  }
+
+  /// Ends the oldest link of a peer that no known peer uses if there are many links. Strangers that open links must not
+  /// exclude a known peer.
+  ///
+  /// - Returns: whether one more link is possible.
+  private func makeRoom() -> Bool {
+    guard links.count >= Limits.rfcommLinksBeforeEviction else { return true }
+    if let oldest = devices.keys.filter({ !proven.contains($0) }).min() {
+      evicted += 1
+      links[oldest]?.close()
+    }
+    return links.count < Limits.rfcommLinksBeforeEviction
+  }
+
   private func add(_ stream: SocketStream, _ device: DeviceAddress, _ role: RFCOMMHandshake.Role) -> RFCOMMLink {
     last += 1
     let number = last
     let link = RFCOMMLink(stream, role, on: scheduler) { [weak self] in self?.handle($0, number, device) }
     links[number] = link
+    if role == .server { devices[number] = device }
     link.begin()
     return link
   }
@@ -130,6 +153,8 @@ final class RFCOMMLinks {
     case .failed(let failure): failures[failure, default: 0] += 1
     case .ended:
       guard let link = links.removeValue(forKey: number) else { return }
+      devices[number] = nil
+      proven.remove(number)
       ignoredFrames += link.counters.ignoredFrames
       refusedStreams += link.counters.refusedStreams
       guard outgoing[device] == number else { return }
@@ -161,7 +186,7 @@ final class RFCOMMLinks {
       if links[number]?.isEstablished == true { scheduler.soon { [weak self] in self?.serveWaiting(device) } }
       return
     }
-    guard links.count < Limits.rfcommLinks else {
+    guard makeRoom() else {
       tooMany += 1
       return scheduler.soon { [weak self] in self?.failWaiting(device) }
     }

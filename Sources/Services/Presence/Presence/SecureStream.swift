@@ -137,7 +137,7 @@ final class SecureStream: JoinedStream {
       if isTransportGone { end(.reset) }
     case .hungUp:
       isTransportGone = true
-      // Else what the peer sent before comes first.
+      // Otherwise, data that the peer sent before the reset is read first.
       if transport?.isReadingPaused != true { end(.reset) }
     case .closed(let error): end(error)
     }

@@ -38,7 +38,11 @@ struct PresenceCommand {
   func add() async throws(Failure) -> ExitCode {
     let name = line.argument("NAME") ?? ""
     let values = try await call("AddPeer", .string(name), .string(line.argument("KEY") ?? ""))
-    guard let path = values.first?.asObjectPath else { throw Failure(.failed, "The service gave no object.") }
+    guard let path = values.first?.asObjectPath else {
+      throw Failure(
+        .failed,
+        "The service's answer contains no object.")
+    }
     let fingerprint = try await client.property(path, PresenceNames.peerInterface, "Fingerprint").asString ?? ""
     report(
       "\(name) is known. Fingerprint: \(fingerprint)",
@@ -94,7 +98,11 @@ struct PresenceCommand {
   func connect() async throws(Failure) -> ExitCode {
     let peer = try await peer()
     let values = try await call("Open", .objectPath(peer.path), .string(line.argument("SERVICE") ?? ""))
-    guard let descriptor = values.first?.asDescriptor else { throw Failure(.failed, "The service gave no stream.") }
+    guard let descriptor = values.first?.asDescriptor else {
+      throw Failure(
+        .failed,
+        "The service's answer contains no stream.")
+    }
     guard StreamPump.run(descriptor.raw) else { throw Failure(.failed, "The stream was cut off.") }
     return .ok
   }

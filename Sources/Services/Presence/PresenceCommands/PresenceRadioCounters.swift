@@ -16,9 +16,9 @@ enum PresenceRadioCounters {
       "FailedLinks": "RFCOMM links that could not be opened or handed over",
       "BytesFromPeers": "bytes that links carried from peers",
       "BytesToPeers": "bytes that links carried to peers",
-      "DeniedCalls": "calls by other users than earshot-presence",
-      "RFCOMMTooManyConnections": "links that were closed because 30 were open",
-      "RFCOMMTooManyConnectionsOfOne": "links that were closed because their peer had 30 open",
-      "RFCOMMConnectionsTooFast": "links that were closed because their peer opened more than 5 in a minute",
+      "DeniedCalls": "calls that were refused, because their user is not earshot-presence",
+      "RFCOMMTooManyConnections": "links that were closed, because 30 links were open",
+      "RFCOMMTooManyConnectionsOfOne": "links that were closed, because their peer had 30 links open",
+      "RFCOMMConnectionsTooFast": "links that were closed, because their peer opened more than 5 links in a minute",
     ])
 }

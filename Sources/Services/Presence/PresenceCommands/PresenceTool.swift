@@ -29,7 +29,7 @@ public enum PresenceTool {
     "add", "Add a known peer.",
     arguments: [
       Argument(.text("NAME"), "A name of your choice."),
-      Argument(.text("KEY"), "The peer's public key, as earshot presence key writes it there."),
+      Argument(.text("KEY"), "The peer's public key, as earshot presence key writes it on the peer's machine."),
     ]
   ) { command async throws(Failure) in
     try await command.add()
@@ -41,14 +41,14 @@ public enum PresenceTool {
   }
 
   private static let announce = verb(
-    "announce", "Announce this machine to known peers, instead of those before.",
+    "announce", "Announce this machine to known peers. This replaces an earlier announcement.",
     options: [Option("for", value: .seconds("SECONDS"), "End after this time, at least 10 s; by default never.")],
     arguments: [Argument(.text("PEER"), "The names of 1 to 15 known peers.", count: .any)]
   ) { command async throws(Failure) in
     try await command.announce()
   }
 
-  private static let silence = verb("silence", "Announce nothing any more. Open streams stay.") {
+  private static let silence = verb("silence", "End the announcement. Open streams stay open.") {
     command async throws(Failure) in
     try await command.silence()
   }
@@ -64,7 +64,8 @@ public enum PresenceTool {
   }
 
   private static let connect = verb(
-    "connect", "Open a stream to a service of a peer nearby: standard input goes there, and what comes is written.",
+    "connect",
+    "Open a stream to a service of a peer nearby: send standard input, and write received bytes to standard output.",
     arguments: [peer, Argument(.text("SERVICE"), "The name of the service.")]
   ) { command async throws(Failure) in
     try await command.connect()

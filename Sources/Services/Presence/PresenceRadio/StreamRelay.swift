@@ -72,7 +72,7 @@ final class StreamRelay {
     case .ended:
       hasProgramEnded = true
       pushToLink()
-    // What the program sent before comes first.
+    // Data that the program sent before the end is sent first.
     case .hungUp: break
     case .closed: close()
     }

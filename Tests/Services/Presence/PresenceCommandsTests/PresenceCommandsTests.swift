@@ -11,60 +11,41 @@ import Testing
 /// A stand-in for the service on a bus of its own, with two known peers. It records the calls.
 @LoopActor
 private final class PresenceBus {
-  let bus: PrivateBus
-  private let connection: BusConnection
-  private var objects: [ExportedObject] = []
-  private(set) var calls: [String] = []
-  /// The error that answers all calls.
-  var refusal: DBusError?
+  private let stand: StandInService
   /// The far end of the stream that `Open` returned last.
   private(set) var far: Int32 = -1
 
   init() async throws {
-    bus = try PrivateBus()
-    connection = BusConnection(address: .address(bus.address))
-    let tree = connection.objects
-    tree.exportManager(PresenceNames.path)
-    objects = [tree.export(PresenceNames.path, interfaces: [service()])]
+    stand = try StandInService(manager: PresenceNames.path)
+    stand.export(PresenceNames.path, service())
     for (number, name, ways) in [(1, "anna", ["bluetooth", "network"]), (2, "ben", [])] {
-      objects.append(
-        tree.export(
-          PresenceNames.path.child("peers").child("\(number)"), interfaces: [peer(name, ways)],
-          manager: PresenceNames.path))
+      stand.export(PresenceNames.path.child("peers").child("\(number)"), peer(name, ways))
     }
-    connection.connect(name: "org.earshot.Presence")
-    try await connection.ready()
+    try await stand.begin("org.earshot.Presence")
+  }
+
+  var calls: [String] { stand.calls }
+  var refusal: DBusError? {
+    get { stand.refusal }
+    set { stand.refusal = newValue }
   }
 
   func close() {
-    connection.close()
-    bus.stop()
+    stand.close()
     if far >= 0 { Glibc.close(far) }
   }
 
   func run(_ words: String..., input: String = "") async -> ToolCall {
-    await ToolCall.run(PresenceTool.part, ["presence", "--bus", bus.address] + words, input: input)
-  }
-
-  private func method(
-    _ name: String, _ arguments: String..., out: String..., answer: @escaping @LoopActor () -> [DBusValue] = { [] }
-  ) -> DBus.Method {
-    DBus.Method(
-      name, in: arguments.map { Argument("a", $0) }, out: out.map { Argument("b", $0) },
-      returning: { [weak self] call throws(DBusError) in
-        self?.calls.append(([call.member] + call.arguments.map(\.text)).joined(separator: " "))
-        if let refusal = self?.refusal { throw refusal }
-        return answer()
-      })
+    await stand.run(PresenceTool.part, "presence", words, input: input)
   }
 
   private func service() -> Interface {
     Interface(
       PresenceNames.interface,
       methods: [
-        method("AddPeer", "s", "s", out: "o") { [.objectPath("/org/earshot/presence/peers/1")] },
-        method("RemovePeer", "o"), method("Announce", "as", "u"), method("Silence"),
-        method("Open", "o", "s", out: "h") { [weak self] in
+        stand.method("AddPeer", ["s", "s"], out: ["o"]) { _ in [.objectPath("/org/earshot/presence/peers/1")] },
+        stand.method("RemovePeer", ["o"]), stand.method("Announce", ["as", "u"]), stand.method("Silence"),
+        stand.method("Open", ["o", "s"], out: ["h"]) { [weak self] _ in
           var ends: [Int32] = [-1, -1]
           socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends)
           _ = send(ends[0], "from anna\n", 10, 0)

@@ -34,6 +34,8 @@ final class NeighbourRadio: PresenceBluetooth {
   private(set) var connections = 0
   /// Whether links are refused.
   var isDeaf = false
+  /// Records the bytes of the links that this radio opens.
+  var recorder: LinkRecorder?
 
   init(_ neighbourhood: Neighbourhood, _ address: DeviceAddress) {
     (self.neighbourhood, self.address) = (neighbourhood, address)
@@ -48,6 +50,11 @@ final class NeighbourRadio: PresenceBluetooth {
   func advertise(generation: UInt8) {
     self.generation = generation
     for radio in neighbourhood.radios where radio !== self { radio.sight(self) }
+  }
+
+  /// Sends the advertisement again, as a radio does all the time.
+  func repeatAdvertisement() {
+    if let generation { advertise(generation: generation) }
   }
 
   func scan(_ isWanted: Bool) {
@@ -67,7 +74,13 @@ final class NeighbourRadio: PresenceBluetooth {
       guard let self, let peer else { return then(nil) }
       connections += 1
       let ends = Self.pair()
-      peer.onEvent?(.link(address, descriptor: ends.1))
+      guard let recorder else {
+        peer.onEvent?(.link(address, descriptor: ends.1))
+        return then(ends.0)
+      }
+      let others = Self.pair()
+      recorder.join(ends.1, others.0)
+      peer.onEvent?(.link(address, descriptor: others.1))
       then(ends.0)
     }
   }
@@ -76,6 +89,42 @@ final class NeighbourRadio: PresenceBluetooth {
     var ends: [Int32] = [-1, -1]
     socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends)
     return (ends[0], ends[1])
+  }
+}
+
+/// A stranger within range, who records the bytes of links, both ways.
+@LoopActor
+final class LinkRecorder {
+  private var streams: [SocketStream] = []
+  private var recorded: [UInt8] = []
+
+  /// The bytes since the last call, in the order in which they were sent.
+  func take() -> [UInt8] {
+    defer { recorded = [] }
+    return recorded
+  }
+
+  /// Passes the bytes of one socket to another one, and back.
+  func join(_ first: Int32, _ second: Int32) {
+    let pair = (SocketStream(owning: first), SocketStream(owning: second))
+    streams += [pair.0, pair.1]
+    pass(pair.0, to: pair.1)
+    pass(pair.1, to: pair.0)
+  }
+
+  private func pass(_ stream: SocketStream, to other: SocketStream) {
+    stream.start { [weak self, weak stream] event in
+      switch event {
+      case .received(let bytes):
+        self?.recorded += bytes
+        // The tests send less than the buffer holds.
+        other.send(bytes[...])
+      case .ended, .closed:
+        other.finish()
+        stream?.finish()
+      case .connected, .writable, .hungUp: break
+      }
+    }
   }
 }
 

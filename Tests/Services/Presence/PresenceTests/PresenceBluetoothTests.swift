@@ -10,15 +10,13 @@ import Thali
 
 @testable import Presence
 
-/// Two services that have only Bluetooth. Anna announces herself to ben.
+/// Two services that have only Bluetooth, and have met.
 @LoopActor
-private struct BluetoothPair {
+struct BluetoothPair {
   let neighbourhood = Neighbourhood()
-  let anna: PresenceService
-  let ben: PresenceService
-  let annaForBen: PresenceService.Peer
   let annasRadio: NeighbourRadio
   let bensRadio: NeighbourRadio
+  private let pair: PresencePair
 
   static func service(_ radio: NeighbourRadio) async throws -> PresenceService {
     let loop = EventLoop.shared
@@ -31,36 +29,21 @@ private struct BluetoothPair {
     return service
   }
 
-  static func add(_ name: String, _ other: PresenceService, to service: PresenceService) async throws
-    -> PresenceService.Peer
-  {
-    let outcome = Mailbox<Result<PresenceService.Peer, PresenceService.Refusal>>()
-    service.addPeer(name, key: other.keyText) { outcome.put($0) }
-    return try await outcome.next().get()
+  init(recorder: LinkRecorder? = nil) async throws {
+    (annasRadio, bensRadio) = (neighbourhood.radio(), neighbourhood.radio())
+    bensRadio.recorder = recorder
+    pair = try await PresencePair(try await Self.service(annasRadio), try await Self.service(bensRadio))
   }
 
-  init() async throws {
-    (annasRadio, bensRadio) = (neighbourhood.radio(), neighbourhood.radio())
-    anna = try await Self.service(annasRadio)
-    ben = try await Self.service(bensRadio)
-    _ = try await Self.add("ben", ben, to: anna)
-    annaForBen = try await Self.add("anna", anna, to: ben)
-    let moves = Mailbox<Bool>()
-    let (service, peer) = (ben, annaForBen.id)
-    ben.moved.addForGood { [weak service] _ in moves.put(service?.isNearby(peer) ?? false) }
-    try anna.announce(to: ["ben"], seconds: 0)
-    _ = try await moves.first { $0 }
-  }
+  var anna: PresenceService { pair.anna }
+  var ben: PresenceService { pair.ben }
+  var annaForBen: PresenceService.Peer { pair.annaForBen }
 
   func connect(_ label: ServiceLabel) async throws -> Result<Int32, PresenceService.Refusal> {
-    let outcome = Mailbox<Result<Int32, PresenceService.Refusal>>()
-    ben.streams.connect(to: annaForBen.id, label) { outcome.put($0) }
-    return try await outcome.next()
+    try await pair.connect(label)
   }
 
-  func close() {
-    for service in [anna, ben] { service.stop {} }
-  }
+  func close() { pair.close() }
 }
 
 @Suite("Presence over Bluetooth", .serialized)
@@ -120,7 +103,7 @@ struct PresenceBluetoothTests {
     defer { pair.close() }
     let eve = try await BluetoothPair.service(pair.neighbourhood.radio())
     defer { eve.stop {} }
-    let anna = try await BluetoothPair.add("anna", pair.anna, to: eve)
+    let anna = try await PresencePair.add("anna", pair.anna, to: eve)
     let judged = Mailbox<Bool>()
     func check() {
       judged.put(Self.count("NotForUs", of: eve) > 0)
@@ -281,17 +264,21 @@ struct RFCOMMLinksTests {
     #expect(desk.count("FramesTooLong") == 1 && desk.links.count == 0)
   }
 
-  @Test("The 31st link is closed and counted")
+  @Test("The 29th link ends the oldest one that no known peer uses, and is closed if known peers use all")
   @LoopActor
   func total() async throws {
     let desk = Desk()
     var ends: [LinkEnd] = []
-    for number in 1...30 { ends.append(desk.connect(UInt64(number))) }
-    let late = desk.connect(31)
+    for number in 1...28 { ends.append(desk.connect(UInt64(number))) }
+    desk.links.prove(DeviceAddress(1))
+    ends.append(desk.connect(29))
+    _ = try await ends[1].ends.next()
+    #expect(desk.links.count == 28 && desk.count("EvictedLinks") == 1 && ends[0].ends.all.isEmpty)
+    for number in 3...29 { desk.links.prove(DeviceAddress(UInt64(number))) }
+    let late = desk.connect(30)
     _ = try await late.ends.next()
-    #expect(desk.links.count == 30 && desk.count("TooManyLinks") == 1)
+    #expect(desk.links.count == 28 && desk.count("TooManyLinks") == 1 && desk.count("EvictedLinks") == 1)
     desk.links.close()
-    withExtendedLifetime(ends) {}
   }
 
   @Test("A request for beacons over a link is answered")

@@ -85,13 +85,29 @@ final class ProgramEnd {
   }
 }
 
-/// Two services that have met on the loopback interface. Anna announces herself to ben.
+/// Two services that have met: anna announces herself to ben, who has noticed it.
 @LoopActor
-private struct Pair {
+struct PresencePair {
   let anna: PresenceService
   let ben: PresenceService
-  let benForAnna: PresenceService.Peer
   let annaForBen: PresenceService.Peer
+  let benForAnna: PresenceService.Peer
+
+  init(_ anna: PresenceService, _ ben: PresenceService) async throws {
+    (self.anna, self.ben) = (anna, ben)
+    benForAnna = try await Self.add("ben", ben, to: anna)
+    annaForBen = try await Self.add("anna", anna, to: ben)
+    let moves = Mailbox<Bool>()
+    let peer = annaForBen.id
+    ben.moved.addForGood { [weak ben] _ in moves.put(ben?.isNearby(peer) ?? false) }
+    try anna.announce(to: ["ben"], seconds: 0)
+    _ = try await moves.first { $0 }
+  }
+
+  /// A pair on the loopback interface.
+  static func onNetwork(_ dialect: Dialect = .spec) async throws -> PresencePair {
+    try await PresencePair(try await service(dialect), try await service(dialect))
+  }
 
   private static func service(_ dialect: Dialect) async throws -> PresenceService {
     var settings = PresenceSettings()
@@ -102,30 +118,18 @@ private struct Pair {
       settings: settings, network: LocalNetwork(settings, on: loop), book: PeerBook(directory: "", disk: loop),
       scheduler: loop, clock: SystemWallClock())
     let usable = Mailbox<Bool>()
-    service.changes.addForGood { [weak service] in usable.put(service?.isNetworkUsable ?? false) }
+    service.changes.addForGood { [weak service] in usable.put(service?.isUsable ?? false) }
     service.begin {}
     _ = try await usable.first { $0 }
     return service
   }
 
-  private static func add(_ name: String, _ other: PresenceService, to service: PresenceService) async throws
+  static func add(_ name: String, _ other: PresenceService, to service: PresenceService) async throws
     -> PresenceService.Peer
   {
     let outcome = Mailbox<Result<PresenceService.Peer, PresenceService.Refusal>>()
     service.addPeer(name, key: other.keyText) { outcome.put($0) }
     return try await outcome.next().get()
-  }
-
-  init(_ dialect: Dialect = .spec) async throws {
-    anna = try await Self.service(dialect)
-    ben = try await Self.service(dialect)
-    benForAnna = try await Self.add("ben", ben, to: anna)
-    annaForBen = try await Self.add("anna", anna, to: ben)
-    let moves = Mailbox<Bool>()
-    let (service, peer) = (ben, annaForBen.id)
-    ben.moved.addForGood { [weak service] _ in moves.put(service?.isNearby(peer) ?? false) }
-    try anna.announce(to: ["ben"], seconds: 0)
-    _ = try await moves.first { $0 }
   }
 
   func connect(_ label: ServiceLabel) async throws -> Result<Int32, PresenceService.Refusal> {
@@ -152,7 +156,7 @@ struct PresenceStreamTests {
   @Test("1 MiB goes to the peer's program and comes back unchanged, and both streams end", arguments: Dialect.allCases)
   @LoopActor
   func echo(dialect: Dialect) async throws {
-    let pair = try await Pair(dialect)
+    let pair = try await PresencePair.onNetwork(dialect)
     defer { pair.close() }
     let program = try EchoProgram()
     try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
@@ -169,7 +173,7 @@ struct PresenceStreamTests {
   @Test("A stream to the service `default` carries only the program's bytes")
   @LoopActor
   func unnamed() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let program = try EchoProgram()
     try pair.anna.streams.register(.unnamed, at: program.address, by: ":1.1", user: getuid())
@@ -182,7 +186,7 @@ struct PresenceStreamTests {
   @Test("A stream to a service that no program of the peer has registered is refused and counted at the peer")
   @LoopActor
   func unknown() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let outcome = try await pair.connect(try Self.label("nothing"))
     #expect(outcome == .failure(.serviceNotRegistered))
@@ -192,7 +196,7 @@ struct PresenceStreamTests {
   @Test("No connection is made to a Unix socket that another user than the program's owns")
   @LoopActor
   func foreignSocket() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let folder = try ScratchFolder()
     let path = folder.path("socket")
@@ -210,7 +214,7 @@ struct PresenceStreamTests {
   @Test("A known peer gets a stream although 32 handshakes of others are stalled")
   @LoopActor
   func besideHalfOpen() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let program = try EchoProgram()
     try pair.anna.streams.register(try Self.label("echo"), at: program.address, by: ":1.1", user: getuid())
@@ -234,7 +238,7 @@ struct PresenceStreamTests {
   @Test("The 17th stream to one peer is refused")
   @LoopActor
   func manyOfOnePeer() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     var outcomes: [Result<Int32, PresenceService.Refusal>] = []
     for _ in 0..<17 { pair.ben.streams.connect(to: pair.annaForBen.id, .unnamed) { outcomes.append($0) } }
@@ -244,7 +248,7 @@ struct PresenceStreamTests {
   @Test("A refused handshake sends its TLS alert", arguments: [40, 70, 115, 20] as [UInt8])
   @LoopActor
   func alerts(number: UInt8) async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let route = try #require(pair.ben.routes(to: pair.annaForBen.id).first)
     let client: WireClient
@@ -267,7 +271,7 @@ struct PresenceStreamTests {
   @Test("A removed peer is refused although it still has the announcement")
   @LoopActor
   func removed() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let removals = Mailbox<Bool>()
     pair.anna.removePeer(pair.benForAnna.id) { removals.put($0 == nil) }
@@ -285,7 +289,7 @@ struct PresenceStreamTests {
   @Test("A service ends with its program's bus connection, and another program cannot take it before")
   @LoopActor
   func registration() async throws {
-    let pair = try await Pair()
+    let pair = try await PresencePair.onNetwork()
     defer { pair.close() }
     let (streams, label) = (pair.anna.streams, try Self.label("echo"))
     let address = LocalAddress.socket("/nowhere")

@@ -2,28 +2,19 @@ import Air
 import Common
 import Loop
 import Network
+import TestSupport
 import Testing
 import Thali
 
 @testable import Presence
-
-/// A wall clock in virtual time. It begins on 2026-06-01.
-@LoopActor
-final class StreetClock: WallClock {
-  private let time: VirtualTime
-
-  init(_ time: VirtualTime) { self.time = time }
-
-  var milliseconds: Int64 { 1_780_272_000_000 + Int64(time.now.nanoseconds / 1_000_000) }
-  var isSynchronised: Bool { true }
-  func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
-}
 
 /// A network in virtual time, on which services meet.
 @LoopActor
 final class Street {
   let time = VirtualTime()
   private(set) var houses: [House] = []
+  /// The answers of addresses at which there is no house.
+  var strangers: [NetworkAddress: BeaconResponse] = [:]
 
   /// A service on the network, with a key of its own.
   func house() -> PresenceService {
@@ -31,7 +22,7 @@ final class Street {
     houses.append(house)
     let service = PresenceService(
       settings: PresenceSettings(), network: house, book: PeerBook(directory: "", disk: time), scheduler: time,
-      clock: StreetClock(time))
+      clock: VirtualWallClock(time))
     service.begin {}
     time.advance(by: .zero)
     return service
@@ -93,7 +84,8 @@ final class House: PresenceNetwork {
 
   func fetch(_ location: Location, then: @escaping @LoopActor (BeaconResponse?) -> Void) -> Registration {
     let house = street.houses.first { $0.address == location.address }
-    return street.time.schedule(after: .milliseconds(5)) { then(house?.answer()) }
+    let stranger = street.strangers[location.address]
+    return street.time.schedule(after: .milliseconds(5)) { then(house?.answer() ?? stranger) }
   }
 
   private func answer() -> BeaconResponse? {

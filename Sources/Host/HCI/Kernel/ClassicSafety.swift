@@ -1,0 +1,43 @@
+/// Whether this machine may open connections over BR/EDR by sockets of its own.
+///
+/// Debian's kernels from 6.1.187 on stop when the socket of an attempt to which no peer has answered is closed. They
+/// free the channel of the link a second time: "kernel BUG at lib/list_debug.c", `hci_chan_del` (docs/bluez.md,
+/// "Streams"). A branch in which nobody has tried it counts as unsafe.
+public enum ClassicSafety: Hashable, Sendable {
+  case safe
+  /// The kernel was seen to stop.
+  case faulty(KernelVersion)
+  /// Nobody has tried this branch.
+  case untried(KernelVersion?)
+  /// The configuration does not allow it.
+  case off
+
+  /// The first release of 6.1 with the fault. 6.1.176 was tried, and withstands it.
+  private static let faultyFrom = KernelVersion(6, 1, 187)
+  /// The branch that was tried besides 6.1.
+  private static let triedBranch = KernelVersion(6, 12, 0)
+
+  /// The result for a kernel version; nil if the kernel reports none.
+  public static func known(_ version: KernelVersion?) -> ClassicSafety {
+    guard let version, version.numbering == .stable else { return .untried(version) }
+    switch (version.major, version.minor) {
+    case (faultyFrom.major, faultyFrom.minor): return version < faultyFrom ? .safe : .faulty(version)
+    case (triedBranch.major, triedBranch.minor): return .safe
+    default: return .untried(version)
+    }
+  }
+
+  /// The sentence for `RadioTraits.connectingShortfall`; nil if streams are opened.
+  public var shortfall: String? {
+    let rest = "Peers can open streams to it."
+    switch self {
+    case .safe: return nil
+    case .faulty(let version):
+      return "This machine opens no streams to peers: Linux \(version) stops when a peer does not answer. \(rest)"
+    case .untried(let version):
+      return "This machine opens no streams to peers: \(version.map { "Linux \($0)" } ?? "this kernel") was not tried "
+        + "(OpenStreams= of [Radio]). \(rest)"
+    case .off: return "This machine opens no streams to peers, because of OpenStreams=no of [Radio]. \(rest)"
+    }
+  }
+}

@@ -1,0 +1,117 @@
+import Air
+import Bytes
+import Common
+import Glibc
+import Loop
+import Network
+import TestSupport
+import Testing
+import Thali
+
+@testable import Presence
+
+/// Everything that a stranger can record of two announcements to the same peers has no eight octets in common but
+/// those that unrelated peers send, too.
+@Suite("What a stranger can record of private presence", .serialized)
+struct ObserverTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// All runs of eight octets.
+  private static func windows(_ records: [[UInt8]]) -> Set<[UInt8]> {
+    var found: Set<[UInt8]> = []
+    for record in records where record.count >= 8 {
+      for index in 0...record.count - 8 { found.insert(Array(record[index..<index + 8])) }
+    }
+    return found
+  }
+
+  /// What links two records, of which a third one of other peers has nothing.
+  private static func marks(_ first: [[UInt8]], _ second: [[UInt8]], other: [[UInt8]]) -> [String] {
+    let common = windows(first).intersection(windows(second))
+    return common.subtracting(windows(other)).map { Hex.encode($0) }.sorted()
+  }
+
+  @Test("Datagrams and beacons of two announcements have only constants and the sender's network address in common")
+  @LoopActor
+  func network() throws {
+    let street = Street()
+    let names = ["anna", "ben", "carl", "dora"]
+    let services = names.map { _ in street.house() }
+    _ = try services[0].know("ben", services[1].keyText, in: street)
+    _ = try services[1].know("anna", services[0].keyText, in: street)
+    _ = try services[2].know("dora", services[3].keyText, in: street)
+    // The address is in every packet; everybody can see it.
+    func record(_ house: Int, _ peer: String) throws -> [[UInt8]] {
+      let before = street.houses[house].recorded.count
+      try services[house].announce(to: [peer], seconds: 600)
+      street.time.advance(by: .seconds(2))
+      services[house].silence()
+      street.time.advance(by: .seconds(2))
+      let own = street.houses[house].address
+      return street.houses[house].recorded.dropFirst(before).map { Self.replacing(own, in: $0) }
+    }
+    let records = [try record(0, "ben"), try record(0, "ben"), try record(2, "dora")]
+    for record in records {
+      #expect(record.contains { $0.first == 0x30 } && record.contains { $0.starts(with: Array("NOTIFY".utf8)) })
+    }
+    #expect(Self.marks(records[0], records[1], other: records[2]) == [])
+    #expect(!Self.windows(records[0]).isDisjoint(with: Self.windows(records[1])), "constants are found")
+  }
+
+  private static func replacing(_ address: NetworkAddress, in bytes: [UInt8]) -> [UInt8] {
+    let text = Array(Location(address: address, port: 5000).url.utf8)
+    guard bytes.count > text.count,
+      let start = (0...bytes.count - text.count).first(where: { bytes[$0...].starts(with: text) })
+    else { return bytes }
+    return Array(bytes[..<start]) + Array(bytes[(start + text.count)...])
+  }
+
+  @Test("RFCOMM links, their HTTP and TLS of two announcements have only what other peers send, too, in common")
+  @LoopActor
+  func links() async throws {
+    let recorder = LinkRecorder()
+    let pair = try await BluetoothPair(recorder: recorder)
+    defer { pair.close() }
+    let first = try await record(pair, recorder)
+    pair.anna.silence()
+    let moves = Mailbox<Int>()
+    let ben = pair.ben
+    func check() {
+      let count = ben.tallies.first { $0.name == "Recognized" }?.count ?? 0
+      moves.put(Int(count))
+      if count < 2 { EventLoop.shared.soon { check() } }
+    }
+    try pair.anna.announce(to: ["ben"], seconds: 0)
+    check()
+    _ = try await moves.first { $0 == 2 }
+    let second = try await record(pair, recorder)
+    let strangers = LinkRecorder()
+    let other = try await BluetoothPair(recorder: strangers)
+    defer { other.close() }
+    let third = try await record(other, strangers)
+    #expect(Self.marks([first], [second], other: [third]) == [])
+    // A TLS handshake of 1.2, and the request for beacons.
+    for record in [first, second, third] {
+      let windows = Self.windows([record])
+      #expect(windows.contains(Array("GET /Not".utf8)) && record.count > 4096)
+    }
+    #expect(!Self.windows([first]).isDisjoint(with: Self.windows([second])), "constants are found")
+  }
+
+  /// What a stranger records while beacons are fetched and the same 2,048 bytes go to a program and come back.
+  @LoopActor
+  private func record(_ pair: BluetoothPair, _ recorder: LinkRecorder) async throws -> [UInt8] {
+    let program = try EchoProgram()
+    let label = try #require(ServiceLabel("echo"))
+    pair.anna.streams.unregister(all: ":1.1")
+    try pair.anna.streams.register(label, at: program.address, by: ":1.1", user: getuid())
+    let end = ProgramEnd(try await pair.connect(label).get())
+    let bytes = (0..<2048).map { UInt8(truncatingIfNeeded: $0 &* 2_654_435_761 >> 13) }
+    end.send(bytes)
+    _ = try await end.ends.next()
+    #expect(end.received == bytes)
+    let recorded = recorder.take()
+    #expect(Self.windows([recorded]).isDisjoint(with: Self.windows([bytes])))
+    return recorded
+  }
+}
