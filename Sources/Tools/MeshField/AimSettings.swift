@@ -8,9 +8,9 @@ public struct AimSettings: SettingsSection {
   public var afterFiveMinutes = 0
   /// Frames per node and public message, in hundredths.
   public var framesPerNode = 0
-  /// In thousandths.
+  /// Minimum ratio of delivery with flooding nodes to delivery without, in thousandths.
   public var besideFlood = 0
-  /// In hundredths.
+  /// Minimum ratio of delivery with couriers to delivery without, in hundredths.
   public var withCouriers = 0
 
   public init() {}

@@ -24,6 +24,8 @@ struct FieldNode: Sendable {
   var isUp = false
   /// Time of the engine's timer.
   var timerAt = Int64.max
+  /// Time of the last wake-up.
+  var wokeAt = Int64.min / 2
   /// Number of events that this node has caused.
   var caused: UInt32 = 0
   /// Arrival of each public message, in milliseconds plus one; 0 if it did not arrive. The topmost bit marks an arrival

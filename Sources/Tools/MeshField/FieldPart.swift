@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import Crypto
 
@@ -13,6 +14,9 @@ struct FieldPart: Sendable {
     /// Time of the next event; nil without any.
     var next: Int64?
   }
+
+  /// Time for which a node stays awake after an event, in nanoseconds.
+  private static let awake: Int64 = 1_000_000
 
   private let parts: Int
   private let part: Int
@@ -111,6 +115,11 @@ struct FieldPart: Sendable {
   }
 
   private mutating func give(_ event: MeshEngine.Event, _ place: Int) {
+    if now - nodes[place].wokeAt >= Self.awake {
+      tally.wakeUps += 1
+      if case .timer = event { tally.timedWakeUps += 1 }
+    }
+    nodes[place].wokeAt = now
     carryOut(nodes[place].engine.handle(event, at: Instant(nanoseconds: now), time: time), place)
     setTimer(place)
   }

@@ -1,7 +1,9 @@
+import Common
+
 /// Event queue ordered by time, then by node, then by cause and its order. The order therefore does not depend on the
 /// partition into shards.
 struct FieldQueue {
-  struct Key {
+  struct Key: Comparable {
     /// Nanoseconds since the start.
     var time: Int64
     /// Order among events of one node and time: see `FieldEvent.order`.
@@ -11,14 +13,14 @@ struct FieldQueue {
     var slot: Int32
 
     @inline(__always)
-    func isBefore(_ other: Key) -> Bool {
-      if time != other.time { return time < other.time }
-      if node != other.node { return node < other.node }
-      return order < other.order
+    static func < (one: Key, other: Key) -> Bool {
+      if one.time != other.time { return one.time < other.time }
+      if one.node != other.node { return one.node < other.node }
+      return one.order < other.order
     }
   }
 
-  private var heap: [Key] = []
+  private var heap = Heap<Key>()
   private var events: [FieldEvent?] = []
   private var free: [Int32] = []
 
@@ -26,7 +28,7 @@ struct FieldQueue {
   var firstTime: Int64? { heap.first?.time }
 
   mutating func addTimer(at time: Int64, of node: Int32) {
-    push(Key(time: time, order: 0, node: node, slot: -1))
+    heap.insert(Key(time: time, order: 0, node: node, slot: -1))
   }
 
   mutating func add(_ event: FieldEvent) {
@@ -38,51 +40,18 @@ struct FieldQueue {
       slot = Int32(events.count)
       events.append(event)
     }
-    push(Key(time: event.time, order: event.order, node: event.node, slot: slot))
+    heap.insert(Key(time: event.time, order: event.order, node: event.node, slot: slot))
   }
 
   /// Removes and returns the first entry if it is before `end`. A timer has no event.
   mutating func popFirst(before end: Int64) -> (key: Key, event: FieldEvent?)? {
-    guard let first = heap.first, first.time < end, let last = heap.popLast() else { return nil }
-    if !heap.isEmpty {
-      heap[0] = last
-      siftDown()
-    }
+    guard let first = heap.first, first.time < end else { return nil }
+    heap.popFirst()
     guard first.slot >= 0 else { return (first, nil) }
     let event = events[Int(first.slot)]
     events[Int(first.slot)] = nil
     free.append(first.slot)
     return (first, event)
-  }
-
-  private mutating func push(_ key: Key) {
-    heap.append(key)
-    var index = heap.count - 1
-    heap.withUnsafeMutableBufferPointer { heap in
-      while index > 0 {
-        let parent = (index - 1) / 2
-        guard key.isBefore(heap[parent]) else { break }
-        heap[index] = heap[parent]
-        index = parent
-      }
-      heap[index] = key
-    }
-  }
-
-  private mutating func siftDown() {
-    heap.withUnsafeMutableBufferPointer { heap in
-      var index = 0
-      let key = heap[0]
-      while true {
-        var child = 2 * index + 1
-        guard child < heap.count else { break }
-        if child + 1 < heap.count, heap[child + 1].isBefore(heap[child]) { child += 1 }
-        guard heap[child].isBefore(key) else { break }
-        heap[index] = heap[child]
-        index = child
-      }
-      heap[index] = key
-    }
   }
 }
 

@@ -7,7 +7,7 @@ extension FieldResults {
     [
       "seed": .unsigned(seed),
       "scenario": scenario.json,
-      "signatureChecks": "one for all nodes of each signature over the same bytes; a real node makes its own",
+      "signatureChecks": "each signature was checked once for all nodes; every real node checks it",
       "links": ["fewest": .int(Int64(links.fewest)), "mean": .double(links.mean), "most": .int(Int64(links.most))],
       "messages": .int(Int64(messages)),
       "unsaid": .int(Int64(unsaid)),
@@ -37,6 +37,7 @@ extension FieldResults {
           ]
         }),
       "lost": .unsigned(lost), "dropped": .unsigned(dropped), "cuts": .unsigned(cuts),
+      "wakeUpsPerSecond": ["all": .double(wakeUps.all), "timed": .double(wakeUps.timed)],
       "private": [
         "written": .int(Int64(letters.written)), "arrived": .int(Int64(letters.arrived)),
         "acknowledged": .int(Int64(letters.acknowledged)), "latency": Self.json(letterLatency),

@@ -75,6 +75,7 @@ extension FieldResults {
     a node reached:   \(Self.decimal(cost.perNodeReached, 2)) frames for each that flooding reached, \
     \(Self.decimal(cost.duplicatesPerNodeReached, 2)) duplicates
     \(lost) frames lost by the channel, \(dropped) by full queues, \(cuts) links closed by nodes
+    a node wakes up:  \(Self.decimal(wakeUps.all, 1)) times a second, \(Self.decimal(wakeUps.timed, 1)) of them for a timer
 
     """
   }

@@ -89,6 +89,8 @@ public struct FieldResults: Sendable {
   public let lost: UInt64
   public let dropped: UInt64
   public let cuts: UInt64
+  /// Wake-ups of a node per second: all, and those for a timer.
+  public let wakeUps: (all: Double, timed: Double)
   /// Private messages: sent, arrived and acknowledged; latency in milliseconds.
   public private(set) var letters: (written: Int, arrived: Int, acknowledged: Int) = (0, 0, 0)
   public private(set) var letterLatency: (p50: UInt32, p99: UInt32, most: UInt32) = (0, 0, 0)
@@ -117,6 +119,8 @@ public struct FieldResults: Sendable {
       degrees.max() ?? 0
     )
     (lost, dropped, cuts) = (tally.lost, tally.dropped, tally.cuts)
+    let seconds = Double(scenario.field.duration.wholeNanoseconds) / 1e9 * Double(scenario.field.nodes)
+    wakeUps = (Double(tally.wakeUps) / seconds, Double(tally.timedWakeUps) / seconds)
     frames = zip(FrameKind.allCases, tally.frames).filter { $0.1.frames > 0 }.map { kind, sum in
       Frames(kind: "\(kind)", frames: sum.frames, bytes: sum.bytes, airtime: Double(sum.airtime) / 1e6)
     }

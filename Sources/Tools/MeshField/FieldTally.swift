@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 
 /// Kind of a frame in the statistics.
@@ -73,6 +73,9 @@ struct FieldTally: Sendable {
   /// Frames dropped by the queues of links.
   var dropped: UInt64 = 0
   var cuts: UInt64 = 0
+  /// Wake-ups of nodes: events at least 1 ms after the last one. `timed` are those for a timer.
+  var wakeUps: UInt64 = 0
+  var timedWakeUps: UInt64 = 0
   /// Public messages that their sender could not send.
   var unsaid: [Int] = []
   /// Number of hand-overs of each envelope, by ciphertext: from the sender on, to couriers and to the recipient.
@@ -99,6 +102,8 @@ struct FieldTally: Sendable {
     arrived += other.arrived
     dropped += other.dropped
     cuts += other.cuts
+    wakeUps += other.wakeUps
+    timedWakeUps += other.timedWakeUps
     unsaid += other.unsaid
   }
 

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import Crypto
 

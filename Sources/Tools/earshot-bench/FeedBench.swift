@@ -148,6 +148,8 @@ enum FeedBench {
       for report in reports { try? kernel.send(report) }
     }
 
+    /// Reads the waiting packets, and parses the reports in them.
+    ///
     /// - Returns: number of reports.
     func take(at now: Instant, _ heard: (AdvertisingPacket) -> Void) -> Int {
       var count = 0

@@ -165,7 +165,7 @@ enum SocialBench {
       ProcessMemory.giveBackFreed()
       return Double(Process.ownStatus("RssAnon")) * 1024
     }
-    // The first sessions bring what all share.
+    // The first sessions also allocate the memory that all sessions share.
     var streams = [try await MemoryClient.established(stand).stream]
     let before = resident()
     for _ in 0..<quiet {

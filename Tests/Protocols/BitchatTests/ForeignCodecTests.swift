@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Random packets that the independent codec bitchat-protocol 0.2.0 encodes to bytes whose hash is in the file. The
 /// suite `clients` of `make e2e` makes the same packets and the same hash with that codec (`clients/agree.py`).
@@ -73,7 +74,7 @@ struct ForeignCodecTests {
         Announcement(
           nickname: nickname, noiseKey: noiseKey, signingKey: signingKey, neighbours: count == 0 ? nil : neighbours))
     case .noiseEncrypted:
-      let id = try Bitchat.MessageID(Hex.encode(dice.bytes(16)))
+      let id = try BitchatWire.MessageID(Hex.encode(dice.bytes(16)))
       let text = Hex.encode(dice.bytes(dice.below(20)))
       var writer = ByteWriter()
       writer.u8(0x01)

@@ -2,6 +2,7 @@ import Bytes
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Byte strings from the apps' own tests; facts: bitchat.md section 13.
 @Suite("Bitchat's vectors: the goldens of the apps' own tests")

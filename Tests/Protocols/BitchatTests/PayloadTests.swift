@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Payloads of Bitchat packets")
 struct PayloadTests {
@@ -17,11 +18,11 @@ struct PayloadTests {
   private func announcement(
     _ nickname: String = "alice", neighbours: [PeerID]? = nil, capabilities: Capabilities? = nil,
     geohash: String? = nil,
-    speaksSeed: Bool = false, isEarshot: Bool = false, longestWrite: UInt16? = nil
+    dialect: MeshDialect = .live, isEarshot: Bool = false, longestWrite: UInt16? = nil
   ) throws -> Announcement {
     try Announcement(
       nickname: nickname, noiseKey: noiseKey, signingKey: key.publicKey, neighbours: neighbours,
-      capabilities: capabilities, geohash: geohash, speaksSeed: speaksSeed, isEarshot: isEarshot,
+      capabilities: capabilities, geohash: geohash, dialect: dialect, isEarshot: isEarshot,
       longestWrite: longestWrite)
   }
 
@@ -43,7 +44,7 @@ struct PayloadTests {
     for value in [
       try announcement(), try announcement("", neighbours: []), try announcement("é\u{202E}\n", neighbours: peers),
       try announcement(capabilities: []), try announcement(capabilities: Capabilities(rawValue: .max)),
-      try announcement(geohash: "u4pruydqqvj8", speaksSeed: true),
+      try announcement(geohash: "u4pruydqqvj8", dialect: .seed),
       try announcement(isEarshot: true), try announcement(isEarshot: true, longestWrite: 510),
       try announcement(String(repeating: "x", count: 255), neighbours: peers, capabilities: .prekeys),
     ] {
@@ -72,7 +73,7 @@ struct PayloadTests {
   @Test("Announcement records are read in any order, and unknown ones are skipped")
   func order() throws {
     let value = try announcement(
-      neighbours: [PeerID(rawValue: 9)], capabilities: .groups, geohash: "u4", speaksSeed: true)
+      neighbours: [PeerID(rawValue: 9)], capabilities: .groups, geohash: "u4", dialect: .seed)
     let unknown = [TLV(type: 0x77, value: []), TLV(type: 0, value: [1, 2])]
     let mixed = try bytes(unknown + records(value.bytes).reversed() + unknown)
     #expect(try Announcement(reading: mixed) == value)
@@ -111,7 +112,7 @@ struct PayloadTests {
   func seedMark() throws {
     for (value, speaks) in [("S1", true), ("S2", false), ("S", false), ("S11", false), ("", false)] {
       let read = try bytes(records(announcement().bytes) + [TLV(type: 0xB5, value: Array(value.utf8))])
-      #expect(try Announcement(reading: read).speaksSeed == speaks)
+      #expect(try Announcement(reading: read).dialect == (speaks ? .seed : .live))
     }
   }
 

@@ -4,6 +4,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
 @Suite("Bitchat's vectors: payloads")
@@ -28,7 +29,7 @@ struct PayloadVectorTests {
     #expect(announcement.peerID.description == row.sender)
     #expect(announcement.noiseKey.bytes == identity.noisePublic.bytes)
     #expect(announcement.signingKey.bytes == identity.ed25519Public.bytes)
-    #expect(announcement.speaksSeed == (name == "announce_unknown_tlv_b5"))
+    #expect((announcement.dialect == .seed) == (name == "announce_unknown_tlv_b5"))
     #expect(try Announcement(reading: announcement.bytes) == announcement)
     // Earshot writes the fields in the iOS app's order.
     if name != "announce_android_style" { #expect(announcement.bytes == row.payload.bytes) }
@@ -170,16 +171,5 @@ struct PayloadVectorTests {
     for example in rules.androidExamples where example.routeHops == 0 {
       #expect(example.chunk <= rules.iosDefault)
     }
-  }
-
-  @Test("A stream of notifications is cut into the recorded packets")
-  func stream() throws {
-    var cutter = NotificationCutter()
-    var packets: [[UInt8]] = []
-    for value in vectors.notificationStream.chunks {
-      packets += cutter.append(value.bytes, at: .zero).packets
-    }
-    #expect(packets == vectors.notificationStream.frames.map(\.bytes))
-    #expect(cutter.pending == 0)
   }
 }

@@ -2,6 +2,7 @@ import Bytes
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Vectors of the older wire formats; facts: bitchat.md section 16.1.
 @Suite("Bitchat's vectors: dialect S")

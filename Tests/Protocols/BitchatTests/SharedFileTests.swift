@@ -2,6 +2,7 @@ import Bytes
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Shared files")
 struct SharedFileTests {

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Observed results of the originals for the same bytes; facts: bitchat.md section 13.
 @Suite("Bitchat's vectors: sync")

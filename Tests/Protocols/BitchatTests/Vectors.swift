@@ -1,8 +1,10 @@
 import Bytes
 import Crypto
 import Foundation
+import VectorSupport
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// The file of vectors, one property for each section that these tests read. Facts: bitchat.md section 13.
 struct Vectors: Decodable {
@@ -44,53 +46,18 @@ struct Vectors: Decodable {
     "nostrEmbedded", "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
   ]
 
-  static let shared: Vectors = {
-    do {
-      return try decoder.decode(Vectors.self, from: try Data(contentsOf: url))
-    } catch {
-      fatalError("bitchat.json cannot be read: \(error)")
-    }
-  }()
+  static let shared: Vectors = file.read()
 
   /// The names of all sections of the file, in camel case.
-  static func sectionNames() throws -> Set<String> {
-    struct Name: CodingKey, Hashable {
-      let stringValue: String
-      var intValue: Int? { nil }
-      init(stringValue: String) { self.stringValue = stringValue }
-      init?(intValue: Int) { nil }
-    }
-    struct Names: Decodable {
-      let names: Set<String>
-      init(from decoder: any Decoder) throws {
-        names = Set(try decoder.container(keyedBy: Name.self).allKeys.map(\.stringValue))
-      }
-    }
-    return try decoder.decode(Names.self, from: try Data(contentsOf: url)).names
-  }
+  static func sectionNames() throws -> Set<String> { try file.sectionNames() }
 
-  private static var url: URL { Bundle.module.bundleURL.appendingPathComponent("Vectors/bitchat.json") }
-
-  private static var decoder: JSONDecoder {
-    let decoder = JSONDecoder()
-    decoder.keyDecodingStrategy = .convertFromSnakeCase
-    return decoder
-  }
+  private static var file: VectorFile { VectorFile("bitchat", in: .module) }
 }
 
 extension Vectors {
   // Swift 6.0 does not accept a closure among the arguments of a test.
   static let signedRows: [PacketRow] = shared.packets.filter { $0.version != nil && $0.signature != nil }
   static let requestRows: [RequestRow] = shared.requestSync.filter { $0.payload != nil }
-
-  /// Bytes that are hexadecimal digits in the file.
-  struct HexBytes: Decodable, Sendable {
-    let bytes: [UInt8]
-
-    init(from decoder: any Decoder) throws {
-      bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
-    }
-  }
 
   struct CourierSection: Decodable {
     let ephemeralPrivate: HexBytes

@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import TestSupport
 import Testing

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import CommandLine
 import Testing
 
@@ -53,6 +53,26 @@ struct FieldTests {
     // A sync answer may arrive before the relayed message.
     #expect(results.cost.reachedByAnswer <= 10)
     #expect(results.cost.perNodeReached <= 4)
+  }
+
+  @Test("In a quiet field, fewer than one in five wake-ups of a node is for a timer")
+  func wakeUps() async {
+    let columns: Int32 = 7
+    let links = (0..<columns * columns).flatMap { node -> [(Int32, Int32)] in
+      let (column, row) = (node % columns, node / columns)
+      let others: [(Int32, Int32)] = [(1, 0), (0, 1), (1, 1), (-1, 1)]
+      return others.compactMap { right, down in
+        guard (0..<columns).contains(column + right), row + down < columns else { return nil }
+        return (node, node + right + down * columns)
+      }
+    }
+    let quiet = scenario {
+      $0.field.nodes = Int(columns * columns)
+      $0.talk.every = .zero
+    }
+    let results = await results(quiet, links: links)
+    let wakeUps = results.wakeUps
+    #expect(wakeUps.all > 1 && wakeUps.timed < wakeUps.all / 5, "\(wakeUps)")
   }
 
   @Test("A missed aim is reported with its figure, a reached one is not")

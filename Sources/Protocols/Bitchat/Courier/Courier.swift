@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -15,7 +16,7 @@ struct Courier: Sendable {
   var carried: Int { desk.bag.count }
   /// Whether this node stores no envelope of others.
   var isEmpty: Bool { desk.bag.isEmpty }
-  /// Capacity that announces state: `CourierDesk.saidPlaces`.
+  /// Envelopes per depositor that announces state: `CourierDesk.saidPlaces`.
   var saidPlaces: UInt8? { desk.saidPlaces }
 
   /// Next time at which the courier has work; nil if there is none.
@@ -41,7 +42,7 @@ struct Courier: Sendable {
     }
   }
 
-  /// Removes what concerns a peer.
+  /// Removes all data about a peer.
   mutating func forget(_ peer: PeerID) { desk.forget(peer) }
 
   /// Removes the envelopes of a message that was delivered.
@@ -178,7 +179,7 @@ struct Courier: Sendable {
     return intents
   }
 
-  /// Capacity for hand-overs after one announce.
+  /// Remaining number and bytes of envelopes to hand over after one announce.
   private struct Batch {
     var count = CourierDesk.batchCount
     var bytes = CourierDesk.batchBytes

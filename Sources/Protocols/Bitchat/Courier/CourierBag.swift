@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Stores the envelopes that this node carries for others. Facts: bitchat.md section 8.5.
@@ -29,7 +30,7 @@ struct CourierBag: Sendable {
   struct Taken: Hashable, Sendable {
     /// False if the envelope was stored before.
     var isNew: Bool
-    /// Envelopes evicted for it.
+    /// Envelopes that were evicted for the accepted one.
     var dropped: [CourierID] = []
     /// Whether the change must be persisted.
     var isChanged = true

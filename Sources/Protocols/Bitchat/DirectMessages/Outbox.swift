@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 

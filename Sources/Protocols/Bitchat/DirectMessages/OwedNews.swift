@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Favourite notices and read receipts that peers have, as far as is known, not received.

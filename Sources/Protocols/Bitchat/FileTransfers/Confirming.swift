@@ -66,7 +66,7 @@ struct Confirming: Sendable {
 
   /// Unconfirmed packets and pings, in the order of sending.
   private var way: [Sent] = []
-  /// Packets that were last given up. A late confirmation of one shows the confirmation time.
+  /// Packets that were last counted as lost. A late confirmation of one shows the confirmation time.
   private var overdue: [Sent] = []
   /// Number of packets sent after the last ping.
   private var unasked = 0

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -27,7 +28,7 @@ struct FileTransfers: Sendable {
   /// Whether sending is paused because another service needs the radio.
   var isQuiet: Bool { outgoing.isQuiet }
 
-  /// Next time at which something is due; nil if there is none.
+  /// Next time at which a packet or a check of a file is due; nil if there is none.
   ///
   /// - Parameter isFast: whether a link takes fragments at full speed.
   func deadline(isFast: (LinkID) -> Bool) -> Instant? { outgoing.deadline(isFast: isFast) }

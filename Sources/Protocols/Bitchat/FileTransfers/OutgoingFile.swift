@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// File of this node that is under way.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Files of this node that are under way. Up to `activeLimit` are sent at a time, fragment by fragment; the others
@@ -220,7 +221,7 @@ struct OutgoingFiles: Sendable {
     return links.sorted { $0.number < $1.number }
   }
 
-  /// Next time at which something is due; nil if there is none.
+  /// Next time at which a packet or a check of a file is due; nil if there is none.
   func deadline(isFast: (LinkID) -> Bool) -> Instant? {
     var first: Instant?
     func take(_ moment: Instant?) {

@@ -1,3 +1,5 @@
+import BitchatWire
+
 /// State of a file of this node.
 public enum FileState: Hashable, Sendable {
   /// The file waits for other files, a neighbour, the peer, or a session with it.

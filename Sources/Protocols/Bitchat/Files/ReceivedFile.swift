@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Received file of a kind that the apps accept.

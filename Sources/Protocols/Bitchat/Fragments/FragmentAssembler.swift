@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Reassembles packets from fragments in any order, within bounds that no sender can exceed. Facts: bitchat.md section

@@ -1,3 +1,4 @@
+import BitchatWire
 import Bytes
 import Crypto
 

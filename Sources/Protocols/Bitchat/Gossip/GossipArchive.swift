@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Public packets, stored as received, that this node can give to neighbours that missed them. Facts: bitchat.md
@@ -113,7 +114,7 @@ public struct GossipArchive: Sendable {
         announces[oldest.sender] = nil
       }
       return false
-    case .message, SeedNumbers.seed.message: return keepsMessages && messages.insert(item)
+    case _ where item.type.mayBePublicMessage: return keepsMessages && messages.insert(item)
     case .fragment:
       if keepsMessages { _ = fragments.insert(item) }
       return false
@@ -287,7 +288,7 @@ public struct GossipArchive: Sendable {
   /// request asks for nothing older.
   ///
   /// - Parameters:
-  ///   - isBare: whether the request has only the fields of the seed's document, and a shorter filter.
+  ///   - isBare: whether the request consists of a short filter alone.
   ///   - time: milliseconds since 1970, by this node's clock.
   func request(for types: SyncTypes, isBare: Bool = false, at time: UInt64) -> SyncRequest? {
     // A filter holds at most the newest `mostUsual` of each kind; one more item shows that there are more.
@@ -309,7 +310,7 @@ public struct GossipArchive: Sendable {
     if moments.count > sorted { moments.sort { $0.isOlder(than: $1) } }
     moments.reverse()
     let hashes = moments.map(\.filterHash)
-    if isBare { return try? SyncRequest(filter: SyncFilter(hashes: hashes, bytes: SyncFilter.seedBytes)) }
+    if isBare { return try? SyncRequest(filter: SyncFilter(hashes: hashes, bytes: SyncFilter.bareBytes)) }
     let filter = SyncFilter(hashes: hashes)
     // M is the number of IDs in the filter times 2^P.
     let included = Int(filter.m >> UInt32(filter.p))

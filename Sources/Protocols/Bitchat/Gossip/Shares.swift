@@ -1,3 +1,5 @@
+import BitchatWire
+
 /// Number and bytes of stored items, by sending peer and delivering device. If there are too many, it selects the
 /// senders whose items are evicted first. No peer can therefore evict the items of others, under any number of names.
 public struct Shares: Sendable {

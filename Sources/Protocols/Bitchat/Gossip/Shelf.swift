@@ -1,3 +1,5 @@
+import BitchatWire
+
 /// Packets of one kind, limited in number and bytes. The oldest is evicted first. With shares, the oldest of the
 /// senders selected by `Shares` is evicted first.
 struct Shelf: Sendable {

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -56,7 +57,7 @@ struct GossipSync: Sendable {
 
   /// Starts the requests on a link that now belongs to a peer.
   ///
-  /// - Parameter isSlow: whether the peer is asked half as often, because it speaks dialect S.
+  /// - Parameter isSlow: whether the peer is asked half as often.
   mutating func begin(_ link: LinkID, isSlow: Bool, at now: Instant) {
     schedule.end(link)
     schedule.begin(link, isSlow: isSlow, at: now)
@@ -77,20 +78,17 @@ struct GossipSync: Sendable {
 
   /// Sends the requests that are due.
   ///
-  /// - Parameters:
-  ///   - inSeed: links with dialect S.
-  ///   - isQuiet: whether no files are requested, because other services need the radio.
+  /// - Parameter isQuiet: whether no files are requested, because other services need the radio.
   mutating func sendRequests(
-    _ view: NodeView, inSeed: Set<LinkID>, isQuiet: Bool, _ clock: inout PacketClock,
-    randomFrom random: inout some RandomSource
+    _ view: NodeView, isQuiet: Bool, _ clock: inout PacketClock, randomFrom random: inout some RandomSource
   ) -> [Intent] {
     var intents: [Intent] = []
-    for (link, types, round) in schedule.takeDue(&random, slow: inSeed, at: view.now) {
+    for (link, types, round) in schedule.takeDue(&random, slow: view.dialects.slow, at: view.now) {
       guard let peer = view.peer(of: link) else { continue }
       var wanted = view.role.storesMessages ? types : types.intersection(.announce)
       if wanted.contains(.fragment) { wanted.insert(.fileTransfer) }
       if isQuiet { wanted.subtract([.fragment, .fileTransfer]) }
-      let isBare = inSeed.contains(link) && view.role.storesMessages
+      let isBare = view.dialects[link].hasBareRequests && view.role.storesMessages
       let requests =
         isBare
         ? [archive.request(for: wanted, isBare: true, at: view.time)].compactMap(\.self)
@@ -118,10 +116,10 @@ struct GossipSync: Sendable {
   struct Asker {
     let peer: PeerID
     let link: LinkID
-    /// Whether this node uses dialect S with the neighbour.
-    let isSeed: Bool
-    /// Whether messages of this node are also sent to the neighbour in dialect L, for peers behind it.
-    let takesLive: Bool
+    /// Dialect that this node uses with it.
+    let dialect: MeshDialect
+    /// Whether messages of this node are also sent to it in the other dialect, for peers behind it.
+    let takesBoth: Bool
   }
 
   /// Answers the request of a direct neighbour.
@@ -136,15 +134,18 @@ struct GossipSync: Sendable {
   ) -> [Intent] {
     var intents: [Intent] = []
     var room = Self.answerBytes
-    let unfit = asker.isSeed ? MessageType.message : SeedNumbers.seed.message
-    // Own public messages are archived in both dialects. Messages of others are not sent to a neighbour of the
-    // other dialect.
+    // Own public messages are archived in both dialects. Messages of others go to a neighbour of the other dialect only
+    // if it shows them.
     for item in archive.missing(request, at: time) where item.sender != asker.peer {
-      if item.type == unfit, !asker.isSeed || item.sender == own && !asker.takesLive { continue }
+      if item.type.mayBePublicMessage, item.type != asker.dialect.message,
+        !asker.dialect.showsOtherMessages || item.sender == own && !asker.takesBoth
+      {
+        continue
+      }
       if isQuiet, item.type == .fragment || item.type == .fileTransfer { continue }
       guard room > 0, let view = try? PacketView(item.bytes), !isUnderWay(view) else { continue }
       room -= max(item.bytes.count, Self.answerBytes / Self.answerPackets)
-      let bytes = asker.isSeed ? view.relayed(timeToLive: 0) : view.syncAnswer
+      let bytes = asker.dialect.marksAnswers ? view.syncAnswer : view.relayed(timeToLive: 0)
       intents.append(.sendAnswer(bytes, item.type, on: asker.link))
     }
     return intents

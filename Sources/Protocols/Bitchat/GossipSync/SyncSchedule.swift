@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -7,7 +8,7 @@ struct SyncSchedule: Sendable {
   static let firstDelay = Duration.seconds(1)
   /// Time between requests, ± 20 %.
   static let period = Duration.seconds(15)
-  /// Delay and period for a neighbour of dialect S.
+  /// Delay and period for a neighbour that is asked half as often.
   static let slowFirstDelay = Duration.seconds(5)
   static let slowPeriod = Duration.seconds(30)
   /// Every second request, beginning with the first, asks for fragments.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -57,6 +58,12 @@ enum Intent {
   case archive(GossipArchive.Item)
   /// Record that a chat message is sent, so that files leave capacity for chat.
   case chatted
+  /// Sign a packet of this node, and send it over a link.
+  case sendSigned(Packet, on: LinkID)
+  /// Disconnect a link.
+  case cut(LinkID, CutReason)
+  /// Record the packet version that a neighbour supports.
+  case noteVersion(PacketVersion, of: PeerID)
   /// Send a packet of this node over these links, in the dialect of each.
   case send(Packet, as: PacketClass, to: [LinkID])
   /// Send an answer to a sync request.

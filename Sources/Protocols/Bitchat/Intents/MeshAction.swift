@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -95,7 +96,7 @@ public enum CutReason: String, Hashable, Sendable {
   case silent
   /// The peer has initiated another link.
   case second
-  /// The peer, of dialect S, supports no packet version of this node.
+  /// The peer supports no packet version of this node.
   case incompatible
 }
 

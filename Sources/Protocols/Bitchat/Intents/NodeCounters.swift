@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Event counters since the start of the engine.
@@ -68,9 +69,9 @@ public struct NodeCounters: Hashable, Sendable {
   public var unaskedPongs: UInt64 = 0
   /// Packets that a link takes neither whole nor in fragments.
   public var unsendable: UInt64 = 0
-  /// Packets of dialect S that were accepted, and those that were rejected.
-  public var seedPackets: UInt64 = 0
-  public var refusedSeed: UInt64 = 0
+  /// Packets of another dialect that were accepted, and rejected.
+  public var translatedPackets: UInt64 = 0
+  public var refusedTranslations: UInt64 = 0
   /// Peers that proved their verification code, those that answered wrongly, and those that did not answer.
   public var proofs: UInt64 = 0
   public var wrongProofs: UInt64 = 0
@@ -105,7 +106,8 @@ public struct NodeCounters: Hashable, Sendable {
       Tally("AnsweredRequests", answeredRequests), Tally("UnaskedAnswers", unaskedAnswers),
       Tally("Relayed", relayed), Tally("Superfluous", superfluous), Tally("Revived", revived),
       Tally("RelaysDropped", relaysDropped),
-      Tally("Unsendable", unsendable), Tally("SeedPackets", seedPackets), Tally("RefusedSeed", refusedSeed),
+      Tally("Unsendable", unsendable),
+      Tally("SeedPackets", translatedPackets), Tally("RefusedSeed", refusedTranslations),
       Tally("Proofs", proofs), Tally("WrongProofs", wrongProofs),
       Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
       Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Noise
 
@@ -15,6 +16,8 @@ struct NodeView {
   let links: LinkTable<MeshLink>
   /// Other links over which neighbours are reachable.
   let ways: PeerWays
+  /// Dialects of the links.
+  let dialects: LinkDialects
   let sessions: Sessions<PeerID>
   let blocked: Set<PeerID>
 
@@ -33,6 +36,25 @@ struct NodeView {
 
   /// Whether a link takes fragments at full speed because its peer is an Earshot peer.
   func isFast(_ link: LinkID) -> Bool { peer(of: link).map { peers.isEarshot($0) } ?? false }
+}
+
+/// Dialect of each link of a node.
+struct LinkDialects: Sendable {
+  /// Links with another dialect than the live one.
+  private let others: [LinkID: MeshDialect]
+
+  init(others: [LinkID: MeshDialect] = [:]) { self.others = others }
+
+  subscript(link: LinkID) -> MeshDialect { others[link] ?? .live }
+
+  /// Whether packets of a dialect may be sent over a link. Every peer relays packets of the live dialect.
+  func accepts(_ dialect: MeshDialect, on link: LinkID) -> Bool { dialect == .live || self[link] == dialect }
+
+  /// Whether packets of a dialect may be sent over any link.
+  func accepts(_ dialect: MeshDialect) -> Bool { dialect == .live || others.values.contains(dialect) }
+
+  /// Links whose peers are asked for missed packets half as often.
+  var slow: Set<LinkID> { others.isEmpty ? [] : Set(others.filter { $0.value.syncsSlowly }.keys) }
 }
 
 /// Timestamps of this node's packets, in milliseconds since 1970. Each differs from the one before.

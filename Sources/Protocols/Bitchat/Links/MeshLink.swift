@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// State of one mesh link.
@@ -56,4 +57,20 @@ struct MeshLink: Sendable {
     guard peer != nil else { return vacantSince.advanced(by: Self.announceTime) }
     return heardAt.advanced(by: isStrict ? Self.strictSilentTime : Self.silentTime)
   }
+}
+
+/// Received packet, with its link and the way in which it arrived.
+struct Arrival: Sendable {
+  let view: PacketView
+  let link: LinkID
+  /// Whether it was reassembled from fragments. It is then not relayed, and its TTL is the lowest of its fragments.
+  let isReassembled: Bool
+  /// Whether it answers a sync request of this node. It may then be old.
+  let isAnswer: Bool
+
+  /// Number of hops from the sender; 1 for a neighbour.
+  var hops: Int { Int(Limits.timeToLive) + 1 - Int(min(Limits.timeToLive, view.timeToLive)) }
+
+  /// Whether the packet was received directly from its sender.
+  var isDirect: Bool { view.timeToLive >= Limits.timeToLive && !isReassembled && !isAnswer }
 }

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -123,7 +124,7 @@ struct Neighbourhood: Sendable {
   }
 
   /// Records a packet on the link at an index of `links`.
-  mutating func hear(at index: Int, _ now: Instant) { links.change(at: index) { $0.heardAt = now } }
+  mutating func handlePacket(at index: Int, _ now: Instant) { links.change(at: index) { $0.heardAt = now } }
 
   /// Counts a malformed packet.
   ///
@@ -327,15 +328,15 @@ struct Neighbourhood: Sendable {
   // MARK: Peers
 
   /// Records a verified or decrypted packet of a peer.
-  mutating func hear(_ peer: PeerID, version: PacketVersion? = nil, at now: Instant) {
-    peers.hear(peer, version: version, at: now)
+  mutating func handlePacket(of peer: PeerID, version: PacketVersion? = nil, at now: Instant) {
+    peers.handlePacket(of: peer, version: version, at: now)
   }
 
   /// Removes a peer that has sent a leave, and unbinds its links.
   ///
   /// - Parameter time: timestamp of the leave.
   mutating func leave(_ peer: PeerID, at now: Instant, time: UInt64) {
-    peers.hear(peer, at: now)
+    peers.handlePacket(of: peer, at: now)
     peers.leave(peer, at: time)
     vacateLinks(of: peer, at: now)
   }

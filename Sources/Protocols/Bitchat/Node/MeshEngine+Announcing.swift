@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -22,7 +23,7 @@ extension MeshEngine {
       signingKey: identity.signingKey.publicKey,
       neighbours: configuration.role.isDescribed && !near.isEmpty ? Array(near) : nil,
       capabilities: configuration.role.isDescribed && !Capabilities.own.isEmpty ? .own : nil,
-      speaksSeed: configuration.speaksSeed, isEarshot: true, longestWrite: configuration.longestWrite,
+      dialect: configuration.translation.announced, isEarshot: true, longestWrite: configuration.longestWrite,
       courierPlaces: courier.saidPlaces)
     guard let announcement else { return nil }
     return Packet(type: .announce, timestamp: timestamp(turn), sender: identity.id, payload: announcement.bytes)
@@ -78,14 +79,14 @@ extension MeshEngine {
     _ announcement: Announcement, _ packet: Packet, _ arrival: Arrival, _ turn: inout Turn
   ) {
     let peer = packet.sender
-    let spokeSeed = neighbourhood.peers[peer]?.speaksSeed == true
+    let dialect = neighbourhood.peers[peer]?.dialect
     guard let news = try? neighbourhood.learn(announcement, at: packet.timestamp, arrival, now: turn.now) else {
       counters.oldAnnounces += 1
       // The announce is not new, but it still shows a link to the peer: a newer announce overtook it on another link.
       claim(arrival, of: peer, &turn)
       return
     }
-    if spokeSeed, !announcement.speaksSeed { talks.end(with: peer) }
+    translator.noteAnnounce(of: peer, before: dialect, now: announcement.dialect)
     keepPin(of: peer, &turn)
     for other in news.forgotten {
       gossip.leave(other)
@@ -136,7 +137,7 @@ extension MeshEngine {
     case .bound: break
     }
     pings.endConfirmations(on: link)
-    gossip.begin(link, isSlow: isSeed(link), at: turn.now)
+    gossip.begin(link, isSlow: linkDialects[link].syncsSlowly, at: turn.now)
     turn.actions.append(.bound(link, peer))
     // The first neighbour may make other peers reachable again.
     messages.meet(peer, isOnly: neighbours.count == 1, at: turn.now)

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -18,11 +19,6 @@ extension MeshEngine {
   /// Records whether a peer reports this node as its favourite, in this run or an earlier one.
   public mutating func favour(by peer: PeerID, _ isFavourite: Bool) {
     courier.favour(by: peer, isFavourite, neighbourhood.peers)
-  }
-
-  /// Whether a packet is an envelope. Dialect S uses the same type for chat.
-  func isEnvelope(_ packet: Packet) -> Bool {
-    PacketMeaning(type: packet.type, payload: packet.payload) != .seedMessage
   }
 
   /// Opens an envelope for this node, or stores one to carry it.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 import Noise
@@ -119,9 +120,13 @@ extension MeshEngine {
 
   /// Sends a payload in the session with a peer. Sends nothing without a session.
   mutating func seal(_ payload: NoisePayload, for peer: PeerID, _ turn: inout Turn) {
-    if configuration.speaksSeed, sealInSeed(payload, for: peer, &turn) { return }
-    guard let sealed = try? messages.encrypt(payload.bytes, for: peer, at: turn.now) else { return }
-    send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
+    switch privateForm(of: payload, for: peer, turn) {
+    case .sealed(let plaintext):
+      guard let sealed = try? messages.encrypt(plaintext, for: peer, at: turn.now) else { return }
+      send(sealed, as: .noiseEncrypted, to: peer, .own, &turn)
+    case .clear(let bytes, let type): send(bytes, as: type, to: peer, .own, &turn)
+    case .none: break
+    }
   }
 
   /// Sends a Noise message over the links that `Transmitter.paths` chooses.
@@ -132,12 +137,12 @@ extension MeshEngine {
       type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload)
     let paths = Transmitter.paths(
       of: packet, to: peer, isUnanswered: messages.outbox.isUnanswered(by: peer, at: turn.now),
-      isInSeed: isReachedInSeed(peer, at: turn.now), view(turn))
+      in: reach(of: peer, turn), view(turn))
     for path in paths { transmit(path.packet, as: kind, to: path.links, &turn) }
   }
 
   func route(to peer: PeerID, _ turn: Turn) -> [PeerID]? {
-    Transmitter.route(to: peer, isInSeed: isReachedInSeed(peer, at: turn.now), view(turn))
+    Transmitter.route(to: peer, in: reach(of: peer, turn), view(turn))
   }
 
   // MARK: Sessions
@@ -158,7 +163,7 @@ extension MeshEngine {
 
   /// Sends what waited for a session with a peer.
   mutating func beginSession(with peer: PeerID, _ turn: inout Turn) {
-    announceInSeed(to: peer, &turn)
+    announce(afterSessionWith: peer, &turn)
     perform(courier.sendReceipts(to: peer), &turn)
     files.renew(to: peer, at: turn.now)
     // Earlier messages may have been sealed with keys that the peer does not have.
@@ -173,7 +178,7 @@ extension MeshEngine {
       return
     }
     let source = origin(of: arrival.link).source
-    let isHandshake = packet.type == .noiseHandshake || isSeedAnswer(packet)
+    let isHandshake = isHandshake(packet, turn)
     handleSession(
       isHandshake
         ? .handshake(packet.sender, packet.payload, from: source)
@@ -181,15 +186,23 @@ extension MeshEngine {
   }
 
   mutating func handlePlaintext(_ plaintext: [UInt8], from peer: PeerID, _ turn: inout Turn) {
-    neighbourhood.hear(peer, at: turn.now)
-    guard !handleSeedPayload(plaintext, from: peer, &turn) else { return }
-    let payload: NoisePayload
+    neighbourhood.handlePacket(of: peer, at: turn.now)
+    if let content = translated(sealed: plaintext, from: peer) {
+      counters.translatedPackets += 1
+      guard let payload = content.payload else {
+        counters.unreadable += 1
+        return
+      }
+      return handle(payload, from: peer, &turn)
+    }
     do throws(NoisePayloadError) {
-      payload = try NoisePayload(reading: plaintext)
+      handle(try NoisePayload(reading: plaintext), from: peer, &turn)
     } catch {
       if case .unknownType = error { counters.unknownPayloads += 1 } else { counters.unreadable += 1 }
-      return
     }
+  }
+
+  private mutating func handle(_ payload: NoisePayload, from peer: PeerID, _ turn: inout Turn) {
     switch payload {
     case .privateMessage(let message): handlePrivateMessage(message, from: peer, &turn)
     case .delivered(let id): handleReceipt(id, from: peer, isRead: false, &turn)

@@ -1,88 +1,8 @@
+import BitchatWire
 import Common
 import Crypto
 
 extension MeshEngine {
-  mutating func receive(_ bytes: [UInt8], on link: LinkID, _ turn: inout Turn) {
-    guard isStarted, let place = neighbourhood.links.index(of: link) else { return }
-    counters.frames += 1
-    do throws(PacketError) {
-      let view = try PacketView(bytes)
-      neighbourhood.hear(at: place, turn.now)
-      accept(view, on: link, isReassembled: false, &turn)
-      if pings.isConfirming(on: link) {
-        let intents = pings.confirm(view, on: link, self.view(turn))
-        if !intents.isEmpty { turn.isIdle = false }
-        perform(intents, &turn)
-      }
-    } catch {
-      counters.count(error)
-      if neighbourhood.isMalformedTooOften(on: link, at: turn.now) { cut(link, .garbage, &turn) }
-    }
-  }
-
-  /// Handles a packet: drops irrelevant ones, processes those for this node, and relays the rest.
-  mutating func accept(_ view: PacketView, on link: LinkID, isReassembled: Bool, _ turn: inout Turn) {
-    guard view.sender != identity.id, erased?.isFormerSelf(view.sender) != true else {
-      counters.echoes += 1
-      turn.isIdle = true
-      return
-    }
-    let isAnswer = view.timeToLive == 0 && !view.isRequest
-    let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
-    // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not
-    // checked.
-    let isVerified = view.isVerified(by: identity.id)
-    let key = gate.key(of: view, isVerified: isVerified)
-    guard !gate.isCopy(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
-    let isOvertaken = view.type == .announce && view.timestamp < neighbourhood.peers.newest(of: view.sender)
-    let goesOn = !configuration.blocksRelay || !blocked.contains(view.sender)
-    let context = PacketGate.Context(
-      now: turn.now, time: turn.time, own: identity.id, origin: origin(of: link), isFast: !isVerified && isFast(link),
-      awaitsAnswer: isAnswer && gossip.awaitsAnswer(on: link, at: turn.now), isOvertaken: isOvertaken, goesOn: goesOn)
-    switch gate.admit(arrival, key, isVerified: isVerified, context) {
-    case .dropped(let refusal):
-      counters[keyPath: refusal] += 1
-      return
-    case .forOthers: return relay(arrival, key, &turn)
-    case .forNode: break
-    }
-    if view.type == .announce, refresh(arrival, key, goesOn: goesOn, &turn) { return }
-    guard let packet = decoded(view, on: link, turn) else { return }
-    // A relay may have recompressed the packet; its bytes then differ, but its ID does not.
-    let id = PacketID(packet)
-    guard !isVerified || !gate.isCopy(id, at: turn.now), !gossip.archive.isLastAnnounce(id, of: view.sender) else {
-      gate.remember(key, view.type, at: turn.now)
-      return handleCopy(of: arrival, key, id: id, &turn)
-    }
-    let isOfKnown = view.type == .announce && neighbourhood.peers.has(view.sender)
-    let mayGoOn = act(on: packet, arrival, id, &turn)
-    // Reassembled packets may have marked the turn as idle.
-    turn.isIdle = false
-    guard mayGoOn else { return }
-    gate.remember(key, view.type, at: turn.now)
-    // The archive knows the latest announce of each peer.
-    if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { gate.remember(id, at: turn.now) }
-    let isNewsTooOften =
-      view.type == .announce && !isOvertaken && !neighbourhood.passOn(view.sender, at: turn.now)
-    if !goesOn || isOvertaken || isNewsTooOften {
-      gate.end(key, view.type)
-    } else {
-      gate.note(reach: isReassembled ? relayRules.decide(view)?.timeToLive ?? 0 : 0, of: key, view.type)
-      relay(arrival, key, isOfKnown: isOfKnown, &turn)
-    }
-    if isVerified { gate.shareReach(of: key, view.type, with: id) }
-  }
-
-  /// Decodes a packet; nil if it is dropped.
-  private mutating func decoded(_ view: PacketView, on link: LinkID, _ turn: Turn) -> Packet? {
-    switch gate.decode(view, on: link, at: turn.now) {
-    case .packet(let packet): return packet
-    case .dropped(let refusal): counters[keyPath: refusal] += 1
-    case .malformed(let error): counters.count(error)
-    }
-    return nil
-  }
-
   /// Counts the reason why a packet is dropped, if there is one.
   ///
   /// - Returns: whether there is one.
@@ -92,68 +12,19 @@ extension MeshEngine {
     return true
   }
 
-  /// Handles a copy of an earlier packet.
-  ///
-  /// - Parameter id: ID of the packet, if known.
-  private mutating func handleCopy(
-    of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
-  ) {
-    counters.duplicates += 1
-    turn.isIdle = true
-    relay(copy: arrival, key, id: id, &turn)
-    guard arrival.view.type == .announce, neighbourhood.peers.has(arrival.view.sender) else { return }
-    if arrival.isDirect {
-      // The announce was known before it arrived over its sender's own link.
-      turn.isIdle = false
-      bind(arrival.link, to: arrival.view.sender, &turn)
-    }
-    noteWay(of: arrival, to: arrival.view.sender, &turn)
-  }
-
-  /// Handles a packet for this node by its type.
-  ///
-  /// - Returns: whether the packet is valid and may be relayed.
-  private mutating func act(
-    on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
-  ) -> Bool {
-    switch packet.type {
-    case .announce:
-      switch handleAnnounce(packet, arrival, &turn) {
-      case .taken:
-        keep(arrival, packet, id, &turn)
-        return true
-      case .contested: return true
-      case .refused: return false
-      }
-    case .message: return handlePublicMessage(packet, arrival, id, &turn)
-    case .leave: return handleLeave(packet, arrival, &turn)
-    case .noiseHandshake, .noiseEncrypted:
-      handleNoise(packet, arrival, &turn)
-      return true
-    case .fileTransfer: return handleFile(packet, arrival, id, &turn)
-    case .ping:
-      handlePing(packet, arrival, &turn)
-      return true
-    case .pong:
-      handlePong(packet, arrival, &turn)
-      return true
-    case .fragment: return handleFragment(packet, arrival, id, &turn)
-    case .courier where packet.recipient == identity.id && isEnvelope(packet):
-      return handleEnvelope(packet, arrival, &turn)
-    case .requestSync:
-      if !handleVersionAck(packet, arrival, &turn) { handleSyncRequest(packet, arrival, &turn) }
-      return false
-    default: return packet.type.isOfSeed ? handleSeedPacket(packet, arrival, &turn) : true
-    }
-  }
-
   // MARK: Chat
 
-  private mutating func handlePublicMessage(
-    _ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  /// Handles a public message.
+  ///
+  /// - Parameters:
+  ///   - text: nil if the text is not accepted.
+  ///   - liveID: ID of the message in the live dialect.
+  ///   - id: ID of the packet.
+  mutating func handlePublicMessage(
+    _ text: PublicText?, as liveID: PacketID, _ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
     guard let peer = signer(of: packet, arrival, turn) else { return isOfRival(packet, arrival, turn) }
-    guard let text = try? PublicText(payload: packet.payload) else {
+    guard let text else {
       counters.unreadable += 1
       return false
     }
@@ -164,13 +35,16 @@ extension MeshEngine {
     if let recipient = arrival.view.recipient, recipient != identity.id { return true }
     guard takeLine(of: peer.id, arrival, turn) else { return false }
     // Archived messages were reported before, maybe in an earlier run.
-    let isKnown = gossip.archive.hasMessage(id)
+    let isKnown =
+      gossip.archive.hasMessage(liveID) || liveID != id && gate.isCopy(liveID, at: turn.now)
+      || translator.hasReceived(liveID, at: turn.now)
+    if liveID != id { translator.note(liveID, at: turn.now) }
     keep(arrival, packet, id, &turn)
-    guard configuration.role.receives, !isKnown, !talks.hasHeard(id, at: turn.now) else { return true }
+    guard configuration.role.receives, !isKnown else { return true }
     turn.actions.append(
       .heard(
         PublicMessage(
-          sender: peer.id, nickname: peer.nickname, text: text.text, timestamp: packet.timestamp, packet: id,
+          sender: peer.id, nickname: peer.nickname, text: text.text, timestamp: packet.timestamp, packet: liveID,
           isLate: arrival.isAnswer, via: mark(of: arrival.link))))
     return true
   }
@@ -219,13 +93,13 @@ extension MeshEngine {
 
   // MARK: Fragments
 
-  private mutating func handleFragment(
+  mutating func handleFragment(
     _ packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
   ) -> Bool {
     // Nested fragments are rejected, because they could cause unlimited work.
     guard !arrival.isReassembled, let fragment = try? Fragment(reading: packet.payload), fragment.type != .fragment
     else {
-      if !handleHello(packet, arrival, &turn) { counters.badFragments += 1 }
+      if !handleVersions(packet, arrival, &turn) { counters.badFragments += 1 }
       return false
     }
     if arrival.view.recipient == nil { keep(arrival, packet, id, of: (fragment.id, fragment.type), &turn) }
@@ -295,7 +169,7 @@ extension MeshEngine {
       return nil
     }
     guard checkSignature(arrival, packet, peer.signingKey, isKnownAnnounce: false, turn) else { return nil }
-    neighbourhood.hear(peer.id, version: packet.version, at: turn.now)
+    neighbourhood.handlePacket(of: peer.id, version: packet.version, at: turn.now)
     return peer
   }
 

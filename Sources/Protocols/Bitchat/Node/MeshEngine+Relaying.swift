@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 extension MeshEngine {
@@ -15,9 +16,9 @@ extension MeshEngine {
     let view = arrival.view
     guard
       var decision = relayRules.decide(
-        arrival, isOfKnown: isOfKnown, own: identity.id, hasSeedLinks: view.isOfSeed && !seedLinks.isEmpty)
+        arrival, isOfKnown: isOfKnown, own: identity.id, isAccepted: linkDialects.accepts(view.dialect))
     else { return }
-    if view.type == .message || view.type == SeedNumbers.seed.message, view.recipient == nil,
+    if view.type.mayBePublicMessage, view.recipient == nil,
       !gate.mayPassOn(lineOf: view.sender, over: origin(of: arrival.link), at: turn.now)
     {
       counters.linesNotPassedOn += 1
@@ -88,6 +89,6 @@ extension MeshEngine {
 
   mutating func relayWhatIsDue(_ turn: inout Turn) {
     guard let due = pending.deadline, due <= turn.now else { return }
-    perform(pending.sendDue(view(turn), inSeed: seedLinks, hash), &turn)
+    perform(pending.sendDue(view(turn), hash), &turn)
   }
 }

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -16,7 +17,11 @@ extension MeshEngine {
     let item = GossipArchive.Item(
       bytes: bytes, id: id, type: .message, sender: identity.id, timestamp: signed.timestamp)
     if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
-    keepSeedForm(of: signed, &turn)
+    if let form = translated(signed).flatMap({ self.signed($0) }), let bytes = try? form.encoded() {
+      // Neighbours of another dialect request the message in their form.
+      let item = GossipArchive.Item(bytes: bytes, of: form)
+      if gossip.store(item) { turn.actions.append(.keep(.gossip(item))) }
+    }
     transmit(signed, as: .own, to: targets(), &turn)
     return (id, turn.actions)
   }
@@ -63,13 +68,13 @@ extension MeshEngine {
 
   /// Facts about the links, and how packets are encoded for them.
   private func channel(_ turn: Turn) -> Transmitter.Channel {
-    Transmitter.Channel(now: turn.now, links: neighbourhood.links, padsAll: configuration.padsAll, inSeed: seedLinks)
+    Transmitter.Channel(
+      now: turn.now, links: neighbourhood.links, padsAll: configuration.padsAll, dialects: linkDialects)
   }
 
   /// Sends a packet of this node in the dialect of each link, and in fragments where a link is too narrow.
   mutating func transmit(_ packet: Packet, as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
-    let forms = configuration.speaksSeed ? forms(of: packet, for: targets, at: turn.now) : [(packet, targets)]
-    for form in forms where !form.links.isEmpty {
+    for form in forms(of: packet, for: targets, turn) where !form.links.isEmpty {
       perform(
         transmitter.send(form.packet, as: kind, to: form.links, channel(turn), randomFrom: &random), &turn)
     }

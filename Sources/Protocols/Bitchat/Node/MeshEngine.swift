@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 import Noise
@@ -29,12 +30,12 @@ public struct MeshEngine: Sendable {
     didSet {
       isDueKnown = false
       neighbourhood.cutSooner(configuration.isMonitorStrict)
-      if configuration.nickname != oldValue.nickname || configuration.speaksSeed != oldValue.speaksSeed
-        || configuration.longestWrite != oldValue.longestWrite
+      translator.use(configuration.translation)
+      if configuration.nickname != oldValue.nickname || configuration.longestWrite != oldValue.longestWrite
+        || configuration.translation.announced != oldValue.translation.announced
       {
         neighbourhood.announceSoon(at: latest)
       }
-      if !configuration.speaksSeed { talks.endAll() }
     }
   }
   public let identity: Identity
@@ -59,8 +60,8 @@ public struct MeshEngine: Sendable {
   /// Proofs of signing keys.
   var challenges = Challenges()
   var transmitter: Transmitter
-  /// State of dialect S.
-  var talks = SeedTalks()
+  /// Packets in other dialects.
+  var translator: Translator
   /// Courier envelopes of others, and own messages at couriers.
   var courier: Courier
   /// Files of this node that are under way, and received ones.
@@ -92,6 +93,7 @@ public struct MeshEngine: Sendable {
     neighbourhood = Neighbourhood(own: identity.id, isStrict: configuration.isMonitorStrict)
     gate = PacketGate(hash: hash, signatures: signatures)
     transmitter = Transmitter(own: identity.id, signingKey: identity.signingKey, signatures: signatures)
+    translator = Translator(own: identity.id, configuration.translation)
     let sessions = Sessions(
       key: identity.noiseKey, own: identity.id, limits: limits, random: random,
       belongs: { key, peer in PeerID(noiseKey: key) == peer })
@@ -125,12 +127,12 @@ public struct MeshEngine: Sendable {
   private mutating func setTimers() {
     guard isStarted else { return timers.removeAll() }
     timers.set(.neighbourhood, neighbourhood.deadline)
-    timers.set(.relays, pending.deadline)
+    timers.set(.relays, pending.deadline, latest: pending.latest)
     timers.set(.transmitter, transmitter.deadline)
     timers.set(.sessions, messages.sessions.deadline)
     timers.set(.gate, gate.deadline)
     timers.set(.fragments, assembler.deadline)
-    timers.set(.dialects, talks.deadline)
+    timers.set(.versions, translator.deadline)
     timers.set(.challenges, challenges.deadline)
     timers.set(.pings, pings.deadline)
     guard canSend else {
@@ -189,7 +191,7 @@ public struct MeshEngine: Sendable {
     }
     // Most frames are copies. They change no deadline, except that a relay may have become superfluous.
     if turn.isIdle, isDueKnown {
-      timers.set(.relays, pending.deadline)
+      timers.set(.relays, pending.deadline, latest: pending.latest)
       if !timers.isDue(at: now) { return [] }
     }
     // Work that was due before the event is still due, or the event postponed it. After a stop nothing is due.
@@ -208,7 +210,7 @@ public struct MeshEngine: Sendable {
   /// Whether there may be work without a deadline.
   private var hasUntimedWork: Bool {
     state == .waitingForClock && canSend || files.count > 0 || !challenges.isEmpty
-      || configuration.speaksSeed
+      || translator.isActive
   }
 
   // MARK: Intents
@@ -217,8 +219,8 @@ public struct MeshEngine: Sendable {
   func view(_ turn: Turn) -> NodeView {
     NodeView(
       now: turn.now, time: turn.time, own: identity.id, role: configuration.role, canSend: canSend,
-      peers: neighbourhood.peers, links: neighbourhood.links, ways: neighbourhood.ways, sessions: messages.sessions,
-      blocked: blocked)
+      peers: neighbourhood.peers, links: neighbourhood.links, ways: neighbourhood.ways, dialects: linkDialects,
+      sessions: messages.sessions, blocked: blocked)
   }
 
   /// Carries out what a machine has decided.
@@ -253,6 +255,11 @@ public struct MeshEngine: Sendable {
       case .giveWay(let link): transmitter.giveWay(on: link, at: turn.now)
       case .chatted: files.chatted(at: turn.now)
       case .archive(let item): _ = gossip.store(item)
+      case .sendSigned(let packet, let link):
+        if let signed = signed(packet) { transmit(signed, as: .own, to: [link], &turn) }
+      case .cut(let link, let reason): cut(link, reason, &turn)
+      case .noteVersion(let version, let peer):
+        neighbourhood.handlePacket(of: peer, version: version, at: turn.now)
       case .send(let packet, let kind, let targets): transmit(packet, as: kind, to: targets, &turn)
       case .sendBytes(let bytes, let kind, let targets): transmit(bytes, as: kind, to: targets, &turn)
       case .paceFragment(let bytes, let link, let source):
@@ -263,6 +270,141 @@ public struct MeshEngine: Sendable {
       case .sendPing(let payload, let type, let kind, let peer, let link):
         send(payload, as: type, in: kind, to: peer, over: link, &turn)
       }
+    }
+  }
+
+  // MARK: Received packets
+
+  private mutating func receive(_ bytes: [UInt8], on link: LinkID, _ turn: inout Turn) {
+    guard isStarted, let place = neighbourhood.links.index(of: link) else { return }
+    counters.frames += 1
+    do throws(PacketError) {
+      let view = try PacketView(bytes)
+      neighbourhood.handlePacket(at: place, turn.now)
+      accept(view, on: link, isReassembled: false, &turn)
+      if pings.isConfirming(on: link) {
+        let intents = pings.confirm(view, on: link, self.view(turn))
+        if !intents.isEmpty { turn.isIdle = false }
+        perform(intents, &turn)
+      }
+    } catch {
+      counters.count(error)
+      if neighbourhood.isMalformedTooOften(on: link, at: turn.now) { cut(link, .garbage, &turn) }
+    }
+  }
+
+  /// Handles a packet: drops irrelevant ones, processes those for this node, and relays the rest.
+  mutating func accept(_ view: PacketView, on link: LinkID, isReassembled: Bool, _ turn: inout Turn) {
+    guard view.sender != identity.id, erased?.isFormerSelf(view.sender) != true else {
+      counters.echoes += 1
+      turn.isIdle = true
+      return
+    }
+    let isAnswer = view.timeToLive == 0 && !view.isRequest
+    let arrival = Arrival(view: view, link: link, isReassembled: isReassembled, isAnswer: isAnswer)
+    // Packets for other nodes are not decoded, except the head of a compressed fragment, and their signatures are not
+    // checked.
+    let isVerified = view.isVerified(by: identity.id)
+    let key = gate.key(of: view, isVerified: isVerified)
+    guard !gate.isCopy(key, view.type, at: turn.now) else { return handleCopy(of: arrival, key, &turn) }
+    let isOvertaken = view.type == .announce && view.timestamp < neighbourhood.peers.newest(of: view.sender)
+    let goesOn = !configuration.blocksRelay || !blocked.contains(view.sender)
+    let context = PacketGate.Context(
+      now: turn.now, time: turn.time, own: identity.id, origin: origin(of: link), isFast: !isVerified && isFast(link),
+      awaitsAnswer: isAnswer && gossip.awaitsAnswer(on: link, at: turn.now), isOvertaken: isOvertaken, goesOn: goesOn)
+    switch gate.admit(arrival, key, isVerified: isVerified, context) {
+    case .dropped(let refusal):
+      counters[keyPath: refusal] += 1
+      return
+    case .forOthers: return relay(arrival, key, &turn)
+    case .forNode: break
+    }
+    if view.type == .announce, refresh(arrival, key, goesOn: goesOn, &turn) { return }
+    guard let packet = decoded(view, on: link, turn) else { return }
+    // A relay may have recompressed the packet; its bytes then differ, but its ID does not.
+    let id = PacketID(packet)
+    guard !isVerified || !gate.isCopy(id, at: turn.now), !gossip.archive.isLastAnnounce(id, of: view.sender) else {
+      gate.remember(key, view.type, at: turn.now)
+      return handleCopy(of: arrival, key, id: id, &turn)
+    }
+    let isOfKnown = view.type == .announce && neighbourhood.peers.has(view.sender)
+    let mayGoOn = act(on: packet, arrival, id, &turn)
+    // Reassembled packets may have marked the turn as idle.
+    turn.isIdle = false
+    guard mayGoOn else { return }
+    gate.remember(key, view.type, at: turn.now)
+    // The archive knows the latest announce of each peer.
+    if isVerified, !gossip.archive.isLastAnnounce(id, of: view.sender) { gate.remember(id, at: turn.now) }
+    let isNewsTooOften =
+      view.type == .announce && !isOvertaken && !neighbourhood.passOn(view.sender, at: turn.now)
+    if !goesOn || isOvertaken || isNewsTooOften {
+      gate.end(key, view.type)
+    } else {
+      gate.note(reach: isReassembled ? relayRules.decide(view)?.timeToLive ?? 0 : 0, of: key, view.type)
+      relay(arrival, key, isOfKnown: isOfKnown, &turn)
+    }
+    if isVerified { gate.shareReach(of: key, view.type, with: id) }
+  }
+
+  /// Decodes a packet; nil if it is dropped.
+  private mutating func decoded(_ view: PacketView, on link: LinkID, _ turn: Turn) -> Packet? {
+    switch gate.decode(view, on: link, at: turn.now) {
+    case .packet(let packet): return packet
+    case .dropped(let refusal): counters[keyPath: refusal] += 1
+    case .malformed(let error): counters.count(error)
+    }
+    return nil
+  }
+
+  /// - Parameter id: ID of the packet, if known.
+  private mutating func handleCopy(
+    of arrival: Arrival, _ key: WireKey, id: PacketID? = nil, _ turn: inout Turn
+  ) {
+    counters.duplicates += 1
+    turn.isIdle = true
+    relay(copy: arrival, key, id: id, &turn)
+    guard arrival.view.type == .announce, neighbourhood.peers.has(arrival.view.sender) else { return }
+    if arrival.isDirect {
+      // The announce was known before it arrived over its sender's own link.
+      turn.isIdle = false
+      bind(arrival.link, to: arrival.view.sender, &turn)
+    }
+    noteWay(of: arrival, to: arrival.view.sender, &turn)
+  }
+
+  /// - Returns: whether the packet is valid and may be relayed.
+  private mutating func act(
+    on packet: Packet, _ arrival: Arrival, _ id: PacketID, _ turn: inout Turn
+  ) -> Bool {
+    switch packet.type {
+    case .announce:
+      switch handleAnnounce(packet, arrival, &turn) {
+      case .taken:
+        keep(arrival, packet, id, &turn)
+        return true
+      case .contested: return true
+      case .refused: return false
+      }
+    case .message:
+      return handlePublicMessage(try? PublicText(payload: packet.payload), as: id, packet, arrival, id, &turn)
+    case .leave: return handleLeave(packet, arrival, &turn)
+    case .noiseHandshake, .noiseEncrypted:
+      handleNoise(packet, arrival, &turn)
+      return true
+    case .fileTransfer: return handleFile(packet, arrival, id, &turn)
+    case .ping:
+      handlePing(packet, arrival, &turn)
+      return true
+    case .pong:
+      handlePong(packet, arrival, &turn)
+      return true
+    case .fragment: return handleFragment(packet, arrival, id, &turn)
+    case .courier where packet.recipient == identity.id && arrival.view.dialect == .live:
+      return handleEnvelope(packet, arrival, &turn)
+    case .requestSync:
+      if !handleVersions(packet, arrival, &turn) { handleSyncRequest(packet, arrival, &turn) }
+      return false
+    default: return packet.type.isTranslated ? handleTranslated(packet, arrival, id, &turn) : true
     }
   }
 
@@ -287,7 +429,7 @@ public struct MeshEngine: Sendable {
     pending = RelayQueue()
     transmitter.endAll()
     gossip.endAll()
-    talks.endAll()
+    translator.endAll()
   }
 
   private mutating func open(
@@ -313,7 +455,7 @@ public struct MeshEngine: Sendable {
     files.forget(link)
     pings.forget(link)
     counters.chatOfUnknown += gate.forget(link)
-    talks.end(link)
+    translator.end(link)
   }
 
   // MARK: Time
@@ -328,7 +470,10 @@ public struct MeshEngine: Sendable {
     // Neighbours have not had an announce while the clock was unknown.
     if state == .waitingForClock, canSend { neighbourhood.announceSoon(at: turn.now) }
     announceIfDue(&turn)
-    greetNeighbours(&turn)
+    if translator.isActive {
+      let view = view(turn)
+      perform(translator.greetNeighbours(view, &clock), &turn)
+    }
     for packet in transmitter.takeDue(at: turn.now, isShared: { [files] in files.isWaiting(for: $0) })
     where neighbourhood.links[packet.link] != nil {
       files.giveWay(on: packet.link, at: turn.now)
@@ -671,9 +816,8 @@ extension MeshEngine {
   /// Sends the sync requests that are due.
   mutating func syncWhatIsDue(_ turn: inout Turn) {
     guard let due = gossip.deadline, due <= turn.now else { return }
-    let (inSeed, view) = (seedLinks, view(turn))
-    perform(
-      gossip.sendRequests(view, inSeed: inSeed, isQuiet: files.isQuiet, &clock, randomFrom: &random), &turn)
+    let view = view(turn)
+    perform(gossip.sendRequests(view, isQuiet: files.isQuiet, &clock, randomFrom: &random), &turn)
   }
 
   /// Answers a sync request of a direct neighbour. Requests travel one hop.
@@ -689,9 +833,10 @@ extension MeshEngine {
       return
     }
     counters.answeredRequests += 1
-    let isSeed = isSeed(arrival.link)
+    let view = view(turn)
     let asker = GossipSync.Asker(
-      peer: peer.id, link: arrival.link, isSeed: isSeed, takesLive: isSeed && hasLivePeersBehind)
+      peer: peer.id, link: arrival.link, dialect: view.dialects[arrival.link],
+      takesBoth: translator.needsBoth(arrival.link, view))
     let (underWay, hash) = (pending.keys, hash)
     let answers = gossip.answer(request, of: asker, own: identity.id, isQuiet: files.isQuiet, at: turn.time) {
       underWay.contains($0.wireKey(hash, withSignature: !$0.type.isVerifiedHere))

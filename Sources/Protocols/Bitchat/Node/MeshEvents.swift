@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -89,5 +90,12 @@ extension MeshEngine {
     public init(nickname: String) {
       self.nickname = nickname
     }
+  }
+}
+
+extension MeshEngine.Configuration {
+  /// Settings that decide about dialects.
+  var translation: Translator.Settings {
+    Translator.Settings(nickname: nickname, preferred: dialect, chosen: dialects)
   }
 }

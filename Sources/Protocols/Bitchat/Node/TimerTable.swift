@@ -1,10 +1,13 @@
 import Common
 
-/// Deadlines of the machines of a node, and the first of them.
+/// Deadlines of the machines of a node, and the first time at which the node must wake up for one.
+///
+/// Work that does not depend on the moment has a deadline and a latest time. After the deadline, the node does it when
+/// it is awake for another reason. It wakes up for the work alone at the latest time.
 struct TimerTable: Sendable {
   /// Machine, or part of one, with a deadline.
   enum Timer: Int, CaseIterable, Sendable {
-    case neighbourhood, relays, transmitter, sessions, gate, fragments, dialects, challenges, pings
+    case neighbourhood, relays, transmitter, sessions, gate, fragments, versions, challenges, pings
     /// Unsolicited packets, which wait until the clock is known to be right.
     case gossip, messages, courier, files, repair
 
@@ -12,29 +15,43 @@ struct TimerTable: Sendable {
     static let unsolicited: [Timer] = [.gossip, .messages, .courier, .files, .repair]
   }
 
-  /// Value of a timer without a deadline.
+  /// Stands for a timer without a deadline.
   private static let never = Int64.max
 
-  /// Deadlines in nanoseconds, by number of the timer.
-  private var deadlines = [Int64](repeating: never, count: Timer.allCases.count)
-  private var earliest = never
+  /// Times in nanoseconds, by number of the timer, and the earliest of them.
+  private struct Times: Sendable {
+    private var times = [Int64](repeating: never, count: Timer.allCases.count)
+    private(set) var earliest = never
 
-  /// First deadline; nil without any.
-  var first: Instant? { earliest == Self.never ? nil : Instant(nanoseconds: earliest) }
+    mutating func set(_ timer: Timer, _ time: Instant?) {
+      let (before, after) = (times[timer.rawValue], time?.nanoseconds ?? never)
+      guard after != before else { return }
+      times[timer.rawValue] = after
+      if after <= earliest {
+        earliest = after
+      } else if before == earliest {
+        earliest = times.min() ?? never
+      }
+    }
+  }
+
+  private var deadlines = Times()
+  private var latest = Times()
+
+  /// Time of the next wake-up; nil without any timer.
+  var first: Instant? { latest.earliest == Self.never ? nil : Instant(nanoseconds: latest.earliest) }
 
   /// Whether a deadline has come.
-  func isDue(at now: Instant) -> Bool { earliest <= now.nanoseconds && earliest != Self.never }
+  func isDue(at now: Instant) -> Bool {
+    deadlines.earliest <= now.nanoseconds && deadlines.earliest != Self.never
+  }
 
   /// Sets the deadline of a timer; nil for none.
-  mutating func set(_ timer: Timer, _ deadline: Instant?) {
-    let (before, after) = (deadlines[timer.rawValue], deadline?.nanoseconds ?? Self.never)
-    guard after != before else { return }
-    deadlines[timer.rawValue] = after
-    if after <= earliest {
-      earliest = after
-    } else if before == earliest {
-      earliest = deadlines.min() ?? Self.never
-    }
+  ///
+  /// - Parameter latest: time at which the node wakes up for it; nil for the deadline itself.
+  mutating func set(_ timer: Timer, _ deadline: Instant?, latest: Instant? = nil) {
+    deadlines.set(timer, deadline)
+    self.latest.set(timer, latest ?? deadline)
   }
 
   mutating func removeAll() { self = TimerTable() }

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Neighbours whose announces agree with this node's clock.

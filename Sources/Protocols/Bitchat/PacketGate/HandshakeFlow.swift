@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -85,8 +86,7 @@ extension PacketView {
     switch type {
     case .noiseHandshake:
       return (flags.contains(.compressed) ? inflatedCount : section.count) <= Limits.firstHandshakeBytes
-    case .fragment where recipient != nil, SeedNumbers.seed.fragmentStart where recipient != nil,
-      SeedNumbers.mid2025.fragmentStart where recipient != nil:
+    case _ where type.mayBeFirstFragment && recipient != nil:
       let payload =
         flags.contains(.compressed) && inflatedCount <= Limits.frameBytes
         ? (try? Packet(self))?.payload[...] ?? [] : section

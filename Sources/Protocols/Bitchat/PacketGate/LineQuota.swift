@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Limits on public messages per sender and per origin of links: accepted ones, and relayed ones. Without them one peer

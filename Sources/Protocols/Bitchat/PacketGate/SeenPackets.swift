@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// The recently received packets, by which copies are recognised, and how far this node has relayed each of them.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Chat of unknown peers, which waits up to 5 s for their announces. Facts: bitchat.md section 5.1.

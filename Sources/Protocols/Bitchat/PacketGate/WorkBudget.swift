@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Limits on work caused by strangers: checked signatures, inflation and new identities, per link and in all.
@@ -74,7 +75,7 @@ struct WorkBudget: Sendable {
     if isFast, type == .fragment || type == .ping || type == .pong {
       return shares[link, default: Share()].fragments.take(at: now)
     }
-    let limit = Self.unverified[type]
+    let limit = Self.unverified[type] ?? Self.unverified[type.inLive]
     return shares[link, default: Share()].unverified[
       limit == nil ? nil : type, default: TokenBucket(limit ?? Self.unknownOfLink)
     ].take(at: now)
@@ -84,8 +85,6 @@ struct WorkBudget: Sendable {
   static let unverified: [MessageType: Int] = [
     .fragment: 400, .noiseEncrypted: 200, .noiseHandshake: 50, .requestSync: 20, .courier: 50, .ping: 20, .pong: 20,
     .fileTransfer: 20,
-    SeedNumbers.seed.fragmentStart: 400, SeedNumbers.seed.fragmentContinue: 400, SeedNumbers.seed.fragmentEnd: 400,
-    SeedNumbers.seed.encrypted: 200,
   ]
   /// Fragments per second on a link to an Earshot peer: more than any radio delivers.
   static let fastFragments = 4000

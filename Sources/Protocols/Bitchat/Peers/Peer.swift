@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -13,8 +14,8 @@ public struct Peer: Hashable, Sendable {
   /// Nickname as announced, not sanitised.
   public internal(set) var nickname: String
   public internal(set) var capabilities: Capabilities
-  /// Whether the peer announces dialect S.
-  public internal(set) var speaksSeed: Bool
+  /// Dialect that the peer announces.
+  public internal(set) var dialect: MeshDialect
   /// Whether the peer is an Earshot peer.
   public internal(set) var isEarshot = false
   /// Longest value, in bytes, that arrives when it is written to the peer; nil if not announced.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -41,7 +42,7 @@ struct PeerTable: Sendable {
     var signingKey: Ed25519.PublicKey
     var isProven: Bool
     var heardAt: Instant
-    /// Total time in the table.
+    /// Total time for which the peer was in the table.
     var knownFor = Duration.zero
     /// Noise key, for messages sealed while the peer is away; nil if unknown.
     var noiseKey: X25519.PublicKey?
@@ -124,7 +125,7 @@ struct PeerTable: Sendable {
     peers[id] = peer
     let isSame =
       peer.nickname == known.nickname && peer.capabilities == known.capabilities && peer.hops == known.hops
-      && peer.speaksSeed == known.speaksSeed && peer.isEarshot == known.isEarshot
+      && peer.dialect == known.dialect && peer.isEarshot == known.isEarshot
       && peer.longestWrite == known.longestWrite
     return (isSame ? .same : .changed, [])
   }
@@ -186,7 +187,7 @@ struct PeerTable: Sendable {
   }
 
   /// Records a verified or decrypted packet of a peer.
-  mutating func hear(_ id: PeerID, version: PacketVersion? = nil, at now: Instant) {
+  mutating func handlePacket(of id: PeerID, version: PacketVersion? = nil, at now: Instant) {
     peers.update(id) { peer in
       peer.heardAt = now
       if version == .v2 { peer.version = .v2 }
@@ -313,7 +314,7 @@ extension Peer {
     self.init(
       id: announcement.peerID,
       noiseKey: announcement.noiseKey, signingKey: announcement.signingKey, nickname: announcement.nickname,
-      capabilities: announcement.capabilities ?? [], speaksSeed: announcement.speaksSeed,
+      capabilities: announcement.capabilities ?? [], dialect: announcement.dialect,
       neighbours: announcement.neighbours ?? [], neighboursAt: announcement.neighbours == nil ? nil : now,
       announcedAt: time, heardAt: now, metAt: now, hops: hops)
     (isEarshot, saysNeighbours) = (announcement.isEarshot, announcement.neighbours != nil)

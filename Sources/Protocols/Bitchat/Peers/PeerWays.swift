@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Other links over which announces of neighbours arrive, and the time since which a neighbour has not named this node.
@@ -6,7 +7,7 @@ import Common
 /// replay an announce in that way. Packets for a peer therefore go over its own links and those that its announces
 /// arrive over.
 struct PeerWays: Sendable {
-  /// Link over which announces of a peer arrive that has a link of its own.
+  /// Link over which announces of a peer arrive, although the peer has a link of its own.
   struct Way: Hashable, Sendable {
     let link: LinkID
     /// Number of hops of the last announce.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Links between peers according to their announces, and routes through them. Facts: bitchat.md sections 4 and 8.3.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Crypto
 
 extension PacketView {
@@ -11,14 +12,14 @@ extension PacketView {
     return WireKey(version: bytes[0], type: bytes[1], hash: value)
   }
 
-  /// Whether the packet is a sync request, a fragment of one, or a hello of dialect S.
+  /// Whether the packet is a sync request, a fragment of one, or a version hello.
   var isRequest: Bool {
-    guard type == .fragment || type.isSeedFragment, !flags.contains(.compressed) else { return type == .requestSync }
+    guard type.inLive == .fragment, !flags.contains(.compressed) else { return type == .requestSync }
     guard hasFragmentHeader else { return true }
     return section.dropFirst(Fragment.headerBytes - 1).first == MessageType.requestSync.rawValue
   }
 
-  /// Whether the packet may be relayed. A hello of dialect S, which has the type of fragments, travels one hop.
+  /// Whether the packet may be relayed. A version hello, which has the type of fragments, travels one hop.
   var mayPassOn: Bool { type != .fragment || flags.contains(.compressed) || hasFragmentHeader }
 
   /// Claimed inflated length of the payload, in bytes; 0 for an uncompressed one.
@@ -44,14 +45,8 @@ extension PacketView {
     case .noiseHandshake, .noiseEncrypted, .ping, .pong: recipient == node
     case .courier where recipient == node: true
     case .fragment, .fileTransfer: recipient == nil || recipient == node
-    default: isReadInSeed(by: node)
+    default: isTranslated(for: node)
     }
-  }
-
-  /// Whether a node decodes a packet of dialect S or of mid-2025. The meaning of type 04 depends on its payload.
-  private func isReadInSeed(by node: PeerID) -> Bool {
-    guard type.isOfSeed else { return false }
-    return !type.isOfSeedAlone || recipient.map { $0 == node } ?? true
   }
 
   /// Whether a node checks the signature when it receives the packet. Copies are then identified by the signed content.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Key that identifies copies of a packet.

@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Policy for relaying packets of other nodes. Facts: bitchat.md section 8.2, bitchat-delta.md section 2.
@@ -31,6 +32,8 @@ struct RelayDecision: Hashable, Sendable {
   var copiesEnough: Int
   /// Whether the packet is sent to a subset of the links.
   var isForSome: Bool
+  /// Further delay until the node wakes up for the relay alone.
+  var slack = Duration.zero
 }
 
 extension RelayPolicy {
@@ -83,6 +86,9 @@ extension RelayPolicy {
     }
   }
 
+  /// Slack of the relay of an announce of a known peer.
+  static let slackOfKnown = Duration.milliseconds(250)
+
   /// Number of copies that cancel the relay of a packet with new content.
   static let copiesOfNews = 3
 
@@ -99,7 +105,8 @@ extension RelayPolicy {
     // A missed announce of a known peer is harmless: the next one follows soon.
     let isNews = subject.type != .announce || !subject.isOfKnown
     return RelayDecision(
-      timeToLive: timeToLive - 1, delay: delay, copiesEnough: isNews ? Self.copiesOfNews : 2, isForSome: false)
+      timeToLive: timeToLive - 1, delay: delay, copiesEnough: isNews ? Self.copiesOfNews : 2, isForSome: false,
+      slack: isNews ? .zero : Self.slackOfKnown)
   }
 
   /// Number of links, of `count`, to which the iOS app relays a public packet: the binary digits of `count - 1`, plus

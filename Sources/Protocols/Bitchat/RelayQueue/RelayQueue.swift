@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -37,16 +38,16 @@ struct RelayQueue: Sendable {
     private(set) var copies: [Copy]
     let decision: RelayDecision
     var due: Instant
-    /// Whether it is relayed only to peers that use dialect S.
-    let isOfSeed: Bool
+    /// Dialect of the packet. It is relayed only over links that accept the dialect.
+    let dialect: MeshDialect
 
     init(
       received: [UInt8], key: WireKey, type: MessageType, sender: PeerID, recipient: PeerID?, nextHop: PeerID?,
-      first: Copy, decision: RelayDecision, due: Instant, isOfSeed: Bool = false
+      first: Copy, decision: RelayDecision, due: Instant, dialect: MeshDialect = .live
     ) {
       (self.received, timeToLive, self.key, self.type) = (received, decision.timeToLive, key, type)
       (self.sender, self.recipient, self.nextHop) = (sender, recipient, nextHop)
-      (copies, self.decision, self.due, self.isOfSeed) = ([first], decision, due, isOfSeed)
+      (copies, self.decision, self.due, self.dialect) = ([first], decision, due, dialect)
     }
 
     /// The bytes to relay.
@@ -89,8 +90,8 @@ struct RelayQueue: Sendable {
     }
   }
 
-  /// The effect of a copy on the queue.
-  enum Hearing: Hashable, Sendable {
+  /// Effect of a copy on the queue.
+  enum CopyEffect: Hashable, Sendable {
     /// The packet is not in the queue.
     case unknown
     /// The packet waits, and will be relayed with this time to live.
@@ -112,6 +113,16 @@ struct RelayQueue: Sendable {
   var keys: Set<WireKey> { Set(relays.map(\.key)) }
   /// Time at which the next packet is due; nil without packets.
   var deadline: Instant? { relays.first?.due }
+  /// Time at which the node wakes up for a packet if it is not awake after `deadline` anyway; nil without packets.
+  var latest: Instant? {
+    var latest: Instant?
+    for relay in relays {
+      if let latest, relay.due >= latest { break }
+      let end = relay.due.advanced(by: relay.decision.slack)
+      latest = min(latest ?? end, end)
+    }
+    return latest
+  }
 
   /// Adds a packet.
   ///
@@ -134,12 +145,12 @@ struct RelayQueue: Sendable {
     return dropped
   }
 
-  /// Notes a copy of a packet.
+  /// Handles a copy of a packet.
   ///
   /// - Parameter timeToLive: the time to live with which this node would relay the copy; nil to ignore it. The packet
   ///   is relayed with the highest one of its copies: the first copy to arrive is not always the one that took the
   ///   shortest way.
-  mutating func hear(_ copy: Copy, of key: WireKey, timeToLive: UInt8? = nil) -> Hearing {
+  mutating func handleCopy(_ copy: Copy, of key: WireKey, timeToLive: UInt8? = nil) -> CopyEffect {
     guard let index = relays.firstIndex(where: { $0.key == key }) else { return .unknown }
     relays[index].add(copy, timeToLive: timeToLive)
     guard relays[index].neighbours < relays[index].decision.copiesEnough else {
@@ -177,7 +188,7 @@ struct RelayQueue: Sendable {
     /// - Parameter isOfKnown: whether the packet is an announce of a peer that was known before.
     func decide(_ view: PacketView, isOfKnown: Bool = false) -> RelayDecision? {
       let subject = RelaySubject(
-        type: view.isOfSeed ? view.type.inLive : view.type, timeToLive: view.timeToLive,
+        type: view.liveType, timeToLive: view.timeToLive,
         isDirected: view.recipient != nil, isOfKnown: isOfKnown)
       return policy.decide(subject, degree: degree, encryptedLimit: encryptedLimit)
     }
@@ -186,16 +197,14 @@ struct RelayQueue: Sendable {
     ///
     /// - Parameters:
     ///   - own: this node.
-    ///   - hasSeedLinks: whether a link has dialect S.
-    func decide(_ arrival: Arrival, isOfKnown: Bool, own: PeerID, hasSeedLinks: Bool) -> RelayDecision? {
+    ///   - isAccepted: whether a link accepts the packet's dialect.
+    func decide(_ arrival: Arrival, isOfKnown: Bool, own: PeerID, isAccepted: Bool) -> RelayDecision? {
       let view = arrival.view
       // Packets for this node, and answers to its requests, are not relayed.
       guard view.recipient != own, !arrival.isReassembled, !arrival.isAnswer else { return nil }
-      // Dialect S packets are relayed only to peers that speak it, and hellos are never relayed.
-      guard view.isOfSeed ? hasSeedLinks : view.mayPassOn else { return nil }
+      guard isAccepted, view.mayPassOn else { return nil }
       // A file has thousands of fragments. Neighbours that arrive meanwhile request the missing ones.
-      let type = view.isOfSeed ? view.type.inLive : view.type
-      guard type != .fragment || degree > 1 else { return nil }
+      guard view.liveType != .fragment || degree > 1 else { return nil }
       return decide(view, isOfKnown: isOfKnown)
     }
   }
@@ -213,9 +222,9 @@ struct RelayQueue: Sendable {
     let delay = Duration.milliseconds(Random.number(decision.delay, &random))
     let dropped = add(
       Relay(
-        received: view.bytes, key: key, type: view.isOfSeed ? view.type.inLive : view.type, sender: view.sender,
+        received: view.bytes, key: key, type: view.liveType, sender: view.sender,
         recipient: view.recipient, nextHop: Self.nextHop(of: view, after: own), first: Self.copy(arrival, from: peer),
-        decision: decision, due: now.advanced(by: delay), isOfSeed: view.isOfSeed))
+        decision: decision, due: now.advanced(by: delay), dialect: view.dialect))
     let noted = Intent.noteReach(decision.timeToLive, of: key, view.type)
     return dropped == 0 ? [noted] : [.count(\.relaysDropped, by: UInt64(dropped)), noted]
   }
@@ -238,25 +247,21 @@ struct RelayQueue: Sendable {
   ///   - decision: decision about the copy; nil to ignore its TTL.
   mutating func handleCopy(
     _ arrival: Arrival, _ key: WireKey, from peer: PeerID?, _ decision: RelayDecision?
-  ) -> Hearing {
-    hear(Self.copy(arrival, from: peer), of: key, timeToLive: decision?.timeToLive)
+  ) -> CopyEffect {
+    handleCopy(Self.copy(arrival, from: peer), of: key, timeToLive: decision?.timeToLive)
   }
 
   // MARK: Due packets
 
   /// Sends the packets that are due.
   ///
-  /// - Parameters:
-  ///   - inSeed: links with dialect S.
-  ///   - hash: keyed hash that selects links.
-  mutating func sendDue(_ view: NodeView, inSeed: Set<LinkID>, _ hash: KeyedHash) -> [Intent] {
-    takeDue(at: view.now).flatMap { Self.departure(of: $0, view, inSeed: inSeed, hash) }
+  /// - Parameter hash: keyed hash that selects links.
+  mutating func sendDue(_ view: NodeView, _ hash: KeyedHash) -> [Intent] {
+    takeDue(at: view.now).flatMap { Self.departure(of: $0, view, hash) }
   }
 
-  private static func departure(
-    of relay: Relay, _ view: NodeView, inSeed: Set<LinkID>, _ hash: KeyedHash
-  ) -> [Intent] {
-    var targets = targets(of: relay, view, inSeed: inSeed, hash)
+  private static func departure(of relay: Relay, _ view: NodeView, _ hash: KeyedHash) -> [Intent] {
+    var targets = targets(of: relay, view, hash)
     guard !targets.isEmpty else { return [] }
     var intents: [Intent] = [.count(\.relayed)]
     if relay.type == .announce { intents.append(.announceRelayed(of: relay.sender)) }
@@ -275,11 +280,8 @@ struct RelayQueue: Sendable {
   }
 
   /// Selects the links over which a packet is relayed.
-  private static func targets(
-    of relay: Relay, _ view: NodeView, inSeed: Set<LinkID>, _ hash: KeyedHash
-  ) -> [LinkID] {
-    var targets = view.links.targets(but: relay.heardOn)
-    if relay.isOfSeed { targets = targets.filter { inSeed.contains($0) } }
+  private static func targets(of relay: Relay, _ view: NodeView, _ hash: KeyedHash) -> [LinkID] {
+    let targets = view.links.targets(but: relay.heardOn).filter { view.dialects.accepts(relay.dialect, on: $0) }
     if let hop = [relay.recipient, relay.nextHop].compactMap(\.self).first(where: { !view.ownLinks(of: $0).isEmpty }),
       relay.type == .fragment || !view.isDoubtful(hop)
     {

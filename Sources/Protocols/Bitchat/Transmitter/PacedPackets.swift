@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 
 /// Packets that are sent at intervals, so that a phone can follow. Facts: bitchat.md section 7.

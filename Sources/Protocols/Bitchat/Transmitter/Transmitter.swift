@@ -1,3 +1,4 @@
+import BitchatWire
 import Common
 import Crypto
 
@@ -34,8 +35,7 @@ struct Transmitter: Sendable {
     let links: LinkTable<MeshLink>
     /// Whether packets are padded where possible.
     let padsAll: Bool
-    /// Links with dialect S.
-    let inSeed: Set<LinkID>
+    let dialects: LinkDialects
   }
 
   /// Sends a packet of this node, in fragments where a link is too narrow.
@@ -64,8 +64,7 @@ struct Transmitter: Sendable {
 
   private static func encoded(_ packet: Packet, for targets: [LinkID], _ channel: Channel) -> [UInt8]? {
     guard let plain = try? packet.encoded() else { return nil }
-    // Dialect S pads all packets.
-    guard channel.padsAll || targets.contains(where: { channel.inSeed.contains($0) }),
+    guard channel.padsAll || targets.contains(where: { channel.dialects[$0].padsAll }),
       let padded = try? packet.encoded(padded: true), padded.count <= channel.links.narrowest(targets)
     else {
       return plain
@@ -120,24 +119,16 @@ struct Transmitter: Sendable {
       let id = try? FragmentID(reading: random.bytes(FragmentID.size)),
       let plan = FragmentPlan(view, id: id, frameLimit: limit)
     else { return [.count(\.unsendable)] }
-    let frames = plan.fragments.compactMap { try? $0.encoded() }
     let lane: PacedPackets.Lane = view.sender == own && kind != .syncAnswer ? .own : .passedOn(from: nil)
-    let seedFrames = channel.inSeed.isEmpty ? nil : Self.seedFrames(of: plan, limit)
+    var cuts: [MeshDialect: (frames: [[UInt8]], pause: Duration)] = [:]
     return targets.map { link in
-      let seedFrames = channel.inSeed.contains(link) ? seedFrames : nil
+      let dialect = channel.dialects[link]
+      let cut = cuts[dialect] ?? dialect.frames(of: plan, limit: limit)
+      cuts[dialect] = cut
       let dropped = paced.add(
-        seedFrames ?? frames, on: link, as: kind == .own ? .own : .fragment, in: lane,
-        pause: seedFrames == nil ? PacedPackets.pause : SeedTalks.fragmentPause, at: channel.now)
+        cut.frames, on: link, as: kind == .own ? .own : .fragment, in: lane, pause: cut.pause, at: channel.now)
       guard dropped != nil || lane != .own else { return .count(\.unsendable) }
       return .count(\.relaysDropped, by: UInt64(dropped ?? 1))
-    }
-  }
-
-  /// Fragments in dialect S, padded where the frame size allows it.
-  private static func seedFrames(of plan: FragmentPlan, _ limit: Int) -> [[UInt8]]? {
-    SeedFragments.packets(of: plan, numbers: .seed)?.compactMap { fragment in
-      if let padded = try? fragment.encoded(padded: true), padded.count <= limit { return padded }
-      return try? fragment.encoded()
     }
   }
 
@@ -186,9 +177,9 @@ struct Transmitter: Sendable {
   ///
   /// - Parameters:
   ///   - isUnanswered: whether the peer has not answered earlier messages.
-  ///   - isInSeed: whether the packet reaches the peer in dialect S.
+  ///   - dialect: dialect in which the packet reaches the peer.
   static func paths(
-    of packet: Packet, to peer: PeerID, isUnanswered: Bool, isInSeed: Bool, _ view: NodeView
+    of packet: Packet, to peer: PeerID, isUnanswered: Bool, in dialect: MeshDialect, _ view: NodeView
   ) -> [Path] {
     var packet = packet
     let own = view.ownLinks(of: peer)
@@ -204,7 +195,7 @@ struct Transmitter: Sendable {
       return [direct, (packet, others.map(\.link))]
     }
     // A hop that does not relay would otherwise be used forever.
-    if !isUnanswered, packet.type != .noiseHandshake, let route = route(to: peer, isInSeed: isInSeed, view),
+    if !isUnanswered, packet.type != .noiseHandshake, let route = route(to: peer, in: dialect, view),
       let first = route.first, case let hop = view.links.links(to: first), !hop.isEmpty
     {
       (packet.version, packet.route) = (.v2, route)
@@ -215,10 +206,9 @@ struct Transmitter: Sendable {
 
   /// Returns a known route to a peer; nil if there is none, or the peer does not support routes.
   ///
-  /// - Parameter isInSeed: whether packets reach the peer in dialect S.
-  static func route(to peer: PeerID, isInSeed: Bool, _ view: NodeView) -> [PeerID]? {
-    // A route may include nodes of either dialect, but a dialect S packet needs nodes that speak it.
-    guard view.peers[peer]?.version == .v2, !isInSeed else { return nil }
+  /// - Parameter dialect: dialect in which packets reach the peer.
+  static func route(to peer: PeerID, in dialect: MeshDialect, _ view: NodeView) -> [PeerID]? {
+    guard view.peers[peer]?.version == .v2, dialect.hasRoutes else { return nil }
     let topology = Topology(own: view.own, neighbours: view.neighbours, peers: view.peers.peers.values, at: view.now)
     return topology.route(from: view.own, to: peer) { view.peers[$0]?.version == .v2 }
   }
@@ -235,8 +225,8 @@ struct Transmitter: Sendable {
 extension MessageType {
   /// Whether packets of this type have no signature.
   fileprivate var isUnsigned: Bool {
-    switch self {
-    case .fragment, .noiseHandshake, .noiseEncrypted, .ping, .pong, SeedNumbers.seed.encrypted: true
+    switch inLive {
+    case .fragment, .noiseHandshake, .noiseEncrypted, .ping, .pong: true
     default: false
     }
   }

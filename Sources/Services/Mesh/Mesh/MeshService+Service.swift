@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Config
 import DBus
 import Hosting

@@ -147,7 +147,7 @@ struct LogLine {
   /// Peer ID of this node.
   let own: String
   let names: MeshNameBook
-  /// Columns of the terminal; nil for a file.
+  /// Width of the terminal in columns; nil if the output is a file.
   let width: Int?
   /// Formats milliseconds since 1970.
   var time: (UInt64) -> String = LocalTime.text

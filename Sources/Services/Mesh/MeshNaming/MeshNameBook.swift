@@ -269,7 +269,7 @@ public struct MeshNameRefusal: Error, Hashable, Sendable {
     case taken
     /// Only a favourite or verified peer had this name, and has a different one now.
     case formerName
-    /// It is the name of this node.
+    /// The text names this node itself.
     case thisNode
   }
 
@@ -280,7 +280,7 @@ public struct MeshNameRefusal: Error, Hashable, Sendable {
   }
 
   public let reason: Reason
-  /// Text as given.
+  /// The text that was resolved.
   public let text: String
   public let candidates: [Candidate]
 

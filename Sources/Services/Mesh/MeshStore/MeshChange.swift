@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Crypto
 
 /// Change of the persistent data.
@@ -23,13 +24,13 @@ public enum MeshChange: Hashable, Sendable {
   /// An envelope carried for another peer.
   case carried(CarriedEnvelope)
   case carriedNoMore(CourierID)
-  /// A number was assigned to something that is not stored.
+  /// A number was assigned to a message or file that is not stored.
   case number(UInt32)
   /// A file whose content is on disk already.
   case file(MeshFile)
   /// A file was removed; its content is erased.
   case fileGone(UInt32)
-  /// A file must not be accepted again.
+  /// A file was deleted, and must not be accepted again.
   case deleted(DeletedFile)
 
   /// Whether the change is a gossip packet, for which no caller awaits the commit.

@@ -53,7 +53,7 @@ final class NoDisk: MeshDisk {
   }
   func write(_ content: [UInt8], to place: UInt64) { contents.withLock { $0[place] = content } }
   func read(_ place: UInt64) throws(StoreError) -> [UInt8] {
-    guard let content = contents.withLock({ $0[place] }) else { throw StoreError(.missing, "The file is gone.") }
+    guard let content = contents.withLock({ $0[place] }) else { throw StoreError(.missing, "The file does not exist.") }
     return content
   }
   func erase(_ place: UInt64) { contents.withLock { $0[place] = nil } }

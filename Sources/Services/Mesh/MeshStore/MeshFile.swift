@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Bytes
 
 /// Metadata of a received file. Its content is in a sealed file of its own.

@@ -170,17 +170,6 @@ final class MeshFiles: MeshDisk {
     state.withLock { state in _ = try? state.directory?.erase([SealedFile.name(place)]) }
   }
 
-  /// Closes the database; `open` reopens it.
-  ///
-  /// - Returns: whether it was open.
-  func closeDatabase() -> Bool {
-    state.withLock { state in
-      defer { (state.file, state.seal) = (nil, nil) }
-      state.file?.close()
-      return state.file != nil
-    }
-  }
-
   /// Limits the size of the database, in pages of 4 KiB, until it is reopened.
   func limit(pages: Int) throws(SQLiteError) {
     try state.withLock { (state) throws(SQLiteError) in try state.file?.limit(pages: pages) }

@@ -91,9 +91,9 @@ public final class MeshKeeper {
   var hanging = 0
   /// Incremented when running operations become void.
   var generation = 0
-  var pause: Duration?
-  var idlers: [Int: @LoopActor () -> Void] = [:]
-  var lastIdler = 0
+  /// Pauses before new attempts after failed commits.
+  private var backoff = Backoff(from: MeshKeeper.firstPause, upTo: MeshKeeper.longestPause)
+  private let idlers = IdleWaiters()
   lazy var stall = Deadline(scheduler) { [weak self] in self?.diskHangs() }
   lazy var retry = Deadline(scheduler) { [weak self] in self?.commit() }
   /// Start of the last commit.
@@ -158,7 +158,8 @@ public final class MeshKeeper {
     state = .wiping
     generation += 1
     let refused = (underWay?.waiting ?? []) + waiting
-    (pending, waiting, underWay, isStalled, pause) = (MeshWrites(), [], nil, false, nil)
+    (pending, waiting, underWay, isStalled) = (MeshWrites(), [], nil, false)
+    backoff.reset()
     ledger = MeshLedger(bounded)
     retry.set(nil)
     group.set(nil)
@@ -296,13 +297,7 @@ extension MeshKeeper {
   /// Calls `then` when nothing is running or waiting, except failed changes, or after `limit`.
   public func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
     commit()
-    lastIdler += 1
-    let number = lastIdler
-    let timer = scheduler.schedule(after: limit) { [weak self] in self?.idlers.removeValue(forKey: number)?() }
-    idlers[number] = {
-      timer.cancel()
-      then()
-    }
+    idlers.add(within: limit, on: scheduler, then)
     scheduler.soon { [weak self] in self?.tellIdlers() }
   }
 
@@ -353,16 +348,15 @@ extension MeshKeeper {
     stall.set(nil)
     error = failure
     if failure == nil {
-      pause = nil
+      backoff.reset()
     } else {
       // Newer changes replace older ones.
       var again = done.writes
       again.add(pending)
       pending = again
-      let next = min(pause.map { $0 * 2 } ?? Self.firstPause, Self.longestPause)
-      pause = next
+      let pause = backoff.next()
       // Changes that arrived meanwhile get an attempt of their own immediately.
-      if waiting.isEmpty { retry.set(scheduler.now.advanced(by: next)) }
+      if waiting.isEmpty { retry.set(scheduler.now.advanced(by: pause)) }
     }
     for waiter in done.waiting { waiter(failure) }
     // Changes without writes arrived during the commit: all changes before them are durable now.
@@ -390,11 +384,8 @@ extension MeshKeeper {
   }
 
   func tellIdlers() {
-    let isBusy = underWay != nil || state == .opening || state == .wiping || !pending.isEmpty && pause == nil
-    guard !isBusy, !idlers.isEmpty else { return }
-    let told = idlers.sorted { $0.key < $1.key }.map(\.value)
-    idlers = [:]
-    for body in told { body() }
+    let isBusy = underWay != nil || state == .opening || state == .wiping || !pending.isEmpty && backoff.isFresh
+    if !isBusy { idlers.callAll() }
   }
 }
 

@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Bytes
 import Crypto
 
@@ -22,7 +23,7 @@ struct MeshLedger: Sendable {
   enum Shelf: CaseIterable, Sendable {
     case own, pins, peers, outgoing, gossip, publicMessages, privateMessages, carried, files, deletedFiles
 
-    /// Maximum number and bytes.
+    /// Maximum number and bytes of the records.
     var limit: (count: Int, bytes: Int) {
       switch self {
       case .own: (4, .max)

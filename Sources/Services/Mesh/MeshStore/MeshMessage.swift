@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 
 /// Message of this node or of a peer.
 public struct MeshMessage: Hashable, Sendable {

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Crypto
 
 /// Marks of the user on a peer, contacts with it, and data for the time when it is not in range.
@@ -9,11 +9,11 @@ public struct PeerMarks: Hashable, Sendable {
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// The peer has sent something public.
+    /// The peer has sent a public message or file.
     public static let wrotePublicly = Contacts(rawValue: 1)
-    /// The peer has sent something to this node alone.
+    /// The peer has sent a message or file to this node alone.
     public static let wrotePrivately = Contacts(rawValue: 2)
-    /// The user has sent something to the peer.
+    /// The user has sent a message or file to the peer.
     public static let wasWrittenTo = Contacts(rawValue: 4)
     public static let all: Contacts = [.wrotePublicly, .wrotePrivately, .wasWrittenTo]
   }
@@ -76,7 +76,7 @@ public struct PeerMarks: Hashable, Sendable {
   /// Whether the user trusts the peer.
   public var isTrusted: Bool { isFavourite || isVerified }
 
-  /// Whether there is anything to store about the peer.
+  /// Whether the peer has marks to be stored.
   public var isMarked: Bool { isChosen || isFavouriteOfPeer || isNoticeOwed || !contacts.isEmpty }
 
   public var rank: Rank {

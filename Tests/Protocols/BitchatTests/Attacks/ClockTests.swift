@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Attack: one radio confirms a node's clock under several identities")
 struct ClockWitnessAttackTests {

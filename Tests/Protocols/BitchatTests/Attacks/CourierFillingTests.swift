@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// A courier store has a limited capacity for strangers' envelopes, and an attacker can deposit under any number of
 /// identities.

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// First messages of handshakes are not authenticated: an attacker sends many, in a victim's name or under random
 /// names.

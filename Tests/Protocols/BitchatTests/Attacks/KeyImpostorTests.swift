@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// The peer ID and the fingerprint cover the Noise key alone, which is public. An attacker announces it with a signing
 /// key of its own.

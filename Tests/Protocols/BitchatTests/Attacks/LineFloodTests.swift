@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Public messages cost their sender nothing, and all nodes airtime and storage.
 @Suite("Attack: a flood of public messages")

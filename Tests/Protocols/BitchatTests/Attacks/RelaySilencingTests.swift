@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// An attacker with a link to a relay, who receives what others send to it and sends copies on that link.
 @Suite("Attack: copies that suppress the relay of packets")

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// An attacker repeats a victim's announces on a link of its own, unchanged and faster than any relay, and drops
 /// packets for the victim.
@@ -200,7 +201,7 @@ struct WormholeTests {
       let larger = hall.nodes[0].id < hall.nodes[1].id ? 1 : 0
       let id = hall.nodes[1 - larger].id
       let door = hall.connect(to: larger)
-      // He is there first.
+      // The replayed announce arrives over the attacker's link first.
       hall.attacker = { frame in
         guard frame.type == .announce, frame.sender == id else { return [] }
         return [MeshHall.Injection(bytes: frame.bytes, link: door, node: larger, after: .zero)]

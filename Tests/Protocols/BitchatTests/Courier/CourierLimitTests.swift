@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Invalid and excessive courier envelopes")
 struct CourierLimitTests {

@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Courier slots for one depositor")
 struct CourierPlacesTests {

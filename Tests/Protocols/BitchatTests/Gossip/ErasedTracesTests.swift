@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Traces of erased packets and former peer IDs")
 struct ErasedTracesTests {

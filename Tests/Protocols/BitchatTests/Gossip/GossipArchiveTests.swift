@@ -4,6 +4,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The archive for sync answers")
 struct GossipArchiveTests {

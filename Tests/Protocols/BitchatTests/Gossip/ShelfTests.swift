@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The packet store")
 struct ShelfTests {

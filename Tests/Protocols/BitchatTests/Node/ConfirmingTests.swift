@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// How Earshot peers confirm fragments of files to each other.
 @Suite("Confirmation of files")

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Conversations over links that are cut")
 struct CutTests {

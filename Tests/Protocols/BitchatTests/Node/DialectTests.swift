@@ -4,6 +4,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Nodes of dialect S among themselves. Facts: bitchat.md section 16.1.
 @Suite("Nodes of dialect S")
@@ -62,7 +63,7 @@ struct DialectTests {
     hall.pass(.seconds(1))
     for announce in air.all(0x01) {
       let said = try Announcement(reading: try #require(announce.packet).payload)
-      #expect(said.speaksSeed == (announce.from == 0) && said.capabilities == Capabilities.own)
+      #expect((said.dialect == .seed) == (announce.from == 0) && said.capabilities == Capabilities.own)
     }
   }
 

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The progress of files that arrive")
 struct FileArrivalTests {

@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// The effects of links on files: links that stall, and links that are evicted.
 @Suite("Files and slow links")

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Files from node to node, in the simulated mesh of the engines.
 @Suite("Files between nodes")

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Floods")
 struct FloodTests {

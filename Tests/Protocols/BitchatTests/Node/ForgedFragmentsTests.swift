@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Fragments of a forged packet")
 struct ForgedFragmentsTests {

@@ -2,6 +2,7 @@ import Common
 import Crypto
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Ann with a link to the test, and Bob, to whom she relays.
 struct LimitStage {

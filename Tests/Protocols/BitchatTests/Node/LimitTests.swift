@@ -4,6 +4,7 @@ import Noise
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Limits of the mesh and invalid input")
 struct LimitTests {

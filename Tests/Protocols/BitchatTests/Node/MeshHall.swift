@@ -3,6 +3,7 @@ import Crypto
 import Noise
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// A simulated mesh: nodes, their links, the simulated radio between them, and virtual time.
 struct MeshHall {

@@ -4,6 +4,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Nodes of both dialects in one mesh. Facts: bitchat.md section 16.1.
 @Suite("Nodes of both dialects")

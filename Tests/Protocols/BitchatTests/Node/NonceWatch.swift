@@ -1,4 +1,5 @@
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Checks on the radio that no key and nonce seal two different messages: the nonces in each direction grow, and
 /// restart only with a session from a new handshake.

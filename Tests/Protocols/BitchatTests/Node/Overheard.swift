@@ -1,6 +1,7 @@
 import Common
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Records the packets on a hall's simulated radio, for tests that inspect them.
 final class Overheard {
@@ -13,7 +14,7 @@ final class Overheard {
     var type: UInt8 { bytes[1] }
     var view: PacketView? { try? PacketView(bytes) }
     /// The packet, inflated.
-    var packet: Bitchat.Packet? { view.flatMap { try? Bitchat.Packet($0) } }
+    var packet: BitchatWire.Packet? { view.flatMap { try? BitchatWire.Packet($0) } }
     /// The meaning of the packet to a node that has a session of dialect S with every peer.
     var meaning: PacketMeaning? {
       packet.map {

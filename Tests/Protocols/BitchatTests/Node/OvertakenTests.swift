@@ -3,6 +3,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Private messages overtaken by later ones")
 struct OvertakenTests {

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Which packets are relayed, and over which links")
 struct PassingOnTests {
@@ -50,6 +51,28 @@ struct PassingOnTests {
       hall.inject(line.with(6, at: 2), on: links[0], to: 0)
       hall.pass(.milliseconds(500))
       #expect(sent(hall, on: links[1], .message) == [line.with(timeToLive, at: 2)])
+    }
+  }
+
+  @Test("A known peer's announce is relayed at the next event after 120 ms, and without one within 370 ms")
+  func patientRelay() {
+    for hasEvent in [false, true] {
+      let (cem, dea) = (Stranger(1), Stranger(2))
+      var (hall, links) = stage([cem, dea])
+      hall.pass(.seconds(5))
+      func relays() -> Int {
+        sent(hall, on: links[1], .announce).count { (try? PacketView($0))?.sender == cem.id }
+      }
+      let before = relays()
+      hall.inject(cem.announce(at: hall.time), on: links[0], to: 0)
+      hall.pass(.milliseconds(121))
+      #expect(relays() == before, "the node does not wake up for the relay alone")
+      if hasEvent {
+        hall.inject(dea.announce(at: hall.time), on: links[1], to: 0)
+      } else {
+        hall.pass(.milliseconds(250))
+      }
+      #expect(relays() == before + 1)
     }
   }
 

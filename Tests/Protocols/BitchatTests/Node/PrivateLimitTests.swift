@@ -4,6 +4,7 @@ import Noise
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Limits of private messages and of sync in the mesh")
 struct PrivateLimitTests {

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Proof that a peer has the keys of its verification code")
 struct ProofTests {

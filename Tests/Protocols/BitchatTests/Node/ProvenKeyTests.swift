@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("A signing key that is proven inside a Noise session")
 struct ProvenKeyTests {

@@ -5,6 +5,7 @@ import Noise
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Faults known from other implementations.
 @Suite("Faults known from other implementations")

@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Announces that another peer replays as if they were direct")
 struct RepeatedAnnounceTests {

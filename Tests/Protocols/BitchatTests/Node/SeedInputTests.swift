@@ -4,6 +4,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Packets of dialect S, valid and invalid, to a node of dialect L. Facts: bitchat.md section 16.1.
 @Suite("Input of dialect S")
@@ -37,7 +38,7 @@ struct SeedInputTests {
     }
     #expect(stage.ann.heard.count == 2 && stage.ann.engine.counters.badFragments == 0)
     stage.inject(eve.packet(SeedNumbers.seed.leave, [], at: stage.time + 2))
-    #expect(stage.ann.gone == [eve.id] && stage.ann.engine.counters.seedPackets > 3)
+    #expect(stage.ann.gone == [eve.id] && stage.ann.engine.counters.translatedPackets > 3)
     stage.hall.pass(.seconds(2))
     #expect(air.packets.allSatisfy { [0x01, 0x21].contains($0.type) }, "\(air.types())")
     #expect(stage.bob.heard.isEmpty)
@@ -152,7 +153,7 @@ struct SeedInputTests {
     stage.hall.pass(.seconds(1))
     #expect(air.all(0x20).isEmpty && (stage.ann.sent[stage.link] ?? []).allSatisfy { $0[1] != 0x20 })
     #expect((stage.ann.sent[stage.link] ?? []).allSatisfy { $0[1] != 0x21 || $0.count > 100 })
-    #expect(stage.ann.engine.counters.refusedSeed > 0 && stage.ann.engine.counters.badFragments == 0)
+    #expect(stage.ann.engine.counters.refusedTranslations > 0 && stage.ann.engine.counters.badFragments == 0)
     #expect(stage.ann.engine.dialect(of: eve.id) == .live)
   }
 
@@ -161,12 +162,12 @@ struct SeedInputTests {
     var stage = LimitStage()
     let eve = Stranger(1)
     stage.inject(eve.announce(at: stage.time))
-    let before = stage.ann.engine.counters.refusedSeed
+    let before = stage.ann.engine.counters.refusedTranslations
     let air = Overheard.listen(to: &stage.hall)
     for (count, type) in ([0x05, 0x06, 0x07, 0x0A, 0x0B, 0x0C, 0x12] as [UInt8]).enumerated() {
       let type = MessageType(rawValue: type)
       stage.inject(eve.packet(type, [0xFF, 0xFE, 1], at: stage.time, to: stage.ann.id))
-      #expect(stage.ann.engine.counters.refusedSeed == before + UInt64(count) + 1, "\(type)")
+      #expect(stage.ann.engine.counters.refusedTranslations == before + UInt64(count) + 1, "\(type)")
       stage.inject(eve.packet(type, [0xFF, 0xFE, 1], at: stage.time, to: stage.bob.id))
     }
     // A packet 04 that does not decode is relayed as an unknown type.

@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("A peer that crashed and has lost its session")
 struct StaleSessionTests {

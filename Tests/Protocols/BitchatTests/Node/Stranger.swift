@@ -1,6 +1,7 @@
 import Crypto
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// A peer whose packets, valid and invalid, the test makes.
 struct Stranger {

@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("A signature whose last byte Android stripped as padding")
 struct StrippedSignatureTests {

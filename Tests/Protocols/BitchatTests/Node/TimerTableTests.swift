@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The timers of a mesh node")
 struct TimerTableTests {
@@ -37,6 +38,19 @@ struct TimerTableTests {
     timers.set(.relays, Self.seconds(3))
     timers.set(.gossip, nil)
     #expect(timers.first == Self.seconds(3))
+  }
+
+  @Test("A timer with a latest time is due from its deadline on, and wakes the node at the latest time")
+  func latest() {
+    var timers = TimerTable()
+    timers.set(.relays, Self.seconds(2), latest: Self.seconds(5))
+    #expect(timers.first == Self.seconds(5))
+    #expect(timers.isDue(at: Self.seconds(2)))
+    timers.set(.gossip, Self.seconds(4))
+    #expect(timers.first == Self.seconds(4))
+    timers.set(.gossip, nil)
+    timers.set(.relays, Self.seconds(3))
+    #expect(timers.first == Self.seconds(3) && !timers.isDue(at: Self.seconds(2)))
   }
 
   @Test("A timer is due at its deadline, not a nanosecond before")

@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Messages from before the clock was set, as on a machine without a battery-backed clock.
 @Suite("Messages from before the clock was trusted")

@@ -4,6 +4,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Version hello and answer, exchanged with a stranger. Facts: bitchat.md section 16.1.
 @Suite("Version negotiation")
@@ -23,7 +24,8 @@ struct VersionTalkTests {
 
     mutating func announce(isMarked: Bool) {
       let announcement = try? Announcement(
-        nickname: "eve", noiseKey: eve.noiseKey.publicKey, signingKey: eve.signingKey.publicKey, speaksSeed: isMarked)
+        nickname: "eve", noiseKey: eve.noiseKey.publicKey, signingKey: eve.signingKey.publicKey,
+        dialect: isMarked ? .seed : .live)
       inject(eve.packet(.announce, announcement?.bytes ?? [], at: hall.time))
     }
 
@@ -91,7 +93,7 @@ struct VersionTalkTests {
     stage.hall.inject(
       stage.eve.packet(.fragment, hello, at: stage.hall.time, to: stage.ann.id, timeToLive: 0), on: other, to: 0)
     #expect(stage.sent(0x21).isEmpty && stage.ann.engine.dialect(of: stage.eve.id) == .live)
-    #expect(stage.ann.engine.counters.refusedSeed == 5)
+    #expect(stage.ann.engine.counters.refusedTranslations == 5)
   }
 
   @Test("Without a common version this node rejects the hello, and cuts the link if the peer rejects")
@@ -111,9 +113,9 @@ struct VersionTalkTests {
     stage.announce(isMarked: true)
     stage.answer(Vectors.shared.legacy2025.versionAckRejected.bytes, isSigned: false)
     stage.answer(Vectors.shared.legacy2025.versionAckRejected.bytes, timeToLive: 7)
-    #expect(stage.ann.cuts.isEmpty && stage.ann.engine.counters.refusedSeed == 3)
+    #expect(stage.ann.cuts.isEmpty && stage.ann.engine.counters.refusedTranslations == 3)
     stage.answer(ack)
-    #expect(stage.ann.engine.talks[stage.link]?.agreed == .v1)
+    #expect(stage.ann.engine.translator.talks[stage.link]?.agreed == .v1)
     #expect(stage.sent(0x10).count == 1, "this node alone has said hello, so it begins the handshake")
     stage.answer(Vectors.shared.legacy2025.versionAckRejected.bytes)
     #expect(stage.ann.cuts.isEmpty, "one answer is enough")
@@ -123,9 +125,9 @@ struct VersionTalkTests {
   func unanswered() {
     var stage = Stage(isMarked: true)
     stage.hall.pass(.milliseconds(9_900))
-    #expect(stage.ann.engine.talks[stage.link]?.agreed == nil)
+    #expect(stage.ann.engine.translator.talks[stage.link]?.agreed == nil)
     stage.hall.pass(.milliseconds(200))
-    #expect(stage.ann.engine.talks[stage.link]?.agreed == .v1)
+    #expect(stage.ann.engine.translator.talks[stage.link]?.agreed == .v1)
     stage.answer(Vectors.shared.legacy2025.versionAckRejected.bytes)
     #expect(stage.ann.cuts.isEmpty, "it comes too late")
     _ = stage.hall.say("hello", at: 0)
@@ -143,7 +145,7 @@ struct VersionTalkTests {
     let link = stage.hall.connect(to: 1)
     let announcement = try? Announcement(
       nickname: "eve", noiseKey: stage.eve.noiseKey.publicKey, signingKey: stage.eve.signingKey.publicKey,
-      speaksSeed: true)
+      dialect: .seed)
     stage.hall.inject(stage.eve.packet(.announce, announcement?.bytes ?? [], at: stage.hall.time), on: link, to: 1)
     let relay = stage.hall.nodes[1]
     stage.hall.inject(
@@ -168,4 +170,9 @@ struct VersionTalkTests {
     #expect(try VersionHello(payload: Array(#"{"supportedVersions":[]}"#.utf8)).versions.isEmpty)
     #expect(try VersionHello(payload: Array(#"{"supportedVersions":[300,1]}"#.utf8)).versions == [.v1])
   }
+}
+
+extension MeshEngine {
+  /// Dialect in which this node addresses the peer.
+  func dialect(of peer: PeerID) -> MeshDialect { translator.dialect(of: peer, neighbourhood.peers) }
 }

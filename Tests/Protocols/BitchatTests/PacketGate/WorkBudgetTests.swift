@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The budget of signature checks and new identities")
 struct WorkBudgetTests {

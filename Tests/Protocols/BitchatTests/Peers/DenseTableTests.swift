@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The dense table")
 struct DenseTableTests {

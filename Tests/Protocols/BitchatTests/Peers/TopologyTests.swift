@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Routes through the mesh")
 struct TopologyTests {
@@ -27,7 +28,7 @@ struct TopologyTests {
     let peers = neighbours.filter { $0.key != 1 }.map { number, others in
       Peer(
         id: id(number), noiseKey: key, signingKey: signing, nickname: "",
-        capabilities: [], speaksSeed: false, neighbours: others.sorted().map(id), neighboursAt: saidAt ?? now,
+        capabilities: [], dialect: .live, neighbours: others.sorted().map(id), neighboursAt: saidAt ?? now,
         announcedAt: 0, heardAt: now, metAt: now, hops: 2)
     }
     return Topology(own: id(1), neighbours: Set(neighbours[1, default: []].map(id)), peers: peers, at: now)

@@ -2,6 +2,7 @@ import Common
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("Relay policies")
 struct RelayPolicyTests {

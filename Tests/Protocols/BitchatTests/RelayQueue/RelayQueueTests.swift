@@ -3,6 +3,7 @@ import Crypto
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 
 @Suite("The queue of packets to relay")
 struct RelayQueueTests {
@@ -10,7 +11,8 @@ struct RelayQueueTests {
 
   private func relay(
     _ number: UInt8, _ type: MessageType = .message, from sender: UInt64 = 1, to recipient: UInt64? = nil,
-    on link: UInt64 = 1, due milliseconds: Int, copiesEnough: Int = 3, bytes: Int = 100, timeToLive: UInt8 = 4
+    on link: UInt64 = 1, due milliseconds: Int, copiesEnough: Int = 3, bytes: Int = 100, timeToLive: UInt8 = 4,
+    slack: Int = 0
   ) throws -> RelayQueue.Relay {
     let hash = try #require(Self.hash)
     return RelayQueue.Relay(
@@ -18,7 +20,9 @@ struct RelayQueueTests {
       key: WireKey(version: 1, type: type.rawValue, hash: [number].withUnsafeBytes { hash.hash($0) }), type: type,
       sender: PeerID(rawValue: sender), recipient: recipient.map { PeerID(rawValue: $0) }, nextHop: nil,
       first: copy(on: link, timeToLive: timeToLive + 1),
-      decision: RelayDecision(timeToLive: timeToLive, delay: 0...1, copiesEnough: copiesEnough, isForSome: false),
+      decision: RelayDecision(
+        timeToLive: timeToLive, delay: 0...1, copiesEnough: copiesEnough, isForSome: false,
+        slack: .milliseconds(slack)),
       due: moment(milliseconds))
   }
 
@@ -45,6 +49,20 @@ struct RelayQueueTests {
     #expect(queue.deadline == nil)
   }
 
+  @Test("The latest time is the first end of the slack of a packet")
+  func slack() throws {
+    var queue = RelayQueue()
+    #expect(queue.latest == nil)
+    _ = queue.add(try relay(1, due: 10, slack: 250))
+    #expect(queue.deadline == moment(10) && queue.latest == moment(260))
+    _ = queue.add(try relay(2, due: 90))
+    #expect(queue.deadline == moment(10) && queue.latest == moment(90))
+    _ = queue.add(try relay(3, due: 5, slack: 300))
+    #expect(queue.deadline == moment(5) && queue.latest == moment(90))
+    let due = numbers(queue.takeDue(at: moment(90)))
+    #expect(due == [3, 1, 2])
+  }
+
   @Test("Packets between two peers keep their order whatever their random delays, and delay no other packet")
   func conversation() throws {
     var queue = RelayQueue()
@@ -63,15 +81,15 @@ struct RelayQueueTests {
     var queue = RelayQueue()
     let packet = try relay(1, due: 50)
     _ = queue.add(packet)
-    let second = queue.hear(copy(on: 2), of: packet.key)
+    let second = queue.handleCopy(copy(on: 2), of: packet.key)
     #expect(second == .waits(4))
     var waiting = queue
     let due = waiting.takeDue(at: moment(50))
     #expect(due.first?.heardOn == [LinkID(1), LinkID(2)])
-    let third = queue.hear(copy(on: 3), of: packet.key)
+    let third = queue.handleCopy(copy(on: 3), of: packet.key)
     #expect(third == .superfluous)
     #expect(queue.count == 0)
-    let unknown = queue.hear(copy(on: 3), of: packet.key)
+    let unknown = queue.handleCopy(copy(on: 3), of: packet.key)
     #expect(unknown == .unknown)
   }
 
@@ -82,17 +100,17 @@ struct RelayQueueTests {
     let packet = try relay(1, due: 50)
     _ = queue.add(packet)
     for _ in 0..<5 {
-      let first = queue.hear(copy(on: 1), of: packet.key)
-      let second = queue.hear(copy(on: 2), of: packet.key)
+      let first = queue.handleCopy(copy(on: 1), of: packet.key)
+      let second = queue.handleCopy(copy(on: 2), of: packet.key)
       #expect(first == .waits(4) && second == .waits(4))
     }
     for link in [UInt64(7), 8] {
       let other = RelayQueue.Copy(link: LinkID(link), peer: PeerID(rawValue: 2), timeToLive: 5)
       let nobody = RelayQueue.Copy(link: LinkID(link + 10), peer: nil, timeToLive: 5)
-      let hearings = [queue.hear(other, of: packet.key), queue.hear(nobody, of: packet.key)]
-      #expect(hearings == [.waits(4), .waits(4)])
+      let effects = [queue.handleCopy(other, of: packet.key), queue.handleCopy(nobody, of: packet.key)]
+      #expect(effects == [.waits(4), .waits(4)])
     }
-    let third = queue.hear(copy(on: 3), of: packet.key)
+    let third = queue.handleCopy(copy(on: 3), of: packet.key)
     #expect(third == .superfluous)
   }
 
@@ -102,10 +120,10 @@ struct RelayQueueTests {
     let packet = try relay(1, due: 50)
     _ = queue.add(packet)
     for link in UInt64(2)...9 {
-      let hearing = queue.hear(copy(on: link, timeToLive: 2), of: packet.key)
-      #expect(hearing == .waits(4))
+      let effect = queue.handleCopy(copy(on: link, timeToLive: 2), of: packet.key)
+      #expect(effect == .waits(4))
     }
-    let near = queue.hear(copy(on: 10, timeToLive: 3), of: packet.key)
+    let near = queue.handleCopy(copy(on: 10, timeToLive: 3), of: packet.key)
     #expect(near == .waits(4))
     let due = queue.takeDue(at: moment(50))
     #expect(due.first?.heardOn == [LinkID(1), LinkID(10)])
@@ -119,7 +137,7 @@ struct RelayQueueTests {
     func passedOn(_ copies: [UInt8?]) -> UInt8? {
       var waiting = queue
       for (link, timeToLive) in copies.enumerated() {
-        _ = waiting.hear(copy(on: UInt64(link) + 2), of: packet.key, timeToLive: timeToLive)
+        _ = waiting.handleCopy(copy(on: UInt64(link) + 2), of: packet.key, timeToLive: timeToLive)
       }
       return waiting.takeDue(at: moment(50)).first?.bytes[2]
     }

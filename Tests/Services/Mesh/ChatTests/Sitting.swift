@@ -1,4 +1,5 @@
 import FullScreen
+import Glibc
 import MeshViews
 
 @testable import Chat
@@ -76,5 +77,17 @@ struct Sitting {
 
   func style(of text: String) -> Style? {
     model.frame.rows.flatMap { $0 }.first { $0.text.contains(text) }?.style
+  }
+}
+
+extension ChatMoment {
+  /// Formats a time in UTC.
+  ///
+  /// - Parameter milliseconds: since 1970.
+  static func utc(_ milliseconds: UInt64) -> ChatMoment {
+    var seconds = time_t(clamping: milliseconds / 1000)
+    var parts = tm()
+    guard gmtime_r(&seconds, &parts) != nil else { return ChatMoment(day: "", time: "--:--") }
+    return ChatMoment(parts)
   }
 }

@@ -13,13 +13,9 @@ final class MeshStand {
   /// The ID of a peer with bob's nickname.
   nonisolated static let other = "0000000000001234"
 
-  let bus: PrivateBus
-  private let connection: BusConnection
-  private var objects: [ExportedObject] = []
+  private let service: StandInService
   private var node: ExportedObject?
 
-  /// All calls with their arguments, in order.
-  private(set) var calls: [String] = []
   var state = "connected"
   /// The node's peer ID; empty while the node has no identity.
   var ownID = MeshStand.own
@@ -36,31 +32,27 @@ final class MeshStand {
   var sliceBytes: UInt32 = 0
   /// The maximum number of messages in one reply.
   var pageSize = 500
-  /// The error that answers the next call.
-  var refusal: DBusError?
 
   init() async throws {
-    bus = try PrivateBus()
-    connection = BusConnection(address: .address(bus.address))
-    let tree = connection.objects
-    tree.exportManager(Client.manager)
-    objects.append(
-      tree.export(Client.manager, interfaces: [Interface(Client.managerInterface, audience: .everybody)]))
-    let node = tree.export(MeshNames.path, interfaces: [face()], manager: Client.manager)
-    self.node = node
-    objects.append(node)
+    service = try StandInService()
+    service.export(Client.manager, Interface(Client.managerInterface, audience: .everybody))
+    node = service.export(MeshNames.path, face())
     for (id, name, hops) in [(Self.alice, "alice", UInt32(1)), (Self.bob, "bob", 2), (Self.other, "Bob", 0)] {
-      let path = MeshNames.path(ofPeer: id)
-      objects.append(tree.export(path, interfaces: [peer(id, name, hops)], manager: Client.manager))
+      service.export(MeshNames.path(ofPeer: id), peer(id, name, hops))
     }
-    connection.connect(name: "org.earshot")
-    try await connection.ready()
+    try await service.begin()
   }
 
-  func close() {
-    connection.close()
-    bus.stop()
+  var bus: PrivateBus { service.bus }
+  /// All calls with their arguments, in order.
+  var calls: [String] { service.calls }
+  /// The error that answers all calls.
+  var refusal: DBusError? {
+    get { service.refusal }
+    set { service.refusal = newValue }
   }
+
+  func close() { service.close() }
 
   func run(_ words: String..., input: String = "") async -> ToolCall {
     await ToolCall.run(["mesh", "--bus", bus.address] + words, input: input)
@@ -78,38 +70,22 @@ final class MeshStand {
 
   // MARK: Faces
 
-  private func note(_ call: MethodCall) throws(DBusError) {
-    if let refusal { throw refusal }
-    calls.append(([call.member] + call.arguments.map(\.text)).joined(separator: " "))
-  }
-
-  private func method(
-    _ name: String, _ arguments: String..., out: String..., answer: @escaping @LoopActor (MethodCall) -> [DBusValue]
-  ) -> Method {
-    Method(
-      name, in: arguments.map { Argument("a", $0) }, out: out.map { Argument("b", $0) },
-      returning: { [weak self] call throws(DBusError) in
-        try self?.note(call)
-        return answer(call)
-      })
-  }
-
   private func face() -> Interface {
     Interface(
       MeshNames.interface, audience: .everybody,
       methods: [
-        method("Say", "s", out: "u") { _ in [.uint32(7)] },
-        method("Tell", "s", "s", out: "u") { _ in [.uint32(8)] },
-        method("ListMessages", "u", "u", out: "a(utsssss)") { [weak self] in self?.page($0) ?? [] },
-        method("MarkRead", "u") { _ in [] }, method("SetNickname", "s") { _ in [] },
-        method("Announce") { _ in [] }, method("Wipe", "s") { _ in [] },
-        method("Topology", out: "a(ss)") { [weak self] _ in
+        service.method("Say", ["s"], out: ["u"]) { _ in [.uint32(7)] },
+        service.method("Tell", ["s", "s"], out: ["u"]) { _ in [.uint32(8)] },
+        service.method("ListMessages", ["u", "u"], out: ["a(utsssss)"]) { [weak self] in self?.page($0) ?? [] },
+        service.method("MarkRead", ["u"]) { _ in [] }, service.method("SetNickname", ["s"]) { _ in [] },
+        service.method("Announce") { _ in [] }, service.method("Wipe", ["s"]) { _ in [] },
+        service.method("Topology", out: ["a(ss)"]) { [weak self] _ in
           [.array(of: "(ss)", (self?.links ?? []).map { .structure([.string($0.0), .string($0.1)]) })]
         },
-        method("SendFile", "h", "s", "s", "s", out: "o") { [weak self] in self?.take($0) ?? [] },
-        method("Ping", "s", out: "u", "u") { _ in [.uint32(42), .uint32(2)] },
-        method("VerificationCode", out: "s") { _ in [.string("bitchat://verify?v=1")] },
-        method("VerifyCode", "s", out: "s") { [weak self] _ in [.string(self?.prover ?? "")] },
+        service.method("SendFile", ["h", "s", "s", "s"], out: ["o"]) { [weak self] in self?.take($0) ?? [] },
+        service.method("Ping", ["s"], out: ["u", "u"]) { _ in [.uint32(42), .uint32(2)] },
+        service.method("VerificationCode", out: ["s"]) { _ in [.string("bitchat://verify?v=1")] },
+        service.method("VerifyCode", ["s"], out: ["s"]) { [weak self] _ in [.string(self?.prover ?? "")] },
       ],
       properties: [
         Property("State", "s", audience: .everybody, get: { [weak self] in .string(self?.state ?? "") }),
@@ -137,22 +113,24 @@ final class MeshStand {
   private func take(_ call: MethodCall) -> [DBusValue] {
     sentContent = (try? call.arguments.first?.asDescriptor?.contents()) ?? []
     let path = MeshNames.path(ofFile: 9)
-    objects.append(bus(path))
+    addFile(9, isIncoming: false)
     return [.objectPath(path)]
   }
 
   /// Adds an incoming or outgoing file.
-  func addFile(_ number: UInt32, isIncoming: Bool) { objects.append(bus(MeshNames.path(ofFile: number), isIncoming)) }
+  func addFile(_ number: UInt32, isIncoming: Bool) {
+    service.export(MeshNames.path(ofFile: number), file(isIncoming))
+  }
 
-  private func bus(_ path: ObjectPath, _ isIncoming: Bool = false) -> ExportedObject {
+  private func file(_ isIncoming: Bool) -> Interface {
     func text(_ name: String, _ value: String) -> Property { Property(name, "s", get: { .string(value) }) }
-    let interface = Interface(
+    return Interface(
       MeshNames.fileInterface,
       methods: [
         Method(
           "Open", out: [Argument("b", "h")],
           returning: { _ throws(DBusError) in [.descriptor(try .sealed([1, 2, 3], name: "file"))] }),
-        method("Cancel") { _ in [] }, method("Delete") { _ in [] },
+        service.method("Cancel") { _ in [] }, service.method("Delete") { _ in [] },
       ],
       properties: [
         text("Name", isIncoming ? "pic\u{1B}.png" : "notes.bin"), text("Mime", "application/octet-stream"),
@@ -164,7 +142,6 @@ final class MeshStand {
           get: { [weak self] in .string(isIncoming ? "received" : self?.nextState() ?? "") }),
         text("Reason", "Why."), Property("Time", "t", get: { .uint64(1000) }),
       ])
-    return connection.objects.export(path, interfaces: [interface], manager: Client.manager)
   }
 
   private func nextState() -> String { fileStates.count > 1 ? fileStates.removeFirst() : fileStates[0] }
@@ -184,8 +161,9 @@ final class MeshStand {
     Interface(
       MeshNames.peerInterface,
       methods: [
-        peerMethod("Favourite", id, "b"), peerMethod("Block", id, "b"), peerMethod("Verify", id, "s"),
-        peerMethod("Forget", id),
+        service.method("Favourite", ["b"], of: id), service.method("Block", ["b"], of: id),
+        service.method("Verify", ["s"], of: id),
+        service.method("Forget", of: id),
       ],
       properties: [
         Property("PeerId", "s", get: { .string(id) }), Property("Nickname", "s", get: { .string(nickname) }),
@@ -201,15 +179,5 @@ final class MeshStand {
     guard looksUntilProof > 0 else { return proof }
     looksUntilProof -= 1
     return "asked"
-  }
-
-  private func peerMethod(_ name: String, _ id: String, _ arguments: String...) -> Method {
-    Method(
-      name, in: arguments.map { Argument("a", $0) },
-      returning: { [weak self] call throws(DBusError) in
-        if let refusal = self?.refusal { throw refusal }
-        self?.calls.append(([name, id] + call.arguments.map(\.text)).joined(separator: " "))
-        return []
-      })
   }
 }

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Loop
 import Store
 import TestSupport
@@ -242,7 +242,7 @@ struct KeptFilesTests {
   @LoopActor
   func memory() {
     let clock = HandClock()
-    let keeper = MeshKeeper(NoDisk(), scheduler: clock, worker: clock, clock: SetClock())
+    let keeper = MeshKeeper(NoDisk(), scheduler: clock, worker: clock, clock: Sample.clock)
     keeper.open { _ in }
     clock.run()
     #expect(keeper.ledger.fileBytes == 8 << 20)

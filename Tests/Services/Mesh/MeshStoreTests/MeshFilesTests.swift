@@ -97,8 +97,8 @@ struct MeshFilesTests {
 
   @Test("No file contains a name, text, key or peer ID in clear, while open or closed")
   func sealed() throws {
-    let files = files()
-    let identity = try fill(files)
+    var files: MeshFiles? = files()
+    let identity = try fill(try #require(files))
     var secrets: [[UInt8]] = [
       Array(Sample.secretName.utf8), Array(Sample.secretText.utf8), Array("lighthouse".utf8), Array("private-8".utf8),
       Sample.peer(1).bytes, Sample.peer(2).bytes, try Sample.key(1).bytes, try Sample.gossip().id.bytes,
@@ -116,35 +116,36 @@ struct MeshFilesTests {
           Issue.record("secret \(number) is in \(name), \(round)")
         }
       }
-      if round == "open" { _ = files.closeDatabase() }
+      if round == "open" { files = nil }
     }
   }
 
   @Test("Equal contents are sealed with different nonces")
   func nonces() throws {
-    let files = files()
-    var ledger = try load(files).ledger
-    for number in 1...3 as ClosedRange<UInt32> {
-      try files.commit(try ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
-      try files.commit(try ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+    do {
+      let files = files()
+      var ledger = try load(files).ledger
+      for number in 1...3 as ClosedRange<UInt32> {
+        try files.commit(try ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+        try files.commit(try ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+      }
     }
-    _ = files.closeDatabase()
     let nonces = try rows().map { Array($0.sealed.prefix(XChaChaPoly.nonceSize)) }
     #expect(nonces.count == 5 && Set(nonces).count == 5)
   }
 
   @Test("Folder and files have modes 700 and 600, and a second process is refused")
   func modes() throws {
-    let files = files()
-    try fill(files)
+    var files: MeshFiles? = files()
+    try fill(try #require(files))
     #expect(try folder.mode("mesh") == 0o700)
     for name in ["mesh.key", "mesh.db", "mesh.db-wal"] { #expect(try folder.mode("mesh/\(name)") == 0o600) }
     #expect(caught(StoreError.self) { try self.files().open() }?.reason == .inUse)
     // The parent folder is not locked: another store may lock it.
     #expect(throws: Never.self) { try StateDirectory(path: folder.path) }
-    _ = files.closeDatabase()
+    files = nil
     #expect(chmod(folder.path("mesh/mesh.db"), 0o644) == 0)
-    #expect(caught(StoreError.self) { try files.open() }?.reason == .wrongMode)
+    #expect(caught(StoreError.self) { try self.files().open() }?.reason == .wrongMode)
   }
 
   @Test("Without an archive public messages are removed and other records stay")
@@ -284,22 +285,23 @@ struct MeshFilesTests {
 
   @Test("Readable rows of a damaged database are preserved from both ends")
   func salvage() throws {
-    let files = files()
-    let identity = try fill(files)
-    var loading = try load(files)
-    for number in 100..<400 as Range<UInt32> {
-      try files.commit(try loading.ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+    let identity = try fill(files())
+    do {
+      let files = files()
+      var loading = try load(files)
+      for number in 100..<400 as Range<UInt32> {
+        try files.commit(try loading.ledger.apply(.message(Sample.privateMessage(number)), at: Sample.time))
+      }
     }
-    _ = files.closeDatabase()
     var bytes = try folder.read("mesh/mesh.db")
     #expect(bytes.count > 60_000)
     for place in 40_960..<45_056 { bytes[place] = 0xA5 }
     try folder.write(bytes, to: "mesh/mesh.db")
-    let found = try load(files).kept
+    let found = try load(files()).kept
     #expect(found.identity.id == identity.id && !found.isNew && found.warning?.contains("damaged") == true)
     #expect(found.messages.count > 200 && found.messages.count < 302)
     #expect(found.messages.contains { $0.number == 399 } && found.messages.contains { $0.number == 100 })
-    let again = try load(files).kept
+    let again = try load(files()).kept
     #expect(again.content == found.content && again.warning == nil)
   }
 

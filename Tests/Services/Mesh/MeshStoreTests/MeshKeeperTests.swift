@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Crypto
 import Loop
 import Store
@@ -24,7 +24,7 @@ struct MeshKeeperTests {
 
     init(archive: Duration = .seconds(6 * 3600), opens: Bool = true) {
       keeper = MeshKeeper(
-        disk, settings: .init(archive: archive), scheduler: clock, worker: worker, clock: SetClock(),
+        disk, settings: .init(archive: archive), scheduler: clock, worker: worker, clock: Sample.clock,
         random: SeededRandom(seed: 1))
       if opens { open() }
     }
@@ -262,7 +262,7 @@ struct MeshKeeperTests {
       // The database opens, but the commit of the identity fails.
       let refusing = RefusingCommits()
       let keeper = MeshKeeper(
-        refusing, scheduler: stand.clock, worker: stand.worker, clock: SetClock(), random: SeededRandom(seed: 1))
+        refusing, scheduler: stand.clock, worker: stand.worker, clock: Sample.clock, random: SeededRandom(seed: 1))
       var failure: StoreError?
       keeper.open { result in if case .failure(let error) = result { failure = error } }
       stand.work()

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import Crypto
 import Glibc
@@ -22,7 +22,7 @@ struct MeshSyncTests {
     var answers = 0
     try disk.during {
       let keeper = MeshKeeper(
-        stand.files(), scheduler: clock, worker: clock, clock: SetClock(), random: SeededRandom(seed: 1))
+        stand.files(), scheduler: clock, worker: clock, clock: Sample.clock, random: SeededRandom(seed: 1))
       var identity: PeerID?
       keeper.open { identity = (try? $0.get())?.identity.id }
       clock.run()
@@ -54,7 +54,7 @@ struct MeshSyncTests {
     let stand = try MeshFilesTests()
     let clock = HandClock()
     let keeper = MeshKeeper(
-      stand.files(), scheduler: clock, worker: clock, clock: SetClock(), random: SeededRandom(seed: 1))
+      stand.files(), scheduler: clock, worker: clock, clock: Sample.clock, random: SeededRandom(seed: 1))
     keeper.open { _ in }
     clock.run()
     var answers: [StoreError?] = []
@@ -82,7 +82,7 @@ struct MeshSyncTests {
     var answers = 0
     disk.during {
       let keeper = MeshKeeper(
-        stand.files(), scheduler: clock, worker: clock, clock: SetClock(), random: SeededRandom(seed: 1))
+        stand.files(), scheduler: clock, worker: clock, clock: Sample.clock, random: SeededRandom(seed: 1))
       keeper.open { _ in }
       clock.run()
       for number in 1...3 as ClosedRange<UInt32> {
@@ -109,19 +109,19 @@ struct MeshSyncTests {
   @LoopActor
   func nothingLeft() async throws {
     let stand = try MeshFilesTests()
-    let files = stand.files()
-    try stand.fill(files)
+    var store: MeshFiles? = stand.files()
+    try stand.fill(try #require(store))
     func sealed() throws -> [String] { try stand.folder.files().keys.filter { $0.hasSuffix(".sealed") } }
     var failure: StoreError?
     let refuse: @Sendable (String) -> Int32? = { $0.hasSuffix(".sealed") ? EIO : nil }
     _ = SyncCalls.during(includingData: true, refusing: refuse) {
-      failure = caughtError { () throws(StoreError) in try files.write([1, 2, 3], to: 5) }
+      failure = caughtError { () throws(StoreError) in try store?.write([1, 2, 3], to: 5) }
     }
     #expect(failure?.reason == .diskFailed)
     #expect(try sealed().isEmpty)
-    try files.write([1, 2, 3], to: 5)
+    try store?.write([1, 2, 3], to: 5)
     #expect(try sealed().count == 1)
-    _ = files.closeDatabase()
+    store = nil
     for name in try stand.folder.files().keys where !name.hasSuffix(".sealed") { try stand.folder.remove(name) }
     let other = try MeshFilesTests()
     #expect(mkdir(other.folder.path("mesh"), 0o700) == 0)

@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Bytes
 import Crypto
 import Loop
@@ -10,6 +11,8 @@ import TestSupport
 /// Sample records. Tests search the files for the words in them.
 enum Sample {
   static let time: UInt64 = 1_800_000_000_000
+  /// A wall clock that stands still at the time of the samples.
+  static var clock: VirtualWallClock { VirtualWallClock(HandClock(), from: Int64(time)) }
   static let secretText = "meet me at the old lighthouse"
   static let secretName = "Marguerite of the harbour"
 
@@ -111,14 +114,4 @@ extension KeptMesh {
     }
     return lines
   }
-}
-
-/// A wall clock that the test sets.
-@LoopActor
-final class SetClock: WallClock {
-  var seconds: Int64 = 1_800_000_000
-  var milliseconds: Int64 { seconds * 1000 }
-  let isSynchronised = true
-  nonisolated init() {}
-  func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
 }

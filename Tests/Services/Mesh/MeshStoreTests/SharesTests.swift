@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Testing
 
 @testable import MeshStore

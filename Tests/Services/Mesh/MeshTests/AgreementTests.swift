@@ -1,5 +1,5 @@
 import Air
-import Bitchat
+import BitchatWire
 import Common
 import Loop
 import MeshField

@@ -1,9 +1,11 @@
 import Air
 import Bitchat
+import BitchatWire
 import Common
 import Crypto
 import Loop
 import Radio
+import TestSupport
 import Testing
 
 @testable import Mesh
@@ -93,7 +95,7 @@ struct BothWaysTests {
       nickname: "phone", noiseKey: identity.noiseKey.publicKey, signingKey: identity.signingKey.publicKey,
       isEarshot: isEarshot)
     let packet = Packet(
-      type: .announce, timestamp: UInt64(Village.Clock(time).milliseconds), sender: identity.id,
+      type: .announce, timestamp: UInt64(VirtualWallClock(time).milliseconds), sender: identity.id,
       payload: announcement.bytes)
     return (identity.id, try packet.signed(with: identity.signingKey).encoded())
   }

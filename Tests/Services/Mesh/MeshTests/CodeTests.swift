@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import Crypto
 import DBus
@@ -98,7 +99,7 @@ struct CodeTests {
   @LoopActor
   func refused() async throws {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     let (ann, bob) = (village.add("ann", clock: clock), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     // In their session bob proves its signing key.

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 @testable import Mesh
 
 @Suite("Courier envelopes on the simulated radio")

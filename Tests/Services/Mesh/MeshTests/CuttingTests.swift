@@ -5,6 +5,7 @@ import Loop
 import MeshStore
 import Radio
 import Sharing
+import TestSupport
 import Testing
 
 @testable import Mesh
@@ -66,7 +67,7 @@ struct CuttingTests {
     let mesh = MeshService(
       radio: shared.tenant("mesh", share: MeshService.linkShare), scheduler: village.time, settings: settings,
       keeper: MeshKeeper(directory: "", scheduler: village.time, disk: village.time),
-      clock: Village.Clock(village.time))
+      clock: VirtualWallClock(village.time))
     let phone = Stranger(on: village, to: Village.House(radio, shared, mesh))
     mesh.start()
     #expect(village.wait(.seconds(5)) { phone.isLinked })

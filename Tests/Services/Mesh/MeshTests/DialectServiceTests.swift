@@ -1,7 +1,8 @@
-import Bitchat
+import BitchatWire
 import Common
 import Config
 import Loop
+import TestSupport
 import Testing
 
 @testable import Mesh
@@ -29,7 +30,9 @@ struct DialectServiceTests {
       #expect(other.mesh.messages.markRead(waiting))
       #expect(village.wait(.seconds(5)) { one.progress[number]?.last == .read })
     }
-    #expect((bob.mesh.node.engine?.counters.seedPackets ?? 0) > 3 && cat.mesh.node.engine?.counters.seedPackets == 0)
+    #expect(
+      (bob.mesh.node.engine?.counters.translatedPackets ?? 0) > 3
+        && cat.mesh.node.engine?.counters.translatedPackets == 0)
     #expect(ann.texts == ["private", "private"] && cat.texts == ["to all", "private"])
   }
 
@@ -44,11 +47,13 @@ struct DialectServiceTests {
     ann.mesh.apply(settings)
     _ = try ann.mesh.messages.say("in dialect S")
     #expect(village.wait(.seconds(5)) { bob.texts == ["in dialect S"] })
-    #expect((bob.mesh.node.engine?.counters.seedPackets ?? 0) > 0 && ann.mesh.node.engine?.counters.seedPackets == 0)
+    #expect(
+      (bob.mesh.node.engine?.counters.translatedPackets ?? 0) > 0
+        && ann.mesh.node.engine?.counters.translatedPackets == 0)
     settings = bob.mesh.settings
     settings.dialect = .seed
     bob.mesh.apply(settings)
-    #expect(village.wait { (ann.mesh.node.engine?.counters.seedPackets ?? 0) > 0 }, "they greet each other")
+    #expect(village.wait { (ann.mesh.node.engine?.counters.translatedPackets ?? 0) > 0 }, "they greet each other")
     settings.dialect = .live
     bob.mesh.apply(settings)
     #expect(bob.mesh.settings.engine(nickname: "bob").dialect == .live)

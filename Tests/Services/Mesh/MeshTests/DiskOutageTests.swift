@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import Loop
 import TestSupport
@@ -112,7 +112,7 @@ struct DiskOutageTests {
     #expect(village.wait(.seconds(10)) { bob.texts.contains("crowded out") })
     // Enough messages of that peer to evict its oldest.
     for count in 0..<3600 {
-      let message = try PrivateMessage(id: Bitchat.MessageID("message \(count)"), text: "\(count)")
+      let message = try PrivateMessage(id: BitchatWire.MessageID("message \(count)"), text: "\(count)")
       bob.mesh.messages.told(message, from: ann.id, at: bob.mesh.node.time)
     }
     #expect(!bob.texts.contains("crowded out") && bob.mesh.messages.unkeptCount <= 3600)
@@ -148,7 +148,7 @@ struct DiskOutageTests {
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, store: disk))
     #expect(village.wait { village.isAcquainted })
     disk.isLost = true
-    let notices = try (0..<6).map { try Bitchat.MessageID("notice \($0)") }
+    let notices = try (0..<6).map { try BitchatWire.MessageID("notice \($0)") }
     for id in notices { bob.mesh.peers.favourited(ann.id, FavoriteNotice(isFavorite: true), id) }
     #expect(bob.mesh.peers.unkeptNotices == [ann.id: Array(notices.prefix(4))])
     disk.isLost = false

@@ -2,10 +2,13 @@ import Common
 import Crypto
 import Loop
 import MeshStore
+import MeshSupport
 import Radio
+import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 @testable import Mesh
 
 @Suite("Immediate sends and writes on a link")
@@ -14,9 +17,9 @@ struct DoorstepTests {
 
   /// A running node.
   @LoopActor
-  private static func node() -> (Village, Village.Clock, Doorstep, MeshService) {
+  private static func node() -> (Village, VirtualWallClock, Doorstep, MeshService) {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     let doorstep = Doorstep(village.time)
     var settings = MeshSettings()
     settings.nickname = "node"

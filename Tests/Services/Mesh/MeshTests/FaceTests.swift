@@ -1,5 +1,5 @@
 import Air
-import Bitchat
+import BitchatWire
 import Foundation
 import Loop
 import TestSupport

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 @testable import Mesh
 
 @Suite("Progress of received files")

@@ -2,10 +2,13 @@ import Common
 import Crypto
 import Loop
 import MeshStore
+import MeshSupport
 import Radio
+import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 @testable import Mesh
 
 @Suite("Slots for links")
@@ -96,12 +99,12 @@ struct CrowdedDoorstepTests {
     let village = Village()
     let doorstep: Doorstep
     let mesh: MeshService
-    private let clock: Village.Clock
+    private let clock: VirtualWallClock
     private(set) var passers: [Passer] = []
     private var addresses: UInt64 = 0xC000_0000_0000
 
     init() {
-      clock = Village.Clock(village.time)
+      clock = VirtualWallClock(village.time)
       doorstep = Doorstep(village.time)
       var settings = MeshSettings()
       settings.nickname = "node"

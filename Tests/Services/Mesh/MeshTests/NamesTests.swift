@@ -1,5 +1,5 @@
 import Air
-import Bitchat
+import BitchatWire
 import Common
 import DBus
 import Loop

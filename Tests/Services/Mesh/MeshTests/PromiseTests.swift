@@ -9,6 +9,7 @@ import TestSupport
 import Testing
 
 @testable import Bitchat
+@testable import BitchatWire
 @testable import Mesh
 
 @Suite("Guarantees of the mesh service")
@@ -111,7 +112,7 @@ struct PromiseTests {
   @LoopActor
   func clockSetBack() throws {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     let (ann, bob) = (village.add("ann", clock: clock), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })
     bob.radio.power = false
@@ -170,7 +171,7 @@ struct PromiseTests {
   @LoopActor
   func trustedClock(trusts: Bool, isSynchronised: Bool, isOf1970: Bool, expected: Bool) {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     clock.isSynchronised = isSynchronised
     if isOf1970 { clock.set(by: 86_400_000 - clock.milliseconds) }
     let ann = village.add("ann", clock: clock) { $0.trustsClock = trusts }

@@ -2,6 +2,7 @@ import Air
 import Bitchat
 import Loop
 import MeshStore
+import TestSupport
 import Testing
 
 @testable import Mesh

@@ -53,7 +53,7 @@ struct SharedRadioTests {
       return MeshService(
         radio: radio.tenant("mesh", share: MeshService.linkShare), scheduler: hall.time, settings: settings,
         keeper: MeshKeeper(directory: nil, scheduler: hall.time, disk: hall.time),
-        clock: Village.Clock(hall.time),
+        clock: VirtualWallClock(hall.time),
         random: {
           made += 1
           return SeededRandom(seed: made)

@@ -1,6 +1,7 @@
 import Bitchat
 import Common
 import Loop
+import TestSupport
 import Testing
 
 @testable import Mesh
@@ -108,7 +109,7 @@ struct TalkTests {
   @LoopActor
   func clock() async throws {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     clock.isSynchronised = false
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
     village.time.advance(by: .seconds(30))
@@ -124,7 +125,7 @@ struct TalkTests {
   @LoopActor
   func toldEarly(days: Int64) throws {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     clock.isSynchronised = false
     clock.set(by: -days * 24 * 3600 * 1000)
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
@@ -145,7 +146,7 @@ struct TalkTests {
   @LoopActor
   func clocksOfBoth() async throws {
     let village = Village()
-    let clocks = [Village.Clock(village.time), Village.Clock(village.time)]
+    let clocks = [VirtualWallClock(village.time), VirtualWallClock(village.time)]
     for clock in clocks { clock.isSynchronised = false }
     let (ann, bob) = (village.add("ann", clock: clocks[0]), village.add("bob", at: 5, clock: clocks[1]))
     village.time.advance(by: .seconds(1200))
@@ -159,7 +160,7 @@ struct TalkTests {
   @LoopActor
   func clockOfNeighbours() async throws {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     clock.isSynchronised = false
     let bob = village.add("bob", at: 5, clock: clock)
     for name in ["ann", "cem"] { village.add(name) }

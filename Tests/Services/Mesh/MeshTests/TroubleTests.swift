@@ -1,5 +1,5 @@
 import Air
-import Bitchat
+import BitchatWire
 import Common
 import Loop
 import MeshStore
@@ -16,7 +16,7 @@ struct TroubleTests {
   @LoopActor
   func clock() throws {
     let village = Village()
-    let clock = Village.Clock(village.time)
+    let clock = VirtualWallClock(village.time)
     clock.set(by: -200_000)
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5, clock: clock))
     #expect(

@@ -1,5 +1,5 @@
 import Air
-import Bitchat
+import BitchatWire
 import Common
 import Crypto
 import Loop
@@ -36,26 +36,6 @@ final class Village {
     var texts: [String] { mesh.messages.log.messages.filter { $0.sender != id }.map(\.text) }
   }
 
-  /// The wall clock of all houses: it follows virtual time, from 2030 on.
-  @LoopActor
-  final class Clock: WallClock {
-    private let time: VirtualTime
-    var isSynchronised = true
-    private var offset: Int64 = 1_900_000_000_000
-    private let sets = Observers<Void>()
-
-    init(_ time: VirtualTime) { self.time = time }
-
-    var milliseconds: Int64 { offset + time.now.nanoseconds / 1_000_000 }
-
-    func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { sets.add(body) }
-
-    func set(by milliseconds: Int64) {
-      offset += milliseconds
-      sets.call()
-    }
-  }
-
   let time = VirtualTime()
   let air: AirSpace
   private(set) var houses: [House] = []
@@ -71,7 +51,7 @@ final class Village {
   @discardableResult
   func add(
     _ name: String, at metres: Double = 0, off street: Double = 0, directory: String? = nil,
-    disk: (any Offloading)? = nil, clock: Clock? = nil, store: (any MeshDisk)? = nil,
+    disk: (any Offloading)? = nil, clock: VirtualWallClock? = nil, store: (any MeshDisk)? = nil,
     scheduler: (any Scheduler)? = nil, _ adjust: (inout MeshSettings) -> Void = { _ in }
   ) -> House {
     let radio = air.addNode(position: AirPosition(x: metres, y: street))
@@ -79,7 +59,7 @@ final class Village {
     let shared = SharedRadio(driver: radio, scheduler: scheduler)
     let house = House(
       radio, shared,
-      service(name, shared, directory, disk ?? time, clock ?? Clock(time), store, scheduler, adjust))
+      service(name, shared, directory, disk ?? time, clock ?? VirtualWallClock(time), store, scheduler, adjust))
     houses.append(house)
     house.observe()
     house.mesh.start()
@@ -87,7 +67,7 @@ final class Village {
   }
 
   private func service(
-    _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: Clock,
+    _ name: String, _ shared: SharedRadio, _ directory: String?, _ disk: any Offloading, _ clock: VirtualWallClock,
     _ store: (any MeshDisk)?, _ scheduler: any Scheduler, _ adjust: (inout MeshSettings) -> Void
   ) -> MeshService {
     var settings = MeshSettings()
@@ -116,7 +96,8 @@ final class Village {
     house.mesh.stop()
     time.advance(by: .seconds(1))
     house.mesh = service(
-      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, Clock(time), store, time,
+      name, SharedRadio(driver: house.radio, scheduler: time), directory, disk ?? time, VirtualWallClock(time), store,
+      time,
       adjust)
     (house.waiting, house.progress) = ([], [:])
     house.observe()

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import Loop
 import MeshStore
@@ -82,7 +82,7 @@ struct WipeTests {
   @LoopActor
   func predating() throws {
     let village = Village()
-    let late = Village.Clock(village.time)
+    let late = VirtualWallClock(village.time)
     late.set(by: -60_000)
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     #expect(village.wait { village.isAcquainted })

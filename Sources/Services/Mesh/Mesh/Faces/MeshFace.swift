@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import DBus
 import Loop
@@ -48,7 +48,8 @@ public final class MeshFace {
       signals: [
         Signal(
           "MessageWaiting", [Argument("message", "u")],
-          documentation: "A message was received. ListMessages with the preceding number as after returns it."),
+          documentation:
+            "A message was received. ListMessages returns it if the argument after is the number before it."),
         Signal(
           "StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")],
           documentation: "The delivery state of a message of this node has changed: sent, delivered, read or failed."),
@@ -147,11 +148,11 @@ public final class MeshFace {
         "ListMessages", in: [Argument("after", "u"), Argument("limit", "u")],
         out: [Argument("messages", "a(utsssss)")],
         documentation:
-          "Returns messages with a higher number than after, the oldest first, at most limit of them (0: 500). Each "
-          + "consists of its number; the time in milliseconds since 1970-01-01 UTC; the conversation (empty for public "
-          + "messages, otherwise the peer's ID); the sender's ID; the sender's nickname at that time; the text; and "
-          + "the state: unread or seen for messages of others; waiting, sent, delivered, read or failed for messages "
-          + "of this node.",
+          "Returns the messages whose number is higher than after, oldest first. limit is the maximum number of "
+          + "messages (0: 500). Each consists of its number; the time in milliseconds since 1970-01-01 UTC; the "
+          + "conversation (empty for public messages, otherwise the peer's ID); the sender's ID; the sender's nickname "
+          + "at that time; the text; and the state: unread or seen for messages of others; waiting, sent, delivered, "
+          + "read or failed for messages of this node.",
         returning: { call throws(DBusError) in
           guard let after = call.arguments.first?.asUInt32, let limit = call.arguments.last?.asUInt32 else {
             throw .invalidArgs("ListMessages takes two numbers.")

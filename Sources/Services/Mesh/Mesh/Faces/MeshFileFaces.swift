@@ -70,36 +70,39 @@ final class MeshFileFaces {
         },
         text(
           "Mime",
-          "Its MIME type, one of those that the apps accept; empty while the file is being received."
+          "The MIME type of the file, one of those that the apps accept; empty while the file is being received."
         ) { $0.mime },
         Property(
-          "Size", "t", documentation: "Its size in bytes; 0 while the file is being received.",
+          "Size", "t", documentation: "The size of the file in bytes; 0 while the file is being received.",
           get: { .uint64(UInt64(entry()?.size ?? 0)) }),
         text(
-          "Peer", "The ID of its sender, or of the peer that it is sent to; empty for a file to everybody.",
+          "Peer", "The ID of the file's sender, or of the peer that it is sent to; empty for a file to everybody.",
           emits: .const
         ) {
           $0.peer?.description ?? ""
         },
-        text("Nickname", "The nickname of its sender at that time; empty for a file of this node.") { $0.nickname },
+        text(
+          "Nickname",
+          "The nickname that the sender had when the file was received; empty for a file of this node."
+        ) { $0.nickname },
         Property(
-          "Private", "b", documentation: "Whether it is sent, or was received, in an encrypted session.",
+          "Private", "b", documentation: "Whether the file is sent, or was received, in an encrypted session.",
           emits: .const,
           get: { .bool(entry()?.isPrivate ?? false) }),
         text("Direction", "incoming or outgoing.", emits: .const) { $0.direction.rawValue },
         Property(
-          "Progress", "u", documentation: "How much of it has been sent or received, in percent.",
+          "Progress", "u", documentation: "How much of the file has been sent or received, in percent.",
           get: { .uint32(UInt32(clamping: entry()?.percent ?? 0)) }),
         text(
           "State",
           "For an incoming file: receiving (it may still be abandoned or refused) or received. For an outgoing file: "
             + "waiting, sending, and at the end sent, delivered, failed or cancelled."
         ) { $0.stateName },
-        text("Reason", "Why it failed; empty if it did not fail.") { $0.state.reason },
+        text("Reason", "Why the file failed; empty if it did not fail.") { $0.state.reason },
         Property(
           "Time", "t",
           documentation:
-            "When it was sent, in milliseconds since 1970-01-01 UTC; for a received private file, when it was "
+            "When the file was sent, in milliseconds since 1970-01-01 UTC; for a received private file, when it was "
             + "received.",
           get: { .uint64(entry()?.time ?? 0) }),
       ])
@@ -111,7 +114,7 @@ final class MeshFileFaces {
         "Open", out: [Argument("content", "h")],
         documentation:
           "Returns the content of a received file, or of one that is being sent, as a sealed memory file. All programs "
-          + "together can have 32 MiB of them open, and at most four files are read from disk at a time.",
+          + "together can have 32 MiB of contents open, and at most four files are read from disk at a time.",
         errors: [.notFound, .limitExceeded, .failed],
         handler: { call in
           opened.open(number) { file in

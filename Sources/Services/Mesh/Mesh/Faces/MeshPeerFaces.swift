@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import DBus
 import Loop
@@ -65,45 +65,46 @@ final class MeshPeerFaces {
       audience: .group, methods: methods(peer, service),
       properties: [
         Property(
-          "PeerId", "s", documentation: "Its peer ID.", emits: .const, get: { .string(peer.description) }),
+          "PeerId", "s", documentation: "The ID of the peer.", emits: .const, get: { .string(peer.description) }),
         Property(
-          "Nickname", "s", documentation: "Its nickname, which other peers may have as well.",
+          "Nickname", "s", documentation: "The nickname of the peer, which other peers may have as well.",
           get: { .string(view()?.nickname ?? "") }),
         Property(
           "VerifiedName", "s",
-          documentation: "The nickname that it had when it was verified; empty where it is not verified, or had none.",
+          documentation:
+            "The nickname that the peer had when it was verified; empty if it is not verified, or had none.",
           get: { .string(view()?.marks.verifiedName ?? "") }),
         Property(
           "HeldNames", "as",
           documentation:
-            "Its last eight nicknames since it became a favourite or was verified. One of them alone never names "
-            + "another peer.",
+            "The last eight nicknames of the peer since it became a favourite or was verified. One of them alone never "
+            + "names another peer.",
           get: { .array(of: "s", (view()?.marks.heldNames ?? []).map { .string($0) }) }),
         Property(
           "Fingerprint", "s",
           documentation:
-            "The fingerprint that people compare to verify it, 64 hexadecimal digits; empty while it is not "
+            "The fingerprint that people compare to verify the peer, 64 hexadecimal digits; empty while it is not "
             + "known.",
           get: { .string(view()?.fingerprint?.description ?? "") }),
-        flag("Direct", "Whether there is a link to it.") { $0.isDirect },
+        flag("Direct", "Whether this node has a link to the peer.") { $0.isDirect },
         Property(
           "Hops", "u",
           documentation:
-            "The number of hops to it; 0 if its link has ended, or nothing was received from it for "
-            + "some minutes.",
+            "The number of hops to the peer; 0 if its link has ended, or nothing was received from it for some "
+            + "minutes.",
           get: { .uint32(UInt32(clamping: view()?.hops ?? 0)) }),
         Property(
-          "Rssi", "n", documentation: "The strength of its signal in dBm; 127 where it is not known.", emits: .none,
+          "Rssi", "n", documentation: "The strength of the peer's signal in dBm; 127 if it is not known.", emits: .none,
           get: { .int16(SignalStrength.number(service.links.rssi(of: peer))) }),
         Property(
           "LastSeen", "t",
           documentation:
-            "When it was last received, in milliseconds since 1970-01-01 UTC; 0 where it is not known.",
+            "When the peer was last received, in milliseconds since 1970-01-01 UTC; 0 if that is not known.",
           emits: .none, get: { .uint64(view()?.seenAt ?? 0) }),
         flag(
           "Verified",
-          "Whether a person has compared its fingerprint or it has proven its code, and it has also proven its signing "
-            + "key in a session."
+          "Whether a person has compared the peer's fingerprint or the peer has proven its code, and the peer has also "
+            + "proven its signing key in a session."
         ) { $0.isVerified },
         Property(
           "Proof", "s",
@@ -112,9 +113,9 @@ final class MeshPeerFaces {
             + "other keys than the code's), noAnswer, gone or blocked; empty if none was requested since the "
             + "service started.",
           get: { .string(service.peers.proofs[peer]?.rawValue ?? "") }),
-        flag("Favourite", "Whether it is a favourite.") { $0.marks.isFavourite },
+        flag("Favourite", "Whether the peer is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
-        flag("Blocked", "Whether it is blocked.") { $0.marks.isBlocked },
+        flag("Blocked", "Whether the peer is blocked.") { $0.marks.isBlocked },
         Property(
           "Trouble", "s",
           documentation:

@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import Journal
 import Loop
@@ -133,9 +134,6 @@ final class MeshLinks {
     search.forgetAll()
     refused = [:]
   }
-
-  /// Number of addresses that get no link.
-  var refusedCount: Int { refused.count }
 
   var tallies: [Tally] { use.tallies(at: node.now) + sender.tallies }
 

@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Common
 import Radio
 
@@ -126,7 +126,7 @@ struct NeighbourFinder: Sendable {
     if let pause = pauses[address], pause.isDeserved, pause.until > now { return }
     (hasFailed, failedAt) = (true, now)
     let before = pauses[address]?.length ?? .zero
-    let length = before == .zero ? first : min(before * 2, Self.longestPause)
+    let length = Backoff(from: first, upTo: Self.longestPause).pause(after: before)
     pauses[address] = Pause(until: now.advanced(by: length), length: length)
     forgetOldPauses(at: now)
   }

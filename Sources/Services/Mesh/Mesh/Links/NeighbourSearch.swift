@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import Journal
 import Loop
@@ -179,7 +180,7 @@ final class NeighbourSearch {
   /// Sets the pause after the end of a link.
   func ended(_ address: BluetoothAddress) { finder.ended(address, at: node.now) }
 
-  /// Resets after an absence of the radio.
+  /// Forgets all advertisers after an absence of the radio, and ignores failures during it.
   func loseAll() { finder.loseAll() }
 
   /// Removes pauses that are not due to the peers' behaviour, and searches again.

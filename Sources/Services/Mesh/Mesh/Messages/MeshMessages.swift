@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import Loop
 import MeshStore
@@ -160,7 +161,7 @@ final class MeshMessages {
   /// Records that the sender of a message has the read receipt.
   ///
   /// - Returns: the change to store, if a receipt was due.
-  func receiptSettled(_ id: Bitchat.MessageID, _ peer: PeerID) -> MeshChange? {
+  func receiptSettled(_ id: BitchatWire.MessageID, _ peer: PeerID) -> MeshChange? {
     log.settleReceipt(for: id, from: peer).map { .message($0) }
   }
 
@@ -192,7 +193,7 @@ final class MeshMessages {
   }
 
   /// Handles a repeated message, whose receipt was lost or is delayed by the store.
-  func toldAgain(_ id: Bitchat.MessageID, from peer: PeerID) {
+  func toldAgain(_ id: BitchatWire.MessageID, from peer: PeerID) {
     guard !peers.isNoticeUnkept(id, from: peer) else { return }
     guard let number = log.number(of: id, from: peer), let line = log[number] else {
       // The message was known, and was evicted since.
@@ -201,7 +202,7 @@ final class MeshMessages {
     if unkept[number] != nil { keepReceived(line, id, isNew: false) } else { node.handle(.kept(id, from: peer)) }
   }
 
-  private func keepReceived(_ line: MeshMessage, _ id: Bitchat.MessageID, isNew: Bool) {
+  private func keepReceived(_ line: MeshMessage, _ id: BitchatWire.MessageID, isNew: Bool) {
     node.keep([.message(line)]) { [weak self] error in
       guard let self else { return }
       if error == nil, unkept.removeValue(forKey: line.number) != nil { node.handle(.kept(id, from: line.sender)) }

@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import MeshStore
 
 /// Log of public and private messages, oldest first.
@@ -13,7 +14,7 @@ struct MessageLog: Sendable {
   /// Sender and ID of a received private message.
   struct Received: Hashable, Sendable {
     let peer: PeerID
-    let id: Bitchat.MessageID
+    let id: BitchatWire.MessageID
   }
 
   private(set) var messages: [MeshMessage] = []
@@ -88,7 +89,7 @@ struct MessageLog: Sendable {
   func has(_ packet: PacketID) -> Bool { packets.contains(packet) }
 
   /// Number of the private message with this ID of a peer; nil if there is none.
-  func number(of id: Bitchat.MessageID, from peer: PeerID) -> UInt32? { places[Received(peer: peer, id: id)] }
+  func number(of id: BitchatWire.MessageID, from peer: PeerID) -> UInt32? { places[Received(peer: peer, id: id)] }
 
   /// Messages after a number, oldest first.
   func list(after number: UInt32, limit: Int) -> ArraySlice<MeshMessage> {
@@ -147,7 +148,7 @@ struct MessageLog: Sendable {
   /// Records that the sender of a message has the read receipt.
   ///
   /// - Returns: the message, if a receipt was due.
-  mutating func settleReceipt(for id: Bitchat.MessageID, from peer: PeerID) -> MeshMessage? {
+  mutating func settleReceipt(for id: BitchatWire.MessageID, from peer: PeerID) -> MeshMessage? {
     guard let number = number(of: id, from: peer), let place = place(of: number), messages[place].isReceiptOwed else {
       return nil
     }

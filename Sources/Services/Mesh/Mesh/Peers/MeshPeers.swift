@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 import Crypto
 import DBus
@@ -51,7 +52,7 @@ final class MeshPeers {
   private(set) var unkeptNews: Set<PeerID> = []
   private lazy var newsTimer = Deadline(node.scheduler) { [weak self] in self?.keepNews() }
   /// Favourite notices that are not stored yet.
-  private(set) var unkeptNotices: [PeerID: [Bitchat.MessageID]] = [:]
+  private(set) var unkeptNotices: [PeerID: [BitchatWire.MessageID]] = [:]
   /// Reasons why packets or files of peers are rejected.
   private var troubles = PeerTroubles()
   private lazy var troubleTimer = Deadline(node.scheduler) { [weak self] in self?.dropTroubles() }
@@ -331,7 +332,7 @@ final class MeshPeers {
   // MARK: Favourite notices
 
   /// Handles a favourite notice of a peer, which gets a receipt once it is stored.
-  func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: Bitchat.MessageID) {
+  func favourited(_ peer: PeerID, _ notice: FavoriteNotice, _ id: BitchatWire.MessageID) {
     // Many may wait while the store hangs. A sender without a receipt repeats its notice.
     guard unkeptNotices.count < Self.marksLimit, unkeptNotices[peer, default: []].count < Self.noticesLimit else {
       return node.handle(.notTaken(id, from: peer))
@@ -341,7 +342,9 @@ final class MeshPeers {
   }
 
   /// Whether a notice with this ID waits for the store.
-  func isNoticeUnkept(_ id: Bitchat.MessageID, from peer: PeerID) -> Bool { unkeptNotices[peer]?.contains(id) == true }
+  func isNoticeUnkept(_ id: BitchatWire.MessageID, from peer: PeerID) -> Bool {
+    unkeptNotices[peer]?.contains(id) == true
+  }
 
   /// Stores the waiting notices again after a recovery of the store, and acknowledges them.
   func acknowledgeUnkept() {
@@ -351,12 +354,12 @@ final class MeshPeers {
   }
 
   /// Stores the content of a notice again.
-  private func keepNotice(_ id: Bitchat.MessageID, from peer: PeerID) {
+  private func keepNotice(_ id: BitchatWire.MessageID, from peer: PeerID) {
     guard let marks = marks[peer] else { return keptNotice(id, from: peer) }
     node.keep([.peer(marks)]) { [weak self] error in if error == nil { self?.keptNotice(id, from: peer) } }
   }
 
-  private func keptNotice(_ id: Bitchat.MessageID, from peer: PeerID) {
+  private func keptNotice(_ id: BitchatWire.MessageID, from peer: PeerID) {
     guard let place = unkeptNotices[peer]?.firstIndex(of: id) else { return }
     unkeptNotices[peer]?.remove(at: place)
     if unkeptNotices[peer]?.isEmpty == true { unkeptNotices[peer] = nil }
@@ -405,7 +408,7 @@ final class MeshPeers {
   /// - Returns: the peer.
   func verify(code text: String, reason: String) throws(DBusError) -> PeerID {
     guard let code = try? VerificationCode(reading: PastedText.unbroken(text)) else {
-      throw .invalidArgs("The text is not a verification code: those begin with bitchat://verify?")
+      throw .invalidArgs("The text is not a verification code: a code begins with bitchat://verify?")
     }
     guard code.isSigned else { throw .invalidArgs("The signature of the code is invalid: the code was changed.") }
     guard code.isFresh(at: node.clock.seconds) else {

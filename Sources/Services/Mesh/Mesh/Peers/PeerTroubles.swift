@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Common
 
 /// Reasons why packets or files of peers are rejected, for people.

@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 
 /// Results of the latest requested proofs.
 struct ProofBoard: Sendable {

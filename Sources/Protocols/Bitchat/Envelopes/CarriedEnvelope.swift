@@ -1,0 +1,48 @@
+import BitchatWire
+import Common
+import Crypto
+
+/// An envelope that this node carries for other peers.
+public struct CarriedEnvelope: Hashable, Sendable {
+  public let id: CourierID
+  /// The envelope as it would be forwarded now, with the copies that are left.
+  public internal(set) var envelope: CourierEnvelope
+  /// Peer that deposited the envelope.
+  public let depositor: PeerID
+  /// Whether the depositor was a favourite when it deposited the envelope.
+  public let isOfFavourite: Bool
+  /// Mark of the device that deposited the envelope. Nil if unknown.
+  public let via: UInt32?
+  /// Milliseconds since 1970.
+  public let storedAt: UInt64
+  /// Couriers that got a copy.
+  public internal(set) var givenTo: [PeerID]
+  /// Position in the order of arrival in this run.
+  var number: UInt64 = 0
+  /// Time of the last sending to the recipient, and number of hand-overs over a link of its own. Not persisted.
+  var sentAt: Instant?
+  var handed = 0
+  /// Links of the last sending.
+  var sentOver: Set<LinkID> = []
+
+  public init(
+    envelope: CourierEnvelope, depositor: PeerID, isOfFavourite: Bool, storedAt: UInt64, givenTo: [PeerID] = [],
+    via: UInt32? = nil
+  ) {
+    id = CourierID(of: envelope)
+    self.envelope = envelope.with(copies: envelope.allowedCopies)
+    self.depositor = depositor
+    self.isOfFavourite = isOfFavourite
+    self.storedAt = storedAt
+    self.givenTo = givenTo
+    self.via = via
+  }
+
+  /// Space used, in bytes.
+  var size: Int { envelope.ciphertext.count + 128 }
+}
+
+extension CarriedEnvelope: CustomStringConvertible, CustomReflectable {
+  public var description: String { "<envelope>" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
