@@ -46,7 +46,8 @@ let package = Package(
 
     // Protocols: pure engines, bytes and time in, actions out.
     room("Protocols/Tuvali", Every.base),
-    room("Protocols/Bitchat", Every.base + ["Noise"]),
+    room("Protocols/BitchatWire", Every.base + ["Noise"]),
+    room("Protocols/Bitchat", ["Bytes", "Common", "Crypto", "Noise", "BitchatWire"]),
     room("Protocols/PBLEC", ["Bytes", "Common", "Crypto"]),
     room("Protocols/Thali", ["Bytes", "Common", "Crypto"]),
     room("Protocols/ASN", ["Bytes", "Common", "Crypto"]),
@@ -100,19 +101,19 @@ let package = Package(
       ]),
     room(
       "Services/Mesh/MeshStore",
-      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat"]),
+      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "BitchatWire", "Bitchat"]),
     room("Services/Mesh/MeshNaming", ["Common"]),
     room(
       "Services/Mesh/Mesh",
       [
-        "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Bitchat", "MeshStore",
-        "MeshNaming",
+        "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "BitchatWire", "Bitchat",
+        "MeshStore", "MeshNaming",
       ]),
     room("Services/Mesh/MeshViews", ["Common", "Loop", "Terminal", "DBus", "Tool", "MeshNaming"]),
     room(
       "Services/Mesh/MeshCommands",
       [
-        "Bytes", "Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "Bitchat", "MeshNaming",
+        "Bytes", "Calendar", "Common", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "BitchatWire", "MeshNaming",
         "MeshViews",
       ]),
     room(
@@ -178,14 +179,16 @@ let package = Package(
 
     // Tools: measurements and simulations. No installed program depends on them.
     room("Tools/Charts", ["Common"]),
-    room("Tools/MeshField", ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "Bitchat"]),
+    room(
+      "Tools/MeshField",
+      ["Common", "Crypto", "CommandLine", "Terminal", "Charts", "Config", "BitchatWire", "Bitchat"]),
     tool("earshot-sim", ["CommandLine", "MeshField"]),
     tool(
       "earshot-bench",
       [
         "Common", "Bytes", "Compression", "Crypto", "Noise", "Loop", "Journal", "DBus", "HCI", "Radio", "Sharing",
-        "Air", "LocalSockets", "Tuvali", "Bitchat", "PBLEC", "Checking", "Transfers", "Verifier", "Wallet", "Broadcast",
-        "Store", "ASN", "SocialStore", "Social", "TLS", "Thali",
+        "Air", "LocalSockets", "Tuvali", "BitchatWire", "Bitchat", "PBLEC", "Checking", "Transfers", "Verifier",
+        "Wallet", "Broadcast", "Store", "ASN", "SocialStore", "Social", "TLS", "Thali",
       ]),
 
     // Tests mirror Sources.
@@ -193,22 +196,29 @@ let package = Package(
       "TestSupport",
       ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI", "Tool"],
       seesSyncs: true),
+    support("VectorSupport", ["Bytes"]),
     tests("Architecture"),
     tests("Base/CommonTests", ["Common"], go: .selection),
     tests("Base/BytesTests", ["Bytes"], go: .selection),
     tests("Base/CompressionTests", ["Compression"], go: .selection),
     tests("Base/CryptoTests", ["Bytes", "Crypto"], go: .selection),
-    tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise"], go: .selection, vectors: true),
-    tests("Protocols/TuvaliTests", Every.base + ["Tuvali"], go: .selection, vectors: true),
-    tests("Protocols/BitchatTests", Every.base + ["Noise", "Bitchat", "TestSupport"], vectors: true),
+    tests("Base/NoiseTests", ["Common", "Bytes", "Crypto", "Noise", "VectorSupport"], go: .selection, vectors: true),
     tests(
-      "Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC"], go: .selection, vectors: true),
+      "Protocols/TuvaliTests", Every.base + ["Tuvali", "TestSupport", "VectorSupport"], go: .selection,
+      vectors: true),
     tests(
-      "Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport"], go: .selection,
+      "Protocols/BitchatTests",
+      Every.base + ["Noise", "BitchatWire", "Bitchat", "TestSupport", "VectorSupport"], vectors: true),
+    tests(
+      "Protocols/PBLECTests", ["Bytes", "Common", "Crypto", "PBLEC", "VectorSupport"], go: .selection, vectors: true),
+    tests(
+      "Protocols/ThaliTests", ["Bytes", "Common", "Crypto", "Thali", "TestSupport", "VectorSupport"],
+      go: .selection,
       vectors: true),
     support("Protocols/ASNSupport", ["ASN"]),
     tests(
-      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "ASNSupport", "TestSupport"], go: .selection,
+      "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "ASNSupport", "TestSupport", "VectorSupport"],
+      go: .selection,
       vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"], go: .realTime),
     tests("Host/CalendarTests", ["Calendar"], go: .realTime),
@@ -238,7 +248,8 @@ let package = Package(
       ], go: .bluez),
     tests("Host/ToolTests", ["CommandLine", "DBus", "Tool", "TestSupport"], go: .selection),
     tests(
-      "Host/HostingTests", ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting"],
+      "Host/HostingTests",
+      ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "TestSupport"],
       go: .selection),
     support(
       "Services/Tuvali/Hall",
@@ -247,11 +258,12 @@ let package = Package(
         "TestSupport",
       ]),
     tests(
-      "Services/Tuvali/CheckingTests", ["Common", "CommandLine", "Loop", "LocalSockets", "Air", "Checking", "Hall"]),
+      "Services/Tuvali/CheckingTests",
+      ["Common", "CommandLine", "Loop", "LocalSockets", "Air", "Checking", "Hall", "TestSupport"]),
     tests(
       "Services/Tuvali/VerifierTests",
       Every.verifierAndWallet + [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "Checking", "Hall",
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Radio", "Sharing", "Air", "Checking", "Hall", "TestSupport",
       ]),
     tests(
       "Services/Tuvali/FaultTests",
@@ -269,15 +281,26 @@ let package = Package(
         "Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool", "MeshNaming", "MeshViews", "MeshCommands",
         "TestSupport",
       ], go: .realTime),
+    support(
+      "Services/Mesh/MeshSupport",
+      ["BitchatWire", "Bitchat", "Common", "Crypto", "Loop", "Radio", "Mesh", "TestSupport"]),
     tests(
       "Services/Mesh/MeshTests",
       [
-        "Common", "Crypto", "Loop", "Store", "DBus", "Radio", "Sharing", "Air", "Transfers", "Bitchat", "MeshStore",
-        "MeshField", "MeshNaming", "Mesh", "TestSupport", "Hall",
+        "Common", "Crypto", "Loop", "Store", "DBus", "Radio", "Sharing", "Air", "Transfers", "BitchatWire", "Bitchat",
+        "MeshStore", "MeshField", "MeshNaming", "Mesh", "TestSupport", "Hall", "MeshSupport",
       ]),
     tests(
+      "Services/Mesh/MeshWeekTests",
+      [
+        "Common", "Crypto", "Loop", "Radio", "Air", "BitchatWire", "Bitchat", "MeshStore", "Mesh", "MeshSupport",
+        "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/Mesh/MeshStoreTests",
-      ["Bytes", "Common", "Crypto", "Loop", "Store", "Database", "Bitchat", "MeshStore", "TestSupport"]),
+      [
+        "Bytes", "Common", "Crypto", "Loop", "Store", "Database", "BitchatWire", "Bitchat", "MeshStore", "TestSupport",
+      ]),
     tests(
       "Services/Mesh/ChatTests",
       ["Terminal", "FullScreen", "MeshViews", "Chat"]),
@@ -299,7 +322,7 @@ let package = Package(
       "Services/Social/SocialTests",
       [
         "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "TLS", "Store", "ASN", "SocialStore", "Social",
-        "TestSupport",
+        "COpenSSLTLS", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Social/SocialDaemonTests",
@@ -332,11 +355,12 @@ let package = Package(
         "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
-    tests("Tools/MeshFieldTests", ["Common", "CommandLine", "Bitchat", "MeshField", "TestSupport"]),
+    tests("Tools/MeshFieldTests", ["Common", "CommandLine", "BitchatWire", "Bitchat", "MeshField", "TestSupport"]),
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "Bitchat", "PBLEC", "Thali", "ASN", "Store", "Config", "Checking", "CommandLine",
+        "CDBus", "Noise", "Tuvali", "BitchatWire", "Bitchat", "PBLEC", "Thali", "ASN", "Store", "Config", "Checking",
+        "CommandLine",
         "DBus", "Radio",
         "Sharing",
         "Air",
@@ -402,7 +426,7 @@ enum Go {
   case virtualTime
   /// As `virtualTime`, and also in the short selection: values, codecs, engines, files and the command line.
   case selection
-  /// One test at a time: they wait for the clock and for other programs.
+  /// One test at a time: they wait for the clock and for other programs, or measure the memory of their process.
   case realTime
   /// As `realTime`, with the stand-in for bluetoothd.
   case bluez

@@ -3,7 +3,7 @@ extension Rules {
   /// or holds values that several machines use.
   static let machines: Set = [
     "Challenges", "Courier", "DirectMessages", "FileTransfers", "GossipSync", "Neighbourhood", "PacketGate",
-    "Pings", "RelayQueue", "Transmitter",
+    "Pings", "RelayQueue", "Translator", "Transmitter",
   ]
   /// The folder of the engine, which calls the machines.
   static let engineFolder = "Node"
@@ -12,9 +12,8 @@ extension Rules {
   /// The files that still name stored properties of the engine, each with the number of these properties. The numbers
   /// only fall; a file leaves the list when it names none.
   static let unconverted = [
-    "MeshEngine+Announcing": 14, "MeshEngine+Courier": 8, "MeshEngine+Dialects": 8, "MeshEngine+Files": 13,
-    "MeshEngine+Private": 13, "MeshEngine+Receiving": 16, "MeshEngine+Relaying": 7, "MeshEngine+SeedReceiving": 8,
-    "MeshEngine+Sending": 8,
+    "MeshEngine+Announcing": 14, "MeshEngine+Courier": 8, "MeshEngine+Files": 13, "MeshEngine+Private": 13,
+    "MeshEngine+Receiving": 13, "MeshEngine+Relaying": 7, "MeshEngine+Sending": 8, "MeshEngine+Translating": 6,
   ]
 
   /// A machine of the mesh node names no type of another machine or of the engine.
@@ -82,6 +81,17 @@ extension Rules {
         guard words[index].text == "role", comparison == "==" || comparison == "!=" else { return nil }
         return "\(file.path):\(words[index].line): compares a role"
       }
+    }
+  }
+
+  /// Only the translator names dialect S. Other files of the mesh node ask `MeshDialect` for a rule.
+  static func dialectsAreTranslatedOnce(_ files: [SourceFile]) -> [String] {
+    files.filter { file in
+      file.place?.room == "Protocols/Bitchat" && file.place?.folder != "Translator"
+    }
+    .flatMap { file -> [String] in
+      (file.swift?.tokens ?? []).filter { $0.text.lowercased().contains("seed") }
+        .map { "\(file.path):\($0.line): names \($0.text)" }
     }
   }
 

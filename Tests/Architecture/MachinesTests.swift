@@ -69,6 +69,20 @@ struct MachinesTests {
     #expect(Rules.rolesAreDefinedOnce([file("Intents/NodeRole", "let isRelay = role == .relay")]) == [])
   }
 
+  @Test("Only the translator names dialect S")
+  func dialects() throws {
+    #expect(Rules.dialectsAreTranslatedOnce(try Self.sources.get()) == [])
+  }
+
+  @Test("A file beside the translator that names dialect S is reported")
+  func plantedDialect() {
+    func reported(_ path: String, _ text: String) -> Int { Rules.dialectsAreTranslatedOnce([file(path, text)]).count }
+    #expect(reported("RelayQueue/A", "if dialect == .seed { return }") == 1)
+    #expect(reported("Node/A", "let isSeed = SeedNumbers.seed.message == type") == 3)
+    #expect(reported("Node/A", "let pause = dialect.pause // .seed") == 0)
+    #expect(reported("Translator/Translator", "if dialect == .seed { return }") == 0)
+  }
+
   private var pings: SourceFile {
     file(
       "Pings/Pings",

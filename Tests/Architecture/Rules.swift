@@ -1,6 +1,8 @@
 /// The rules of the source tree, each a function from files to sentences about violations.
 enum Rules {
   static let engineImports: Set = ["Bytes", "Common", "Compression", "Crypto", "Noise"]
+  /// Engines whose wire values are a room of their own, which they may import.
+  static let wireRooms = ["Bitchat": "BitchatWire"]
   static let lineLimit = 900
   /// The rooms with the list of services and the list of the tool's commands. They alone import them all, and the
   /// programs import nothing else of the services.
@@ -10,20 +12,26 @@ enum Rules {
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"
 
-  /// An engine maps bytes and time to actions: it imports the base rooms and nothing else, in no form of import.
+  /// An engine maps bytes and time to actions: it imports the base rooms and its wire values, and nothing else, in no
+  /// form of import.
   static func enginesArePure(_ files: [SourceFile]) -> [String] {
     imports(of: files.filter { $0.layer == .protocols }).compactMap { file, module, line in
-      engineImports.contains(module) ? nil : "\(file.path):\(line): an engine imports \(module)"
+      engineImports.contains(module) || isWire(module, of: file.room)
+        ? nil : "\(file.path):\(line): an engine imports \(module)"
     }
   }
 
   /// Imports go down, never up, never from one protocol to another, never between host and protocols.
   static func importsGoDown(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     imports(of: files).compactMap { file, module, line in
-      guard let from = file.layer, let to = manifest[module]?.layer, module != file.room else { return nil }
+      guard let from = file.layer, let to = manifest[module]?.layer, module != file.room,
+        !isWire(module, of: file.room)
+      else { return nil }
       return from.mayImport.contains(to) ? nil : "\(file.path):\(line): \(from) imports \(module), which is of \(to)"
     }
   }
+
+  private static func isWire(_ module: String, of room: String?) -> Bool { room.flatMap { wireRooms[$0] } == module }
 
   /// Dependencies in Package.swift go down as well, and a room depends on rooms listed above it.
   static func dependenciesGoDown(_ manifest: Manifest) -> [String] {
@@ -32,7 +40,7 @@ enum Rules {
         guard let position = manifest.rooms.firstIndex(where: { $0.name == name }) else {
           return "\(room.name) depends on \(name), which is no room"
         }
-        if !room.layer.mayImport.contains(manifest.rooms[position].layer) {
+        if !room.layer.mayImport.contains(manifest.rooms[position].layer), !isWire(name, of: room.name) {
           return "\(room.name) of \(room.layer) depends on \(name) of \(manifest.rooms[position].layer)"
         }
         return position < index ? nil : "\(room.name) depends on \(name), which stands below it"
@@ -87,12 +95,12 @@ enum Rules {
   static func programsKnowTheList(_ files: [SourceFile], _ manifest: Manifest) -> [String] {
     let rooms = manifest.rooms.filter { $0.layer == .services && !listRooms.contains($0.name) }
     return files.filter { $0.layer == .programs }.flatMap { file in
-      // A daemon of one protocol starts its room, and mentions the rooms of this protocol.
+      // A daemon of one protocol starts its target, and may mention the targets of this protocol.
       let own = daemonRooms[file.room ?? ""].flatMap { manifest[$0] }
       let services = rooms.filter { $0.name != own?.name && (own == nil || $0.group != own?.group) }.map(\.name)
       let imported = imports(of: [file]).filter { services.contains($0.module) }
         .map { "\(file.path):\($0.line): a program imports \($0.module), which is for the list to know" }
-      // Nor does it mention a service: in no name, and in no text but a comment.
+      // A program does not mention a service either, in names and in texts except comments.
       let words = Set((file.swift?.tokens ?? []).map(\.text))
       let literals = (file.swift?.literals ?? []).joined(separator: " ").lowercased()
       let named = services.filter { name in

@@ -103,6 +103,14 @@ struct RulesTests {
     #expect(Rules.enginesArePure(file("Host/DBus", "import \(module)")) == [])
   }
 
+  @Test("An engine imports its own wire values, and no other protocol does")
+  func wireValues() {
+    let text = "import BitchatWire"
+    #expect(Rules.enginesArePure(file("Protocols/Bitchat", text)) == [])
+    #expect(Rules.enginesArePure(file("Protocols/Tuvali", text)).count == 1)
+    #expect(Rules.enginesArePure(file("Protocols/BitchatWire", "import Bitchat")).count == 1)
+  }
+
   @Test(
     "An import against the layers is reported",
     arguments: [

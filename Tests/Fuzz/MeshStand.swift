@@ -2,6 +2,7 @@ import Common
 import Crypto
 
 @testable import Bitchat
+@testable import BitchatWire
 
 /// Two nodes of a mesh, the links between them, and a stranger with links of its own, driven by a script.
 struct MeshStand {
@@ -189,7 +190,7 @@ struct MeshStand {
       payload = taken {
         try Announcement(
           nickname: "stranger", noiseKey: stranger.noiseKey.publicKey, signingKey: stranger.signingKey.publicKey,
-          speaksSeed: true
+          dialect: .seed
         ).bytes
       }
     case 65, 66:
@@ -423,7 +424,7 @@ struct MeshStand {
   }
 
   private func check(_ engine: MeshEngine) {
-    promise(engine.talks.talks.count <= engine.neighbourhood.links.count, "talks end with their links")
+    promise(engine.translator.talks.talks.count <= engine.neighbourhood.links.count, "talks end with their links")
     promise(engine.gate.unknown.count <= 64 && engine.gate.unknown.bytes <= 256 << 10, "chat that waits has a limit")
     promise(engine.assembler.count <= 128 && engine.assembler.bytes <= 8 << 20, "fragments have a limit")
     promise(engine.pending.count <= 1024 && engine.pending.bytes <= 2 << 20, "what is passed on has a limit")

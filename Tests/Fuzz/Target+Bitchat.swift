@@ -1,4 +1,5 @@
 import Bitchat
+import BitchatWire
 import Bytes
 import Common
 import Crypto
@@ -53,28 +54,6 @@ extension Target {
         case .seedMessage: promise(taken { try SeedMessage(reading: payload) } != nil, "a message is one")
         case .seedCiphertext: promise(state.hasSession, "ciphertext has a session")
         default: break
-        }
-      }),
-    Target(
-      name: "mesh-stream",
-      seeds: {
-        try BitchatVectors.read().notificationStream.chunks.map { try Hex.decode($0) }
-          .map { [0, UInt8($0.count >> 8), UInt8($0.count & 0xFF)] + $0 }
-      },
-      run: { bytes in
-        var script = Script(bytes)
-        var cutter = NotificationCutter()
-        var now = Instant.zero
-        var (given, got) = (0, 0)
-        while !script.isAtEnd {
-          now = now.advanced(by: .milliseconds(Int(script.byte())))
-          let value = script.bytes(script.u16())
-          given += value.count
-          let cut = cutter.append(value, at: now)
-          got += cut.skipped + cut.lost + cut.packets.reduce(0) { $0 + $1.count }
-          for packet in cut.packets { promise(taken { try PacketView(packet) } != nil, "a packet of a stream is one") }
-          promise(given == got + cutter.pending, "each byte is in a packet, between packets, lost, or waits")
-          promise(cutter.pending <= Limits.payloadBytes + 3000, "no more waits than one packet")
         }
       }),
     Target(

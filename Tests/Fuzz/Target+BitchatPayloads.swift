@@ -1,4 +1,4 @@
-import Bitchat
+import BitchatWire
 import Bytes
 
 extension Target {

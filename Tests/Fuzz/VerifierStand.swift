@@ -1,6 +1,7 @@
 import Bytes
 import Common
 import Crypto
+import TestSupport
 
 @testable import Tuvali
 
@@ -203,7 +204,8 @@ struct VerifierStand {
     }
     promise(engine.waitingLinks <= engine.configuration.waitingLinks, "the waiting room has its limit")
     promise(engine.slotsInUse <= engine.configuration.visitors, "there are no more slots than configured")
-    promise(engine.privateKeys <= 1 + InvitationKeys.earlierLimit, "the keys of earlier codes have their limit")
+    let keys = storedProperty("keys", of: engine, as: InvitationKeys.self)?.count ?? .max
+    promise(keys <= 1 + InvitationKeys.earlierLimit, "the keys of earlier codes have their limit")
     let figures = engine.visitors.compactMap { engine.progress(of: $0) }
     for progress in figures {
       promise(progress.bytesReceived <= progress.bytesExpected, "no more is taken than was announced")

@@ -21,12 +21,6 @@ struct FeedOverDBusTests {
   /// The number of the first message, of the second, and so on.
   private static func number(_ count: UInt64) -> UInt64 { start + count }
 
-  private final class StoppedClock: WallClock {
-    let milliseconds = Int64(FeedOverDBusTests.start)
-    let isSynchronised = true
-    func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
-  }
-
   @LoopActor
   private final class Stage {
     let bus: PrivateBus
@@ -47,7 +41,8 @@ struct FeedOverDBusTests {
       radio = SharedRadio(driver: air.addNode(), scheduler: time)
       service = BroadcastService(
         radio: radio.tenant("broadcast", share: .nothing), scheduler: time, settings: .init(),
-        keeper: LedgerKeeper(directory: "", scheduler: time, disk: time), clock: StoppedClock())
+        keeper: LedgerKeeper(directory: "", scheduler: time, disk: time),
+        clock: VirtualWallClock(HandClock(), from: Int64(FeedOverDBusTests.start)))
       server = BusConnection(address: .address(bus.address))
       client = BusConnection(address: .address(bus.address))
       server.objects.exportManager("/org/earshot")

@@ -31,6 +31,9 @@ public final class HandClock: Scheduler {
     now = end
   }
 
+  /// Whether no handler is scheduled.
+  public var isIdle: Bool { timers.allSatisfy { $0.body == nil } }
+
   /// Calls the handlers that are due now.
   public func run() { advance(by: .zero) }
 

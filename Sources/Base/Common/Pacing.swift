@@ -80,6 +80,21 @@ public struct Backoff: Sendable {
     return wait
   }
 
+  /// The pause after a number of failures in a row, for an owner that counts them; no failure counts as one.
+  public func pause(afterFailures count: Int) -> Duration {
+    var pause = min(shortest, longest)
+    for _ in 1..<max(1, count) {
+      guard pause > .zero, pause < longest else { break }
+      pause = min(pause * 2, longest)
+    }
+    return pause
+  }
+
+  /// The pause after another failure, for an owner that stores the previous pause; zero if there was none.
+  public func pause(after previous: Duration) -> Duration {
+    previous == .zero ? shortest : min(previous * 2, longest)
+  }
+
   /// Whether no attempt has failed.
   public var isFresh: Bool { failures == 0 }
 

@@ -47,7 +47,7 @@ public final class SecretBytes: @unchecked Sendable {
 
   /// Allocates at most 64 bytes in a slot. `body` must write every one of them.
   init(slot count: Int, filledBy body: (UnsafeMutablePointer<UInt8>) -> Void) {
-    precondition((0...SecretSlots.slotSize).contains(count), "more than a slot holds")
+    precondition((0...SecretSlots.slotSize).contains(count), "the secret does not fit into a slot")
     memory = SecretSlots.take()
     self.count = count
     isSlot = true

@@ -81,7 +81,7 @@ final class HTTPServerCore {
     var address = sockaddr()
     address.sa_family = sa_family_t(AF_UNIX)
     let isAdded = MHD_add_connection(server, descriptor, &address, socklen_t(MemoryLayout<sockaddr>.size))
-    // It has closed the descriptor if it refuses.
+    // libmicrohttpd has closed the descriptor if it refuses the connection.
     if isAdded.rawValue == 0 { connections[descriptor] = nil }
     runSoon()
   }
@@ -115,12 +115,12 @@ final class HTTPServerCore {
     guard let connection = connections[descriptor] else { return }
     counters.timedOut += 1
     guard connection.isStarted else {
-      // libmicrohttpd has closed it already, without a word.
+      // libmicrohttpd has already closed the connection, without a notice.
       connections[descriptor] = nil
       return
     }
     connections[descriptor]?.hasTimedOut = true
-    // It owns the descriptor, and closes it when it reads the end.
+    // libmicrohttpd owns the descriptor, and closes it when it reads the end.
     shutdown(descriptor, Int32(SHUT_RDWR))
     runSoon()
   }

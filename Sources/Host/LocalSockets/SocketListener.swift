@@ -142,9 +142,17 @@ private final class ListeningSocket {
 
   private static func peer(of connection: Int32) -> StreamPeer {
     guard let address = InternetAddress(peerOf: connection) else { return .user(user(connection)) }
+    func set(_ level: Int32, _ option: Int32, _ value: Int32) {
+      var value = value
+      setsockopt(connection, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
     // Segments are small, and each is an answer or a request.
-    var yes: Int32 = 1
-    setsockopt(connection, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
+    set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+    // A peer that is silent for a minute is probed each minute. After 9 probes without an answer it is gone.
+    set(SOL_SOCKET, SO_KEEPALIVE, 1)
+    set(Int32(IPPROTO_TCP), TCP_KEEPIDLE, 60)
+    set(Int32(IPPROTO_TCP), TCP_KEEPINTVL, 60)
+    set(Int32(IPPROTO_TCP), TCP_KEEPCNT, 9)
     return .host(address.host)
   }
 

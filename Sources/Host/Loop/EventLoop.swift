@@ -32,7 +32,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     let made = sd_event_new(&event)
     let descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     // Without these two the program cannot work. No input can cause this.
-    guard let event, made >= 0, descriptor >= 0 else { preconditionFailure("no event loop: the kernel refused one") }
+    guard let event, made >= 0, descriptor >= 0 else { preconditionFailure("the kernel refused an event loop") }
     self.event = event
     self.wakeDescriptor = descriptor
     sd_event_add_io(event, nil, descriptor, UInt32(EPOLLIN.rawValue), drainWakeups, nil)
@@ -59,22 +59,6 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
       return inbox.stopped
     }
   }
-
-  /// Starts a thread that runs the loop until the process ends. It is for tests; a second call has no effect.
-  public func runInBackground() {
-    _ = Self.background
-  }
-
-  private static let background: Void = {
-    var thread = pthread_t()
-    pthread_create(
-      &thread, nil,
-      { _ in
-        // Otherwise all code that waits for the loop would block forever, without an error.
-        guard EventLoop.shared.run() else { preconditionFailure("the kernel ended the event loop") }
-        return nil
-      }, nil)
-  }()
 
   /// Ends `run()` after the entries that are already queued.
   public func stop() {

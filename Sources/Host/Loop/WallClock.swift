@@ -20,7 +20,7 @@ extension WallClock {
   public var seconds: Int64 { milliseconds / 1000 }
 }
 
-/// The machine's clock.
+/// The wall clock of this machine.
 @LoopActor
 public final class SystemWallClock: WallClock {
   public nonisolated init() {}

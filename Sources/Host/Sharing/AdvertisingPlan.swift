@@ -61,7 +61,7 @@ struct AdvertisingPlan: Sendable {
   private var waits: [AdvertisingPriority: Instant] = [:]
   /// When each priority last began a time slice instead of a higher one.
   private var turns: [AdvertisingPriority: Instant] = [:]
-  /// When the last such time slice ended.
+  /// When a time slice that a priority began instead of a higher one last ended.
   private var lastTurnEnd: Instant?
 
   init(slots: Int) {

@@ -87,7 +87,7 @@ final class SharedSet: AdvertisingSet {
   let owner: LinkPlan.TenantID
   private let terms: AdvertisingTerms
   private let interval: Duration
-  /// The data between two messages.
+  /// The advertising data between two messages.
   let resting: Advertisement?
   private weak var radio: SharedRadio?
   private let scheduler: any Scheduler

@@ -155,7 +155,7 @@ public struct Screen: Sendable, Equatable {
     /// Minimum rows of text below a code without text beside it.
     static let fewest = 3
 
-    /// Candidates from the largest drawing to the smallest.
+    /// Possible drawings of the code, from the largest to the smallest.
     static func candidates(_ code: QRCode) -> [Place] {
       let large = Size(columns: 2 * (code.size + 8), rows: code.size + 8)
       return [Place(size: large, quietZone: 4, isLarge: true, isBeside: true)]

@@ -8,7 +8,7 @@ struct PeerTable: Sendable {
     fileprivate(set) var window: [MessagePacket]
     /// Time of the first report of the newest message.
     fileprivate(set) var firstHeard: Instant
-    /// Time of the last report of the peer.
+    /// Time at which a packet of the peer was last received.
     fileprivate(set) var lastHeard: Instant
     let alias: Int
   }

@@ -90,6 +90,8 @@ struct Feed: Sendable {
   /// - Parameter last: messages are numbered from `last` + 1.
   init(after last: UInt64 = 0) { self.last = last }
 
+  /// Stores a message under the next number.
+  ///
   /// - Returns: the message with its number.
   mutating func add(_ make: (UInt64) -> HeardMessage) -> HeardMessage {
     last += 1

@@ -30,7 +30,7 @@ struct InvitationKeys: Sendable {
   /// Number of codes shown so far.
   private(set) var number = 0
   private var present: Shown?
-  /// Oldest first.
+  /// Earlier codes, oldest first.
   private var earlier: [Shown] = []
 
   init() {}

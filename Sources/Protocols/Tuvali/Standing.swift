@@ -37,7 +37,7 @@ struct Standing: Hashable, Sendable {
     var silence = Duration.seconds(5)
     /// Minimum rate, in bytes of the frame per second since the first size.
     var rate = 2000
-    /// Maximum time since the first size.
+    /// Maximum time since the wallet announced its first size.
     var age = Duration.seconds(30)
   }
 

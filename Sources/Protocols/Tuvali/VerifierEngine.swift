@@ -47,9 +47,6 @@ public struct VerifierEngine: Sendable {
   /// Advertised invitation for the next wallet; nil while no wallet is invited.
   public var invitation: Invitation? { keys.invitation }
 
-  /// Number of stored private keys of codes.
-  var privateKeys: Int { keys.count }
-
   /// Links of sessions, in the order of their Identify.
   public var visitors: [LinkID] { visits.map(\.link) }
 

@@ -34,7 +34,7 @@ struct Visit: Sendable {
   enum Code: Hashable, Sendable {
     /// The wallet has scanned an earlier code, or has taken a slot.
     case old
-    /// The Identify replaced the code.
+    /// The wallet's Identify replaced the code.
     case replaced
     /// The wallet may have scanned the code with this number.
     case shown(Int)

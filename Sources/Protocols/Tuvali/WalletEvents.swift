@@ -102,7 +102,7 @@ extension WalletEngine {
     public var idleTimeout = Duration.seconds(60)
     /// Maximum time from the scan result to the report that the verifier has received the whole frame.
     public var transferTimeout = Duration.seconds(900)
-    /// Maximum chunks at the radio.
+    /// Maximum chunks that wait in the radio at a time.
     public var window = 16
     /// Whether missing chunks are resent as write requests. The iOS wallet does this, the Android wallet does not.
     public var resendsWithResponse = true

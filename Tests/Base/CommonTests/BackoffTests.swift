@@ -25,4 +25,22 @@ struct BackoffTests {
     let milliseconds = pauses(&backoff, 7).map { $0 / Duration.milliseconds(1) }
     #expect(milliseconds == [500, 1000, 2000, 2000, 4000, 8000, 16_000])
   }
+
+  @Test("The pause after a number of failures is that of the last attempt, up to the longest")
+  func counted() {
+    let backoff = Backoff(from: .seconds(2), upTo: .seconds(10))
+    let expected = [2, 2, 4, 8, 10, 10].map { Duration.seconds($0) }
+    #expect((0..<6).map { backoff.pause(afterFailures: $0) } == expected)
+    #expect(backoff.pause(afterFailures: .max) == .seconds(10))
+    #expect(Backoff(from: .zero, upTo: .seconds(1)).pause(afterFailures: .max) == .zero)
+    #expect(Backoff(from: .seconds(9), upTo: .seconds(5)).pause(afterFailures: 1) == .seconds(5))
+  }
+
+  @Test("The pause after a previous one is twice as long, up to the longest, and the first one is the shortest")
+  func followed() {
+    let backoff = Backoff(from: .seconds(2), upTo: .seconds(10))
+    #expect(backoff.pause(after: .zero) == .seconds(2))
+    #expect(backoff.pause(after: .seconds(3)) == .seconds(6))
+    #expect(backoff.pause(after: .seconds(8)) == .seconds(10))
+  }
 }

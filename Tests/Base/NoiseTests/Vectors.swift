@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import Foundation
 import Testing
+import VectorSupport
 
 @testable import Noise
 
@@ -20,7 +21,7 @@ struct PublishedVectors: Decodable {
   }
   let vectors: [Vector]
 
-  static let shared: PublishedVectors = VectorFile.read("noise")
+  static let shared: PublishedVectors = VectorFile("noise", in: .module).read()
 }
 
 /// `bitchat.json`: vectors of an application of XX and X, checked with that application. Facts: bitchat.md section 6.
@@ -69,33 +70,11 @@ struct AppVectors: Decodable {
   let courier: OneWay
   let prekey: Prekey
 
-  static let shared: AppVectors = VectorFile.read("bitchat")
+  static let shared: AppVectors = VectorFile("bitchat", in: .module).read()
 
   func key(_ name: String) throws -> X25519.PrivateKey {
     guard let identity = identities[name] else { throw NoiseError.noSession }
     return try X25519.PrivateKey(copying: identity.noisePrivate.bytes)
-  }
-}
-
-/// Bytes that are hexadecimal digits in the files.
-struct HexBytes: Decodable, Sendable {
-  let bytes: [UInt8]
-
-  init(from decoder: any Decoder) throws {
-    bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
-  }
-}
-
-enum VectorFile {
-  static func read<File: Decodable>(_ name: String) -> File {
-    let url = Bundle.module.bundleURL.appendingPathComponent("Vectors/\(name).json")
-    let decoder = JSONDecoder()
-    decoder.keyDecodingStrategy = .convertFromSnakeCase
-    do {
-      return try decoder.decode(File.self, from: try Data(contentsOf: url))
-    } catch {
-      fatalError("\(name).json cannot be read: \(error)")
-    }
   }
 }
 

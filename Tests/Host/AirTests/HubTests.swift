@@ -321,3 +321,8 @@ import Testing
     }
   }
 }
+
+extension AirHub {
+  /// Number of connected nodes.
+  fileprivate var nodeCount: Int { storedProperty("nodes", of: self, as: [Any].self)?.count ?? -1 }
+}

@@ -1,6 +1,7 @@
 import Common
 import Loop
 import Radio
+import TestSupport
 import Testing
 
 @testable import Air

@@ -201,7 +201,7 @@ struct ProfileTests {
     #expect(!rig.kernel.commands.all.contains("0x7 0"))
   }
 
-  @Test("Without the management socket connections to and from profiles are refused, each with its reason")
+  @Test("Without the management socket the reason names what is missing")
   @LoopActor
   func shortfalls() async throws {
     let rig = try await Rig.ready()
@@ -209,8 +209,6 @@ struct ProfileTests {
     let listening = try rig.driver.listen(on: profile) { _ in }
     let traits = rig.driver.status.traits
     #expect(traits.acceptingShortfall?.contains("connectable") == true && !traits.isReachable)
-    #expect(traits.connectingShortfall?.contains("no safe way") == true)
-    #expect(throws: RadioError.self) { _ = try rig.driver.connect(to: BluetoothAddress(1), on: profile) { _ in } }
     withExtendedLifetime(listening) {}
   }
 

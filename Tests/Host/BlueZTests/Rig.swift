@@ -38,7 +38,8 @@ final class Rig {
     configuration: @escaping @LoopActor () -> DaemonConfiguration = { DaemonConfiguration() },
     doors: KernelDoors = KernelDoors(), links: LinkPreferences = .kernel,
     isDegradable: Bool = false, kernel: FakeKernel? = nil, time: VirtualTime = VirtualTime(),
-    repair: KernelRepair = .known(.running), pace: DaemonPulse.Pace? = nil,
+    repair: KernelRepair = .known(.running), classic: any ClassicSockets = KernelClassicSockets(),
+    safety: ClassicSafety = .off, pace: DaemonPulse.Pace? = nil,
     block: @escaping BlockWatch.Read = { _ in nil },
     prepare: (@LoopActor (FakeBlueZ) -> Void)? = { $0.addAdapter() }
   ) async throws {
@@ -54,7 +55,8 @@ final class Rig {
     driver = BlueZRadio(
       bus: connection, adapter: adapter, scheduler: time, knownVersion: version, configuration: configuration,
       doors: doors,
-      links: links, isDegradable: isDegradable, repair: repair, pace: pace, block: block,
+      links: links, isDegradable: isDegradable, repair: repair, classic: classic, safety: safety, pace: pace,
+      block: block,
       log: Log(destination: .capture { [entries] in entries.add($0) }, level: .info))
     radio = DriverRig(driver)
     watch = radio.onStatus { [statuses] in statuses.put($0) }

@@ -90,7 +90,7 @@ struct UnsubscribedTests {
     server.close()
   }
 
-  @Test("With a second client the first one's values go to its own link")
+  @Test("While two clients are connected, values for the first client are sent over its own link only")
   @LoopActor
   func two() async throws {
     let (raw, service) = (FakeRawHCI(), Service())

@@ -5,6 +5,7 @@ import DBus
 import Loop
 import Radio
 import Sharing
+import TestSupport
 import Testing
 
 @testable import Hosting

@@ -87,7 +87,7 @@ struct SocketListenerTests {
     _ = try await pair.atFar.first { $0 == .written(3) }
     pair.far.close()
     pair.near.send([9])
-    // The loop comes to what is ready.
+    // The loop handles the ready descriptors.
     let other = try SocketStream(connectingTo: path)
     other.close()
     #expect(pair.atNear.all.allSatisfy { $0 != .received([1, 2, 3]) })

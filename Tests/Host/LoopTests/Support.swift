@@ -1,5 +1,6 @@
 import Common
 import Loop
+import TestSupport
 
 /// Runs a test on the loop.
 func onLoop<Value: Sendable>(_ body: @LoopActor @Sendable () async throws -> Value) async rethrows -> Value {

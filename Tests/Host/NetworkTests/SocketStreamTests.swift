@@ -83,7 +83,7 @@ struct SocketStreamTests {
     let pair = try await StreamPair()
     pair.server.pauseReading(true)
     #expect(pair.client.room == SocketStream.bufferSize)
-    // The kernel takes some, until its buffers are full; then nothing more moves.
+    // The kernel accepts bytes until its buffers are full, and none afterwards.
     var accepted = 0
     var pauses = 0
     while pauses < 50 {

@@ -3,6 +3,7 @@ import Common
 import Loop
 import Radio
 import Sharing
+import TestSupport
 import Testing
 
 @Suite struct SharedStreamTests {

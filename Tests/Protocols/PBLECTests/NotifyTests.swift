@@ -144,7 +144,7 @@ struct NotifyTests {
     #expect(before == [false] && after == [true, true, false])
   }
 
-  @Test("The running times of several runs add up to the 24 h")
+  @Test("The 24 h for a date in the far future are the running times of several runs together")
   func clockWasAheadOverRuns() throws {
     var stand = FeedStand()
     stand.time.day = CalendarDay(29_000)

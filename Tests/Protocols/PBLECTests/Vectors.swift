@@ -1,5 +1,6 @@
 import Bytes
 import Foundation
+import VectorSupport
 
 /// The file of vectors, one property for each section.
 struct Vectors: Decodable {
@@ -15,44 +16,15 @@ struct Vectors: Decodable {
     case constants, packets, clip, malformed, receiverSequence, ibeacon, mgmtAddAdvertising
   }
 
-  static let shared: Vectors = {
-    do {
-      return try decoder.decode(Vectors.self, from: try Data(contentsOf: url))
-    } catch {
-      fatalError("pblec.json cannot be read: \(error)")
-    }
-  }()
+  static let shared: Vectors = file.read()
 
   /// The names of all sections of the file, in camel case.
-  static func sectionNames() throws -> Set<String> {
-    let object = try JSONSerialization.jsonObject(with: try Data(contentsOf: url))
-    let names = (object as? [String: Any] ?? [:]).keys
-    return Set(
-      names.map { name in
-        let words = name.split(separator: "_")
-        return words.prefix(1).joined() + words.dropFirst().map(\.capitalized).joined()
-      })
-  }
+  static func sectionNames() throws -> Set<String> { try file.sectionNames() }
 
-  private static var url: URL { Bundle.module.bundleURL.appendingPathComponent("Vectors/pblec.json") }
-
-  private static var decoder: JSONDecoder {
-    let decoder = JSONDecoder()
-    decoder.keyDecodingStrategy = .convertFromSnakeCase
-    return decoder
-  }
+  private static var file: VectorFile { VectorFile("pblec", in: .module) }
 }
 
 extension Vectors {
-  /// Bytes that are hexadecimal digits in the file.
-  struct HexBytes: Decodable, Sendable {
-    let bytes: [UInt8]
-
-    init(from decoder: any Decoder) throws {
-      bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
-    }
-  }
-
   struct Constants: Decodable {
     let prefix: String
     let maxName: Int

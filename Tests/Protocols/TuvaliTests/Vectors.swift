@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import VectorSupport
 
 @testable import Tuvali
 
@@ -29,50 +30,15 @@ struct Vectors: Decodable {
 
   static let prose: Set = ["description", "formatVersion", "crossCheck"]
 
-  static let shared: Vectors = {
-    do {
-      return try decoder.decode(Vectors.self, from: try Data(contentsOf: url))
-    } catch {
-      fatalError("tuvali.json cannot be read: \(error)")
-    }
-  }()
+  static let shared: Vectors = file.read()
 
   /// The names of all sections of the file, in camel case.
-  static func sectionNames() throws -> Set<String> {
-    struct Name: CodingKey, Hashable {
-      let stringValue: String
-      var intValue: Int? { nil }
-      init(stringValue: String) { self.stringValue = stringValue }
-      init?(intValue: Int) { nil }
-    }
-    struct Names: Decodable {
-      let names: Set<String>
-      init(from decoder: any Decoder) throws {
-        names = Set(try decoder.container(keyedBy: Name.self).allKeys.map(\.stringValue))
-      }
-    }
-    return try decoder.decode(Names.self, from: try Data(contentsOf: url)).names
-  }
+  static func sectionNames() throws -> Set<String> { try file.sectionNames() }
 
-  private static var url: URL { Bundle.module.bundleURL.appendingPathComponent("Vectors/tuvali.json") }
-
-  private static var decoder: JSONDecoder {
-    let decoder = JSONDecoder()
-    decoder.keyDecodingStrategy = .convertFromSnakeCase
-    return decoder
-  }
+  private static var file: VectorFile { VectorFile("tuvali", in: .module) }
 }
 
 extension Vectors {
-  /// Bytes that are hexadecimal digits in the file.
-  struct HexBytes: Decodable, Sendable {
-    let bytes: [UInt8]
-
-    init(from decoder: any Decoder) throws {
-      bytes = try Hex.decode(try decoder.singleValueContainer().decode(String.self))
-    }
-  }
-
   struct Keys: Decodable {
     struct Derivation: Decodable {
       let saltAscii: String

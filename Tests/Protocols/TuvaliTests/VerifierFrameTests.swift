@@ -220,7 +220,7 @@ struct VerifierFrameTests {
         _ = try bench.admit(mtu: 67)
         try bench.send([UInt8](repeating: 1, count: 60 * total), mtu: 67, without: Set(1...missing))
         let words = bench.report()
-        // A frame of one chunk has it requested again.
+        // The only chunk of a frame is requested again.
         if missing == tolerated || total == 1 {
           #expect(words.first?.hasPrefix("notify 1 transferReportResponse 00") == true, "\(missing) of \(total)")
         } else {

@@ -30,6 +30,7 @@ struct SettingsTests {
       AirSocket=/run/air
       NotifyUnsubscribed=no
       StartBluetooth=no
+      OpenStreams=no
       Links=17
       [Verifier]
       Enabled=yes
@@ -111,7 +112,7 @@ struct SettingsTests {
     #expect(complaints == [])
     let radio = read[RadioSettings.self]
     #expect(radio.backend == .air && radio.adapter == "hci1" && radio.airSocket == "/run/air")
-    #expect(!radio.notifyUnsubscribed && !radio.startsBluetooth)
+    #expect(!radio.notifyUnsubscribed && !radio.startsBluetooth && radio.openStreams == .no)
     #expect(radio.linkInterval == nil && !radio.selects2M)
     let verifier = read[VerifierService.Settings.self]
     let engine = verifier.engine

@@ -43,9 +43,6 @@ public final class AirHub {
     if identity != nil, UnixSocket.identity(of: path) == identity { unlink(path) }
   }
 
-  /// Number of connected nodes.
-  public var nodeCount: Int { nodes.count }
-
   private func accept(_ descriptor: Int32) {
     while let accepted = UnixSocket.accept(descriptor) { nodes.append(HubNode(accepted, hub: self)) }
   }

@@ -9,8 +9,9 @@ protocol AirSocketOwner: AnyObject {
   /// Handles the body of a frame. An error ends the connection.
   func receive(_ reader: inout ByteReader) throws(WireError)
 
-  /// The connection has ended without a call of `close`. It is never called from within `send`. The reason is a clause
-  /// about the other end.
+  /// Reports the end of the connection, except by a call of `close`. This method is never called from within `send`.
+  ///
+  /// - Parameter reason: a clause about the other end.
   func ended(_ reason: String)
 
   /// Bytes were sent after the socket had been blocked.

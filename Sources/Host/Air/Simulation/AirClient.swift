@@ -27,7 +27,7 @@ final class AirClient {
     state = .connecting(attempt)
   }
 
-  /// Shares an existing link.
+  /// Uses an existing link for the connection.
   func join(_ end: AirEnd) {
     state = .joining(end)
     end.clients.append(self)

@@ -553,7 +553,7 @@ final class AirApplication {
   let number: ApplicationID
   let services: [GATTService]
   let characteristics: [CharacteristicID: GATTCharacteristic]
-  /// Whether peers can discover it.
+  /// Whether peers can discover the application.
   var isServed = false
   /// The pending registration, after which peers can discover the application.
   var registering: TimedQueue.Ticket?

@@ -248,16 +248,6 @@ public final class AirSpace {
 
   // MARK: Streams
 
-  /// Ends all streams of two nodes with each other, as if the nodes had lost each other.
-  public func cutStreams(between one: AirRadio, and other: AirRadio) {
-    for stream in streams.values where stream.node === one && stream.peer?.node === other {
-      stream.lose("The connection was lost.")
-    }
-  }
-
-  /// Number of open ends of streams.
-  public var streamEnds: Int { streams.values.count }
-
   func keep(_ stream: AirStream) -> UInt64 { streams.add(stream) }
 
   func forgetStream(_ number: UInt64) { _ = streams.remove(number) }

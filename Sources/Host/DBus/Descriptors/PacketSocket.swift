@@ -10,7 +10,7 @@ import Loop
 public final class PacketSocket {
   /// The result of sending a packet.
   public enum Sending: Hashable, Sendable {
-    /// The kernel has accepted it for the other end.
+    /// The kernel has accepted the packet for the other end.
     case sent
     /// The buffer is full; `onRoom` is called when the other end has read enough.
     case full

@@ -49,7 +49,7 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
   }
 
   /// Encodes `name` as one element: each byte except letters and digits becomes `_` and two hex digits, as does a
-  /// leading digit. An empty name becomes `_`. The encoding is that of systemd; `unescape` reverses it.
+  /// leading digit. An empty name becomes `_`. The encoding is that of systemd, and can be reversed.
   public static func escape(_ name: String) -> String {
     guard !name.isEmpty else { return "_" }
     var element = ""
@@ -63,24 +63,5 @@ public struct ObjectPath: Hashable, Sendable, ExpressibleByStringLiteral, Custom
       }
     }
     return element
-  }
-
-  /// Decodes the output of `escape`; nil for any other element.
-  public static func unescape(_ element: String) -> String? {
-    if element == "_" { return "" }
-    var bytes: [UInt8] = []
-    var rest = Array(element.utf8)[...]
-    while let byte = rest.popFirst() {
-      if byte != UInt8(ascii: "_") {
-        bytes.append(byte)
-      } else {
-        guard rest.count >= 2, let value = UInt8(String(decoding: rest.prefix(2), as: UTF8.self), radix: 16)
-        else { return nil }
-        bytes.append(value)
-        rest.removeFirst(2)
-      }
-    }
-    let name = String(decoding: bytes, as: UTF8.self)
-    return escape(name) == element ? name : nil
   }
 }

@@ -49,7 +49,7 @@ public final class BroadcastFace {
   private static let signals = [
     Signal(
       "MessageHeard", [Argument("message", "t")],
-      documentation: "A message was received. ListMessages with the preceding number as after returns it."),
+      documentation: "A message was received. ListMessages returns it if the argument after is the number before it."),
     Signal(
       "MessageSent", [Argument("message", "t")],
       documentation: "A message of this machine was broadcast for its 4 s."),
@@ -112,10 +112,10 @@ public final class BroadcastFace {
         "ListMessages", in: [Argument("after", "t"), Argument("limit", "u")],
         out: [Argument("messages", "a(ttssn)")],
         documentation:
-          "Returns received messages with a higher number than after, oldest first, at most limit of them (0: 1,000, "
-          + "the number that is stored). Each consists of its number; the time in milliseconds since 1970-01-01 UTC; "
-          + "two words for the peer, which change with a restart; the text as received, which may change the direction "
-          + "of reading; and the signal strength in dBm, 127 where it is not known.",
+          "Returns the received messages whose number is higher than after, oldest first. limit is the maximum number "
+          + "of messages (0: 1,000, the number that is stored). Each consists of its number; the time in milliseconds "
+          + "since 1970-01-01 UTC; two words for the peer, which change with a restart; the text as received, which "
+          + "may change the direction of reading; and the signal strength in dBm, 127 if it is not known.",
         returning: { call throws(DBusError) in
           guard let after = call.arguments.first?.asUInt64, let limit = call.arguments.last?.asUInt32 else {
             throw .invalidArgs("ListMessages takes two numbers.")
@@ -162,8 +162,7 @@ public final class BroadcastFace {
       Property(
         "NotifiesLeft", "u",
         documentation:
-          "The number of NotifyHeard signals that may still come today. The start of a new day is not "
-          + "signalled.",
+          "The number of NotifyHeard signals that may still come today. The start of a new day is not signalled.",
         audience: .group, get: { .uint32(UInt32(clamping: service.notificationsLeft)) }),
       Property(
         "Counters", "a{st}",

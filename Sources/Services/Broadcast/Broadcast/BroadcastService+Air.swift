@@ -126,8 +126,8 @@ extension BroadcastService {
       .protocolName("pblec"))
   }
 
-  /// Stops a beacon that the engine gave up, and reports it if it was passed to the radio. A request that still waits
-  /// for the disk is answered when its record is stored.
+  /// Stops a beacon that the engine has abandoned, and reports it if it was passed to the radio. A request that still
+  /// waits for the disk is answered when its record is stored.
   func stopCalling(_ error: BroadcastError) {
     let wasAsking = beaconSet != nil
     stopCalling()

@@ -347,7 +347,9 @@ extension BroadcastService.Settings {
 
 /// Local calendar of this machine.
 public enum LocalDay {
-  /// - Parameter milliseconds: since 1970.
+  /// Returns the local day of a time.
+  ///
+  /// - Parameter milliseconds: the time, in milliseconds since 1970.
   public static func day(_ milliseconds: Int64) -> CalendarDay {
     let offset = LocalTime.parts(milliseconds).map { Int64($0.tm_gmtoff) } ?? 0
     return CalendarDay(Int(clamping: (milliseconds / 1000 + offset) / 86_400))

@@ -4,8 +4,7 @@ import Loop
 import PBLEC
 import Store
 
-/// Store of the record of notifications: a file in the state directory. Disk operations run off the loop, one at a
-/// time. If several writes wait, only the last one is done.
+/// Store of the record of notifications: a file in the state directory, written by a `WriteBehind`.
 @LoopActor
 public final class LedgerKeeper {
   /// Result of loading the record of an earlier run.
@@ -20,75 +19,36 @@ public final class LedgerKeeper {
 
   private let path: String?
   private let scheduler: any Scheduler
-  private let disk: any Offloading
-  private let file = Locked<AtomicFile?>(nil)
-  private var isBusy = false
-  private var waiting: KeptLedger?
-  private var waiters: [@LoopActor (StoreError?) -> Void] = []
-  private var idlers: [Int: @LoopActor () -> Void] = [:]
-  private var lastIdler = 0
+  private let file: Locked<AtomicFile?>
+  private let queue: WriteBehind<KeptLedger, StoreError>
 
   /// - Parameters:
   ///   - directory: the state directory; nil means `$STATE_DIRECTORY`. Without one, the record is in memory only.
   ///   - disk: runs disk operations one at a time, in order.
   public init(directory: String?, scheduler: any Scheduler, disk: any Offloading) {
     let path = StateDirectory.path(directory) ?? ""
+    let file = Locked<AtomicFile?>(nil)
     self.path = path.isEmpty ? nil : path
     self.scheduler = scheduler
-    self.disk = disk
+    self.file = file
+    queue = WriteBehind(disk) { LedgerKeeper.write($0, path, file) }
   }
 
   /// Loads the record of an earlier run.
   func open(then: @escaping @LoopActor (Found) -> Void) {
     guard let path else { return then(.noDirectory) }
-    run({ [file] in Self.read(path, file) }, then: then)
+    queue.run({ [file] in Self.read(path, file) }, then: then)
   }
 
   /// - Parameter then: called when the record is durable, or with the error.
   func write(_ kept: KeptLedger, then: @escaping @LoopActor (StoreError?) -> Void = { _ in }) {
     guard path != nil else { return then(nil) }
-    waiting = kept
-    waiters.append(then)
-    next()
+    queue.write(kept, then: then)
   }
 
   /// Calls `then` once, when no write is in progress, or after `limit`.
   func whenIdle(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    guard isBusy else { return then() }
-    lastIdler += 1
-    let number = lastIdler
-    let timer = scheduler.schedule(after: limit) { [weak self] in self?.idlers.removeValue(forKey: number)?() }
-    idlers[number] = {
-      timer.cancel()
-      then()
-    }
-  }
-
-  private func next() {
-    guard !isBusy, let kept = waiting, let path else { return }
-    let waiters = self.waiters
-    (waiting, self.waiters) = (nil, [])
-    run(
-      { [file] in Self.write(kept, path, file) },
-      then: { error in
-        for waiter in waiters { waiter(error) }
-      })
-  }
-
-  private func run<Value: Sendable>(
-    _ work: @escaping @Sendable () -> Value, then: @escaping @LoopActor (Value) -> Void
-  ) {
-    isBusy = true
-    disk.offload(work) { [weak self] value in
-      self?.isBusy = false
-      then(value)
-      guard let self, !isBusy else { return }
-      next()
-      guard !isBusy else { return }
-      let idlers = self.idlers.values
-      self.idlers = [:]
-      for idler in idlers { idler() }
-    }
+    queue.whenIdle(within: limit, on: scheduler, then: then)
   }
 
   // MARK: On the disk

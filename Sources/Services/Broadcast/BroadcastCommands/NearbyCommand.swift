@@ -55,7 +55,9 @@ struct NearbyCommand {
       BroadcastNames.path, "org.freedesktop.DBus.Properties", "Set",
       [.string(BroadcastNames.interface), .string("NotifyLimit"), .variant(.uint32(limit))], of: BroadcastNames.feature)
     report(
-      limit == 0 ? "No notifications are reported here." : "At most \(limit) notifications a day are reported here.",
+      limit == 0
+        ? "Notifications are no longer reported on this machine."
+        : "At most \(limit) notifications a day are reported on this machine.",
       [.init("notifyLimit", .int(Int64(limit)))])
     return .ok
   }

@@ -49,7 +49,7 @@ public enum NearbyTool {
   }
 
   private static let limit = Verb(
-    "limit", "Set how many notifications a day are reported here.",
+    "limit", "Set how many notifications a day are reported on this machine.",
     arguments: [Argument(.text("N"), "0 to 100; 0 is none.")]
   ) { client, line async throws(Failure) in
     try await NearbyCommand(client, line).limit()
@@ -110,19 +110,19 @@ enum NearbyCounters {
       "HeardMessages": "messages received",
       "SentMessages": "messages broadcast for their 4 s",
       "UnsentMessages": "messages that were not broadcast for their 4 s",
-      "Stops": "ends of messages that were received",
+      "Stops": "received messages whose end was received, too",
       "Notifications": "received notifications that somebody nearby wants to talk",
-      "LinesLeftOut": "journal entries left out: strangers cause at most one of a kind in a minute",
+      "LinesLeftOut": "journal entries that were omitted: strangers cause at most one of each kind in a minute",
       "MalformedReports": "advertising reports whose AD structures are malformed",
       "NamesWithoutDigit": "names that begin with ~ without an ASCII digit after it",
       "BadTexts": "texts that are not UTF-8, or too long",
       "ControlCharacters": "texts with control characters",
-      "Duplicates": "scan results of a message that had been received before; most are",
-      "LateCopies": "late copies of a message that had ended",
-      "TooFast": "messages less than 4 s after the last one of the same peer",
-      "PeersFull": "messages of new peers, dropped because 256 peers were known",
-      "TooManyNewPeers": "messages of new peers, dropped because more than 20 came in a second",
-      "AddressChanges": "messages repeated from a new address: FollowAddresses=",
+      "Duplicates": "repeated scan results of a message: most scan results are",
+      "LateCopies": "copies of a message that were received after its end",
+      "TooFast": "messages that were dropped, because they came less than 4 s after the last one of the same peer",
+      "PeersFull": "messages of new peers that were dropped, because 256 peers were known",
+      "TooManyNewPeers": "messages of new peers that were dropped, because more than 20 came in a second",
+      "AddressChanges": "messages that were not reported, because only the sender's address was new (FollowAddresses=)",
       "BadBeacons": "notifications of a wrong length",
       "RepeatedBeacons": "notifications that had been received before",
       "TooManyBeacons": "notifications beyond NotifyLimit=, which are not reported",

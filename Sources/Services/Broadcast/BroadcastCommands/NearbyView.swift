@@ -7,7 +7,7 @@ import Tool
 
 /// Properties of the local broadcast channel. A caller outside the group sees only state, reason and counters.
 struct NearbyView: Equatable {
-  /// `stopped`, `waiting`, `listening` or `degraded`.
+  /// State of the channel: `stopped`, `waiting`, `listening` or `degraded`.
   var state = ""
   /// Sentence with the cause of a problem; empty if there is none.
   var reason = ""

@@ -32,17 +32,18 @@ public enum VerifierTool {
   private static let watch = Verb(
     "watch", "Show the QR code, progress, and what is received, until interrupted.",
     options: [
-      Option("once", "End after one transfer, and fail if it failed."),
+      Option("once", "End after one transfer. The command fails if the transfer failed."),
       Option("waiting", "Also take credentials that were received before."),
       Option("accept", "Accept each credential, after it is stored."),
       Option("reject", "Reject each credential."),
       Option(
         "output", short: "o", value: .file("PATH"),
-        "Store each credential in this folder, or under this name with {} for the transfer's. With --once, a file."),
+        "Store each credential in this folder, or under this name, in which {} stands for the name of the transfer. "
+          + "With --once, a file."),
       Option("for", value: .seconds("SECONDS"), "End after this time; with --once that is a failure."),
       Option("show", "Show the beginning of each credential; with --json all of it."),
       Option("quiet", short: "q", "Show no QR code."),
-      Option("note", value: .text("TEXT"), "A line that stays on the screen."),
+      Option("note", value: .text("TEXT"), "Show this line of text all the time."),
     ]
   ) { client, line async throws(Failure) in
     try await WatchCommand(client, line).run()
@@ -76,7 +77,7 @@ enum TransfersTool {
     verbs: [list, show, get, accept, reject, cancel, erase], defaultVerb: "list")
 
   private static let name = Argument(
-    .text("NAME"), "The transfer: credential7, or 7; a wallet's own: wallet/credential7.")
+    .text("NAME"), "The transfer: credential7, or 7; wallet/credential7 if this machine is the wallet.")
 
   private static let list = Verb("list", "List the transfers.") { client, line async throws(Failure) in
     try await TransfersCommand(client, line).list()
@@ -94,7 +95,7 @@ enum TransfersTool {
     options: [
       Option(
         "output", short: "o", value: .file("PATH"),
-        "A file, a folder, or a name with {} for the transfer's (standard output).")
+        "A file, a folder, or a name in which {} stands for the name of the transfer (standard output).")
     ], arguments: [name]
   ) { client, line async throws(Failure) in
     try await TransfersCommand(client, line).get()

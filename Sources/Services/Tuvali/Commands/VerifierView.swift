@@ -32,7 +32,7 @@ struct VerifierView: Sendable {
   /// Reason for which a started verifier shows no code.
   var noCode: String {
     state == "full"
-      ? "No wallet is invited, because as many credentials wait as are kept. Try: earshot transfers"
+      ? "No wallet is invited, because the maximum number of credentials wait. Try: earshot transfers"
       : "No wallet is invited now."
   }
 

@@ -37,7 +37,7 @@ struct WatchModel: Sendable {
   }
 
   private struct Known: Sendable {
-    /// Milliseconds since 1970-01-01 UTC.
+    /// Time of reception, in milliseconds since 1970-01-01 UTC.
     var received: UInt64
     /// Whether the command has not fetched the credential.
     var isLeft: Bool

@@ -336,7 +336,7 @@ extension CredentialVault {
 
     // Notifications of the service.
 
-    /// These numbers of transfers are free.
+    /// Transfers may use these numbers.
     case numbers(Range<Int>)
 
     /// Answer a caller; with an error if the credential is not stored.
@@ -393,7 +393,7 @@ extension CredentialVault {
     /// There are files that cannot be read.
     case unreadable
 
-    /// Beginning of the journal line, before the reason.
+    /// Beginning of the journal line about the fault; the reason follows.
     var sentence: String {
       switch self {
       case .opening, .stalled, .writing: "Credentials are stored in memory only"

@@ -16,7 +16,7 @@ struct KeptCredential: Sendable {
   /// Caller that waits for an operation: a program, or the service itself.
   struct Asker {
     let number: Int
-    /// Latest time of the answer.
+    /// Latest time at which the caller is answered.
     let until: Instant
   }
 
@@ -30,7 +30,7 @@ struct KeptCredential: Sendable {
   enum Step { case put, accept, verdict, erase }
 
   let id: SpoolID
-  /// Increases with each entry.
+  /// Position in the order of arrival.
   var order: Int
   /// Space that the file takes in the store, in bytes.
   var size: Int

@@ -32,7 +32,7 @@ public final class VerifierService {
   private var server: (any GATTServer)?
   private var advertisements: [Registration] = []
   private(set) var addresses: [LinkID: BluetoothAddress] = [:]
-  /// Transfers of the wallets being served.
+  /// Transfers of the wallets being served, by link.
   var visits: [LinkID: Transfer] = [:]
   private var statusWatch: Registration?
   /// Inhibits other services' radio use while a session slot is in use.
@@ -204,7 +204,7 @@ public final class VerifierService {
   /// Records a verdict, and notifies the wallet if it is connected. A rejected credential is erased at once, an
   /// accepted one once it is fetched.
   ///
-  /// - Parameter then: called when the verdict is durable, or the disk fails, as the store then reports.
+  /// - Parameter then: called when the verdict is durable, or when the disk fails, which the store reports.
   /// - Returns: false if there is no credential to judge, or it was judged before.
   public func decide(
     _ transfer: Transfer, accepted: Bool, then: @escaping @LoopActor () -> Void = {}

@@ -8,42 +8,34 @@ import Tool
 /// A stand-in for the service on a bus of its own: it has a local broadcast channel, and records the calls.
 @LoopActor
 final class FeedBus {
-  let bus: PrivateBus
-  private let connection: BusConnection
-  private var objects: [ExportedObject] = []
+  private let stand: StandInService
   private var feed: ExportedObject?
 
-  /// All calls with their arguments, in order.
-  private(set) var calls: [String] = []
   /// Number, peer, text and signal.
   var messages: [(number: UInt64, peer: String, text: String, rssi: Int16)] = []
-  /// The error that answers the next call.
-  var refusal: DBusError?
   /// The signal that follows a sent message; nil for none.
   var outcome: (signal: String, arguments: [DBusValue])? = ("MessageSent", [])
   private(set) var limit: UInt32 = 2
 
   init() async throws {
-    bus = try PrivateBus()
-    connection = BusConnection(address: .address(bus.address))
-    let tree = connection.objects
-    tree.exportManager(Client.manager)
-    objects.append(
-      tree.export(Client.manager, interfaces: [Interface(Client.managerInterface, audience: .everybody)]))
-    let feed = tree.export(BroadcastNames.path, interfaces: [face()], manager: Client.manager)
-    self.feed = feed
-    objects.append(feed)
-    connection.connect(name: "org.earshot")
-    try await connection.ready()
+    stand = try StandInService()
+    stand.export(Client.manager, Interface(Client.managerInterface, audience: .everybody))
+    feed = stand.export(BroadcastNames.path, face())
+    try await stand.begin()
   }
 
-  func close() {
-    connection.close()
-    bus.stop()
+  /// All calls with their arguments, in order.
+  var calls: [String] { stand.calls }
+  /// The error that answers all calls.
+  var refusal: DBusError? {
+    get { stand.refusal }
+    set { stand.refusal = newValue }
   }
+
+  func close() { stand.close() }
 
   func run(_ words: String..., input: String = "") async -> ToolCall {
-    await ToolCall.run(NearbyTool.part, ["nearby", "--bus", bus.address] + words, input: input)
+    await stand.run(NearbyTool.part, "nearby", words, input: input)
   }
 
   func hear(_ number: UInt64, _ text: String, peer: String = "amber-otter", rssi: Int16 = -60) {
@@ -55,34 +47,18 @@ final class FeedBus {
     feed?.emit(BroadcastNames.interface, signal, arguments)
   }
 
-  private func note(_ call: MethodCall) throws(DBusError) {
-    calls.append(([call.member] + call.arguments.map(\.text)).joined(separator: " "))
-    if let refusal { throw refusal }
-  }
-
-  private func method(
-    _ name: String, _ arguments: String..., out: String..., answer: @escaping @LoopActor (MethodCall) -> [DBusValue]
-  ) -> Method {
-    Method(
-      name, in: arguments.map { Argument("a", $0) }, out: out.map { Argument("b", $0) },
-      returning: { [weak self] call throws(DBusError) in
-        try self?.note(call)
-        return answer(call)
-      })
-  }
-
   private func face() -> Interface {
     Interface(
       BroadcastNames.interface, audience: .everybody,
       methods: [
-        method("Send", "s", out: "t") { [weak self] _ in
+        stand.method("Send", ["s"], out: ["t"]) { [weak self] _ in
           // A message of a different program is reported before the command's own.
           self?.emit("MessageSent", [.uint64(6)])
           if let outcome = self?.outcome { self?.emit(outcome.signal, [.uint64(7)] + outcome.arguments) }
           return [.uint64(7)]
         },
-        method("Notify") { _ in [] },
-        method("ListMessages", "t", "u", out: "a(ttssn)") { [weak self] in self?.page($0) ?? [] },
+        stand.method("Notify"),
+        stand.method("ListMessages", ["t", "u"], out: ["a(ttssn)"]) { [weak self] in self?.page($0) ?? [] },
       ],
       properties: [
         Property("State", "s", audience: .everybody, get: { .string("degraded") }),

@@ -78,7 +78,7 @@ struct NearbyTests {
     let bus = try await FeedBus()
     defer { bus.close() }
     #expect(await bus.run("notify") == ToolCall(.ok, "The notification is broadcast for a minute.\n"))
-    #expect(await bus.run("limit", "0") == ToolCall(.ok, "No notifications are reported here.\n"))
+    #expect(await bus.run("limit", "0") == ToolCall(.ok, "Notifications are no longer reported on this machine.\n"))
     #expect(bus.limit == 0)
     #expect(await bus.run("limit", "100", "--json") == ToolCall(.ok, "{\n  \"notifyLimit\": 100\n}\n"))
     #expect(bus.limit == 100)

@@ -46,7 +46,7 @@ struct NotifyKeepingTests {
     hear(plaza, 0, 2)
     #expect(stall.notifications == 2 && stall.service.notificationsLeft == 0)
     #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
-    stall.clock.offset += 86_400_000
+    stall.clock.set(by: 86_400_000)
     #expect(stall.service.notificationsLeft == 2)
     hear(plaza, 0, 2, 3)
     #expect(stall.notifications == 4)
@@ -62,7 +62,7 @@ struct NotifyKeepingTests {
     #expect(notify(plaza, stall) == "")
     for isRestarted in [false, true] {
       if isRestarted { plaza.restart(stall, directory: folder.path) }
-      stall.clock.offset -= 10 * 86_400_000
+      stall.clock.set(by: -10 * 86_400_000)
       hear(plaza, 2)
       #expect(stall.notifications == 2)
       #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
@@ -74,7 +74,7 @@ struct NotifyKeepingTests {
   func unsetClock() throws {
     let (plaza, folder) = (Plaza(), try ScratchFolder())
     let stall = plaza.add(directory: folder.path)
-    stall.clock.offset = 0
+    stall.clock.set(by: -Plaza.start)
     hear(plaza, 0, 1)
     #expect(notify(plaza, stall) == Self.error("NotReady"))
     plaza.restart(stall, directory: folder.path)
@@ -131,7 +131,7 @@ struct NotifyKeepingTests {
     hear(plaza, 1)
     #expect(stall.notifications == 2)
     #expect(notify(plaza, stall) == Self.error("LimitExceeded"))
-    stall.clock.offset += 86_400_000
+    stall.clock.set(by: 86_400_000)
     hear(plaza, 2)
     #expect(stall.notifications == 3 && stall.service.state == .listening)
   }

@@ -13,35 +13,21 @@ import TestSupport
 /// Machines with the broadcast service on one simulated radio, in virtual time.
 @LoopActor
 final class Plaza {
-  /// A wall clock that follows virtual time and can be set.
-  @LoopActor
-  final class Clock: WallClock {
-    private let time: VirtualTime
-    /// 2026-03-09, noon.
-    var offset: Int64 = 1_773_057_600_000
-    var isSynchronised = true
-
-    init(_ time: VirtualTime) { self.time = time }
-
-    var milliseconds: Int64 { offset + time.now.nanoseconds / 1_000_000 }
-
-    func onSet(_ body: @escaping @LoopActor () -> Void) -> Registration { Registration {} }
-
-    static func day(_ milliseconds: Int64) -> CalendarDay { CalendarDay(Int(milliseconds / 86_400_000)) }
-  }
+  /// 2026-03-09 12:00 UTC, in milliseconds since 1970.
+  static let start: Int64 = 1_773_057_600_000
 
   /// A machine, and the reports of its service to local programs.
   @LoopActor
   final class Stall {
     let node: AirRadio
     let shared: SharedRadio
-    let clock: Clock
+    let clock: VirtualWallClock
     var service: BroadcastService
     private(set) var outcomes: [UInt64: BroadcastError?] = [:]
     private(set) var notifications = 0
     private(set) var calls: [BroadcastError?] = []
 
-    init(_ node: AirRadio, _ shared: SharedRadio, _ clock: Clock, _ service: BroadcastService) {
+    init(_ node: AirRadio, _ shared: SharedRadio, _ clock: VirtualWallClock, _ service: BroadcastService) {
       (self.node, self.shared, self.clock, self.service) = (node, shared, clock, service)
     }
 
@@ -84,7 +70,7 @@ final class Plaza {
   ) -> Stall {
     let node = air.addNode(controller: AirController(advertisingSlots: slots))
     let shared = SharedRadio(driver: node, scheduler: time)
-    let clock = Clock(time)
+    let clock = VirtualWallClock(time, from: Self.start)
     let stall = Stall(node, shared, clock, service(shared, clock, directory, disk ?? time, adjust))
     stalls.append(stall)
     stall.observe()
@@ -94,7 +80,7 @@ final class Plaza {
   }
 
   private func service(
-    _ shared: SharedRadio, _ clock: Clock, _ directory: String, _ disk: any Offloading,
+    _ shared: SharedRadio, _ clock: VirtualWallClock, _ directory: String, _ disk: any Offloading,
     _ adjust: (inout BroadcastService.Settings) -> Void
   ) -> BroadcastService {
     var settings = BroadcastService.Settings()
@@ -104,7 +90,7 @@ final class Plaza {
     return BroadcastService(
       radio: shared.tenant("broadcast", share: BroadcastService.linkShare), scheduler: time, settings: settings,
       keeper: LedgerKeeper(directory: directory, scheduler: time, disk: disk), clock: clock,
-      localDay: { Clock.day($0) }, random: { SeededRandom(seed: own) })
+      localDay: { CalendarDay(Int($0 / 86_400_000)) }, random: { SeededRandom(seed: own) })
   }
 
   /// Ends the service of a machine and starts another one there.

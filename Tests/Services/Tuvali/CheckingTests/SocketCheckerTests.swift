@@ -3,6 +3,7 @@ import Common
 import Hall
 import LocalSockets
 import Loop
+import TestSupport
 import Testing
 
 @testable import Checking

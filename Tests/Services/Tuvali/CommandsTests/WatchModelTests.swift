@@ -229,7 +229,7 @@ private struct Watch {
         path: Watch.root, interface: "org.earshot.Verifier1", ["State": .string("full"), "ConnectionUri": .string("")]))
     #expect(
       watch.sentences.last
-        == "No wallet is invited, because as many credentials wait as are kept. Try: earshot transfers")
+        == "No wallet is invited, because the maximum number of credentials wait. Try: earshot transfers")
   }
 
   @Test(

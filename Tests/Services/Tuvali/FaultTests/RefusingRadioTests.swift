@@ -3,6 +3,7 @@ import Common
 import Hall
 import Loop
 import Radio
+import TestSupport
 import Testing
 import Transfers
 import Tuvali

@@ -4,6 +4,7 @@ import Common
 import Crypto
 import Hall
 import Loop
+import TestSupport
 import Testing
 import Transfers
 import Tuvali

@@ -3,6 +3,7 @@ import Common
 import Crypto
 import Hall
 import Loop
+import TestSupport
 import Testing
 import Transfers
 

@@ -4,6 +4,7 @@ import Hall
 import Loop
 import Radio
 import Sharing
+import TestSupport
 import Testing
 import Tuvali
 

@@ -2,6 +2,7 @@ import Common
 import Hall
 import Loop
 import Store
+import TestSupport
 import Testing
 import Transfers
 

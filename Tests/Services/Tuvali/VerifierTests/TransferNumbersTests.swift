@@ -3,6 +3,7 @@ import Common
 import Hall
 import Loop
 import Store
+import TestSupport
 import Testing
 import Transfers
 
@@ -20,7 +21,7 @@ struct TransferNumbersTests {
     }
   }
 
-  @Test("Only reserved numbers are used, more are reserved in time, and without reserved ones random numbers are used")
+  @Test("Transfers get reserved numbers, more are reserved in time, and without reserved ones random numbers are used")
   func kept() async {
     await LoopActor.run {
       let numbers = TransferNumbers()

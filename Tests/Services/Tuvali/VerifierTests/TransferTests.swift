@@ -2,6 +2,7 @@ import Air
 import Common
 import Hall
 import Loop
+import TestSupport
 import Testing
 import Transfers
 import Tuvali
