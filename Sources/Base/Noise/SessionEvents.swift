@@ -86,7 +86,8 @@ public enum Drop: String, CaseIterable, Hashable, Sendable {
   case wrongKey = "WrongKey"
   /// A message of a handshake for which this source has sent the maximum number of invalid messages.
   case tooManyBad = "TooManyBad"
-  /// More handshakes in a minute than allowed with one peer, or under its name from one source.
+  /// More handshakes in a minute than this node may begin with one peer, or than one source may request under the
+  /// identity of one peer.
   case peerRate = "PeerRate"
   /// More handshakes in a minute than allowed in all, or from one source.
   case rate = "Rate"

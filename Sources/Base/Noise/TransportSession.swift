@@ -12,7 +12,7 @@ import Crypto
 ///
 /// A message may be longer than the 65,535 bytes of Noise (revision 34, section 3): the caller sets limits.
 public struct TransportSession: Sendable {
-  /// Number of bytes that a message is longer than its plaintext.
+  /// Number of bytes by which a message is longer than its plaintext.
   public static let overhead = 20
 
   private static let nonceSize = 4

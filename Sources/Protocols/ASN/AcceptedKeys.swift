@@ -20,7 +20,7 @@ struct AcceptedKeys: Sendable {
 
   func contains(_ key: UserKey) -> Bool { keys.contains(key) }
 
-  /// Stores a key whose login was accepted.
+  /// Stores the ephemeral key `key` of a client that has logged in as `user`.
   mutating func insert(_ key: UserKey, of user: UserKey) {
     guard keys.insert(key).inserted else { return }
     users[user, default: Fifo()].append(key)

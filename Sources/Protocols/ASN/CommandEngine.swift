@@ -373,7 +373,7 @@ public struct CommandEngine<Store: BlobStore>: Sendable {
   ) throws(Refusal) -> (owner: UserKey, name: BlobName) {
     func name(_ text: some StringProtocol) throws(Refusal) -> BlobName {
       guard let name = try? BlobName(String(text)) else {
-        throw Refusal(.illFormatted, "\(Query<Store>.printable(String(text))) is not a name")
+        throw Refusal(.illFormatted, "\(Query<Store>.printable(String(text))) is not a valid name of a blob")
       }
       return name
     }

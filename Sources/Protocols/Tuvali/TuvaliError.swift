@@ -1,9 +1,9 @@
 import Common
 
-/// Reason why a transfer failed. The code is the originals', or the nearest; the reason distinguishes errors that share
-/// a code in the originals. Facts: tuvali.md section 7, "Error codes".
+/// Reason why a transfer failed. The code is that of the original library, or the nearest one; the reason
+/// distinguishes errors that share a code in that library. Facts: tuvali.md section 7, "Error codes".
 public struct TuvaliError: CodedError, Hashable {
-  /// Codes of the originals: TVW from the wallet, TVV from the verifier, TUV from neither.
+  /// Codes of the original library: TVW from the wallet, TVV from the verifier, TUV from neither.
   public enum Code: String, CaseIterable, Hashable, Sendable {
     case unknown = "TUV_UNK_001"
     case walletInvalidURI = "TVW_CON_001"

@@ -54,17 +54,17 @@ extension VerifierEngine {
     case tell(LinkID, Notice)
   }
 
-  /// Notification of a transfer: the originals' events, and endings that the originals do not report.
+  /// Notification of a transfer: the events of the original library, and endings that the library does not report.
   public enum Notice: Sendable, Equatable {
-    /// A wallet has sent Identify, and the keys are derived: SecureChannelEstablished.
+    /// A wallet has sent Identify, and the keys are derived: `SecureChannelEstablished` of the original library.
     case secured(Dialect)
     /// The wallet has announced the size of the frame.
     case announced
-    /// The credential is complete, decrypted and stored: DataReceived.
+    /// The credential is complete, decrypted and stored: `DataReceived` of the original library.
     case received
     /// The verdict was sent to the wallet.
     case statusSent(accepted: Bool)
-    /// The transfer has failed, and the link is being ended: ErrorEvent.
+    /// The transfer has failed, and the verifier is ending the link: `ErrorEvent` of the original library.
     case failed(TuvaliError)
     /// A wallet was refused. No further notice comes for its link.
     case refused(Refusal)

@@ -81,8 +81,10 @@ public struct AirSettings: SettingsSection {
 
 /// Section `[People]`: relay policies and movement of the nodes.
 public struct PeopleSettings: SettingsSection {
-  /// Percentages of nodes that relay like the iOS app, and of nodes that relay nothing. The others use `mains`.
+  /// Percentage of nodes that relay like the iOS app. Nodes that belong neither to these nor to `silent` relay like a
+  /// node on mains power.
   public var apps = 0
+  /// Percentage of nodes that relay nothing.
   public var silent = 0
   /// Percentage of nodes that walk.
   public var walkers = 0
@@ -90,6 +92,7 @@ public struct PeopleSettings: SettingsSection {
   public var speed = 14
   /// Percentage of nodes that leave and return within ten minutes.
   public var churn = 0
+  /// Absence of a node that has left.
   public var away = Duration.seconds(60)
 
   public init() {}

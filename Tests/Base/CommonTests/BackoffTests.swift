@@ -26,7 +26,7 @@ struct BackoffTests {
     #expect(milliseconds == [500, 1000, 2000, 2000, 4000, 8000, 16_000])
   }
 
-  @Test("The pause after a number of failures is that of the last attempt, up to the longest")
+  @Test("The pause doubles with each failure after the first, up to the longest")
   func counted() {
     let backoff = Backoff(from: .seconds(2), upTo: .seconds(10))
     let expected = [2, 2, 4, 8, 10, 10].map { Duration.seconds($0) }
@@ -36,7 +36,7 @@ struct BackoffTests {
     #expect(Backoff(from: .seconds(9), upTo: .seconds(5)).pause(afterFailures: 1) == .seconds(5))
   }
 
-  @Test("The pause after a previous one is twice as long, up to the longest, and the first one is the shortest")
+  @Test("The first pause is the shortest, and each further one twice the previous, up to the longest")
   func followed() {
     let backoff = Backoff(from: .seconds(2), upTo: .seconds(10))
     #expect(backoff.pause(after: .zero) == .seconds(2))

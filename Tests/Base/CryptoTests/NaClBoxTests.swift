@@ -60,7 +60,7 @@ struct NaClBoxTests {
     #expect(throws: CryptoError.authenticationFailed) { try key.open(sealed, nonce: nonce) }
   }
 
-  @Test("An empty message has 16 bytes when sealed, and `behind` reserves space for a header")
+  @Test("Sealing adds 16 bytes to an empty message, and puts `behind` zero bytes for a header in front")
   func emptyAndRoom() throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("ReplayWindow")
 struct ReplayWindowTests {
-  @Test("The window gives the answers of the vectors", arguments: AppVectors.shared.replayWindow.sequences)
+  @Test("The window gives the verdicts of the recorded vectors", arguments: AppVectors.shared.replayWindow.sequences)
   func vectors(_ sequence: AppVectors.Window.Sequence) {
     #expect(AppVectors.shared.replayWindow.size == ReplayWindow.size)
     var window = ReplayWindow()
@@ -35,7 +35,7 @@ struct ReplayWindowTests {
     #expect(window.verdict(on: newest - 1022) == .fresh)
   }
 
-  @Test("A nonce may jump by up to 2^31 - 1, and the last nonce is refused")
+  @Test("A nonce may be up to 2^31 - 1 above the newest, and the nonce 2^32 - 1 is always refused")
   func jumps() {
     var window = ReplayWindow()
     #expect(window.verdict(on: 1 << 31) == .jump)
@@ -51,7 +51,7 @@ struct ReplayWindowTests {
     #expect(window.verdict(on: .max) == .jump)
   }
 
-  @Test("After 20,000 random nonces the window equals a list", arguments: [1, 2, 3, 4])
+  @Test("For 20,000 random nonces the window gives the same verdicts as a list of all nonces", arguments: [1, 2, 3, 4])
   func model(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var window = ReplayWindow()

@@ -184,7 +184,7 @@ struct ComeAgainTests {
     #expect(stage.rig.radio.links.isEmpty)
   }
 
-  @Test("The link of a peer that returns after an unsignalled end has the time of the return")
+  @Test("After a link end without a signal of bluetoothd, the peer's next link has the time of its return as start")
   @LoopActor
   func sinceUnsignalled() async throws {
     let stage = try await Stage()

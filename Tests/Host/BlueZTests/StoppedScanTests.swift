@@ -118,7 +118,7 @@ struct StoppedScanTests {
     scan.cancel()
   }
 
-  @Test("A restart due during a connection attempt is repeated 5 s later")
+  @Test("A scan restart that becomes due during a connection attempt is postponed by 5 s")
   @LoopActor
   func connecting() async throws {
     let rig = try await Rig.ready()

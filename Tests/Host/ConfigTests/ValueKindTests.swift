@@ -120,7 +120,7 @@ import Testing
     #expect(either.form == "\(kind.form), or kernel")
   }
 
-  @Test("A text is limited in bytes and has no control characters")
+  @Test("A text setting is limited in bytes, and refuses control characters")
   func text() {
     check(
       .text(upTo: 14),

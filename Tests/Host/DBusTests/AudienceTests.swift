@@ -263,7 +263,7 @@ struct AudienceTests {
     #expect(!"\(heard.all)".contains(Self.secret) && !"\(heard.all)".contains("hidden"))
   }
 
-  @Test("A signal of the group goes only to the addressed connection")
+  @Test("A unicast signal of an object that only the group may see reaches only its destination")
   @LoopActor
   func addressed() async throws {
     let house = try await House(isOfGroup: true)

@@ -360,7 +360,7 @@ struct LinkPlanTests {
       plan.handle(.ended(Self.connection(3)), at: Self.at(1200)) == [.attempt(Self.connection(2), Self.address(2))])
   }
 
-  @Test("A connection attempt reserves the slot of its link")
+  @Test("A connection attempt counts towards the maximum number of links")
   func placeOfAttempt() {
     var plan = Self.plan(links: 2)
     #expect(plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero).count == 1)
@@ -370,7 +370,7 @@ struct LinkPlanTests {
         == [.refuse(Self.connection(2), reason: "The radio has no free link.")], "a visitor needs the other place")
   }
 
-  @Test("A link that is being cut no longer counts for its service, but still takes a slot")
+  @Test("A link that is being cut no longer counts for its service, but still counts towards the maximum")
   func placeAfterCut() {
     var plan = Self.plan(links: 2)
     for (number, application) in [(1, Self.chatServer), (2, Self.kioskServer)] as [(UInt64, ApplicationID)] {
@@ -424,7 +424,7 @@ struct LinkPlanTests {
     #expect(outcomes[3] == [.refuse(Self.connection(4), reason: "The radio has no free link.")])
   }
 
-  @Test("A connection attempt without a slot for 30 s is refused")
+  @Test("A connection attempt for which no link becomes free within 30 s is refused")
   func waiting() {
     var plan = Self.plan()
     _ = plan.handle(.connect(Self.connection(1), Self.chat, Self.address(1)), at: .zero)

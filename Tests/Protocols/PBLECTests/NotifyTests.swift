@@ -286,7 +286,7 @@ struct NotifyTests {
     #expect(pairs.count == 50)
   }
 
-  @Test("An unreadable store counts as a spent day")
+  @Test("If the stored notification budgets are unreadable, those of the day count as used up")
   func unreadable() throws {
     var stand = FeedStand(ledger: .spent(on: FeedStand().time, limit: 5))
     let refused = stand.refusedNotify()
@@ -308,7 +308,7 @@ struct NotifyTests {
       try NotifyLedger(reading: [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0]).bytes == [0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 9, 0])
   }
 
-  @Test("An unreadable store under an unset clock counts as a spent day once the clock is set")
+  @Test("Unreadable budgets under an unset clock count as used up on the day to which the clock is set")
   func unreadableWithoutClock() {
     var stand = FeedStand(ledger: .spent(on: unset, limit: 5))
     let today = told(&stand, 0)

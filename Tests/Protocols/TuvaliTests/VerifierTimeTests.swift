@@ -117,7 +117,7 @@ struct VerifierTimeTests {
     bench.expectAt(.seconds(10), ["tell 1 TVV_UNK_001 timeout", "notify 1 disconnect 01"])
   }
 
-  @Test("A new size cancels the due report and nothing else")
+  @Test("A wallet that announces a new frame size cancels the due report and nothing else")
   func sizeWhileReportIsDue() throws {
     var bench = try VerifierBench(at: .receiving)
     _ = bench.write([1], to: .transferReportRequest)
@@ -127,7 +127,7 @@ struct VerifierTimeTests {
   }
 
   @Test(
-    "From its size on a wallet has 1 min and 1 s per 1,000 bytes, at most 15 min",
+    "After announcing the frame size a wallet has 1 min and 1 s per 1,000 bytes, at most 15 min",
     arguments: [(1000, 61), (100_000, 160), (2_000_000, 900)])
   func visitTime(size: Int, seconds: Int) throws {
     var bench = try VerifierBench(at: .ready)

@@ -112,7 +112,7 @@ struct FieldTests {
     #expect(aims.missed(silent, other: alone).allSatisfy { !$0.hasPrefix("WithCouriers") })
   }
 
-  @Test("The aim for flooding applies only if all nodes use the mains policy")
+  @Test("The aim `WithinFive` applies only if all nodes relay like a node on mains power")
   func aimsOfShares() {
     let scenario = scenario { ($0.aim.withinFive, $0.aim.afterFiveMinutes) = (980, 990) }
     #expect(scenario.with(mains: 100).aim.withinFive == 980)
@@ -203,7 +203,7 @@ struct FieldTests {
     #expect(results.prompt(within: 7).value >= 0.9 * calm.prompt(within: 7).value)
   }
 
-  @Test("Nodes with the apps' policy send less than nodes with the mains policy")
+  @Test("Nodes that relay like the iOS app send less than nodes that relay like a node on mains power")
   func appsAreQuieter() async {
     let mains = await results(scenario())
     let apps = await results(scenario().with(mains: 0))

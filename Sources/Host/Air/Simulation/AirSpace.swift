@@ -323,8 +323,9 @@ public final class AirSpace {
     enter(id, advertisement, from: agenda.now)
   }
 
-  /// Schedules an advertisement's first event from `instant` on, unless an earlier one is scheduled. Other events are
-  /// not scheduled, because no node accepts them.
+  /// Schedules the delivery of an advertisement at its first advertising event from `instant` on, unless an earlier
+  /// delivery is scheduled. The scans decide after each delivery which later advertising event they need next, so the
+  /// events between are not simulated.
   private func enter(_ id: UInt64, _ advertisement: OnAir, from instant: Instant) {
     let event = advertisement.nextEvent(from: instant)
     if let heard = advertisement.heard {

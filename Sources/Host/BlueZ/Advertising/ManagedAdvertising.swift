@@ -210,7 +210,8 @@ struct InstanceNumbers: Hashable, Sendable {
     return max(1, Int(limit) - taken.count)
   }
 
-  /// Assigns a number to a slot: its present number if no other program uses it, or else the highest free number.
+  /// Assigns an instance number to a slot: its present number if no other program uses that, or else the highest free
+  /// number.
   ///
   /// - Returns: nil if no number is free.
   mutating func number(for slot: Int) -> UInt8? {
@@ -222,12 +223,12 @@ struct InstanceNumbers: Hashable, Sendable {
     return own[slot]
   }
 
-  /// The slots with numbers that another program may use.
+  /// The slots whose instance numbers another program may use.
   var lost: [Int] {
     let taken = taken
     return own.filter { taken.contains($0.value) }.map(\.key).sorted()
   }
 
-  /// Frees the number of a slot.
+  /// Frees the instance number of a slot.
   mutating func free(_ slot: Int) { own[slot] = nil }
 }

@@ -66,8 +66,8 @@ final class RawATT {
 
   // MARK: Sending
 
-  /// Whether a value may be sent to a client to which bluetoothd sends values, too, because it fits into one packet of
-  /// the controller. Between two packets the kernel could insert one of its own.
+  /// Whether a value fits into one packet of the controller. Only such a value may be sent to a client to which
+  /// bluetoothd also sends values. Between two packets of a longer value, the kernel could insert one of its own.
   func isShort(_ value: [UInt8], for link: PeerLink) -> Bool {
     guard isSafeBesideKernel, failure == nil, let raw = door.way, let index = links.place?.index else { return false }
     return value.count <= min(raw.packetLimit(of: index), link.valueLimit)

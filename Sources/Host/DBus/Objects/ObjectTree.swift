@@ -27,11 +27,12 @@ public final class ObjectTree {
   /// Number of calls by programs that had exceeded their budgets.
   private var throttled: UInt64 = 0
 
-  /// The audience of a broadcast signal: everybody if there is an access rule, because some listeners may then not
-  /// belong to the group.
+  /// The audience of a broadcast signal: `everybody` if there is an access rule, because the rule may not permit some
+  /// of the listening programs.
   private var listeners: Audience { access == nil ? .group : .everybody }
 
-  /// The connections that receive signals about objects of the group; each signal is addressed to one connection.
+  /// The bus connections that receive signals about objects whose audience is `Audience.group`. Each of these signals
+  /// is addressed to one connection, because a broadcast signal could reach every program on the bus.
   private lazy var watchers = bus.map { Watchers($0) }
 
   /// Counts of refused calls.

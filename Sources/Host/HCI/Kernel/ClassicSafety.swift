@@ -2,19 +2,19 @@
 ///
 /// Debian's kernels from 6.1.187 on stop when the socket of an attempt to which no peer has answered is closed. They
 /// free the channel of the link a second time: "kernel BUG at lib/list_debug.c", `hci_chan_del` (docs/bluez.md,
-/// "Streams"). A branch in which nobody has tried it counts as unsafe.
+/// "Streams"). A kernel branch that nobody has tested for the fault counts as unsafe.
 public enum ClassicSafety: Hashable, Sendable {
   case safe
-  /// The kernel was seen to stop.
+  /// A kernel of this version range was seen to stop.
   case faulty(KernelVersion)
-  /// Nobody has tried this branch.
+  /// Nobody has tested a kernel of this branch for the fault.
   case untried(KernelVersion?)
   /// The configuration does not allow it.
   case off
 
-  /// The first release of 6.1 with the fault. 6.1.176 was tried, and withstands it.
+  /// The first release of kernel branch 6.1 with the fault. Kernel 6.1.176 was tested and does not have it.
   private static let faultyFrom = KernelVersion(6, 1, 187)
-  /// The branch that was tried besides 6.1.
+  /// The kernel branch other than 6.1 that was tested for the fault, and does not have it.
   private static let triedBranch = KernelVersion(6, 12, 0)
 
   /// The result for a kernel version; nil if the kernel reports none.

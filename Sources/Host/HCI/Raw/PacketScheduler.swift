@@ -49,14 +49,16 @@ struct PacketScheduler: Sendable {
     case room(BluetoothAddress)
   }
 
-  /// Maximum number of waiting values for one peer, and in total.
+  /// Maximum number of waiting values for one peer.
   static let limitForPeer = 16
+  /// Maximum number of waiting values for all peers together.
   static let limit = 64
   /// Time without a report after which a link's packets count as completed. A connection interval is at most 4 s, and
   /// 50 ms on phones.
   static let patience = Duration.milliseconds(200)
-  /// Pause before a packet is sent again after a transient failure, and maximum consecutive attempts.
+  /// Pause before a packet is sent again after a transient failure.
   static let retryDelay = Duration.milliseconds(50)
+  /// Maximum consecutive attempts to send a packet.
   static let attemptLimit = 20
 
   private struct Waiting: Sendable {

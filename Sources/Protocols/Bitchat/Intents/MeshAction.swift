@@ -52,7 +52,8 @@ public enum MeshAction: Hashable, Sendable {
   case trouble(PeerID, nickname: String, PeerTrouble)
   /// A peer has acknowledged the favourite notice.
   case noticeSettled(PeerID)
-  /// The read receipt for a message has arrived, as far as is known.
+  /// The read receipt that this node owes a peer for a message need not be sent any more: the peer has presumably
+  /// received it, or is blocked and gets none.
   case receiptSettled(MessageID, from: PeerID)
   /// Persist an item for the next run.
   case keep(Keepsake)

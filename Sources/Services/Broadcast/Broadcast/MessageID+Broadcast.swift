@@ -29,8 +29,8 @@ extension Journal.MessageID {
     "BroadcastFlooded", "0e84b6d27f3c4915a90b5d1e6c72f843", "More messages arrive nearby than the limits allow",
     """
     Either there are very many people nearby, or somebody invents addresses, which the protocol cannot prevent.
-    Messages of known peers are received as before, but those of new peers only in part. The message has the counters;
-    it is written once a minute at most.
+    Messages of known peers are received as before, but those of new peers only in part. This log message has the
+    counters; it is written once a minute at most.
     """)
 
   /// A message or a beacon was not broadcast for its whole time.
@@ -38,8 +38,8 @@ extension Journal.MessageID {
     "BroadcastUnsent", "d92e7f0a4c6b4831b5f8a37d1e0c9264",
     "A message or a beacon was not broadcast for its whole time",
     """
-    The message names the reason. earshot status shows the adapter and what else is advertised; a message may be
-    sent again.
+    This log message names the reason. earshot status shows the adapter and what else is advertised. A broadcast
+    message that was not sent for its whole time can be sent again.
     """)
 
   /// The record of notifications cannot be written or read.

@@ -94,7 +94,7 @@ enum MeshCounters {
     "NoiseDroppedRepeated": "first messages that had been answered before",
     "NoiseDroppedCollision": "first messages of a peer that has to answer this node's first message",
     "NoiseDroppedOurselves": "messages that claim to come from this node",
-    "NoiseDroppedPeerRate": "handshakes over the limit for one peer, or for one source that uses the peer's name",
+    "NoiseDroppedPeerRate": "handshakes over the limit for one peer: by this node, or by one source under its peer ID",
     "NoiseDroppedRate": "handshakes over the limit of one source, or of all sources together",
     "NoiseDroppedHalfOpenLimit": "first messages over the limit of half-open handshakes",
     "NoiseDroppedPushedOut": "handshakes that were evicted for others",

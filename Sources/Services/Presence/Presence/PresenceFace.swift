@@ -168,8 +168,8 @@ final class PresenceFace {
         documentation:
           "Offers a service to known peers: each stream that a peer opens to it is connected to the address. This is the "
           + "path of a Unix socket, whose listener must belong to the caller's user, or 127.0.0.1 or [::1] with a port. "
-          + "The service default also gets streams of other implementations, which name no service. A service ends with "
-          + "the caller's connection to the bus.",
+          + "The service named default also receives streams that name no service, as other implementations open them. A "
+          + "service ends with the caller's connection to the bus.",
         errors: [.invalidArgs, .busy, .limitExceeded, .failed], handler: register),
       Method(
         "Open", in: [Argument("peer", "o"), Argument("service", "s")], out: [Argument("stream", "h")],

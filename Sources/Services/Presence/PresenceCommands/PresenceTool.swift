@@ -74,7 +74,9 @@ public enum PresenceTool {
   private static let serve = verb(
     "serve", "Offer a local service to known peers, until interrupted.",
     arguments: [
-      Argument(.text("SERVICE"), "The name of the service; default also gets streams of other implementations."),
+      Argument(
+        .text("SERVICE"),
+        "The name of the service. The service named default also receives streams that name no service."),
       Argument(.text("ADDRESS"), "The absolute path of a Unix socket, or 127.0.0.1:PORT or [::1]:PORT."),
     ]
   ) { command async throws(Failure) in

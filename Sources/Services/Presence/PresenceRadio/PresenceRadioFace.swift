@@ -128,7 +128,7 @@ final class PresenceRadioFace {
         }),
       Method(
         "Scan", in: [Argument("wanted", "b")],
-        documentation: "Begins or ends to report the advertisements of peers by Sighted.",
+        documentation: "Starts or stops the calls of Sighted, which report the advertisements of peers.",
         errors: [.denied, .busy],
         handler: { call in
           check(call) { call in

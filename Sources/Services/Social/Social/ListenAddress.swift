@@ -68,7 +68,7 @@ public struct ListenAddress: Hashable, Sendable {
   }
 
   /// Parses the name of a socket that the service manager passed: `asn`, or `ws` or `wss` for WebSocket with the path
-  /// `/asn`. The ending `-2015` selects the dialect.
+  /// `/asn`. The ending `-2015` selects the dialect of 2015.
   public init?(socketName name: String) {
     let suffix = "-\(Dialect.year2015.rawValue)"
     let isOld = name.hasSuffix(suffix)

@@ -206,14 +206,14 @@ public enum SocialTool {
   }
 
   private static let export = verb(
-    "export", "Write all blobs as the tree of files of the original servers.",
+    "export", "Write all blobs as a directory tree in the format of the original ASN servers.",
     arguments: [Argument(.file("DIRECTORY"), "A directory that does not exist, where the server may write.")]
   ) { command async throws(Failure) in
     try await command.transfer("Export")
   }
 
   private static let `import` = verb(
-    "import", "Read a tree of files of an original server into the store.",
+    "import", "Read a directory tree in the format of the original ASN servers into the store.",
     arguments: [Argument(.file("DIRECTORY"), "A directory that the server may read.")]
   ) { command async throws(Failure) in
     try await command.transfer("Import")

@@ -46,7 +46,7 @@ final class SessionControl {
   /// Stores the keys of a user under a name.
   func importKeys(_ name: String, _ text: [UInt8], then: @escaping SocialControl.Answer) {
     guard UserKeys.isName(name) else {
-      return then(.failure(.invalidArgs("A name of keys has 1 to 64 letters, digits, dots, dashes and underscores.")))
+      return then(.failure(.invalidArgs("A key name has 1 to 64 letters, digits, dots, dashes and underscores.")))
     }
     let user: UserKey
     do throws(UserKeys.Malformed) {
@@ -87,7 +87,7 @@ final class SessionControl {
       return call.fail(
         .invalidArgs("The service key is ServiceKey, 64 digits, a colon, and ServiceNonce, 48 digits."))
     }
-    guard UserKeys.isName(user) else { return call.fail(.invalidArgs("\(user) is not a name of keys.")) }
+    guard UserKeys.isName(user) else { return call.fail(.invalidArgs("\(user) is not a valid key name.")) }
     guard sessions.count + opening < Self.limit else {
       return call.fail(.limitExceeded("There are \(Self.limit) sessions; end one first."))
     }

@@ -241,7 +241,7 @@ final class SocialControl {
     do throws(WireError) {
       blobName = try BlobName(name)
     } catch {
-      return then(.failure(.invalidArgs("\(name) is not a name of at most \(Limits.name) bytes.")))
+      return then(.failure(.invalidArgs("\(name) is not a valid blob name of at most \(Limits.name) bytes.")))
     }
     find(owner) { [weak self] found in
       guard let self else { return then(.failure(.disconnected("The server is stopping."))) }

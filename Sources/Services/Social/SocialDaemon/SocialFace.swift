@@ -162,8 +162,8 @@ final class SocialFace {
       },
       method(
         control, "Export", in: [Argument("path", "s")], out: [Argument("report", "s")],
-        "Writes all blobs as the tree of files of the original servers into a new directory, to which the service has access: "
-          + "below its state directory. Returns a report in one sentence.",
+        "Writes all blobs as a directory tree in the format of the original ASN servers into a new directory, to which "
+          + "the service has access: below its state directory. Returns a report in one sentence.",
         errors: []
       ) { control, call, answer throws(DBusError) in
         control.export(to: try string(call, 0), then: answer)

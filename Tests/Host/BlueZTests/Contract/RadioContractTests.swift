@@ -204,7 +204,9 @@ struct RadioContractTests {
     }
   }
 
-  @Test("The loss of a peer's link is reported once, and its values are unreachable", arguments: ContractRadio.allCases)
+  @Test(
+    "The loss of a peer's link is reported once, and the link then counts as unreachable for notifications",
+    arguments: ContractRadio.allCases)
   @LoopActor
   func peerLost(radio: ContractRadio) async throws {
     try await serving(radio) { world, link in
@@ -219,7 +221,7 @@ struct RadioContractTests {
     }
   }
 
-  @Test("The loss of a link of this side ends it, also for its owner", arguments: ContractRadio.allCases)
+  @Test("A link that this side made ends, also for its owner, when the peer is lost", arguments: ContractRadio.allCases)
   @LoopActor
   func linkLost(radio: ContractRadio) async throws {
     try await connected(radio) { world, link in

@@ -9,7 +9,7 @@ import Testing
 struct CourierEnvelopeTests {
   private let vectors = Vectors.shared
 
-  @Test("The iOS app's envelope is read and written unchanged, and its tag is the recipient's tag of that day")
+  @Test("The iOS app's envelope is decoded and encoded unchanged, and has the recipient's tag for the vector's day")
   func vector() throws {
     let row = vectors.courier
     let bob = try X25519.PublicKey(try vectors.identity("bob").noisePublic.bytes)

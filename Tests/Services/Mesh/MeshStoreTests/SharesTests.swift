@@ -25,7 +25,7 @@ struct SharesTests {
     #expect(byBytes == first, "\(counts), by bytes")
   }
 
-  @Test("A peer above a quarter is evicted from first, then the user if above a half")
+  @Test("The first to lose items are peers with over a quarter of the limit, and the user with over a half")
   func greedy() {
     let (ann, bob) = (Self.ann, Self.bob)
     expect([ann], of: [(ann, 26), (bob, 25), (nil, 50)])
@@ -38,7 +38,7 @@ struct SharesTests {
   }
 
   @Test(
-    "Untrusted peers above a quarter together are evicted from first, those with the most items first, then all peers"
+    "If untrusted peers together exceed a quarter of the limit, those with the most items lose first, else all peers"
   )
   func trusted() {
     let (ann, bob, cem) = (Self.ann, Self.bob, Self.cem)
@@ -62,7 +62,7 @@ struct SharesTests {
     #expect(last == bob)
   }
 
-  @Test("The device that delivered most items of strangers is evicted from first, however many identities it uses")
+  @Test("The device that delivered most items of strangers loses items first, however many identities it uses")
   func devices() {
     var shares = Shares()
     for number in UInt64(0)..<40 { shares.add(from: PeerID(rawValue: 100 + number), via: 66, bytes: 10) }

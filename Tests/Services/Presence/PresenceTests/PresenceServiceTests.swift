@@ -25,7 +25,7 @@ struct PresenceServiceTests {
     }
   }
 
-  @Test("A known peer in the announcement recognises the sender, and a stranger with the sender's key does not")
+  @Test("A recipient recognises an announcement's sender; another machine with the sender's public key does not")
   @LoopActor
   func meeting() throws {
     let meeting = try Meeting()

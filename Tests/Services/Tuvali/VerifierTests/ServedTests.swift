@@ -72,7 +72,7 @@ struct ServedTests {
   ]
 
   @Test(
-    "Each characteristic has the original properties plus notify, and values go to one client",
+    "Each characteristic has its properties of tuvali.md section 3, and notifications go to exactly one client",
     arguments: [Dialect.v05, .v04, .v03])
   func characteristics(dialect: Dialect) throws {
     let isNew = dialect == .v05
