@@ -104,27 +104,9 @@ extension Rules {
 }
 
 extension SwiftText {
-  /// The tokens between the braces of each declaration `keyword Name` outside of other declarations.
-  func bodies(of keywords: Set<String>) -> [(name: String, body: ArraySlice<Token>)] {
-    var found: [(name: String, body: ArraySlice<Token>)] = []
-    var (depth, name, start) = (0, String?.none, 0)
-    for (index, token) in tokens.enumerated() {
-      switch token.text {
-      case "{":
-        if depth == 0 { start = index + 1 }
-        depth += 1
-      case "}":
-        depth -= 1
-        if depth == 0, let known = name {
-          found.append((known, tokens[start..<index]))
-          name = nil
-        }
-      case let text where depth == 0 && keywords.contains(text) && index + 1 < tokens.count:
-        name = tokens[index + 1].text
-      default: break
-      }
-    }
-    return found
+  /// The bodies of `declarations(of:)`, each with the name of its outermost type: `A` for `extension A.B`.
+  func bodies(of keywords: Set<String>) -> [(name: String, body: Body)] {
+    declarations(of: keywords).map { (String($0.name.prefix { $0 != "." }), $0.body) }
   }
 
   /// The stored variables of each type that the file declares outside of other declarations.

@@ -6,9 +6,11 @@ import Common
 public final class WriteBehind<Value: Sendable, Failure: Error> {
   private let disk: any Offloading
   private let store: @Sendable (Value) -> Failure?
-  private var isBusy = false
+  private var operations = 0
   private var waiting: (value: Value, waiters: [@LoopActor (Failure?) -> Void])?
   private let idlers = IdleWaiters()
+
+  private var isBusy: Bool { operations > 0 }
 
   /// - Parameters:
   ///   - disk: runs disk operations one at a time, in order.
@@ -27,9 +29,9 @@ public final class WriteBehind<Value: Sendable, Failure: Error> {
   public func run<Outcome: Sendable>(
     _ work: @escaping @Sendable () -> Outcome, then: @escaping @LoopActor (Outcome) -> Void
   ) {
-    isBusy = true
+    operations += 1
     disk.offload(work) { [weak self] outcome in
-      self?.isBusy = false
+      self?.operations -= 1
       then(outcome)
       self?.next()
     }

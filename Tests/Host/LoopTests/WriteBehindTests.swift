@@ -67,6 +67,19 @@ struct WriteBehindTests {
     #expect(stand.written == [1])
   }
 
+  @Test("The queue is idle only when an operation that was requested during a write has ended, too")
+  @LoopActor
+  func operationDuringWrite() {
+    let stand = Stand()
+    let (worker, queue) = (stand.worker, stand.queue)
+    var order: [String] = []
+    queue.write(1) { _ in order.append("write") }
+    queue.run({ 7 }, then: { order.append("operation \($0)") })
+    queue.whenIdle { order.append("idle") }
+    worker.release()
+    #expect(order == ["write", "operation 7", "idle"])
+  }
+
   @Test("Callers that wait for idleness are called once: at once, after the last write, or at their limit")
   @LoopActor
   func idle() {

@@ -220,7 +220,7 @@ private final class StreamAttempt {
   }
 
   private func handle(_ answer: [UInt8]) {
-    // An answer that nobody asked for is not read.
+    // An answer without a request is ignored.
     guard opening == nil, query != nil else { return }
     answers += 1
     guard answers <= Self.answersLimit, let progress = try? query?.handle(answer) else { return fail(.malformed) }

@@ -35,6 +35,16 @@ struct RadioContractTests {
     }
   }
 
+  /// Scans until the driver has reported the peer's advertisement, and stops the scan.
+  @LoopActor
+  private func findPeer(of world: any ContractWorld) async throws {
+    world.driver.listen(Listening(services: [Contract.service]))
+    try await world.peerAdvertises()
+    try await world.until { world.recorder.events.contains(.heard(world.peerAddress, [Contract.service])) }
+    world.driver.listen(nil)
+    try await world.settle()
+  }
+
   /// A world whose driver has made a link to the peer, discovered its services and subscribed.
   @LoopActor
   private func connected(
@@ -42,11 +52,7 @@ struct RadioContractTests {
   ) async throws {
     try await withWorld(radio) { world in
       let recorder = world.recorder
-      world.driver.listen(Listening(services: [Contract.service]))
-      try await world.peerAdvertises()
-      try await world.until { recorder.events.contains(.heard(world.peerAddress, [Contract.service])) }
-      world.driver.listen(nil)
-      try await world.settle()
+      try await findPeer(of: world)
       let link = try world.driver.connect(to: world.peerAddress) { recorder.note(.link($0)) }
       #expect(recorder.linkEvents.isEmpty)
       link.discover()
@@ -91,11 +97,7 @@ struct RadioContractTests {
   func scanning(radio: ContractRadio) async throws {
     try await withWorld(radio) { world in
       let recorder = world.recorder
-      world.driver.listen(Listening(services: [Contract.service]))
-      try await world.peerAdvertises()
-      try await world.until { recorder.events.contains(.heard(world.peerAddress, [Contract.service])) }
-      world.driver.listen(nil)
-      try await world.settle()
+      try await findPeer(of: world)
       let count = recorder.events.count
       try await world.settle()
       #expect(recorder.events.count == count)
