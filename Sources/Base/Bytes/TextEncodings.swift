@@ -71,6 +71,43 @@ public enum Base64URL {
   }
 }
 
+/// Bytes in the alphabet of RFC 4648 section 4, with padding.
+public enum Base64 {
+  /// The bytes as text, with padding.
+  public static func encode(_ bytes: some Collection<UInt8>) -> String {
+    let digits = Base64URL.encode(bytes).utf8.map { byte in
+      switch byte {
+      case UInt8(ascii: "-"): UInt8(ascii: "+")
+      case UInt8(ascii: "_"): UInt8(ascii: "/")
+      default: byte
+      }
+    }
+    let padding = [UInt8](repeating: UInt8(ascii: "="), count: (3 - bytes.count % 3) % 3)
+    return String(decoding: digits + padding, as: UTF8.self)
+  }
+
+  /// Decodes `text` with its exact padding. Throws `badValue("base64")` for anything else; each value has exactly one
+  /// text.
+  public static func decode(_ text: some StringProtocol) throws(WireError) -> [UInt8] {
+    guard text.utf8.count.isMultiple(of: 4) else { throw .badValue("base64") }
+    var digits: [UInt8] = []
+    digits.reserveCapacity(text.utf8.count)
+    for byte in text.utf8 {
+      switch byte {
+      case UInt8(ascii: "-"), UInt8(ascii: "_"): throw .badValue("base64")
+      case UInt8(ascii: "+"): digits.append(UInt8(ascii: "-"))
+      case UInt8(ascii: "/"): digits.append(UInt8(ascii: "_"))
+      default: digits.append(byte)
+      }
+    }
+    do throws(WireError) {
+      return try Base64URL.decode(String(decoding: digits, as: UTF8.self))
+    } catch {
+      throw .badValue("base64")
+    }
+  }
+}
+
 /// Bytes as hexadecimal digits, two for each byte.
 public enum Hex {
   /// The bytes in lower-case digits.

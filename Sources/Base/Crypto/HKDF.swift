@@ -12,17 +12,31 @@ public enum HKDF {
   public static func sha256(
     secret: SecretBytes, salt: [UInt8], info: [UInt8], count: Int
   ) throws(CryptoError) -> SecretBytes {
+    try expand(key: extract(secret: secret, salt: salt), info: info, count: count)
+  }
+
+  /// The first step of a derivation (RFC 5869 section 2.2): a pseudorandom key of 32 bytes. An empty salt is replaced by
+  /// 32 zeros.
+  public static func extract(secret: SecretBytes, salt: [UInt8]) -> SecretBytes {
+    SecretBytes(
+      count: HMACSHA256.size,
+      filledBy: { key in
+        var running = salt.withPointer { HMACSHA256.Running(key: $0, $1) }
+        secret.withUnsafeBytes { running.update($0) }
+        running.finish(to: key)
+      })
+  }
+
+  /// The second step of a derivation (RFC 5869 section 2.3): `count` bytes from a pseudorandom key and the purpose.
+  ///
+  /// Throws `badLength` if `count` is negative or more than 8160.
+  public static func expand(
+    key pseudorandomKey: SecretBytes, info: [UInt8], count: Int
+  ) throws(CryptoError) -> SecretBytes {
     guard (0...maximumCount).contains(count) else {
       throw .badLength("HKDF output", expected: maximumCount, got: count)
     }
     let size = HMACSHA256.size
-    let pseudorandomKey = SecretBytes(
-      count: size,
-      filledBy: { key in
-        var running = HMACSHA256.Running(key: salt, salt.count)
-        secret.withUnsafeBytes { running.update($0) }
-        running.finish(to: key)
-      })
     let blocks = (count + size - 1) / size
     let output = SecretBytes(
       count: blocks * size,

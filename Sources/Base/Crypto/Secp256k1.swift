@@ -1,7 +1,8 @@
 import CSecp256k1
 import CSodium
 
-/// Key agreement on the curve secp256k1 (SEC 2 section 2.4.1).
+/// Key agreement and signatures on the curve secp256k1 (SEC 2 section 2.4.1). `SchnorrSignatures.swift` has the
+/// signatures.
 public enum Secp256k1 {
   /// The size of a private key and of an agreed secret, in bytes.
   public static let scalarSize = 32
@@ -29,7 +30,7 @@ public enum Secp256k1 {
 
     /// The uncompressed point, 65 bytes.
     public let point: [UInt8]
-    fileprivate let parsed: secp256k1_pubkey
+    let parsed: secp256k1_pubkey
 
     /// The key with the given uncompressed point.
     ///
@@ -142,7 +143,7 @@ public enum Secp256k1 {
   }
 
   /// The library's tables for all threads, created once and blinded against side channels with random bytes.
-  private struct Context: @unchecked Sendable {
+  struct Context: @unchecked Sendable {
     // No thread owns the context: after `init` nothing changes it, and the library allows any number of readers.
     private let pointer: OpaquePointer?
 

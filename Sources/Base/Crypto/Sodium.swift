@@ -33,7 +33,7 @@ extension [UInt8] {
   }
 
   /// Overwrites the bytes of this array. Copies of the array are not changed.
-  mutating func wipe() {
+  public mutating func wipe() {
     sodium_memzero(&self, count)
   }
 }

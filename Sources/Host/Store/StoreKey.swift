@@ -1,6 +1,5 @@
 import Common
 import Crypto
-import Glibc
 
 /// A key that encrypts stored data: from systemd's credentials if the unit has
 /// `LoadCredentialEncrypted=earshot-NAME:…`, otherwise drawn at random and stored in the state directory as `NAME.key`.
@@ -192,13 +191,4 @@ public struct SpoolKey: Sendable, CustomStringConvertible {
   }
 
   public var description: String { "<secret>" }
-}
-
-extension [UInt8] {
-  /// Overwrites the array's secret content. Copies are not changed.
-  mutating func wipe() {
-    withUnsafeMutableBytes { bytes in
-      if let address = bytes.baseAddress { explicit_bzero(address, bytes.count) }
-    }
-  }
 }

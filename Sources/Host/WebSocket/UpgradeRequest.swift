@@ -122,18 +122,10 @@ public struct UpgradeResponse: Sendable {
 private enum UpgradeKey {
   private static let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-  /// Base64 with the alphabet of RFC 4648 section 4 and padding.
-  static func text(_ bytes: [UInt8]) -> String {
-    let digits = Base64URL.encode(bytes).map { $0 == "-" ? "+" : ($0 == "_" ? "/" : $0) }
-    return String(digits) + String(repeating: "=", count: (3 - bytes.count % 3) % 3)
-  }
+  static func text(_ bytes: [UInt8]) -> String { Base64.encode(bytes) }
 
   /// Whether the text is 16 octets in base64.
-  static func isValid(_ key: String) -> Bool {
-    guard key.utf8.count == 24, key.hasSuffix("=="), !key.contains("-"), !key.contains("_") else { return false }
-    let digits = key.map { $0 == "+" ? "-" : ($0 == "/" ? "_" : $0) }
-    return (try? Base64URL.decode(String(digits)))?.count == 16
-  }
+  static func isValid(_ key: String) -> Bool { (try? Base64.decode(key))?.count == 16 }
 
   static func answer(to key: String) -> String? { (try? SHA1.hash(Array((key + guid).utf8))).map { text($0) } }
 }
