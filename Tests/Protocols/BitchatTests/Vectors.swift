@@ -30,20 +30,21 @@ struct Vectors: Decodable {
   let dialectDisambiguation: Dialects
   let relayTtlIos: RelaySection
   let courier: CourierSection
+  let nostrEmbedded: [EmbeddedRow]
   let prekey: PrekeySection
 
   enum CodingKeys: String, CodingKey, CaseIterable {
     case identities, padding, packets, packetsPaddingBoundaries, packetsInvalid, compressedSignatureCases
     case thirdPartyGolden, messageIds, fragments, fragmentChunkRules, notificationStream, gcs, gcsH64, requestSync
     case noisePayloads, verificationQr, files, bitchatMessage, legacy2025, dialectDisambiguation, relayTtlIos
-    case courier, prekey
+    case courier, prekey, nostrEmbedded
   }
 
   /// Other sections of the file: its description, sections that other tests read, and packets that are relayed and
   /// not understood.
   static let others: Set = [
     "_about", "noiseCacophonyXx", "noiseBitchatXx", "replayWindow",
-    "nostrEmbedded", "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
+    "nostrPrivateEnvelope", "nostrGeohash", "nostrGeohashIdentity", "nip44V2OfficialSubset",
   ]
 
   static let shared: Vectors = file.read()
@@ -68,6 +69,12 @@ extension Vectors {
     let expiry: UInt64
     let copies: UInt8
     let envelope: HexBytes
+  }
+
+  struct EmbeddedRow: Decodable {
+    let name: String
+    let content: String
+    let payload: HexBytes?
   }
 
   struct PrekeySection: Decodable {
