@@ -51,6 +51,7 @@ let package = Package(
     room("Protocols/PBLEC", ["Bytes", "Common", "Crypto"]),
     room("Protocols/Thali", ["Bytes", "Common", "Crypto"]),
     room("Protocols/ASN", ["Bytes", "Common", "Crypto"]),
+    room("Protocols/Nostr", ["Bytes", "Common", "Crypto"]),
 
     // Host: the machine. One thread, one radio port, one bus, one life for all services.
     room("Host/Loop", ["Common", "CLinux", "CSystemdEvent", "CWipe"]),
@@ -220,6 +221,8 @@ let package = Package(
       "Protocols/ASNTests", ["Bytes", "Common", "Crypto", "ASN", "ASNSupport", "TestSupport", "VectorSupport"],
       go: .selection,
       vectors: true),
+    tests(
+      "Protocols/NostrTests", ["Bytes", "Common", "Crypto", "Nostr", "TestSupport"], go: .selection, vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"], go: .realTime),
     tests("Host/CalendarTests", ["Calendar"], go: .realTime),
     tests("Host/JournalTests", ["Common", "Journal"], go: .selection),
@@ -359,7 +362,8 @@ let package = Package(
     tests(
       "Fuzz",
       Every.base + [
-        "CDBus", "Noise", "Tuvali", "BitchatWire", "Bitchat", "PBLEC", "Thali", "ASN", "Store", "Config", "Checking",
+        "CDBus", "Noise", "Tuvali", "BitchatWire", "Bitchat", "PBLEC", "Thali", "ASN", "Nostr", "Store", "Config",
+        "Checking",
         "CommandLine",
         "DBus", "Radio",
         "Sharing",

@@ -3,7 +3,7 @@ enum ProtocolWords {
   /// Words that indicate a protocol anywhere in a name, a text or a comment.
   static let forbidden = [
     "wallet", "verifier", "visitor", "credential", "tuvali", "dialect", "chunk", "tvv_", "tvw_", "tuv_", "openid",
-    "bitchat", "mesh", "courier", "thali", "pblec", "apptimist",
+    "bitchat", "mesh", "courier", "thali", "pblec", "apptimist", "nostr",
   ]
   /// Words that also occur inside others: they count only as a complete word of a name.
   static let forbiddenAlone = ["asn", "noise"]

@@ -30,8 +30,8 @@ struct Target: Sendable {
   }
 
   static let all: [Target] =
-    tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + thali + asn + social + engines + noise + base + store
-    + host + bus + strangers
+    tuvali + checking + bitchat + bitchatPayloads + mesh + pblec + thali + asn + nostr + social + engines + noise + base
+    + store + host + bus + strangers
 
   /// The target with the program's name.
   static let chosen: Target? = {

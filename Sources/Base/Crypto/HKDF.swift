@@ -15,8 +15,8 @@ public enum HKDF {
     try expand(key: extract(secret: secret, salt: salt), info: info, count: count)
   }
 
-  /// The first step of a derivation (RFC 5869 section 2.2): a pseudorandom key of 32 bytes. An empty salt is replaced by
-  /// 32 zeros.
+  /// The first step of a derivation (RFC 5869 section 2.2): a pseudorandom key of 32 bytes. An empty salt is replaced
+  /// by 32 zeros.
   public static func extract(secret: SecretBytes, salt: [UInt8]) -> SecretBytes {
     SecretBytes(
       count: HMACSHA256.size,

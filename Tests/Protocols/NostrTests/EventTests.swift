@@ -1,0 +1,218 @@
+import Bytes
+import Crypto
+import Testing
+
+@testable import Nostr
+
+@Suite("Nostr events")
+struct EventTests {
+  private static func draft(_ content: String, tags: [[String]] = []) throws -> EventDraft {
+    EventDraft(
+      author: try People.key(3).xOnlyKey, createdAt: People.now, kind: .channelText, tags: tags, content: content)
+  }
+
+  private static func signed(_ draft: EventDraft) throws -> NostrEvent {
+    var random = SeededRandom(seed: 7)
+    return try draft.signed(with: People.key(3), randomFrom: &random)
+  }
+
+  @Test("Every event of the vectors has its ID and its signature, also after it was written again")
+  func vectors() throws {
+    let vectors = Vectors.shared
+    let events = [
+      vectors.nostrGeohash.chat, vectors.nostrGeohash.presence, vectors.nostrPrivateEnvelope.seal,
+      vectors.nostrPrivateEnvelope.giftWrap,
+    ]
+    for vector in events {
+      let event = try ReceivedEvent(json: vector.json()).verified()
+      #expect(event.id.hex == vector.id)
+      #expect(event.draft.id.hex == vector.id)
+      #expect(try ReceivedEvent(json: event.jsonBytes).verified() == event)
+    }
+  }
+
+  @Test("An event that this machine signs is verified, and one with another content, ID or signature is not")
+  func verification() throws {
+    let event = try Self.signed(Self.draft("hi", tags: [["g", "u4pruy"]]))
+    let received = try ReceivedEvent(json: event.jsonBytes)
+    #expect(try received.verified() == event)
+    var other = event.draft
+    other.content = "ho"
+    let changed = ReceivedEvent(draft: other, claimedID: event.id, signature: event.signature)
+    #expect(throws: EventRefusal.wrongID) { try changed.verified() }
+    let forged = ReceivedEvent(draft: other, claimedID: other.id, signature: event.signature)
+    #expect(throws: EventRefusal.wrongSignature) { try forged.verified() }
+    var signature = event.signature
+    signature[63] ^= 1
+    let broken = ReceivedEvent(draft: event.draft, claimedID: event.id, signature: signature)
+    #expect(throws: EventRefusal.wrongSignature) { try broken.verified() }
+  }
+
+  @Test("Texts with quotes, control characters and emoji survive JSON, and the ID follows NIP-01")
+  func texts() throws {
+    let content = "a\"b\\c\n\r\t\u{8}\u{C}/é🍕\u{7F}\u{2028}"
+    let draft = try Self.draft(content)
+    let canonical = String(decoding: draft.canonicalJSON(.verbatim), as: UTF8.self)
+    #expect(
+      canonical == "[0,\"\(draft.author.hex)\",1755432100,20000,[],\"a\\\"b\\\\c\\n\\r\\t\\b\\f/é🍕\u{7F}\u{2028}\"]")
+    let event = try Self.signed(draft)
+    #expect(try ReceivedEvent(json: event.jsonBytes).draft.content == content)
+  }
+
+  @Test("An event with other control characters is accepted with an ID over them in either form")
+  func controls() throws {
+    let draft = try Self.draft("a\u{1}b")
+    #expect(draft.canonicalJSON(.verbatim) != draft.canonicalJSON(.escaped))
+    var random = SeededRandom(seed: 1)
+    for controls in [JSONText.Controls.verbatim, .escaped] {
+      let id = EventID(hashing: draft.canonicalJSON(controls))
+      let signature = try People.key(3).sign(hash: id.bytes, randomFrom: &random)
+      #expect(try ReceivedEvent(draft: draft, claimedID: id, signature: signature).verified().id == id)
+    }
+  }
+
+  @Test("Escapes of JSON are read as the characters that they stand for")
+  func escapes() throws {
+    let event = try Self.signed(Self.draft("é🍕/\n"))
+    let text = event.json.replacing("é🍕/\\n", with: "\\u00e9\\ud83c\\udf55\\/\\u000A")
+    #expect(try ReceivedEvent(json: Array(text.utf8)).verified() == event)
+  }
+
+  @Test("Unknown members are skipped, and a member that occurs twice, is missing or has another type is refused")
+  func members() throws {
+    let event = try Self.signed(Self.draft("hi", tags: [["g", "u4pruy"], []]))
+    let json = event.json
+    let extra = "{\"x\":{\"y\":[1,2.5e3,null,true,\"}\"]}," + json.dropFirst()
+    #expect(try ReceivedEvent(json: Array(extra.utf8)).verified() == event)
+    let changes: [(String, String)] = [
+      ("\"kind\":20000", "\"kind\":20000,\"kind\":20000"), ("\"kind\":20000", "\"kind\":70000"),
+      ("\"kind\":20000", "\"kind\":-1"), ("\"kind\":20000", "\"kind\":2e4"), ("\"kind\":20000", "\"kind\":20000.0"),
+      ("\"kind\":20000", "\"kind\":\"20000\""), ("\"kind\":20000,", ""), ("1755432100", "-1"),
+      ("1755432100", "99999999999999999999"), ("[[\"g\",\"u4pruy\"],[]]", "{}"),
+      ("[[\"g\",\"u4pruy\"],[]]", "[\"g\"]"), ("[[\"g\",\"u4pruy\"],[]]", "[[1]]"), ("\"hi\"", "null"),
+      ("\"hi\"", "\"\\ud800\""), ("\"hi\"", "\"\\u0000\""), ("\"hi\"", "\"\u{1}\""), ("\"hi\"", "\"\\x\""),
+      (event.id.hex, event.id.hex.uppercased()), (event.id.hex, String(event.id.hex.dropLast())),
+      (event.draft.author.hex, String(repeating: "f", count: 64)), ("\"sig\":\"", "\"sig\":\"00"), ("}", "},"),
+      ("}", ""), ("{", "[{"),
+    ]
+    for (old, new) in changes {
+      let changed = json.replacing(old, with: new, maxReplacements: 1)
+      #expect(changed != json)
+      #expect(throws: EventRefusal.malformedEvent, "\(old) → \(new)") { try ReceivedEvent(json: Array(changed.utf8)) }
+    }
+    #expect(throws: EventRefusal.malformedEvent) { try ReceivedEvent(json: Array(json.utf8) + [0xFF]) }
+  }
+
+  @Test("An event over 64 KiB, with too many tags or with a long tag is refused")
+  func limits() throws {
+    let long = try Self.signed(Self.draft(String(repeating: "a", count: NostrLimits.eventBytes)))
+    #expect(throws: EventRefusal.eventTooLong) { try ReceivedEvent(json: long.jsonBytes) }
+    let most = [[String]](repeating: ["a"], count: NostrLimits.tags)
+    #expect(throws: Never.self) { try ReceivedEvent(json: Self.signed(Self.draft("", tags: most)).jsonBytes) }
+    let wrong: [[[String]]] = [
+      most + [["a"]], [[String](repeating: "a", count: NostrLimits.tagTexts + 1)],
+      [[String(repeating: "a", count: NostrLimits.tagTextBytes + 1)]],
+    ]
+    for tags in wrong {
+      let event = try Self.signed(Self.draft("", tags: tags))
+      #expect(throws: EventRefusal.malformedEvent) { try ReceivedEvent(json: event.jsonBytes) }
+    }
+    let deep = String(repeating: "[", count: 30_000) + String(repeating: "]", count: 30_000)
+    #expect(throws: EventRefusal.malformedEvent) { try ReceivedEvent(json: Array("{\"x\":\(deep)}".utf8)) }
+  }
+
+  @Test("The npub of a key is that of the vectors, and is read again")
+  func npub() throws {
+    let vector = Vectors.shared.nostrPrivateEnvelope
+    let key = try People.key(vector.senderPrivate).xOnlyKey
+    #expect(key.npub == vector.senderNpub)
+    #expect(try NostrKey(npub: vector.senderNpub) == key)
+    // A valid checksum over 31 bytes, and over the coordinate of no point.
+    let short = Bech32.encode(key.bytes.dropLast(), prefix: "npub")
+    let off = Bech32.encode([UInt8](repeating: 0xFF, count: 32), prefix: "npub")
+    for text in [short, off, "npub1", key.hex] {
+      #expect(throws: WireError.badValue("npub")) { try NostrKey(npub: text) }
+    }
+  }
+}
+
+@Suite("Geohash channels")
+struct ChannelTests {
+  @Test("The key of a channel is that of the vectors, and differs between channels")
+  func identity() throws {
+    let vector = Vectors.shared.nostrGeohashIdentity
+    let seed = SecretBytes(copying: try Hex.decode(vector.deviceSeed))
+    let key = try Geohash(vector.geohash).key(seed: seed)
+    #expect(key.secret.withUnsafeBytes { Hex.encode($0) } == vector.private)
+    #expect(try Geohash("u4pru").key(seed: seed).xOnlyKey != key.xOnlyKey)
+  }
+
+  @Test("The channel events of the vectors are read, and made again with the same ID")
+  func vectors() throws {
+    let vector = Vectors.shared.nostrGeohash
+    let author = try People.key(3).xOnlyKey
+    let place = try Geohash("u4pruy")
+    let chat = try ChannelEvent(ReceivedEvent(json: vector.chat.json()).verified(), in: place)
+    #expect(chat.text == "hi geo")
+    #expect(chat.nickname == "alice")
+    #expect(chat.isTeleported)
+    let made = ChannelEvent.text(
+      "hi geo", in: place, nickname: "alice", isTeleported: true, author: author,
+      at: UnixTime(seconds: vector.chat.createdAt))
+    #expect(made.id.hex == vector.chat.id)
+    let larger = try Geohash("u4pru")
+    let presence = try ChannelEvent(ReceivedEvent(json: vector.presence.json()).verified(), in: larger)
+    #expect(presence.text == nil)
+    let again = ChannelEvent.presence(
+      in: larger, author: author, at: UnixTime(seconds: vector.presence.createdAt))
+    #expect(again.id.hex == vector.presence.id)
+  }
+
+  @Test("An event of another channel, an empty or long text, a long nickname and presence with a text are refused")
+  func refused() throws {
+    let place = try Geohash("u4pruy")
+    var random = SeededRandom(seed: 1)
+    func event(_ kind: EventKind, _ tags: [[String]], _ content: String) throws -> NostrEvent {
+      try EventDraft(
+        author: People.key(3).xOnlyKey, createdAt: People.now, kind: kind, tags: tags, content: content
+      ).signed(with: People.key(3), randomFrom: &random)
+    }
+    let name = String(repeating: "n", count: NostrLimits.nicknameBytes + 1)
+    let wrong = [
+      try event(.channelText, [["g", "u4pru"]], "hi"), try event(.channelText, [], "hi"),
+      try event(.channelText, [["g", "u4pruy"]], ""),
+      try event(.channelText, [["g", "u4pruy"]], String(repeating: "a", count: NostrLimits.channelTextBytes + 1)),
+      try event(.channelText, [["g", "u4pruy"], ["n", name]], "hi"),
+      try event(.channelPresence, [["g", "u4pruy"]], "hi"),
+    ]
+    for event in wrong {
+      #expect(throws: EventRefusal.malformedChannelEvent) { try ChannelEvent(event, in: place) }
+    }
+    let seal = try event(.seal, [["g", "u4pruy"]], "hi")
+    #expect(throws: EventRefusal.wrongKind) { try ChannelEvent(seal, in: place) }
+  }
+
+  @Test("A geohash has 1 to 12 characters of its alphabet, and presence in up to 5 of them")
+  func geohash() throws {
+    for text in ["", "U4PRUY", "u4prua", "u4 ru", "0123456789bcd", "é"] {
+      #expect(throws: WireError.badValue("geohash")) { try Geohash(text) }
+    }
+    #expect(try Geohash("0123456789bc").text == "0123456789bc")
+    #expect(try Geohash("u4pru").hasPresence)
+    #expect(try !Geohash("u4pruy").hasPresence)
+  }
+
+  @Test("Proof of work adds a nonce that gives the ID the requested zero bits")
+  func work() throws {
+    let draft = ChannelEvent.text(
+      "hi", in: try Geohash("u4pruy"), nickname: nil, isTeleported: false, author: try People.key(3).xOnlyKey,
+      at: People.now)
+    let worked = try #require(ProofOfWork.added(to: draft, bits: 8))
+    #expect(worked.id.leadingZeroBits >= 8)
+    #expect(worked.tags.last?.first == "nonce")
+    #expect(worked.tags.last?.last == "8")
+    #expect(ProofOfWork.added(to: draft, bits: 0) == draft)
+    let digits = "000000000e9d97a1ab09fc381030b346cdd7a142ad57e6df0b46dc9bef6c7e2d"
+    #expect(EventID(hex: digits)?.leadingZeroBits == 36)
+  }
+}
