@@ -70,6 +70,8 @@ let package = Package(
     room("Host/WebSocket", ["Bytes", "Crypto", "CWslay"]),
     room("Host/Network", ["Common", "Loop"]),
     room("Host/TLS", ["Common", "Crypto", "COpenSSLTLS"]),
+    room("Host/SOCKS"),
+    room("Host/Streams", ["Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "TLS", "SOCKS"]),
     room("Host/HTTP", ["Common", "Loop", "Network", "CMicroHTTPD"]),
     room("Host/Sharing", ["Common", "Loop", "Radio"]),
     room("Host/Air", ["Bytes", "Common", "Loop", "Journal", "Radio"]),
@@ -136,7 +138,8 @@ let package = Package(
     room(
       "Services/Social/Social",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Store", "LocalSockets", "WebSocket", "TLS", "ASN", "SocialStore",
+        "Bytes", "Common", "Crypto", "Loop", "Store", "LocalSockets", "WebSocket", "TLS", "Streams", "ASN",
+        "SocialStore",
       ]),
     room(
       "Services/Social/SocialDaemon",
@@ -195,7 +198,10 @@ let package = Package(
     // Tests mirror Sources.
     support(
       "TestSupport",
-      ["Bytes", "Common", "Crypto", "Loop", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI", "Tool"],
+      [
+        "Bytes", "Common", "Crypto", "Loop", "LocalSockets", "Store", "CommandLine", "DBus", "Radio", "Sharing", "HCI",
+        "Tool",
+      ],
       seesSyncs: true),
     support("VectorSupport", ["Bytes"]),
     tests("Architecture"),
@@ -238,6 +244,11 @@ let package = Package(
     tests("Host/WebSocketTests", ["Crypto", "WebSocket"]),
     tests("Host/NetworkTests", ["Loop", "Network", "TestSupport"], go: .realTime),
     tests("Host/TLSTests", ["Common", "Crypto", "TLS"]),
+    tests("Host/SOCKSTests", ["SOCKS"], go: .selection),
+    tests(
+      "Host/StreamsTests",
+      ["Crypto", "Loop", "LocalSockets", "WebSocket", "TLS", "SOCKS", "Streams", "COpenSSLTLS", "TestSupport"],
+      go: .realTime),
     tests("Host/HTTPTests", ["Loop", "Network", "HTTP", "Thali", "TestSupport"], go: .realTime),
     tests("Host/SharingTests", ["Common", "Loop", "Radio", "Sharing", "Air", "TestSupport"]),
     tests("Host/AirTests", ["Bytes", "Common", "Loop", "Journal", "Radio", "Air", "TestSupport"], go: .realTime),
@@ -324,13 +335,14 @@ let package = Package(
     tests(
       "Services/Social/SocialTests",
       [
-        "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "TLS", "Store", "ASN", "SocialStore", "Social",
-        "COpenSSLTLS", "TestSupport",
+        "Common", "Crypto", "Loop", "LocalSockets", "WebSocket", "TLS", "Streams", "Store", "ASN", "SocialStore",
+        "Social", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Social/SocialDaemonTests",
       [
-        "Bytes", "Crypto", "Config", "CommandLine", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social",
+        "Bytes", "Crypto", "Config", "CommandLine", "DBus", "Loop", "LocalSockets", "WebSocket", "Streams", "ASN",
+        "Social",
         "SocialDaemon", "SocialCommands", "TestSupport",
       ], go: .realTime),
     tests(
@@ -369,7 +381,7 @@ let package = Package(
         "Sharing",
         "Air",
         "HCI", "BlueZ",
-        "Verifier", "WebSocket", "SocialStore",
+        "Verifier", "WebSocket", "SOCKS", "SocialStore",
         "Listing", "TestSupport",
       ]),
     tests(

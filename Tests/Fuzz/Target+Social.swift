@@ -1,6 +1,7 @@
 import ASN
 import Crypto
 import Foundation
+import SOCKS
 import SocialStore
 import Store
 import WebSocket
@@ -72,6 +73,46 @@ extension Target {
           return messages
         }
         promise(read([Array(bytes)]) == read(bytes.map { [$0] }), "messages are alike")
+        return reached
+      }),
+    Target(
+      name: "socks",
+      seeds: {
+        [
+          [5, 2, 1, 0, 5, 0, 0, 1, 127, 0, 0, 1, 0, 80, 22, 3], [5, 2, 1, 0, 5, 0, 0, 3, 2, 97, 98, 0, 80],
+          [5, 2, 1, 0, 5, 0, 0, 4] + [UInt8](repeating: 0, count: 18), [5, 0xFF], [5, 2, 1, 1], [5, 2, 1, 0, 5, 6],
+        ]
+      },
+      goals: ["send", "connected", "failed"],
+      play: { bytes in
+        guard let target = SOCKSTarget(host: "a.example", port: 443),
+          let credentials = SOCKSLogin(user: "a", password: "b")
+        else { return [] }
+        var reached: Set<String> = []
+        // The same answers whole, and one octet at a time: the octets of the target are what follows.
+        func read(_ portions: [[UInt8]]) -> (sent: [[UInt8]], end: SOCKSError?, rest: [UInt8]?) {
+          var handshake = SOCKSHandshake(to: target, as: credentials)
+          var (sent, end): ([[UInt8]], SOCKSError?) = ([], nil)
+          for (index, portion) in portions.enumerated() {
+            for step in handshake.receive(portion) {
+              switch step {
+              case .send(let bytes):
+                sent.append(bytes)
+                reached.insert("send")
+              case .connected(let rest):
+                reached.insert("connected")
+                return (sent, end, rest + portions[(index + 1)...].joined())
+              case .failed(let error):
+                end = error
+                reached.insert("failed")
+              }
+            }
+          }
+          return (sent, end, nil)
+        }
+        let (whole, single) = (read([Array(bytes)]), read(bytes.map { [$0] }))
+        promise(whole == single, "the proxy's answers are understood alike however they are cut")
+        promise(whole.sent.count <= 2, "the client sends credentials and one request")
         return reached
       }),
     Target(

@@ -86,14 +86,16 @@ public struct UpgradeResponse: Sendable {
 
   /// - Parameters:
   ///   - host: the host and the port, for the field `Host`.
+  ///   - origin: the field `Origin`; nil for none. Some servers refuse requests without it.
   ///   - random: makes the key of the request.
-  public init(host: String, path: String, random: inout some RandomSource) {
+  public init(
+    host: String, path: String, origin: String? = "http://localhost", random: inout some RandomSource
+  ) {
     key = UpgradeKey.text(random.bytes(16))
-    // Some servers refuse requests without the field `Origin`.
-    let lines = [
-      "GET \(path) HTTP/1.1", "Host: \(host)", "Origin: http://localhost", "Upgrade: websocket", "Connection: Upgrade",
-      "Sec-WebSocket-Key: \(key)", "Sec-WebSocket-Version: 13",
-    ]
+    let lines =
+      ["GET \(path) HTTP/1.1", "Host: \(host)"] + (origin.map { ["Origin: \($0)"] } ?? []) + [
+        "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: \(key)", "Sec-WebSocket-Version: 13",
+      ]
     request = Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8)
   }
 

@@ -4,7 +4,7 @@ import Crypto
 /// send, are outputs.
 ///
 /// Text and binary messages are treated alike: a text message is not checked for UTF-8. Messages that are sent are
-/// binary, each in one frame. A connection without an extension has no reserved bits.
+/// all text or all binary, each in one frame. A connection without an extension has no reserved bits.
 ///
 /// | input | close code |
 /// |---|---|
@@ -18,6 +18,8 @@ import Crypto
 /// One thread at a time uses it.
 public final class WebSocketFraming {
   public enum Role: Sendable { case client, server }
+
+  public enum MessageKind: Sendable { case text, binary }
 
   public enum Action: Hashable, Sendable {
     /// A whole message.
@@ -45,6 +47,7 @@ public final class WebSocketFraming {
   private struct Failure: Error { let code: CloseCode }
 
   private let role: Role
+  private let sends: MessageKind
   private let limit: Int
   private let codec: FrameCodec
   private var phase = Phase.open
@@ -55,10 +58,11 @@ public final class WebSocketFraming {
   private var received: UInt64 = 0
 
   /// - Parameters:
+  ///   - sends: the kind of the messages that are sent. The caller sends only UTF-8 as text.
   ///   - limit: maximum length of a message, in octets.
   ///   - random: makes a client's masks.
-  public init(role: Role, limit: Int = 64 * 1024, random: any RandomSource) {
-    (self.role, self.limit) = (role, limit)
+  public init(role: Role, sends: MessageKind = .binary, limit: Int = 64 * 1024, random: any RandomSource) {
+    (self.role, self.sends, self.limit) = (role, sends, limit)
     codec = FrameCodec(random: random)
   }
 
@@ -97,7 +101,9 @@ public final class WebSocketFraming {
   }
 
   /// The frame of a message; empty when the connection is closing.
-  public func send(_ message: [UInt8]) -> [UInt8] { phase == .open ? frame(.binary, message) : [] }
+  public func send(_ message: [UInt8]) -> [UInt8] {
+    phase == .open ? frame(sends == .text ? .text : .binary, message) : []
+  }
 
   /// A ping; empty when the connection is closing.
   public func ping() -> [UInt8] { phase == .open ? frame(.ping, []) : [] }

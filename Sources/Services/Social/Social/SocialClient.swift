@@ -3,6 +3,7 @@ import Common
 import Crypto
 import LocalSockets
 import Loop
+import Streams
 import TLS
 import WebSocket
 

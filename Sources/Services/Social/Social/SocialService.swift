@@ -3,6 +3,7 @@ import Common
 import LocalSockets
 import Loop
 import SocialStore
+import Streams
 import TLS
 
 /// A running ASN server: it owns the sessions, the store and the timers, and executes the intents of the sessions.

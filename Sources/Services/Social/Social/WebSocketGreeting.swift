@@ -1,6 +1,7 @@
 import Crypto
 import LocalSockets
 import Loop
+import Streams
 import WebSocket
 
 /// The server's side of a connection in the HTTP handshake of WebSocket. It ends within 10 s.

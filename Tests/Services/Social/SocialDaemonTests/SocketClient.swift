@@ -4,6 +4,7 @@ import Crypto
 import LocalSockets
 import Loop
 import Social
+import Streams
 import TestSupport
 import WebSocket
 

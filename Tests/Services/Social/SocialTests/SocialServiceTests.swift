@@ -6,6 +6,7 @@ import Loop
 import Social
 import SocialStore
 import Store
+import Streams
 import TestSupport
 import Testing
 import WebSocket

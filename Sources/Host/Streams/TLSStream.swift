@@ -5,15 +5,15 @@ import TLS
 
 /// A connection over TLS. Octets that are sent before the handshake is complete wait for it.
 @LoopActor
-final class TLSStream: StreamConnection {
+public final class TLSStream: StreamConnection {
   /// Output that waits to be written: the number of octets on the wire, and that of the owner's octets in them.
   private struct Unwritten {
     let wire: Int
     let payload: Int
   }
 
-  var onEvent: @LoopActor (StreamEvent) -> Void = { _ in }
-  var isReading: Bool {
+  public var onEvent: @LoopActor (StreamEvent) -> Void = { _ in }
+  public var isReading: Bool {
     get { transport.isReading }
     set { transport.isReading = newValue }
   }
@@ -21,7 +21,7 @@ final class TLSStream: StreamConnection {
   private static let controlLimit = 64 << 10
 
   /// Called once if TLS fails, before the event `ended`: a reason as part of a sentence.
-  var onFailure: @LoopActor (String) -> Void = { _ in }
+  public var onFailure: @LoopActor (String) -> Void = { _ in }
 
   private let transport: any StreamConnection
   private let session: TLSCertificateSession
@@ -33,13 +33,13 @@ final class TLSStream: StreamConnection {
   private var control = 0
   private var isClosed = false
 
-  init(_ transport: any StreamConnection, _ session: TLSCertificateSession) {
+  public init(_ transport: any StreamConnection, _ session: TLSCertificateSession) {
     (self.transport, self.session) = (transport, session)
     transport.onEvent = { [weak self] event in self?.handle(event) }
     flush(payload: 0)
   }
 
-  func send(_ bytes: [UInt8]) {
+  public func send(_ bytes: [UInt8]) {
     guard !isClosed, !bytes.isEmpty else { return }
     if early != nil {
       early?.append(contentsOf: bytes)
@@ -49,7 +49,7 @@ final class TLSStream: StreamConnection {
     }
   }
 
-  func close() {
+  public func close() {
     guard !isClosed else { return }
     (isClosed, onEvent, onFailure) = (true, { _ in }, { _ in })
     session.finish()
@@ -57,7 +57,7 @@ final class TLSStream: StreamConnection {
     transport.close()
   }
 
-  func abort() {
+  public func abort() {
     (isClosed, onEvent, onFailure) = (true, { _ in }, { _ in })
     transport.abort()
   }

@@ -4,7 +4,7 @@ import LocalSockets
 import Loop
 import WebSocket
 
-/// A connection in WebSocket frames, after the handshake: each `send` is one binary frame, and each event `received` is
+/// A connection in WebSocket frames, after the handshake: each `send` is one frame, and each event `received` is
 /// one message from the peer.
 @LoopActor
 public final class WebSocketStream: StreamConnection {
@@ -37,12 +37,16 @@ public final class WebSocketStream: StreamConnection {
 
   /// Makes a stream.
   ///
-  /// - Parameter greeting: octets to send before the frames, for example the response of a handshake.
+  /// - Parameters:
+  ///   - sends: the kind of the messages that are sent.
+  ///   - limit: maximum length of a message of the peer, in octets.
+  ///   - greeting: octets to send before the frames, for example the response of a handshake.
   public init(
-    _ transport: any StreamConnection, role: WebSocketFraming.Role, random: any RandomSource, greeting: [UInt8] = []
+    _ transport: any StreamConnection, role: WebSocketFraming.Role, sends: WebSocketFraming.MessageKind = .binary,
+    limit: Int = 64 << 10, random: any RandomSource, greeting: [UInt8] = []
   ) {
     self.transport = transport
-    framing = WebSocketFraming(role: role, random: random)
+    framing = WebSocketFraming(role: role, sends: sends, limit: limit, random: random)
     transport.onEvent = { [weak self] event in self?.handle(event) }
     write(greeting, payload: 0)
   }

@@ -1,11 +1,10 @@
 import COpenSSLTLS
 import LocalSockets
 import Loop
+import Streams
 import TLS
 import TestSupport
 import Testing
-
-@testable import Social
 
 @Suite("A TLS connection")
 struct TLSStreamTests {
