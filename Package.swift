@@ -305,6 +305,10 @@ let package = Package(
         "MeshStore", "MeshField", "MeshNaming", "Mesh", "TestSupport", "Hall", "MeshSupport",
       ]),
     tests(
+      "Services/Mesh/MeshUplinkTests",
+      ["Common", "DBus", "Hosting", "Loop", "Radio", "Sharing", "Air", "MeshStore", "Mesh", "TestSupport"],
+      go: .realTime),
+    tests(
       "Services/Mesh/MeshWeekTests",
       [
         "Common", "Crypto", "Loop", "Radio", "Air", "BitchatWire", "Bitchat", "MeshStore", "Mesh", "MeshSupport",

@@ -8,7 +8,9 @@ enum Rules {
   /// programs import nothing else of the services.
   static let listRooms: Set = ["Listing", "ToolList"]
   /// The programs that are a daemon of one protocol, and the room that each starts.
-  static let daemonRooms = ["earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence"]
+  static let daemonRooms = [
+    "earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence",
+  ]
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"
 

@@ -28,7 +28,7 @@ struct InterfaceTests {
       objects.filter(isMember).map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
     }
     let ofPresence = rows { $0.path.hasPrefix(presence) }
-    let ofEarshot = rows { !$0.path.hasPrefix(presence) && !$0.path.hasPrefix(social) }
+    let ofEarshot = rows { object in ![presence, social].contains { object.path.hasPrefix($0) } }
     return """
       # The D-Bus interfaces
 
@@ -55,9 +55,9 @@ struct InterfaceTests {
       waits for wallets as soon as the service starts. A call starts the service if its unit is enabled and it is not running.
 
       Methods are for the group: root, the service's own user and the members of the group `earshot`. Those of `org.earshot.PresenceRadio1`
-      are for the user `earshot-presence` alone. A property is for everybody or for the group.
-      For a property of the group, other programs get `org.freedesktop.DBus.Error.AccessDenied` from `Get`, and results without it from `GetAll`
-      and `GetManagedObjects`. `PropertiesChanged`, which every program may receive, names such a property without its value. In the XML and in the
+      are for the user `earshot-presence` alone, and those of `org.earshot.MeshUplink1` for the user `earshot-nostr`. A property is for
+      everybody or for the group. For a property of the group, other programs get `org.freedesktop.DBus.Error.AccessDenied` from `Get`, and
+      results without it from `GetAll` and `GetManagedObjects`. `PropertiesChanged`, which every program may receive, names such a property without its value. In the XML and in the
       result of `Introspect`, the annotation `org.earshot.Audience` marks members for the `group`.
       [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look) gives the reasons.
 
@@ -171,9 +171,9 @@ struct InterfaceTests {
   @Test("Everything is documented and usable with dbus-send")
   @LoopActor
   func documentation() {
-    let simple = Set(["s", "o", "y", "u", "b", "h", "t", "q", "as", "a{st}"])
+    let simple = Set(["s", "o", "y", "u", "b", "h", "t", "q", "as", "ay", "a{st}"])
     // Arrays of structs of strings and numbers.
-    let lists = Set(["a(ss)", "a(utsssss)", "a(ttssn)"])
+    let lists = Set(["a(ss)", "a(utssssss)", "a(utssssb)", "a(ttssn)"])
     for interface in Self.described().interfaces {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")
       for method in interface.methods {

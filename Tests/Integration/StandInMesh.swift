@@ -92,10 +92,10 @@ final class StandInMesh {
         },
         Self.method(
           "ListMessages", in: [Argument("after", "u"), Argument("limit", "u")],
-          out: [Argument("messages", "a(utsssss)")]
+          out: [Argument("messages", "a(utssssss)")]
         ) {
           [weak self] (call: MethodCall) in
-          call.reply(self?.list(after: call.arguments[0].asInteger ?? 0) ?? .array(of: "(utsssss)", []))
+          call.reply(self?.list(after: call.arguments[0].asInteger ?? 0) ?? .array(of: "(utssssss)", []))
         },
         Self.method("MarkRead", in: [Argument("message", "u")]) { [weak self] (call: MethodCall) in
           self?.markRead(call)
@@ -167,9 +167,9 @@ final class StandInMesh {
     let all = messages.enumerated().dropFirst(after).prefix(2).map { index, kept in
       DBusValue.structure([
         .uint32(UInt32(index + 1)), .uint64(1_795_356_120_000), .string(kept.conversation), .string(kept.sender),
-        .string(kept.nickname), .string(kept.text), .string(kept.state),
+        .string(kept.nickname), .string(kept.text), .string(kept.state), .string("mesh"),
       ])
     }
-    return .array(of: "(utsssss)", Array(all))
+    return .array(of: "(utssssss)", Array(all))
   }
 }

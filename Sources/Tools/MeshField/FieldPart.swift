@@ -149,8 +149,9 @@ struct FieldPart: Sendable {
         give(.kept(message.id, from: peer), place)
       case .toldAgain(let id, let peer): give(.kept(id, from: peer), place)
       case .progress(let number, .delivered): tally.receipts[Int(number)] = stamp
-      // Simulated nodes do not send files, ping or ask for proofs.
-      case .file, .arriving, .arrivalEnded, .fileState, .fileProgress, .withdraw, .pong, .pingLost, .proof, .session:
+      // Simulated nodes do not send files, ping or ask for proofs, and have no uplink.
+      case .uplink, .uplinkDone, .wentByUplink, .file, .arriving, .arrivalEnded, .fileState, .fileProgress, .withdraw,
+        .pong, .pingLost, .proof, .session:
         break
       case .bound, .peer, .gone, .favourited, .trouble, .noticeSettled, .receiptSettled, .progress, .dated, .keep,
         .state:

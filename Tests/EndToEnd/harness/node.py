@@ -32,6 +32,7 @@ class Message:
     nickname: str
     text: str
     state: str
+    way: str
 
 
 class Node:

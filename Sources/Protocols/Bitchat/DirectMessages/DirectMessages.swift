@@ -34,6 +34,8 @@ struct DirectMessages: Sendable {
     let blocked: Set<PeerID>
     /// Whether the node has a link.
     let hasLinks: Bool
+    /// This node's key for the uplink, as text; nil if it has none.
+    let uplinkKey: String?
   }
 
   /// Next time at which messages, notices or receipts are due; nil if none waits.
@@ -178,6 +180,20 @@ struct DirectMessages: Sendable {
     return [kept] + (deposited.state.map { [.report(.progress(number, $0))] } ?? [])
   }
 
+  /// Records that the uplink carries a packet: a fragment of a message, or a read receipt, which is then not due any
+  /// more.
+  mutating func noteUplink(_ id: UplinkPacket.ID) -> [Intent] {
+    switch id.kind {
+    case .message:
+      guard let (message, state) = outbox.uplinked(id.message, to: id.peer) else { return [] }
+      let kept: [Intent] = [.report(.keep(.outgoing(message))), .report(.wentByUplink(message.number))]
+      return kept + (state.map { [.report(.progress(message.number, $0))] } ?? [])
+    case .read:
+      return owed.settle(id.message, to: id.peer) ? [.report(.receiptSettled(id.message, from: id.peer))] : []
+    case .delivered: return []
+    }
+  }
+
   /// Handles a receipt whose author is authenticated.
   mutating func handleReceipt(_ id: MessageID, from peer: PeerID, isRead: Bool, at now: Instant) -> [Intent] {
     var intents: [Intent] = owed.acknowledge(id, from: peer) ? [.report(.noticeSettled(peer))] : []
@@ -201,7 +217,7 @@ struct DirectMessages: Sendable {
     guard let notice = FavoriteNotice(text: message.text) else {
       return [.report(.told(message, from: peer, at: time))]
     }
-    return [.favouredBy(peer, notice.isFavorite), .report(.favourited(peer, notice, message.id))]
+    return [.favouredBy(peer, notice), .report(.favourited(peer, notice, message.id))]
   }
 
   /// Restores the ID of a received message, so that copies are not reported.
@@ -251,7 +267,7 @@ struct DirectMessages: Sendable {
     var intents: [Intent] = []
     for news in news where !context.blocked.contains(news.peer) {
       if let notice = news.notice {
-        let text = FavoriteNotice(isFavorite: notice.isFavourite).text
+        let text = FavoriteNotice(isFavorite: notice.isFavourite, npub: context.uplinkKey).text
         if let message = try? PrivateMessage(id: notice.id, text: text) {
           intents.append(.seal(.privateMessage(message), for: news.peer))
         }

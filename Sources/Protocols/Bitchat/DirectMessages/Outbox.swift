@@ -359,6 +359,22 @@ public struct Outbox: Sendable {
     return entries[number].map { ($0.message, state) }
   }
 
+  /// Whether a fragment belongs to a message that has not arrived.
+  func isWaiting(_ piece: MessageID) -> Bool {
+    guard let entry = pieces[piece].flatMap({ entries[$0] }) else { return false }
+    return entry.message.pieces.contains { $0.id == piece && !$0.isDelivered }
+  }
+
+  /// Records that the uplink carries a fragment, as if it was sent.
+  ///
+  /// - Returns: the message, and its state if it differs from the reported one; nil if it no longer waits.
+  mutating func uplinked(_ piece: MessageID, to peer: PeerID) -> (message: OutgoingMessage, state: MessageState?)? {
+    guard isWaiting(piece), let number = pieces[piece], entries[number]?.message.peer == peer else { return nil }
+    if entries[number]?.message.tries == 0 { entries[number]?.message.tries = 1 }
+    let state = sent(number)
+    return entries[number].map { ($0.message, state) }
+  }
+
   /// Removes the messages to a peer.
   ///
   /// - Returns: their numbers, and those of the unacknowledged ones.

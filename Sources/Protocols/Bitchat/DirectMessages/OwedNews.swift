@@ -123,6 +123,22 @@ struct OwedNews: Sendable {
     return arrived
   }
 
+  /// Read receipts that wait, by peer.
+  var waitingReceipts: [(peer: PeerID, receipts: [MessageID])] {
+    entries.filter { !$0.value.receipts.isEmpty }.sorted { $0.key < $1.key }
+      .map { ($0.key, $0.value.receipts.map(\.id)) }
+  }
+
+  /// Removes a read receipt that goes another way.
+  ///
+  /// - Returns: whether it was due.
+  mutating func settle(_ id: MessageID, to peer: PeerID) -> Bool {
+    guard let place = entries[peer]?.receipts.firstIndex(where: { $0.id == id }) else { return false }
+    entries[peer]?.receipts.remove(at: place)
+    tidy(peer)
+    return true
+  }
+
   mutating func forget(_ peer: PeerID) { entries[peer] = nil }
 
   private mutating func tidy(_ peer: PeerID) { if entries[peer]?.isEmpty == true { entries[peer] = nil } }

@@ -40,8 +40,10 @@ enum Intent {
   case entrust(NoisePayload, to: PeerID)
   /// Remove the envelopes of a message that was delivered.
   case forgetEnvelopes(of: OutgoingMessage)
-  /// Record whether a peer reports this node as its favourite.
-  case favouredBy(PeerID, Bool)
+  /// Record whether a peer reports this node as its favourite, and the key that it states.
+  case favouredBy(PeerID, FavoriteNotice)
+  /// Record that the uplink carries a packet of this node.
+  case uplinked(UplinkPacket.ID)
   /// Record that couriers carry a message of this node.
   case deposited(UInt32, with: [PeerID], key: X25519.PublicKey)
   /// Send a receipt for a message or file to its sender, over a courier if there is no session.

@@ -36,6 +36,12 @@ public enum MeshAction: Hashable, Sendable {
   case fileProgress(UInt32, percent: Int)
   /// Remove the packets of a file from the queues of all links.
   case withdraw(FilePackets)
+  /// Hand a packet to the program of the uplink. `Event.uplinkTaken` or `Event.uplinkRefused` follows.
+  case uplink(UplinkPacket)
+  /// The program of the uplink need not repeat the packet with this ID any more.
+  case uplinkDone(UplinkPacket.ID)
+  /// The uplink carries a message of this node.
+  case wentByUplink(UInt32)
   /// Answer to a ping, with round-trip time and number of hops.
   case pong(UInt32, milliseconds: UInt32, hops: Int)
   /// A ping was not answered within 10 s.
@@ -159,6 +165,9 @@ extension MeshAction: CustomStringConvertible, CustomReflectable {
     case .fileState(let number, let state): "file \(number) is \(state)"
     case .fileProgress(let number, let percent): "file \(number) at \(percent) %"
     case .withdraw: "withdraw"
+    case .uplink: "uplink"
+    case .uplinkDone: "uplinkDone"
+    case .wentByUplink(let number): "message \(number) went by the uplink"
     case .pong(let number, let milliseconds, let hops): "ping \(number): \(milliseconds) ms, \(hops) hops"
     case .pingLost(let number): "ping \(number) is lost"
     case .progress(let number, let state): "message \(number) is \(state.rawValue)"

@@ -83,6 +83,8 @@ public struct NodeCounters: Hashable, Sendable {
   public var strangeChallenges: UInt64 = 0
   /// Counters of courier envelopes.
   public var courier = CourierCounters()
+  /// Counters of the uplink.
+  public var uplink = UplinkCounters()
 
   public init() {}
 
@@ -112,7 +114,7 @@ public struct NodeCounters: Hashable, Sendable {
       Tally("MissingProofs", missingProofs), Tally("UnaskedProofs", unaskedProofs),
       Tally("AnsweredChallenges", answeredChallenges), Tally("StrangeChallenges", strangeChallenges),
       Tally("RefusedFiles", refusedFiles), Tally("RefusedPings", refusedPings), Tally("UnaskedPongs", unaskedPongs),
-    ] + courier.tallies + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
+    ] + courier.tallies + uplink.tallies + malformed.sorted { $0.key < $1.key }.map { Tally($0.key, $0.value) }
   }
 }
 

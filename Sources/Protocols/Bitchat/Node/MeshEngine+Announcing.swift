@@ -245,4 +245,33 @@ extension MeshEngine {
     _ = gossip.store(item)
     return again.isBurst
   }
+
+  // MARK: Peers
+
+  /// Peers with a link to this node.
+  public var neighbours: Set<PeerID> { neighbourhood.neighbours }
+
+  /// Device at the other end of a link.
+  func origin(of link: LinkID) -> DeviceOrigin { neighbourhood.origin(of: link) }
+
+  /// Whether this node has a link with a peer.
+  public func isNeighbour(_ peer: PeerID) -> Bool { neighbourhood.isNeighbour(peer) }
+
+  /// Known peers, sorted by ID.
+  public var peers: [Peer] { neighbourhood.peers.peers.values.sorted { $0.id < $1.id } }
+
+  public func peer(_ id: PeerID) -> Peer? { neighbourhood.peers[id] }
+
+  /// Time of the last packet of a peer, also of one that has left; nil if unknown.
+  public func heardAt(of id: PeerID) -> Instant? { neighbourhood.peers.heardAt(of: id) }
+
+  /// Pairs of linked peers, this node included, sorted, each with the smaller ID first. A link counts if both ends
+  /// announce it, or if it is this node's own.
+  public func pairs(at now: Instant) -> [(PeerID, PeerID)] {
+    let topology = Topology(own: identity.id, neighbours: neighbours, peers: neighbourhood.peers.peers.values, at: now)
+    let said = topology.edges.flatMap { peer, others in others.filter { peer < $0 }.map { (peer, $0) } }
+    let own = neighbours.map { (min($0, identity.id), max($0, identity.id)) }
+    let unsaid = own.filter { pair in !said.contains { $0 == pair } }
+    return (said + unsaid).sorted { $0 < $1 }
+  }
 }

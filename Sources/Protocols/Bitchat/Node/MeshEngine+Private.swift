@@ -52,10 +52,11 @@ extension MeshEngine {
     courier.restore(message)
     var turn = Turn(now: now, time: time)
     if isNew { turn.actions.append(.keep(.outgoing(message))) }
-    courier.hurry(at: now)
+    findOtherWays(at: now)
     if canSend {
       sendWhatIsDue(&turn)
       courierWhatIsDue(&turn)
+      uplinkWhatIsDue(&turn)
     }
     return turn.actions
   }
@@ -105,7 +106,7 @@ extension MeshEngine {
   private func messageContext(_ turn: Turn) -> DirectMessages.Context {
     DirectMessages.Context(
       now: turn.now, time: turn.time, peers: neighbourhood.peers, blocked: blocked,
-      hasLinks: !neighbourhood.links.isEmpty)
+      hasLinks: !neighbourhood.links.isEmpty, uplinkKey: uplinkKey)
   }
 
   mutating func sendWhatIsDue(_ turn: inout Turn) {
@@ -227,6 +228,7 @@ extension MeshEngine {
   /// Handles a message that the user has read.
   mutating func noteRead(_ message: MessageID, from peer: PeerID, _ turn: inout Turn) {
     perform(messages.noteRead(message, from: peer, messageContext(turn)), &turn)
+    returnByUplink(.read(message), to: peer, &turn)
     if canSend, !blocked.contains(peer) { sendOwedNews(&turn) }
   }
 
@@ -234,10 +236,12 @@ extension MeshEngine {
   mutating func acknowledge(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
     perform(
       messages.acknowledge(receipt, to: peer, isNeighbour: link(to: peer) != nil, messageContext(turn)), &turn)
+    returnByUplink(receipt, to: peer, &turn)
   }
 
   mutating func handleReceipt(_ id: MessageID, from peer: PeerID, isRead: Bool, _ turn: inout Turn) {
     if !isRead, let intents = files.handleReceipt(id, from: peer) { return perform(intents, &turn) }
+    settleUplink(id, of: peer, &turn)
     perform(messages.handleReceipt(id, from: peer, isRead: isRead, at: turn.now), &turn)
   }
 

@@ -75,7 +75,7 @@ extension MeshEngine {
     // The session of the peer ends too.
     messages.leave(peer.id, at: turn.now)
     perform(files.putOff(to: peer.id, at: turn.now), &turn)
-    courier.hurry(at: turn.now)
+    findOtherWays(at: turn.now)
     turn.actions.append(.gone(peer.id))
     return mayGoOn
   }

@@ -80,6 +80,18 @@ extension MeshEngine {
     }
   }
 
+  /// Sends a ping or its answer to a peer.
+  ///
+  /// - Parameter link: nil for the links to the peer, or all links if it is not a neighbour.
+  mutating func send(
+    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
+    over link: LinkID? = nil, _ turn: inout Turn
+  ) {
+    let packet = Packet(
+      type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
+    transmit(packet, as: kind, to: link.map { [$0] } ?? Transmitter.links(forPingTo: peer, view(turn)), &turn)
+  }
+
   /// Sends an encoded packet: in one frame where it fits, otherwise in fragments.
   mutating func transmit(_ bytes: [UInt8], as kind: PacketClass, to targets: [LinkID], _ turn: inout Turn) {
     perform(transmitter.send(bytes, as: kind, to: targets, channel(turn), randomFrom: &random), &turn)

@@ -7,25 +7,6 @@ import Noise
 ///
 /// The engine handles packets and peers. The service makes the links; the engine only requests that it cuts some.
 public struct MeshEngine: Sendable {
-  /// Keys and peer ID of a node.
-  public struct Identity: Sendable {
-    public let noiseKey: X25519.PrivateKey
-    public let signingKey: Ed25519.PrivateKey
-    public let id: PeerID
-
-    public init(noiseKey: X25519.PrivateKey, signingKey: Ed25519.PrivateKey) {
-      self.noiseKey = noiseKey
-      self.signingKey = signingKey
-      id = PeerID(noiseKey: noiseKey.publicKey)
-    }
-
-    /// Generates an identity.
-    public init(randomFrom random: inout some RandomSource) {
-      self.init(
-        noiseKey: X25519.PrivateKey(randomFrom: &random), signingKey: Ed25519.PrivateKey(randomFrom: &random))
-    }
-  }
-
   public var configuration: Configuration {
     didSet {
       isDueKnown = false
@@ -66,6 +47,8 @@ public struct MeshEngine: Sendable {
   var courier: Courier
   /// Files of this node that are under way, and received ones.
   var files = FileTransfers()
+  /// Private messages for peers without a path in the mesh.
+  private var uplink = Uplink()
   var pings = Pings()
   public internal(set) var blocked: Set<PeerID> = []
   public internal(set) var favourites: Set<PeerID> = []
@@ -142,20 +125,9 @@ public struct MeshEngine: Sendable {
     timers.set(.gossip, gossip.deadline)
     timers.set(.messages, messages.deadline)
     timers.set(.courier, courier.deadline)
+    timers.set(.uplink, uplink.deadline)
     timers.set(.files, files.deadline { isFast($0) })
     timers.set(.repair, repairDeadline)
-  }
-
-  /// Time, actions and state of one call.
-  struct Turn {
-    let now: Instant
-    /// Current time, in milliseconds since 1970.
-    let time: UInt64
-    var actions: [Action] = []
-    /// ID of the fragments from which the current packet was assembled; nil for other packets.
-    var completing: FragmentSetID?
-    /// Whether the event had no effect on deadlines and caused no actions.
-    var isIdle = false
   }
 
   /// Handles an event.
@@ -180,13 +152,17 @@ public struct MeshEngine: Sendable {
     case .notTaken(let message, let peer): messages.forgetReceived(message, from: peer)
     case .read(let message, let peer): noteRead(message, from: peer, &turn)
     case .favourite(let peer, let isFavourite): favour(peer, isFavourite, &turn)
-    case .block(let peer, let isBlocked): block(peer, isBlocked, turn)
+    case .block(let peer, let isBlocked): block(peer, isBlocked, &turn)
     case .verified(let peer, let isVerified): verify(peer, isVerified, &turn)
     case .forget(let peer): forget(peer, &turn)
     case .fileKept(let receipt, let peer): perform(files.handleStored(receipt, from: peer, at: now), &turn)
     case .cancelFile(let number): perform(files.cancel(number), &turn)
     case .quiet(let isQuiet): files.hold(isQuiet)
     case .room(let link, let waiting): files.hasRoom(link, waiting: waiting)
+    case .uplinkOpened(let key): openUplink(key, &turn)
+    case .uplinkClosed: uplink.close()
+    case .uplinkTaken(let id): perform(uplink.take(id, at: now), &turn)
+    case .uplinkRefused(let id): uplink.refuse(id, at: now)
     case .timer: break
     }
     // Most frames are copies. They change no deadline, except that a relay may have become superfluous.
@@ -244,10 +220,16 @@ public struct MeshEngine: Sendable {
       case .sendNoise(let message, let type, let peer, let kind): send(message, as: type, to: peer, kind, &turn)
       case .sessionBegan(let peer): beginSession(with: peer, &turn)
       case .handlePlaintext(let plaintext, let peer): handlePlaintext(plaintext, from: peer, &turn)
-      case .hurryCourier: courier.hurry(at: turn.now)
-      case .entrust(let receipt, let peer): courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
+      case .hurryCourier: findOtherWays(at: turn.now)
+      case .entrust(let receipt, let peer):
+        courier.entrust(receipt, to: peer, at: turn.now, time: turn.time)
+        let context = uplinkContext(turn)
+        perform(uplink.sendReceipt(receipt, to: peer, context, randomFrom: &random), &turn)
       case .forgetEnvelopes(let message): courier.forget(message)
-      case .favouredBy(let peer, let isFavourite): courier.favour(by: peer, isFavourite, neighbourhood.peers)
+      case .favouredBy(let peer, let notice):
+        courier.favour(by: peer, notice.isFavorite, neighbourhood.peers)
+        if let key = notice.npub { note(uplinkKey: key, of: peer, at: turn.now) }
+      case .uplinked(let id): perform(messages.noteUplink(id), &turn)
       case .acknowledge(let receipt, let peer): acknowledge(receipt, to: peer, &turn)
       case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
       case .makeFilePacket(let number): makeFilePacket(number, &turn)
@@ -449,7 +431,7 @@ public struct MeshEngine: Sendable {
   private mutating func close(_ link: LinkID, _ turn: Turn) {
     if let peer = neighbourhood.close(link) { messages.doubt(peer, limit: Self.sessionLimits.sessions) }
     // Messages for the peer of the link may need a courier.
-    courier.hurry(at: turn.now)
+    findOtherWays(at: turn.now)
     gossip.end(link)
     transmitter.forget(link)
     files.forget(link)
@@ -486,6 +468,7 @@ public struct MeshEngine: Sendable {
       sendWhatIsDue(&turn)
       sendOwedNews(&turn)
       courierWhatIsDue(&turn)
+      uplinkWhatIsDue(&turn)
       repairWhatIsDue(&turn)
     }
     sendFilesWhatIsDue(&turn)
@@ -502,7 +485,7 @@ public struct MeshEngine: Sendable {
     gossip.age(at: turn.time)
     turn.actions += silent.map { .gone($0) }
     // Messages for these peers may need a courier.
-    if !silent.isEmpty { courier.hurry(at: turn.now) }
+    if !silent.isEmpty { findOtherWays(at: turn.now) }
   }
 
   mutating func cut(_ link: LinkID, _ reason: CutReason, _ turn: inout Turn) {
@@ -520,41 +503,15 @@ public struct MeshEngine: Sendable {
 
   // MARK: Peers
 
-  /// Peers with a link to this node.
-  public var neighbours: Set<PeerID> { neighbourhood.neighbours }
-
-  /// Device at the other end of a link.
-  func origin(of link: LinkID) -> DeviceOrigin { neighbourhood.origin(of: link) }
-
-  /// Whether this node has a link with a peer.
-  public func isNeighbour(_ peer: PeerID) -> Bool { neighbourhood.isNeighbour(peer) }
-
-  /// Known peers, sorted by ID.
-  public var peers: [Peer] { neighbourhood.peers.peers.values.sorted { $0.id < $1.id } }
-
-  public func peer(_ id: PeerID) -> Peer? { neighbourhood.peers[id] }
-
   /// Public messages and files that neighbours can get from this node.
   public var publicPackets: [PacketID] { gossip.archive.publicPackets }
-
-  /// Time of the last packet of a peer, also of one that has left; nil if unknown.
-  public func heardAt(of id: PeerID) -> Instant? { neighbourhood.peers.heardAt(of: id) }
-
-  /// Pairs of linked peers, this node included, sorted, each with the smaller ID first. A link counts if both ends
-  /// announce it, or if it is this node's own.
-  public func pairs(at now: Instant) -> [(PeerID, PeerID)] {
-    let topology = Topology(own: identity.id, neighbours: neighbours, peers: neighbourhood.peers.peers.values, at: now)
-    let said = topology.edges.flatMap { peer, others in others.filter { peer < $0 }.map { (peer, $0) } }
-    let own = neighbours.map { (min($0, identity.id), max($0, identity.id)) }
-    let unsaid = own.filter { pair in !said.contains { $0 == pair } }
-    return (said + unsaid).sorted { $0 < $1 }
-  }
 
   /// Whether there is a session that the peer has not, as far as is known, lost.
   public func hasSession(with peer: PeerID) -> Bool { messages.hasSession(with: peer) }
 
-  private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: Turn) {
+  private mutating func block(_ peer: PeerID, _ isBlocked: Bool, _ turn: inout Turn) {
     guard isBlocked else {
+      uplink.hurry(at: turn.now)
       // The peer may carry envelopes again.
       if blocked.remove(peer) != nil, neighbours.contains(peer) { meetCourier(peer, turn) }
       return
@@ -563,6 +520,7 @@ public struct MeshEngine: Sendable {
     gossip.forget(peer)
     courier.forget(peer)
     gate.forget(peer)
+    perform(uplink.withdraw(peer), &turn)
   }
 
   private mutating func verify(_ peer: PeerID, _ isVerified: Bool, _ turn: inout Turn) {
@@ -585,6 +543,7 @@ public struct MeshEngine: Sendable {
     neighbourhood.hold(peer, isFavourite || verified.contains(peer))
     keepPin(of: peer, &turn)
     oweNotice(to: peer, isFavourite, at: turn.now)
+    if isFavourite { uplink.hurry(at: turn.now) } else { perform(uplink.withdraw(peer), &turn) }
     if canSend { sendOwedNews(&turn) }
   }
 
@@ -599,6 +558,7 @@ public struct MeshEngine: Sendable {
     verified.remove(peer)
     blocked.remove(peer)
     perform(messages.forget(peer, at: turn.now), &turn)
+    perform(uplink.forget(peer), &turn)
     perform(files.cancel(to: peer), &turn)
     turn.actions.append(.gone(peer))
   }
@@ -631,32 +591,6 @@ extension MeshEngine {
 }
 
 extension MeshEngine {
-  /// Amounts of stored items that grow with the network and have a limit.
-  public struct Holdings: Hashable, Sendable {
-    public var peers = 0
-    public var pins = 0
-    public var announces = 0
-    public var messages = 0
-    /// Fragments stored for sync.
-    public var fragments = 0
-    /// Bytes of announces, messages and fragments stored for sync.
-    public var archiveBytes = 0
-    /// Packets remembered to detect copies.
-    public var recentPackets = 0
-    /// Packets that wait to be relayed, and their bytes.
-    public var pendingRelays = 0
-    public var pendingBytes = 0
-    /// Incomplete fragmented packets, and the memory that they use, in bytes.
-    public var assemblies = 0
-    public var assemblyBytes = 0
-    /// Chat of senders that have not announced themselves.
-    public var waitingChat = 0
-    /// Frames that wait for paced sending.
-    public var pacedFrames = 0
-
-    public init() {}
-  }
-
   /// Counters of handshakes and sessions, by name.
   public var noiseTallies: [Tally] { messages.sessions.counters.tallies.map { Tally("Noise" + $0.name, $0.count) } }
 
@@ -768,18 +702,6 @@ extension MeshEngine {
     return turn.actions
   }
 
-  /// Sends a ping or its answer to a peer.
-  ///
-  /// - Parameter link: nil for the links to the peer, or all links if it is not a neighbour.
-  mutating func send(
-    _ payload: PingPayload, as type: MessageType, in kind: PacketClass = .own, to peer: PeerID,
-    over link: LinkID? = nil, _ turn: inout Turn
-  ) {
-    let packet = Packet(
-      type: type, timestamp: timestamp(turn), sender: identity.id, recipient: peer, payload: payload.bytes)
-    transmit(packet, as: kind, to: link.map { [$0] } ?? Transmitter.links(forPingTo: peer, view(turn)), &turn)
-  }
-
   mutating func handlePing(_ packet: Packet, _ arrival: Arrival, _ turn: inout Turn) {
     guard let payload = try? PingPayload(reading: packet.payload) else {
       counters.unreadable += 1
@@ -888,5 +810,77 @@ extension MeshEngine {
       _ = handle(fragment, of: packet, Arrival(view: view, link: link, isReassembled: false, isAnswer: true), &turn)
       if assembler.count(of: id) == 0 { return }
     }
+  }
+}
+
+/// Private messages and receipts for mutual favourites without a path in the mesh. Facts: bitchat.md section 11.
+extension MeshEngine {
+  /// This node's key for the uplink, as text; nil if it never had one.
+  public var uplinkKey: String? { uplink.ownKey }
+
+  /// The key of a peer for the uplink, as text; nil if the peer has stated none.
+  public func uplinkKey(of peer: PeerID) -> String? { uplink.key(of: peer) }
+
+  /// Restores the key of this node of an earlier run.
+  public mutating func restore(uplinkKey: String) { uplink.restore(ownKey: uplinkKey) }
+
+  /// Records the key of a peer, in this run or an earlier one.
+  public mutating func note(uplinkKey: String, of peer: PeerID, at now: Instant) {
+    uplink.note(uplinkKey, of: peer, isFavourite: favourites.contains(peer), at: now)
+  }
+
+  /// Handles a text that came over the uplink.
+  ///
+  /// - Parameter key: the authenticated key of the sender, as text.
+  /// - Throws: the reason why the text is dropped.
+  public mutating func receive(
+    uplinked text: String, from key: String, at now: Instant, time: UInt64
+  ) throws(UplinkRefusal) -> [Action] {
+    isDueKnown = false
+    var turn = Turn(now: now, time: time)
+    do throws(UplinkRefusal) {
+      perform(try uplink.receive(text, from: key, uplinkContext(turn)), &turn)
+      return turn.actions
+    } catch {
+      counters.uplink.dropped[error, default: 0] += 1
+      throw error
+    }
+  }
+
+  private func uplinkContext(_ turn: Turn) -> Uplink.Context {
+    Uplink.Context(
+      view: view(turn), noiseKey: identity.noiseKey, isSealing: configuration.sealsUplink, favourites: favourites,
+      favouredBy: courier.favouredBy)
+  }
+
+  private mutating func openUplink(_ key: String, _ turn: inout Turn) {
+    guard uplink.open(key, at: turn.now) else { return }
+    for peer in favourites.sorted() { oweNotice(to: peer, true, at: turn.now) }
+  }
+
+  mutating func returnByUplink(_ receipt: NoisePayload, to peer: PeerID, _ turn: inout Turn) {
+    let context = uplinkContext(turn)
+    perform(uplink.answer(receipt, to: peer, context, randomFrom: &random), &turn)
+  }
+
+  /// Handles the arrival of a message, by whatever way.
+  mutating func settleUplink(_ id: MessageID, of peer: PeerID, _ turn: inout Turn) {
+    perform(uplink.settle(id, of: peer), &turn)
+  }
+
+  /// Looks for other ways to peers that may have no path any more.
+  mutating func findOtherWays(at now: Instant) {
+    courier.hurry(at: now)
+    uplink.hurry(at: now)
+  }
+
+  /// Hands over the messages and read receipts that have no path in the mesh.
+  mutating func uplinkWhatIsDue(_ turn: inout Turn) {
+    guard configuration.role.converses, let due = uplink.deadline, due <= turn.now else { return }
+    let (context, outbox) = (uplinkContext(turn), messages.outbox)
+    let stranded = outbox.stranded { Courier.hasNoPath($0, since: $1, context.view) }
+    let intents = uplink.handOver(
+      stranded, messages.owed.waitingReceipts, isWaiting: outbox.isWaiting, context, randomFrom: &random)
+    perform(intents, &turn)
   }
 }

@@ -59,6 +59,14 @@ extension MeshEngine {
     case quiet(Bool)
     /// A link has sent packets of files; `waiting` packets are still queued.
     case room(LinkID, waiting: Int)
+    /// A program carries packets for peers without a path in the mesh.
+    ///
+    /// - Parameter key: this node's key for the uplink, as text. Favourites get it with the next notice.
+    case uplinkOpened(key: String)
+    case uplinkClosed
+    /// The program has stored a packet, or cannot store it.
+    case uplinkTaken(UplinkPacket.ID)
+    case uplinkRefused(UplinkPacket.ID)
     /// The time of `deadline` has come.
     case timer
   }
@@ -84,12 +92,71 @@ extension MeshEngine {
     public var carries = CourierBag.usualLimit
     /// Whether the node runs on battery: it announces itself once a minute.
     public var isSparing = false
+    /// Whether payloads for the uplink are sealed for the recipient's Noise key. The apps cannot read them then.
+    public var sealsUplink = false
     /// Longest value, in bytes, that arrives when a neighbour writes it to this node; nil without a limit.
     public var longestWrite: UInt16?
 
     public init(nickname: String) {
       self.nickname = nickname
     }
+  }
+
+  /// Keys and peer ID of a node.
+  public struct Identity: Sendable {
+    public let noiseKey: X25519.PrivateKey
+    public let signingKey: Ed25519.PrivateKey
+    public let id: PeerID
+
+    public init(noiseKey: X25519.PrivateKey, signingKey: Ed25519.PrivateKey) {
+      self.noiseKey = noiseKey
+      self.signingKey = signingKey
+      id = PeerID(noiseKey: noiseKey.publicKey)
+    }
+
+    /// Generates an identity.
+    public init(randomFrom source: inout some RandomSource) {
+      self.init(
+        noiseKey: X25519.PrivateKey(randomFrom: &source), signingKey: Ed25519.PrivateKey(randomFrom: &source))
+    }
+  }
+
+  /// Time, actions and state of one call.
+  struct Turn {
+    let now: Instant
+    /// Current time, in milliseconds since 1970.
+    let time: UInt64
+    var actions: [Action] = []
+    /// ID of the fragments from which the current packet was assembled; nil for other packets.
+    var completing: FragmentSetID?
+    /// Whether the event had no effect on deadlines and caused no actions.
+    var isIdle = false
+  }
+
+  /// Amounts of stored items that grow with the network and have a limit.
+  public struct Holdings: Hashable, Sendable {
+    public var peers = 0
+    public var pins = 0
+    public var announces = 0
+    public var messages = 0
+    /// Fragments stored for sync.
+    public var fragments = 0
+    /// Bytes of announces, messages and fragments stored for sync.
+    public var archiveBytes = 0
+    /// Packets remembered to detect copies.
+    public var recentPackets = 0
+    /// Packets that wait to be relayed, and their bytes.
+    public var pendingRelays = 0
+    public var pendingBytes = 0
+    /// Incomplete fragmented packets, and the memory that they use, in bytes.
+    public var assemblies = 0
+    public var assemblyBytes = 0
+    /// Chat of senders that have not announced themselves.
+    public var waitingChat = 0
+    /// Frames that wait for paced sending.
+    public var pacedFrames = 0
+
+    public init() {}
   }
 }
 

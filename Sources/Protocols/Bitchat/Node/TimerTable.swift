@@ -9,10 +9,10 @@ struct TimerTable: Sendable {
   enum Timer: Int, CaseIterable, Sendable {
     case neighbourhood, relays, transmitter, sessions, gate, fragments, versions, challenges, pings
     /// Unsolicited packets, which wait until the clock is known to be right.
-    case gossip, messages, courier, files, repair
+    case gossip, messages, courier, uplink, files, repair
 
     /// Timers that do not count before the clock is known to be right.
-    static let unsolicited: [Timer] = [.gossip, .messages, .courier, .files, .repair]
+    static let unsolicited: [Timer] = [.gossip, .messages, .courier, .uplink, .files, .repair]
   }
 
   /// Stands for a timer without a deadline.

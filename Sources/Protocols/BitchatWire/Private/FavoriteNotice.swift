@@ -36,7 +36,7 @@ public struct FavoriteNotice: Hashable, Sendable {
   }
 
   /// Whether the text is a Nostr key in Bech32: `npub1` and 58 characters.
-  private static func isKey(_ text: String) -> Bool {
+  public static func isKey(_ text: String) -> Bool {
     guard text.utf8.count == 63, text.hasPrefix("npub1") else { return false }
     return text.utf8.dropFirst(5).allSatisfy(Set("qpzry9x8gf2tvdw0s3jn54khce6mua7l".utf8).contains)
   }

@@ -48,6 +48,14 @@ public enum NoisePayload: Hashable, Sendable {
     return try SharedFile(reading: &reader)
   }
 
+  /// The message that a receipt is for; nil for other payloads.
+  package var acknowledged: MessageID? {
+    switch self {
+    case .read(let id), .delivered(let id): id
+    default: nil
+    }
+  }
+
   /// Encoded plaintext.
   public var bytes: [UInt8] {
     var writer = ByteWriter()

@@ -111,6 +111,12 @@ final class ChatLink {
       let event = ChatEvent.stateChanged(message: number, MeshMessageView.State(rawValue: word) ?? .unknown)
       if isAsking { changes.append(event) }
       onEvent(event)
+    } else if message.interface == MeshNames.interface, message.member == "MessageWentByUplink",
+      let number = message.arguments.first?.asUInt32
+    {
+      let event = ChatEvent.wentByUplink(message: number)
+      if isAsking { changes.append(event) }
+      onEvent(event)
     } else if message.changedProperties?.interface == MeshNames.interface {
       ask()
     }

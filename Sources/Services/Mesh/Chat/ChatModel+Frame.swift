@@ -265,13 +265,21 @@ extension ChatModel {
       guard text.hasPrefix(name) else { return [Run(time + " ", Style(dim: true)), Run(text, nameStyle)] }
       return [Run(time + " ", Style(dim: true)), Run(name, nameStyle), Run(String(text.dropFirst(name.count)))]
     }
-    guard isOwn, let tick = Self.tick(message.state), let last = rows.last else { return rows }
-    if last.width + 1 + tick.width <= messageWidth {
-      rows[rows.count - 1] = last + [Run(" ")] + tick
+    let marks = Self.marks(of: message, isOwn: isOwn)
+    guard !marks.isEmpty, let last = rows.last else { return rows }
+    if last.width + 1 + marks.width <= messageWidth {
+      rows[rows.count - 1] = last + [Run(" ")] + marks
     } else {
-      rows.append([Run(String(repeating: " ", count: Self.indent))] + tick)
+      rows.append([Run(String(repeating: " ", count: Self.indent))] + marks)
     }
     return rows
+  }
+
+  /// The delivery state of an own message, and whether a message went or came outside of the mesh.
+  private static func marks(of message: MeshMessageView, isOwn: Bool) -> [Run] {
+    let tick = isOwn ? tick(message.state) ?? [] : []
+    guard message.isByUplink else { return tick }
+    return tick + [Run(tick.isEmpty ? "uplink" : " uplink", Style(dim: true))]
   }
 
   /// Delivery state. "Read" differs from "delivered" without colours too.

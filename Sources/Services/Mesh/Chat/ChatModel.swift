@@ -65,7 +65,8 @@ public struct ChatModel: Sendable, Equatable {
       remember()
     case .files(let files): tell(files)
     case .messages(let messages): add(messages)
-    case .stateChanged(let number, let state): change(number, state)
+    case .stateChanged(let number, let state): change(number) { $0.state = state }
+    case .wentByUplink(let number): change(number) { $0.isByUplink = true }
     case .serviceCame:
       isServiceThere = true
       latest = 0
@@ -115,8 +116,8 @@ public struct ChatModel: Sendable, Equatable {
     }
   }
 
-  private mutating func change(_ number: UInt32, _ state: MeshMessageView.State) {
-    for key in conversations.keys where conversations[key]?.set(number, state) == true { return }
+  private mutating func change(_ number: UInt32, _ change: (inout MeshMessageView) -> Void) {
+    for key in conversations.keys where conversations[key]?.edit(number, change) == true { return }
   }
 
   /// Restores the text of a message that could not be sent.
@@ -368,7 +369,7 @@ extension ChatModel {
   func line(of message: MeshMessageView, isJSON: Bool) -> String {
     guard isJSON else {
       let name = book.label(of: message.sender, nickname: message.nickname)
-      let direction = message.isPrivate ? " → you" : ""
+      let direction = (message.isPrivate ? " → you" : "") + (message.isByUplink ? " (uplink)" : "")
       return "\(moment(message.time).time) \(name)\(direction): \(ChatText.plainLine(message.text))"
     }
     let name = book.name(of: message.sender, nickname: message.nickname)
@@ -376,6 +377,7 @@ extension ChatModel {
       .init("message", .int(Int64(message.number))), .init("time", .int(Int64(clamping: message.time))),
       .init("private", .bool(message.isPrivate)), .init("sender", .string(message.sender)),
       .init("name", .string(name)), .init("text", .string(message.text)),
+      .init("way", .string(message.isByUplink ? "uplink" : "mesh")),
     ])
     return JSONWriter.write(object, .compact)
   }

@@ -41,10 +41,10 @@ struct Conversation: Sendable, Equatable {
   /// Sets the state of a message.
   ///
   /// - Returns: whether the conversation has the message.
-  mutating func set(_ number: UInt32, _ state: MeshMessageView.State) -> Bool {
+  mutating func edit(_ number: UInt32, _ change: (inout MeshMessageView) -> Void) -> Bool {
     for index in entries.indices.reversed() {
       guard case .message(var message, let paragraphs) = entries[index], message.number == number else { continue }
-      message.state = state
+      change(&message)
       entries[index] = .message(message, paragraphs: paragraphs)
       countAll()
       return true

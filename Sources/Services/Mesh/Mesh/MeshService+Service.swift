@@ -12,6 +12,7 @@ extension MeshService: Service {
   public nonisolated static let sections: [any SettingsSection.Type] = [MeshSettings.self]
   public nonisolated static let linkShare = LinkShare(needs: 1, may: 64, priority: 2)
   public nonisolated static let messages = Journal.MessageID.mesh
+  public nonisolated static let checkedInterfaces = [MeshUplinkFace.interfaceName]
 
   public static func objects(radio: any Radio, scheduler: any Scheduler) -> [DescribedObject] {
     let keeper = MeshKeeper(directory: nil, scheduler: scheduler, disk: scheduler)
@@ -19,6 +20,7 @@ extension MeshService: Service {
     return [
       DescribedObject(MeshFace.path.string, MeshFace.interface(service)),
       DescribedObject("\(MeshFace.path.string)/peerID", MeshPeerFaces.interface(PeerID(rawValue: 0), service)),
+      DescribedObject(MeshUplinkFace.path.string, MeshUplinkFace.interface(service)),
       DescribedObject("\(MeshFace.path.string)/fileN", MeshFileFaces.interface(0, service, OpenFiles(of: service))),
     ]
   }
@@ -31,12 +33,15 @@ extension MeshService: Service {
       scheduler: context.scheduler, disk: context.makeWorker())
     let service = MeshService(
       radio: context.radio, scheduler: context.scheduler, settings: settings, keeper: keeper)
+    service.use(context.bus)
     service.node.changes.addForGood { context.statusChanged() }
     return service
   }
 
   public func export(on tree: ObjectTree, manager: ObjectPath) -> [AnyObject] {
-    [MeshFace(self, on: tree, manager: manager)]
+    let mesh = MeshFace(self, on: tree, manager: manager)
+    guard let connection else { return [mesh] }
+    return [mesh, MeshUplinkFace(self, on: connection, tree: tree, manager: manager)]
   }
 
   public func begin() {

@@ -153,12 +153,13 @@ struct LogLine {
   var time: (UInt64) -> String = LocalTime.text
 
   /// Formats a message: `2026-08-17 12:01:40  <alice>: hello`, or `<bob> → <alice> (delivered): hello` for a private
-  /// one. Further lines are indented.
+  /// one, with `uplink` in the parentheses if it went or came outside of the mesh. Further lines are indented.
   func text(_ message: MeshMessageView) -> String {
     var who = names.label(of: message.sender, nickname: message.nickname)
     if message.isPrivate {
       who += " → " + names.label(of: message.sender == own ? message.conversation : own)
-      if message.sender == own { who += " (\(message.state.rawValue))" }
+      let marks = (message.sender == own ? [message.state.rawValue] : []) + (message.isByUplink ? ["uplink"] : [])
+      if !marks.isEmpty { who += " (\(marks.joined(separator: ", ")))" }
     }
     return MeshText.paragraph("\(time(message.time))  \(who): ", message.text, width: width)
   }
@@ -174,6 +175,7 @@ struct LogLine {
       .init("name", .string(names.name(of: message.sender, nickname: message.nickname))),
       .init("nickname", .string(message.nickname)), .init("own", .bool(message.sender == own)),
       .init("text", .string(message.text)), .init("state", .string(message.state.rawValue)),
+      .init("way", .string(message.isByUplink ? "uplink" : "mesh")),
     ])
   }
 }

@@ -14,7 +14,8 @@ enum MeshCounters {
   }
 
   static let meanings = CounterMeanings(
-    "mesh", MeshNames.path, MeshNames.interface, node.merging(noise) { $1 }.merging(courier) { $1 },
+    "mesh", MeshNames.path, MeshNames.interface,
+    node.merging(noise) { $1 }.merging(courier) { $1 }.merging(uplink) { $1 },
     others: "malformed packets with this error")
 
   private static let node: [String: String] = [
@@ -99,6 +100,20 @@ enum MeshCounters {
     "NoiseDroppedHalfOpenLimit": "first messages over the limit of half-open handshakes",
     "NoiseDroppedPushedOut": "handshakes that were evicted for others",
     "NoiseDroppedReplacedLately": "first messages of a peer whose session was replaced within the last 5 s",
+  ]
+
+  private static let uplink: [String: String] = [
+    "UplinkOffered": "packets that were handed to the uplink",
+    "UplinkTaken": "packets that the uplink has stored",
+    "UplinkReceived": "messages and receipts that came over the uplink",
+    "UplinkDroppedOtherText": "texts of the uplink that are not packets of the mesh",
+    "UplinkDroppedUnopened": "packets of the uplink that their sender did not encrypt for this node",
+    "UplinkDroppedMalformed": "malformed packets of the uplink",
+    "UplinkDroppedUnexpected": "packets of the uplink that are not a message or a receipt for this node",
+    "UplinkDroppedStranger": "packets of the uplink that are not of a favourite with this key",
+    "UplinkDroppedBlocked": "packets of the uplink of blocked peers",
+    "UplinkDroppedDate": "packets of the uplink that are too old, or from the future",
+    "UplinkDroppedNotReady": "packets of the uplink that came while this node could not receive messages",
   ]
 
   private static let courier: [String: String] = [

@@ -6,6 +6,8 @@ import Crypto
 public enum MeshChange: Hashable, Sendable {
   /// Nickname of this node, up to 255 bytes of UTF-8.
   case nickname(String)
+  /// This node's key for the uplink, as text, up to 255 bytes.
+  case uplinkKey(String)
   /// A new pin, or a new contact with its peer. Beyond the limit, the pins of peers with the oldest contact are
   /// dropped.
   ///

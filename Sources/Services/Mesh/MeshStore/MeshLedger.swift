@@ -8,7 +8,7 @@ import Crypto
 struct MeshLedger: Sendable {
   /// Identifies a record; each exists once.
   enum Key: Hashable, Sendable {
-    case identity, nickname, number, erased
+    case identity, nickname, number, erased, uplinkKey
     case pin(PeerID)
     case peer(PeerID)
     case outgoing(UInt32)
@@ -26,7 +26,7 @@ struct MeshLedger: Sendable {
     /// Maximum number and bytes of the records.
     var limit: (count: Int, bytes: Int) {
       switch self {
-      case .own: (4, .max)
+      case .own: (5, .max)
       case .pins: (4096, .max)
       case .peers: (1024, .max)
       case .outgoing: (1000, 80 << 20)
@@ -131,6 +131,7 @@ struct MeshLedger: Sendable {
   mutating func apply(_ change: MeshChange, at time: UInt64) throws(WireError) -> MeshWrites {
     switch change {
     case .nickname(let nickname): return try write(.nickname(nickname), at: time)
+    case .uplinkKey(let key): return try write(.uplinkKey(key), at: time)
     case .pin(let peer, let key, let isProven): return try write(.pin(peer, key, isProven: isProven), at: time)
     case .peer(let marks):
       if marks.isMarked { return try write(.peer(marks), at: time) }
@@ -319,6 +320,7 @@ extension MeshLedger {
       case .identity: (key, shelf, self.time, order) = (.identity, .own, time, 0)
       case .nickname: (key, shelf, self.time, order) = (.nickname, .own, time, 0)
       case .number: (key, shelf, self.time, order) = (.number, .own, time, 0)
+      case .uplinkKey: (key, shelf, self.time, order) = (.uplinkKey, .own, time, 0)
       case .erased: (key, shelf, self.time, order) = (.erased, .own, time, 0)
       case .pin(let peer, _, _): (key, shelf, self.time, order) = (.pin(peer), .pins, time, time)
       case .peer(let marks):

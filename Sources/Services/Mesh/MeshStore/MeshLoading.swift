@@ -89,6 +89,7 @@ extension KeptMesh {
     case .identity, .number: break
     case .erased(let traces): erased = traces
     case .nickname(let nickname): self.nickname = nickname
+    case .uplinkKey(let key): uplinkKey = key
     case .pin(let peer, let key, let isProven): pins.append((peer, key, isProven))
     case .peer(let marks): peers.append(marks)
     case .outgoing(let message): outgoing.append(message)
@@ -118,6 +119,8 @@ public struct KeptMesh: Sendable {
   public var isNew = false
   /// Nickname of the node; nil if it was never set.
   public var nickname: String?
+  /// Key of this node for the uplink, as text; nil if it never had one.
+  public var uplinkKey: String?
   /// Pins, in order of the last contact.
   public var pins: [(peer: PeerID, key: Ed25519.PublicKey, isProven: Bool)] = []
   public var peers: [PeerMarks] = []

@@ -17,6 +17,14 @@ public struct MeshMessage: Hashable, Sendable {
     }
   }
 
+  /// How a message travels between this node and the peer.
+  public enum Way: String, Hashable, Sendable {
+    case mesh
+    /// Outside of the mesh, because the peer had no path in it. A message of this node may also have been sent in the
+    /// mesh since.
+    case uplink
+  }
+
   /// Unique number, never reused until a wipe.
   public var number: UInt32
   /// Time of the message, in milliseconds since 1970.
@@ -36,6 +44,7 @@ public struct MeshMessage: Hashable, Sendable {
   public var via: UInt32?
   /// Whether the message was read, and its sender may not have the receipt yet.
   public var isReceiptOwed = false
+  public var way = Way.mesh
 
   /// Sender; nil for a message of this node's user.
   public var origin: PeerID? { state.isOwn ? nil : sender }

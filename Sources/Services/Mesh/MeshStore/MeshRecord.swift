@@ -12,12 +12,14 @@ import Crypto
 ///        3 number     4: the highest of a message
 ///        4 pin        8 peer, 32 signing key; 1 if the peer has proven it
 ///        5 peer       8 peer, 1 marks, 8 seen at, 1+n Noise key (0 or 32), 1+n nickname; earlier releases end here;
-///                     1 contacts, 1+n nickname when it was verified, 1 held names: of each 1+n
+///                     1 contacts, 1+n nickname when it was verified, 1 held names: of each 1+n;
+///                     1+n key for the uplink, if it has one
 ///        6 outgoing   4 number, 8 peer, 8 made at, 2 tries, 2 pieces: of each 1 state, 1+n ID, 2+n text;
 ///                     1+n Noise key (0 or 32), 1 couriers: of each 8; earlier releases end before the Noise key;
 ///                     1, where its date may be wrong
 ///        7 gossip     the packet, if the device that delivered it is unknown
-///        8 message    4 number, 8 time, 1 state (with 80 where its read receipt is owed), 8 sender, 1+n conversation (0 or 8),
+///        8 message    4 number, 8 time, 1 state (with 80 where its read receipt is owed, and 40 where it went or came
+///                     over the uplink), 8 sender, 1+n conversation (0 or 8),
 ///                     1+n packet (0 or 16), 1+n nickname, 2 IDs: of each 1+n; 4+n text; 4 mark of the device that delivered it, if known
 ///        9 carried    8 depositor, 1 favourite, 8 time, 1 given to: of each 8; 2+n envelope; 4 mark of the device that delivered it,
 ///                     if known
@@ -26,6 +28,7 @@ import Crypto
 ///                     1+n receipt (0 for a public one)
 ///        21 deleted   4 number of a file, 8 time, 8 sender, 1+n packet (0 or 16), 1+n receipt (0 for a public one)
 ///        22 erased    as `ErasedTraces` writes it
+///        23 uplink    1+n: this node's key for the uplink
 enum MeshRecord: Sendable {
   case identity(MeshEngine.Identity)
   case nickname(String)
@@ -39,6 +42,7 @@ enum MeshRecord: Sendable {
   case erased(ErasedTraces)
   case file(MeshFile)
   case deleted(DeletedFile)
+  case uplinkKey(String)
 
   static let version: UInt8 = 1
 
@@ -46,7 +50,7 @@ enum MeshRecord: Sendable {
     case identity = 1
     case nickname, number, pin, peer, outgoing, gossip, message, carried, markedGossip
     case file = 20
-    case deleted, erased
+    case deleted, erased, uplinkKey
   }
 
   // MARK: Reading
@@ -79,6 +83,7 @@ enum MeshRecord: Sendable {
     case .erased: self = .erased(try ErasedTraces(reading: &reader))
     case .file: self = .file(try MeshFile(readingRecord: &reader))
     case .deleted: self = .deleted(try DeletedFile(readingRecord: &reader))
+    case .uplinkKey: self = .uplinkKey(try reader.shortText("key for the uplink"))
     }
     try reader.finish()
   }
@@ -123,6 +128,7 @@ enum MeshRecord: Sendable {
     case .erased(let traces): traces.write(to: &writer)
     case .file(let file): try file.writeRecord(to: &writer)
     case .deleted(let file): try file.writeRecord(to: &writer)
+    case .uplinkKey(let key): try writer.short(key.utf8, "key for the uplink")
     }
     return writer.bytes
   }
@@ -141,6 +147,7 @@ enum MeshRecord: Sendable {
     case .erased: .erased
     case .file: .file
     case .deleted: .deleted
+    case .uplinkKey: .uplinkKey
     }
   }
 }
@@ -164,6 +171,7 @@ extension PeerMarks {
     let count = try reader.u8()
     guard count <= Self.mostHeldNames else { throw .badValue("held names") }
     for _ in 0..<count { heldNames.append(try reader.shortText("held name")) }
+    if !reader.isAtEnd { uplinkKey = try reader.shortText("key for the uplink") }
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
@@ -179,6 +187,7 @@ extension PeerMarks {
     let held = heldNames.suffix(Self.mostHeldNames)
     writer.u8(UInt8(held.count))
     for name in held { try writer.short(name.utf8, "held name") }
+    if !uplinkKey.isEmpty { try writer.short(uplinkKey.utf8, "key for the uplink") }
   }
 }
 
@@ -235,7 +244,7 @@ extension MeshMessage {
     let number = try reader.u32be()
     let time = try reader.u64be()
     let mark = try reader.u8()
-    guard let state = State(rawValue: mark & 0x7F) else { throw .badValue("state") }
+    guard let state = State(rawValue: mark & 0x3F) else { throw .badValue("state") }
     let sender = try PeerID(reading: &reader)
     let conversation: PeerID? = try reader.optional()
     let packet: PacketID? = try reader.optional()
@@ -248,12 +257,13 @@ extension MeshMessage {
       number: number, time: time, conversation: conversation, sender: sender, nickname: nickname, text: text,
       messageIDs: ids, packet: packet, state: state, via: via)
     isReceiptOwed = mark & 0x80 != 0
+    if mark & 0x40 != 0 { way = .uplink }
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {
     writer.u32be(number)
     writer.u64be(time)
-    writer.u8(state.rawValue | (isReceiptOwed ? 0x80 : 0))
+    writer.u8(state.rawValue | (isReceiptOwed ? 0x80 : 0) | (way == .uplink ? 0x40 : 0))
     sender.write(to: &writer)
     try writer.short(conversation?.bytes ?? [], "conversation")
     try writer.short(packet?.bytes ?? [], "packet")

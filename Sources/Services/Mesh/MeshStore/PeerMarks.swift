@@ -50,6 +50,8 @@ public struct PeerMarks: Hashable, Sendable {
   public var verifiedName = ""
   /// Nicknames since the peer became a favourite or was verified, oldest first, without those that look the same.
   public var heldNames: [String] = []
+  /// Key of the peer for the uplink, as text of at most 255 bytes; empty if the peer has stated none.
+  public var uplinkKey = ""
   /// Time of the last contact, in milliseconds since 1970.
   public var seenAt: UInt64
 

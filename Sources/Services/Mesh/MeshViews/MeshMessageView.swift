@@ -1,6 +1,6 @@
 import DBus
 
-/// Message as returned by `ListMessages`: `(utsssss)`.
+/// Message as returned by `ListMessages`: `(utssssss)`.
 public struct MeshMessageView: Sendable, Equatable {
   /// Delivery state of an own message, or read state of a received one.
   public enum State: String, Sendable {
@@ -22,9 +22,12 @@ public struct MeshMessageView: Sendable, Equatable {
   /// Text of the message, not sanitised.
   public let text: String
   public var state: State
+  /// Whether it went or came over the uplink, outside of the mesh.
+  public var isByUplink: Bool
 
   public init(
-    number: UInt32, time: UInt64, conversation: String, sender: String, nickname: String, text: String, state: State
+    number: UInt32, time: UInt64, conversation: String, sender: String, nickname: String, text: String, state: State,
+    isByUplink: Bool = false
   ) {
     self.number = number
     self.time = time
@@ -33,18 +36,19 @@ public struct MeshMessageView: Sendable, Equatable {
     self.nickname = nickname
     self.text = text
     self.state = state
+    self.isByUplink = isByUplink
   }
 
   /// Reads a message; nil for a value of another type.
   public init?(_ value: DBusValue) {
-    guard let members = value.asArray, members.count == 7, let number = members[0].asUInt32,
+    guard let members = value.asArray, members.count == 8, let number = members[0].asUInt32,
       case .uint64(let time) = members[1].unwrapped
     else { return nil }
     let texts = members[2...].compactMap(\.asString)
-    guard texts.count == 5 else { return nil }
+    guard texts.count == 6 else { return nil }
     self.init(
       number: number, time: time, conversation: texts[0], sender: texts[1], nickname: texts[2], text: texts[3],
-      state: State(rawValue: texts[4]) ?? .unknown)
+      state: State(rawValue: texts[4]) ?? .unknown, isByUplink: texts[5] == "uplink")
   }
 
   public var isPrivate: Bool { !conversation.isEmpty }

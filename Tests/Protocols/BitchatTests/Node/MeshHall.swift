@@ -42,6 +42,12 @@ struct MeshHall {
     var fileFrames: [Instant] = []
     /// Packets sent over links whose other end is the test.
     var sent: [LinkID: [[UInt8]]] = [:]
+    /// Packets for the uplink, those that need not be repeated, and messages that went this way.
+    var offered: [UplinkPacket] = []
+    var uplinkDone: [UplinkPacket.ID] = []
+    var wentByUplink: [UInt32] = []
+    /// Whether the program of the uplink takes the packets that it gets.
+    var hasUplink = true
     /// Whether the service confirms that it has stored messages, so that their senders get receipts.
     var keeps = true
     var id: PeerID { engine.identity.id }
@@ -227,6 +233,20 @@ struct MeshHall {
       try nodes[node].engine.tell(text, to: nodes[peer].id, as: number, at: now, time: clock(of: node)), of: node)
   }
 
+  /// Delivers a text to a node over the uplink.
+  ///
+  /// - Returns: the reason if it is dropped.
+  @discardableResult
+  mutating func bring(_ text: String, from key: String, to node: Int) -> UplinkRefusal? {
+    do throws(UplinkRefusal) {
+      carryOut(
+        try nodes[node].engine.receive(uplinked: text, from: key, at: now, time: clock(of: node)), of: node)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
   /// Asks a node for the proof that it has the keys of a code: its own signing key, unless the test says otherwise.
   mutating func challenge(_ peer: Int, signingKey: Ed25519.PublicKey? = nil, at node: Int) throws {
     let key = signingKey ?? nodes[peer].engine.identity.signingKey.publicKey
@@ -342,6 +362,11 @@ struct MeshHall {
       case .pong(let number, let milliseconds, let hops): nodes[node].pongs[number] = (milliseconds, hops)
       case .pingLost(let number): nodes[node].lostPings.append(number)
       case .withdraw(let packets): nodes[node].withdrawn.append(packets)
+      case .uplink(let packet):
+        nodes[node].offered.append(packet)
+        if nodes[node].hasUplink { handle(.uplinkTaken(packet.id), at: node) }
+      case .uplinkDone(let id): nodes[node].uplinkDone.append(id)
+      case .wentByUplink(let number): nodes[node].wentByUplink.append(number)
       case .arriving(let file): nodes[node].arriving[file.id, default: []].append(file.percent)
       case .arrivalEnded(let id): nodes[node].arrivalsEnded.append(id)
       case .trouble(let peer, _, let trouble): nodes[node].troubles[peer] = trouble

@@ -105,6 +105,17 @@ struct ChatFrameTests {
     #expect(sitting.messages.suffix(2) == ["14:02 <anna>: " + String(repeating: "x", count: 46), "      ✓✓ read"])
   }
 
+  @Test("A message that went or came outside of the mesh is marked")
+  func uplink() {
+    var sitting = Sitting()
+    sitting.enter("/msg bob")
+    let number = sitting.hear(Sitting.anna, "Tea?", to: Sitting.bob, state: .sent)
+    sitting.feed(.wentByUplink(message: number))
+    #expect(sitting.messages.last == "14:02 <anna>: Tea? ✓ uplink")
+    sitting.hear(Sitting.bob, "Yes.", to: Sitting.bob, isByUplink: true)
+    #expect(sitting.messages.last == "14:02 <bob>: Yes. uplink")
+  }
+
   @Test("A peer's text with line breaks cannot look like a message of another peer")
   func forged() {
     var sitting = Sitting()

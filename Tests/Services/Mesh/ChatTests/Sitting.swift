@@ -54,13 +54,14 @@ struct Sitting {
   @discardableResult
   mutating func hear(
     _ sender: String, _ text: String, nickname: String? = nil, to conversation: String = "",
-    state: MeshMessageView.State? = nil, minutes: UInt64 = 0
+    state: MeshMessageView.State? = nil, minutes: UInt64 = 0, isByUplink: Bool = false
   ) -> UInt32 {
     number += 1
     let name = nickname ?? [Self.anna: "anna", Self.bob: "bob", Self.carol: "carol"][sender] ?? "?"
     let message = MeshMessageView(
       number: number, time: Self.noon + minutes * 60_000, conversation: conversation, sender: sender, nickname: name,
-      text: text, state: state ?? (sender == Self.anna ? .sent : .unread))
+      text: text, state: state ?? (sender == Self.anna ? .sent : .unread),
+      isByUplink: isByUplink)
     feed(.messages([message]))
     return number
   }

@@ -50,6 +50,22 @@ struct LogTests {
     #expect(!stand.calls.contains { $0.hasPrefix("MarkRead") })
   }
 
+  @Test("`log` marks messages that went or came outside of the mesh")
+  @LoopActor
+  func uplink() async throws {
+    let stand = try await MeshStand()
+    defer { stand.close() }
+    stand.messages = [(1, MeshStand.own), (2, MeshStand.alice)].map {
+      MeshMessageView(
+        number: $0.0, time: UInt64($0.0) * 1000, conversation: MeshStand.alice, sender: $0.1, nickname: "",
+        text: "far", state: $0.1 == MeshStand.own ? .sent : .seen, isByUplink: true)
+    }
+    #expect(
+      await stand.run("log").output.split(separator: "\n") == [
+        "\(Self.time(1))  <desk> → <alice> (sent, uplink): far", "\(Self.time(2))  <alice> → <desk> (uplink): far",
+      ])
+  }
+
   @Test("--limit takes the last messages of all pages, and --with those of one conversation")
   @LoopActor
   func chosen() async throws {
@@ -80,7 +96,7 @@ struct LogTests {
     #expect(
       await stand.run("log", "--json").output
         == #"{"message":9,"time":9000,"conversation":"0000000000000b0b","sender":"0000000000000b0b","name":"bob#0b0b","#
-        + #""nickname":"bob","own":false,"text":"a\u001b\n\u202eb","state":"unread"}"# + "\n")
+        + #""nickname":"bob","own":false,"text":"a\u001b\n\u202eb","state":"unread","way":"mesh"}"# + "\n")
   }
 
   @Test("--seen marks the last unread message of each shown conversation, and nothing else is marked")

@@ -76,7 +76,7 @@ final class MeshStand {
       methods: [
         service.method("Say", ["s"], out: ["u"]) { _ in [.uint32(7)] },
         service.method("Tell", ["s", "s"], out: ["u"]) { _ in [.uint32(8)] },
-        service.method("ListMessages", ["u", "u"], out: ["a(utsssss)"]) { [weak self] in self?.page($0) ?? [] },
+        service.method("ListMessages", ["u", "u"], out: ["a(utssssss)"]) { [weak self] in self?.page($0) ?? [] },
         service.method("MarkRead", ["u"]) { _ in [] }, service.method("SetNickname", ["s"]) { _ in [] },
         service.method("Announce") { _ in [] }, service.method("Wipe", ["s"]) { _ in [] },
         service.method("Topology", out: ["a(ss)"]) { [weak self] _ in
@@ -152,9 +152,10 @@ final class MeshStand {
       .structure([
         .uint32(message.number), .uint64(message.time), .string(message.conversation), .string(message.sender),
         .string(message.nickname), .string(message.text), .string(message.state.rawValue),
+        .string(message.isByUplink ? "uplink" : "mesh"),
       ])
     }
-    return [.array(of: "(utsssss)", Array(rows))]
+    return [.array(of: "(utssssss)", Array(rows))]
   }
 
   private func peer(_ id: String, _ nickname: String, _ hops: UInt32) -> Interface {

@@ -7,7 +7,7 @@ import Testing
 struct MeshViewsTests {
   static let row: [DBusValue] = [
     .uint32(7), .uint64(1_700_000_000_123), .string("00112233445566aa"), .string("00112233445566aa"), .string("bob"),
-    .string("hello"), .string("unread"),
+    .string("hello"), .string("unread"), .string("mesh"),
   ]
 
   @Test("A valid message structure is read, and a malformed one is refused")
@@ -28,6 +28,9 @@ struct MeshViewsTests {
     var row = Self.row
     row[6] = .string("of another time")
     #expect(MeshMessageView(.structure(row))?.state == .unknown)
+    #expect(message?.isByUplink == false)
+    row[7] = .string("uplink")
+    #expect(MeshMessageView(.structure(row))?.isByUplink == true)
   }
 
   @Test("Peers and node are read from the objects of the service")

@@ -41,6 +41,8 @@ public struct MeshSettings: SettingsSection {
   public var padsAll = false
   public var blocksRelay = false
   public var trustsClock = false
+  /// Whether payloads for the uplink are sealed with Noise.
+  public var sealsUplink = false
   /// Preferred dialect, and dialects of single peers.
   public var dialect = MeshDialect.live
   public var dialects: [PeerDialect] = []
@@ -94,6 +96,7 @@ public struct MeshSettings: SettingsSection {
     configuration.encryptedRelayLimit = encryptedRelayLimit == 0 ? nil : UInt8(encryptedRelayLimit)
     configuration.padsAll = padsAll
     configuration.blocksRelay = blocksRelay
+    configuration.sealsUplink = sealsUplink
     if let limit = role.configuredEnvelopes(ofMailbox: courierEnvelopes) { configuration.carries = limit }
     configuration.isSparing = power == .battery
     configuration.isMonitorStrict = monitor == .strict
@@ -180,6 +183,10 @@ extension MeshSettings {
     Setting(
       "BlockRelay", \.blocksRelay, .bool, .onReload,
       "Whether the node also stops relaying packets of blocked peers."),
+    Setting(
+      "NostrInnerNoise", \.sealsUplink, .bool, .onReload,
+      "Whether messages and receipts that go over the uplink are also encrypted with Noise, for the key that the peer "
+        + "has in the mesh. Only Earshot nodes can read them, the apps cannot. Both forms are always accepted."),
     Setting(
       "TrustClock", \.trustsClock, .bool, .onReload,
       "Whether this machine's clock is right although no time service confirms it. Phones drop packets whose time is "

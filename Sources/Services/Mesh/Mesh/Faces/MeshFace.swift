@@ -25,6 +25,9 @@ public final class MeshFace {
     service.messages.arrivals.addForGood { [weak self] in
       self?.object.emit(Self.interfaceName, "MessageWaiting", [.uint32($0)])
     }
+    service.messages.uplinked.addForGood { [weak self] in
+      self?.object.emit(Self.interfaceName, "MessageWentByUplink", [.uint32($0)])
+    }
     service.files.arrivals.addForGood { [weak self] in
       self?.object.emit(Self.interfaceName, "FileWaiting", [.uint32($0)])
     }
@@ -53,6 +56,9 @@ public final class MeshFace {
         Signal(
           "StateOfMessageChanged", [Argument("message", "u"), Argument("state", "s")],
           documentation: "The delivery state of a message of this node has changed: sent, delivered, read or failed."),
+        Signal(
+          "MessageWentByUplink", [Argument("message", "u")],
+          documentation: "A private message of this node goes outside of the mesh: its way is now uplink."),
         Signal(
           "FileWaiting", [Argument("file", "u")],
           documentation: "A file was received, and is stored on disk. Its object is fileN."),
@@ -146,19 +152,20 @@ public final class MeshFace {
     [
       Method(
         "ListMessages", in: [Argument("after", "u"), Argument("limit", "u")],
-        out: [Argument("messages", "a(utsssss)")],
+        out: [Argument("messages", "a(utssssss)")],
         documentation:
           "Returns the messages whose number is higher than after, oldest first. limit is the maximum number of "
           + "messages (0: 500). Each consists of its number; the time in milliseconds since 1970-01-01 UTC; the "
           + "conversation (empty for public messages, otherwise the peer's ID); the sender's ID; the sender's nickname "
-          + "at that time; the text; and the state: unread or seen for messages of others; waiting, sent, delivered, "
-          + "read or failed for messages of this node.",
+          + "at that time; the text; the state: unread or seen for messages of others; waiting, sent, delivered, read "
+          + "or failed for messages of this node; and the way: mesh, or uplink for a private message that was sent or "
+          + "received over the uplink.",
         returning: { call throws(DBusError) in
           guard let after = call.arguments.first?.asUInt32, let limit = call.arguments.last?.asUInt32 else {
             throw .invalidArgs("ListMessages takes two numbers.")
           }
           let count = limit == 0 ? 500 : min(Int(limit), 5000)
-          return [.array(of: "(utsssss)", service.messages.log.list(after: after, limit: count).map(\.value))]
+          return [.array(of: "(utssssss)", service.messages.log.list(after: after, limit: count).map(\.value))]
         }),
       Method(
         "MarkRead", in: [Argument("message", "u")],
@@ -311,7 +318,7 @@ extension MeshMessage {
   fileprivate var value: DBusValue {
     .structure([
       .uint32(number), .uint64(time), .string(conversation?.description ?? ""), .string(sender.description),
-      .string(nickname), .string(text), .string(state.name),
+      .string(nickname), .string(text), .string(state.name), .string(way.rawValue),
     ])
   }
 }

@@ -43,7 +43,7 @@ final class MeshPeerFaces {
     if let object = objects[peer] {
       return object.changed(
         "Nickname", "VerifiedName", "HeldNames", "Fingerprint", "Direct", "Hops", "Verified", "Proof", "Favourite",
-        "FavouriteOfPeer", "Blocked", "Session", "Trouble")
+        "FavouriteOfPeer", "UplinkKey", "Blocked", "Session", "Trouble")
     }
     objects[peer] = tree.export(
       root.child("peer\(peer)"), interfaces: [Self.interface(peer, service)], manager: manager)
@@ -115,6 +115,12 @@ final class MeshPeerFaces {
           get: { .string(service.peers.proofs[peer]?.rawValue ?? "") }),
         flag("Favourite", "Whether the peer is a favourite.") { $0.marks.isFavourite },
         flag("FavouriteOfPeer", "Whether this node is a favourite of the peer.") { $0.marks.isFavouriteOfPeer },
+        Property(
+          "UplinkKey", "s",
+          documentation:
+            "The peer's Nostr key in Bech32 (npub1…) from its favourite notice; empty if no notice contained one. "
+            + "Private messages to a mutual favourite without a path in the mesh go to this key.",
+          get: { .string(view()?.marks.uplinkKey ?? "") }),
         flag("Blocked", "Whether the peer is blocked.") { $0.marks.isBlocked },
         Property(
           "Trouble", "s",

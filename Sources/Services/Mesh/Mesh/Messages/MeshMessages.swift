@@ -15,6 +15,8 @@ final class MeshMessages {
   let arrivals = Observers<UInt32>()
   /// Notifies of new delivery states of this node's messages.
   let progress = Observers<(number: UInt32, state: MeshMessage.State)>()
+  /// Notifies of this node's messages that go outside of the mesh.
+  let uplinked = Observers<UInt32>()
 
   private(set) var log = MessageLog()
   /// Received private messages that are not stored yet, by number.
@@ -129,6 +131,13 @@ final class MeshMessages {
     node.keep([.message(message)]) { [weak self] _ in self?.progress.call((number, message.state)) }
   }
 
+  /// Records that the uplink carries a message of this node.
+  func wentByUplink(_ number: UInt32) {
+    guard let message = log.noteUplink(of: number) else { return }
+    node.keep([.message(message)])
+    uplinked.call(number)
+  }
+
   /// Corrects the time of a message of this node.
   func dated(_ number: UInt32, _ time: UInt64) {
     if let message = log.date(number, time) { node.keep([.message(message)]) }
@@ -181,11 +190,12 @@ final class MeshMessages {
   }
 
   /// Handles a private message. Its sender gets a receipt once it is stored.
-  func told(_ message: PrivateMessage, from peer: PeerID, at time: UInt64) {
+  func told(_ message: PrivateMessage, from peer: PeerID, at time: UInt64, by way: MeshMessage.Way = .mesh) {
     guard log.number(of: message.id, from: peer) == nil else { return toldAgain(message.id, from: peer) }
-    let line = MeshMessage(
+    var line = MeshMessage(
       number: log.takeNumber(), time: time, conversation: peer, sender: peer, nickname: peers.name(of: peer),
       text: message.text, messageIDs: [message.id], state: .unread)
+    line.way = way
     add(line)
     peers.noteContact(peer, .wrotePrivately)
     unkept[line.number] = MessageLog.Received(peer: peer, id: message.id)

@@ -106,6 +106,15 @@ struct MessageLog: Sendable {
     return messages[place]
   }
 
+  /// Records that the uplink carries a message of this node.
+  ///
+  /// - Returns: the message; nil if it does not exist, or this was recorded before.
+  mutating func noteUplink(of number: UInt32) -> MeshMessage? {
+    guard let place = place(of: number), messages[place].way != .uplink else { return nil }
+    messages[place].way = .uplink
+    return messages[place]
+  }
+
   /// Corrects the time of a message.
   ///
   /// - Returns: the message; nil if it does not exist.

@@ -83,6 +83,7 @@ final class MeshNode {
         of: pin.peer, pin.key, isProven: pin.isProven, at: now.advanced(by: .nanoseconds(place - kept.pins.count)))
     }
     for item in kept.gossip { engine.restore(item) }
+    if let key = kept.uplinkKey { engine.restore(uplinkKey: key) }
     return engine
   }
 
@@ -226,7 +227,7 @@ extension MeshChange {
   /// Whether a relay stores the change. A relay stores no messages, but erases what it stored in another role.
   fileprivate var isOfRelay: Bool {
     switch self {
-    case .pin, .peer, .forget, .nickname, .settled, .carriedNoMore, .fileGone, .deleted: true
+    case .pin, .peer, .forget, .nickname, .uplinkKey, .settled, .carriedNoMore, .fileGone, .deleted: true
     case .gossip, .message, .outgoing, .carried, .number, .file: false
     }
   }

@@ -81,6 +81,7 @@ final class MeshPeers {
       if marks.isBlocked { _ = engine.handle(.block(marks.peer, true), at: now, time: time) }
       if marks.isVerified { _ = engine.handle(.verified(marks.peer, true), at: now, time: time) }
       if marks.isFavouriteOfPeer { engine.favour(by: marks.peer, true) }
+      if !marks.uplinkKey.isEmpty { engine.note(uplinkKey: marks.uplinkKey, of: marks.peer, at: now) }
     }
   }
 
@@ -338,7 +339,13 @@ final class MeshPeers {
       return node.handle(.notTaken(id, from: peer))
     }
     unkeptNotices[peer, default: []].append(id)
-    mark(peer, then: { [weak self] in self?.keptNotice(id, from: peer) }, { $0.isFavouriteOfPeer = notice.isFavorite })
+    mark(
+      peer, then: { [weak self] in self?.keptNotice(id, from: peer) },
+      {
+        $0.isFavouriteOfPeer = notice.isFavorite
+        // A notice without a key does not revoke an earlier one.
+        if let key = notice.npub { $0.uplinkKey = key }
+      })
   }
 
   /// Whether a notice with this ID waits for the store.
@@ -452,7 +459,7 @@ final class MeshPeers {
     var random = node.makeRandom()
     let code = try? VerificationCode(
       noiseKey: identity.noiseKey.publicKey, key: identity.signingKey, nickname: node.nickname,
-      seconds: node.clock.seconds, randomFrom: &random)
+      npub: node.engine?.uplinkKey, seconds: node.clock.seconds, randomFrom: &random)
     return code?.text
   }
 }

@@ -19,12 +19,15 @@ public final class MeshService {
   let links: MeshLinks
   let messages: MeshMessages
   let files: SharedFiles
+  let uplink: MeshUplink
   let clockWatch: ClockWatch
   /// Whether a wipe has failed, and nothing was stored or read since.
   private var isWipeOwed = false
   /// Called when the persistent data is loaded.
   private var whenRestored: (@LoopActor () -> Void)?
   private var restoreTimer: Registration?
+  /// The connection to the bus of the program that carries packets outside of the mesh; nil without D-Bus.
+  private weak var bus: BusConnection?
 
   /// - Parameters:
   ///   - keeper: the persistent store.
@@ -41,6 +44,7 @@ public final class MeshService {
     links = MeshLinks(node, peers)
     messages = MeshMessages(node, peers, links)
     files = SharedFiles(node, peers, messages)
+    uplink = MeshUplink(node, peers, messages)
     clockWatch = ClockWatch(node)
     node.onAction = { [weak self] in self?.carryOut($0) }
     keeper.onChange = { [weak self] in self?.keeperChanged() }
@@ -93,6 +97,7 @@ public final class MeshService {
     let superfluous = kept.carried.filter { !engine.restore($0) }
     node.engine = engine
     links.search.setOwnID(engine.identity.id)
+    uplink.reopen()
     node.keep(superfluous.map { .carriedNoMore($0.id) })
   }
 
@@ -130,8 +135,27 @@ public final class MeshService {
     files.forgetAll()
     links.forgetAddresses()
     node.changed()
+    let answer = WipeAnswer(then)
+    uplink.wipe { answer.uplink = $0 ? .some(nil) : StoreError(.failed, Self.keptKey) }
     links.leave { [weak self] in
-      self?.node.keeper.wipe(keeping: survivors) { [weak self] in self?.wiped($0, then) }
+      self?.node.keeper.wipe(keeping: survivors) { [weak self] in self?.wiped($0) { answer.disk = .some($0) } }
+    }
+  }
+
+  /// Answers a wipe when the disk and the uplink are erased.
+  @LoopActor
+  private final class WipeAnswer {
+    /// The error of the disk, and of the uplink; nil while the part is not done.
+    var disk: (any CodedError)?? { didSet { answer() } }
+    var uplink: (any CodedError)?? { didSet { answer() } }
+    private var then: (@LoopActor ((any CodedError)?) -> Void)?
+
+    init(_ then: @escaping @LoopActor ((any CodedError)?) -> Void) { self.then = then }
+
+    private func answer() {
+      guard let disk, let uplink, let then else { return }
+      self.then = nil
+      then(disk ?? uplink)
     }
   }
 
@@ -179,6 +203,12 @@ public final class MeshService {
     node.changed()
   }
 
+  /// Sets the connection to the bus. The program that carries packets outside of the mesh is on it.
+  func use(_ bus: BusConnection?) { self.bus = bus }
+
+  /// The connection to the bus; nil without D-Bus.
+  var connection: BusConnection? { bus }
+
   public func setNickname(_ nickname: String) { node.setNickname(nickname) }
 
   /// Announces this node now.
@@ -223,6 +253,9 @@ public final class MeshService {
     case .fileState(let number, let state): files.stateChanged(number, state)
     case .fileProgress(let number, let percent): files.progressed(number, percent: percent)
     case .withdraw(let packets): links.withdraw(packets)
+    case .uplink(let packet): uplink.send(packet)
+    case .uplinkDone(let id): uplink.done(id)
+    case .wentByUplink(let number): messages.wentByUplink(number)
     case .pong(let number, let milliseconds, let hops):
       pings.ended(number, .answered(milliseconds: milliseconds, hops: hops))
     case .pingLost(let number): pings.ended(number, .lost)
@@ -288,6 +321,10 @@ public final class MeshService {
     if isWipeOwed { return "\(node.keeper.trouble.map { "\($0) " } ?? "")\(Self.owedWipe)" }
     return node.keeper.trouble ?? node.hindrance ?? advice
   }
+
+  private static let keptKey =
+    "The mesh is erased. earshot-nostrd did not confirm that its key is erased; it erases the key when it connects to "
+    + "earshotd again. To be sure: systemctl restart earshot-nostrd"
 
   private static let owedWipe =
     "The mesh store is not completely erased. To try again: earshot mesh wipe. The mesh is stopped until then."

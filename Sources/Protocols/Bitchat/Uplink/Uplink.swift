@@ -1,0 +1,252 @@
+import BitchatWire
+import Common
+import Crypto
+
+/// Private messages and receipts for mutual favourites without a path in the mesh: a program outside of the mesh
+/// carries them. Facts: bitchat.md section 11.
+///
+/// The program stores what it takes, and repeats it until `uplinkDone`. So each packet is handed over once for each
+/// program.
+struct Uplink: Sendable {
+  /// Maximum packets that were handed over and not answered by the program.
+  static let offerLimit = 32
+  /// Maximum keys of peers.
+  static let keyLimit = 1024
+  /// Maximum remembered messages that came over the uplink.
+  static let broughtLimit = 1000
+  /// Time until a refused packet is handed over again.
+  static let pause = Duration.seconds(30)
+  /// Oldest timestamp of a received packet, and the latest one, in milliseconds from now. Senders give up after a day.
+  static let (oldest, latest) = (UInt64(25 * 3_600_000), UInt64(900_000))
+
+  private enum Progress { case offered, taken }
+
+  /// This node's key, as text; nil if it never had one.
+  private(set) var ownKey: String?
+  /// Whether a program carries packets.
+  private(set) var isOpen = false
+  private var keys: [PeerID: String] = [:]
+  private var underWay: [UplinkPacket.ID: Progress] = [:]
+  /// Messages that came over the uplink. Their receipts go the same way, unless there is a link to the sender.
+  private var brought = RecentPackets<ReceivedMessage>(limit: Uplink.broughtLimit, lifetime: .seconds(26 * 3600))
+  private var due: Instant?
+
+  /// Next time at which packets may be handed over; nil if there is none.
+  var deadline: Instant? { isOpen ? due : nil }
+
+  /// Requests a check whether messages have no other path.
+  mutating func hurry(at now: Instant) { due = now }
+
+  // MARK: The program and keys
+
+  /// A program has begun to carry packets.
+  ///
+  /// - Returns: whether the key differs from the one before. Favourites have to get it then.
+  mutating func open(_ key: String, at now: Instant) -> Bool {
+    let isNew = key != ownKey
+    (ownKey, isOpen, underWay, due) = (key, true, [:], now)
+    return isNew
+  }
+
+  mutating func close() { (isOpen, underWay) = (false, [:]) }
+
+  /// Restores this node's key of an earlier run.
+  mutating func restore(ownKey: String) { if !isOpen { self.ownKey = ownKey } }
+
+  /// Records the key of a peer.
+  ///
+  /// - Parameter isFavourite: whether the peer is a favourite. At the limit, keys of other peers are not recorded.
+  mutating func note(_ key: String, of peer: PeerID, isFavourite: Bool, at now: Instant) {
+    guard keys[peer] != nil || isFavourite || keys.count < Self.keyLimit else { return }
+    keys[peer] = key
+    due = now
+  }
+
+  func key(of peer: PeerID) -> String? { keys[peer] }
+
+  /// Removes everything about a peer.
+  mutating func forget(_ peer: PeerID) -> [Intent] {
+    keys[peer] = nil
+    return withdraw(peer)
+  }
+
+  /// Withdraws the packets for a peer.
+  mutating func withdraw(_ peer: PeerID) -> [Intent] {
+    let gone = underWay.keys.filter { $0.peer == peer }.sorted { $0.text < $1.text }
+    for id in gone { underWay[id] = nil }
+    return gone.map { .report(.uplinkDone($0)) }
+  }
+
+  // MARK: Hand-overs
+
+  /// State of the node on which hand-overs and arrivals depend.
+  struct Context {
+    let view: NodeView
+    /// Noise key of this node.
+    let noiseKey: X25519.PrivateKey
+    /// Whether payloads are sealed for the recipient's Noise key. The apps cannot read them then.
+    let isSealing: Bool
+    /// Favourites of the user.
+    let favourites: Set<PeerID>
+    /// Peers that report this node as their favourite.
+    let favouredBy: Set<PeerID>
+  }
+
+  /// Hands over the messages and read receipts that have no other path.
+  ///
+  /// - Parameters:
+  ///   - messages: messages without a path in the mesh.
+  ///   - receipts: read receipts that wait, by peer.
+  ///   - isWaiting: whether a message still waits for its delivery.
+  mutating func handOver(
+    _ messages: [OutgoingMessage], _ receipts: [(peer: PeerID, receipts: [MessageID])],
+    isWaiting: (MessageID) -> Bool, _ context: Context, randomFrom random: inout some RandomSource
+  ) -> [Intent] {
+    due = nil
+    underWay = underWay.filter { $0.key.kind != .message || isWaiting($0.key.message) }
+    var intents: [Intent] = []
+    for message in messages where serves(message.peer, context) {
+      for piece in message.pieces where !piece.isDelivered {
+        guard let body = try? PrivateMessage(id: piece.id, text: piece.text) else { continue }
+        let id = UplinkPacket.ID(.message, piece.id, of: message.peer)
+        intents += send(.privateMessage(body), as: id, createdAt: message.createdAt, context, randomFrom: &random)
+      }
+    }
+    let view = context.view
+    for (peer, receipts) in receipts where view.ownLinks(of: peer).isEmpty {
+      for receipt in receipts where !view.peers.has(peer) || hasBrought(receipt, of: peer) {
+        intents += sendReceipt(.read(receipt), to: peer, context, randomFrom: &random)
+      }
+    }
+    return intents
+  }
+
+  /// Sends a receipt for a message that came over the uplink the same way, unless there is a link to its sender. The
+  /// mesh may count a peer as present for some minutes after it has left.
+  mutating func answer(
+    _ receipt: NoisePayload, to peer: PeerID, _ context: Context, randomFrom random: inout some RandomSource
+  ) -> [Intent] {
+    guard let id = receipt.acknowledged, hasBrought(id, of: peer), context.view.ownLinks(of: peer).isEmpty else {
+      return []
+    }
+    return sendReceipt(receipt, to: peer, context, randomFrom: &random)
+  }
+
+  /// Hands over a receipt for a message, if its sender can be reached by the uplink.
+  mutating func sendReceipt(
+    _ receipt: NoisePayload, to peer: PeerID, _ context: Context, randomFrom random: inout some RandomSource
+  ) -> [Intent] {
+    let id: UplinkPacket.ID
+    switch receipt {
+    case .delivered(let message): id = UplinkPacket.ID(.delivered, message, of: peer)
+    case .read(let message): id = UplinkPacket.ID(.read, message, of: peer)
+    default: return []
+    }
+    guard serves(peer, context) else { return [] }
+    return send(receipt, as: id, createdAt: context.view.time, context, randomFrom: &random)
+  }
+
+  /// Whether packets for a peer may be handed over: both are favourites of each other, and the peer has stated its key.
+  private func serves(_ peer: PeerID, _ context: Context) -> Bool {
+    isOpen && keys[peer] != nil && context.view.canSend && context.favourites.contains(peer)
+      && context.favouredBy.contains(peer) && !context.view.blocked.contains(peer)
+  }
+
+  /// Hands over a message or a receipt, unless the program has it.
+  ///
+  /// - Parameter createdAt: when the message was made, in milliseconds since 1970.
+  private mutating func send(
+    _ payload: NoisePayload, as id: UplinkPacket.ID, createdAt: UInt64, _ context: Context,
+    randomFrom random: inout some RandomSource
+  ) -> [Intent] {
+    guard let key = keys[id.peer], underWay[id] == nil else { return [] }
+    // The answer to an earlier packet makes the next check due.
+    guard underWay.values.count(where: { $0 == .offered }) < Self.offerLimit,
+      let text = Self.text(of: payload, for: id.peer, context, randomFrom: &random)
+    else { return [] }
+    underWay[id] = .offered
+    let offered = UplinkPacket(id: id, key: key, text: text, createdAt: createdAt)
+    return [.count(\.uplink.offered), .report(.uplink(offered))]
+  }
+
+  /// The text for a Nostr message; nil if it must be sealed and the peer's Noise key is unknown.
+  private static func text(
+    of payload: NoisePayload, for peer: PeerID, _ context: Context, randomFrom random: inout some RandomSource
+  ) -> String? {
+    let view = context.view
+    guard context.isSealing else {
+      return try? EmbeddedPacket(payload, from: view.own, to: peer, timestamp: view.time).text()
+    }
+    guard let recipient = view.peers.noiseKey(of: peer) else { return nil }
+    return try? EmbeddedPacket(
+      sealing: payload, from: context.noiseKey, to: recipient, timestamp: view.time, randomFrom: &random
+    ).text()
+  }
+
+  /// The program has stored a packet.
+  mutating func take(_ id: UplinkPacket.ID, at now: Instant) -> [Intent] {
+    guard underWay[id] == .offered else { return [] }
+    // Receipts are handed over again if they are due again.
+    underWay[id] = id.kind == .message ? .taken : nil
+    due = now
+    return [.count(\.uplink.taken), .uplinked(id)]
+  }
+
+  /// The program could not store a packet.
+  mutating func refuse(_ id: UplinkPacket.ID, at now: Instant) {
+    guard underWay[id] == .offered else { return }
+    underWay[id] = nil
+    due = now.advanced(by: Self.pause)
+  }
+
+  /// A message has arrived, by whatever way. The program need not repeat it.
+  mutating func settle(_ message: MessageID, of peer: PeerID) -> [Intent] {
+    let id = UplinkPacket.ID(.message, message, of: peer)
+    return underWay.removeValue(forKey: id) == nil ? [] : [.report(.uplinkDone(id))]
+  }
+
+  // MARK: Arrivals
+
+  /// Whether a message came over the uplink.
+  func hasBrought(_ message: MessageID, of peer: PeerID) -> Bool {
+    brought.note(of: ReceivedMessage(sender: peer, id: message)) != nil
+  }
+
+  /// Handles a text that came over the uplink: a message or a receipt of a favourite for this node.
+  ///
+  /// - Parameter key: the authenticated key of the sender.
+  /// - Throws: the reason why the text is dropped.
+  mutating func receive(
+    _ text: String, from key: String, _ context: Context
+  ) throws(UplinkRefusal) -> [Intent] {
+    let view = context.view
+    guard view.role.converses, view.canSend else { throw .notReady }
+    let packet: EmbeddedPacket
+    do throws(EmbeddedPacketError) {
+      packet = try EmbeddedPacket(text: text)
+    } catch {
+      throw UplinkRefusal(error)
+    }
+    guard packet.recipient == view.own else { throw .unexpected }
+    let peer = packet.sender
+    guard peer != view.own, keys[peer] == key, context.favourites.contains(peer) else { throw .stranger }
+    guard !view.blocked.contains(peer) else { throw .blocked }
+    guard packet.timestamp &+ Self.oldest >= view.time, packet.timestamp <= view.time &+ Self.latest else {
+      throw .date
+    }
+    let payload: NoisePayload
+    do throws(EmbeddedPacketError) {
+      payload = try packet.opened(with: context.noiseKey).payload
+    } catch {
+      throw UplinkRefusal(error)
+    }
+    switch payload {
+    case .privateMessage(let message):
+      brought.insert(ReceivedMessage(sender: peer, id: message.id), at: view.now)
+      return [.count(\.uplink.received), .handlePrivateMessage(message, from: peer)]
+    case .delivered(let id): return [.count(\.uplink.received), .handleReceipt(id, from: peer, isRead: false)]
+    case .read(let id): return [.count(\.uplink.received), .handleReceipt(id, from: peer, isRead: true)]
+    default: throw .unexpected
+    }
+  }
+}
