@@ -9,6 +9,8 @@ CONFDIR ?= /etc/earshot
 PROGRAMS := earshotd earshot earshot-air
 # Private presence opens network sockets: it has a process, a user and a package of its own.
 PRESENCED := earshot-presenced
+# So does the uplink of the mesh.
+NOSTRD := earshot-nostrd
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 CHECKER := $(PREFIX)/share/earshot-check
@@ -31,17 +33,17 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall install-nostr deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other, by Bluetooth and on the network.
-	@$(if $(SOCIAL)$(PRESENCE),true,scripts/run --check)
+run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other, by Bluetooth and on the network; UPLINK=1: two nodes out of range of each other, with a Nostr relay and a SOCKS proxy; UPLINK=network: in network namespaces; UPLINK=tor: with tor.
+	@$(if $(SOCIAL)$(PRESENCE)$(UPLINK),true,scripts/run --check)
 	@scripts/deps run
-	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),$(PRESENCED))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
-	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(MESH),scripts/run-mesh,scripts/run)))
+	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),$(PRESENCED)) $(if $(UPLINK),$(NOSTRD))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
+	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(UPLINK),scripts/run-uplink$(patsubst %,-%,$(filter network tor,$(UPLINK))),$(if $(MESH),scripts/run-mesh,scripts/run))))
 
 build: ## Build everything, with the tests.
 	@scripts/deps build
@@ -90,13 +92,13 @@ sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,1
 
 release: ## Build the programs as they are installed: optimized, with Swift inside.
 	@scripts/deps install
-	@for program in $(PROGRAMS) $(PRESENCED); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
+	@for program in $(PROGRAMS) $(PRESENCED) $(NOSTRD); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
 release-social: ## Build the social server as it is installed.
 	@scripts/deps install
 	swift build $(RELEASE) --product earshot-sociald
 
-install: install-service install-check install-social install-presence ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check install-social install-presence install-nostr ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
@@ -136,6 +138,21 @@ install-presence: release
 	to='$(DESTDIR)$(CONFDIR)/presence.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/presence.conf "$$to"; fi
 	.build/release/$(PRESENCED) --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
 
+# The uplink of the mesh: its own package in Debian.
+install-nostr: release
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
+	install -m 755 .build/release/$(NOSTRD) '$(DESTDIR)$(PREFIX)/bin/'
+	.build/release/$(NOSTRD) --write-interfaces '$(DESTDIR)$(INTERFACES)'
+	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$(NOSTRD).service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/$(NOSTRD).service'
+	install -D -m 644 systemd/earshot-nostr.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-nostr.conf'
+	install -D -m 644 dbus-policy/org.earshot.Nostr.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Nostr.conf'
+	install -D -m 644 dbus-policy/org.earshot.Nostr.service \
+	  '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Nostr.service'
+	to='$(DESTDIR)$(CONFDIR)/uplink.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/uplink.conf "$$to"; fi
+	.build/release/$(NOSTRD) --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(NOSTRD).catalog'
+	install -D -m 644 docs/man/$(NOSTRD).8 '$(DESTDIR)$(PREFIX)/share/man/man8/$(NOSTRD).8'
+
 # The credential checker: Python, and a separate Debian package. It does not trust a clock that is earlier than the day of the build.
 install-check:
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(CHECKER)/earshot_check/contexts' '$(DESTDIR)$(CONFDIR)/issuers.d'
@@ -171,11 +188,15 @@ install-social: release-social
 	install -D -m 644 docs/man/earshot-sociald.8 '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
 
 uninstall: ## Remove the installed files, except the configuration and the user.
-	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service 2>/dev/null || true)
+	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service $(NOSTRD).service 2>/dev/null || true)
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%') '$(DESTDIR)$(PREFIX)/bin/$(PRESENCED)'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
+	rm -f '$(DESTDIR)$(PREFIX)/bin/$(NOSTRD)' '$(DESTDIR)$(PREFIX)/lib/systemd/system/$(NOSTRD).service'
+	rm -f '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-nostr.conf' '$(DESTDIR)$(POLICYDIR)/org.earshot.Nostr.conf'
+	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Nostr.service'
+	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(NOSTRD).catalog' '$(DESTDIR)$(PREFIX)/share/man/man8/$(NOSTRD).8'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
@@ -202,4 +223,4 @@ fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and 
 	@scripts/fresh-machine
 
 clean: ## Remove all build results.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/earshot-nostr debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service debian/earshot-nostr.earshot-nostrd.service

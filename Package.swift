@@ -16,6 +16,7 @@ let package = Package(
     .executable(name: "earshot-air", targets: ["earshot-air"]),
     .executable(name: "earshot-sociald", targets: ["earshot-sociald"]),
     .executable(name: "earshot-presenced", targets: ["earshot-presenced"]),
+    .executable(name: "earshot-nostrd", targets: ["earshot-nostrd"]),
   ],
   targets: [
     // System: C libraries, as Debian packages them, and a few lines of C of our own.
@@ -165,6 +166,12 @@ let package = Package(
     room(
       "Services/Presence/PresenceCommands",
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool"]),
+    room(
+      "Services/Uplink/NostrUplink",
+      [
+        "Bytes", "Calendar", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "LocalSockets", "SOCKS",
+        "TLS", "Streams", "Hosting", "Nostr",
+      ]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -179,6 +186,7 @@ let package = Package(
     program("earshot", ["Loop", "Journal", "CommandLine", "Tool", "Listing", "ToolList"]),
     program("earshot-sociald", ["SocialDaemon"]),
     program("earshot-presenced", ["Presence"]),
+    program("earshot-nostrd", ["NostrUplink"]),
     program("earshot-air", ["Common", "Loop", "Journal", "CommandLine", "Radio", "Air"]),
 
     // Tools: measurements and simulations. No installed program depends on them.
@@ -346,8 +354,7 @@ let package = Package(
       "Services/Social/SocialDaemonTests",
       [
         "Bytes", "Crypto", "Config", "CommandLine", "DBus", "Loop", "LocalSockets", "WebSocket", "Streams", "ASN",
-        "Social",
-        "SocialDaemon", "SocialCommands", "TestSupport",
+        "Social", "SocialDaemon", "SocialCommands", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Presence/PresenceRadioTests",
@@ -365,13 +372,19 @@ let package = Package(
       "Services/Presence/PresenceCommandsTests",
       ["Loop", "CommandLine", "DBus", "Tool", "PresenceCommands", "TestSupport"], go: .realTime),
     tests(
+      "Services/Uplink/NostrUplinkTests",
+      [
+        "Common", "Crypto", "Loop", "Config", "DBus", "LocalSockets", "WebSocket", "TLS", "Nostr", "MeshCommands",
+        "NostrUplink", "TestSupport",
+      ], go: .realTime),
+    tests(
       "Services/ListingTests",
       [
         "Common", "Loop", "Journal", "Config", "CommandLine", "DBus", "BlueZ", "Radio", "Sharing", "Air", "Hosting",
         "Tool",
         "Tuvali",
         "Transfers", "Verifier", "Wallet", "Mesh", "Broadcast", "Listing", "ToolList", "SocialDaemon", "Presence",
-        "TestSupport",
+        "NostrUplink", "TestSupport",
       ], go: .realTime),
     tests("Tools/ChartsTests", ["Charts"]),
     tests("Tools/MeshFieldTests", ["Common", "CommandLine", "BitchatWire", "Bitchat", "MeshField", "TestSupport"]),
@@ -394,7 +407,7 @@ let package = Package(
         "Common", "Crypto", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "Bitchat",
         "Checking",
         "MeshStore",
-        "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "TestSupport",
+        "Mesh", "Broadcast", "Listing", "SocialDaemon", "Presence", "NostrUplink", "TestSupport",
         "Hall",
       ], go: .realTime),
   ],

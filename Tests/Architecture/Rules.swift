@@ -9,7 +9,7 @@ enum Rules {
   static let listRooms: Set = ["Listing", "ToolList"]
   /// The programs that are a daemon of one protocol, and the room that each starts.
   static let daemonRooms = [
-    "earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence",
+    "earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence", "earshot-nostrd": "NostrUplink",
   ]
   /// The folder of earshot-check, which is Python.
   static let checker = "Check"

@@ -3,6 +3,7 @@ import Foundation
 import Hosting
 import Listing
 import Loop
+import NostrUplink
 import Presence
 import SocialDaemon
 import TestSupport
@@ -20,6 +21,7 @@ struct InterfaceTests {
 
   private static let social = "/org/earshot/social"
   private static let presence = "/org/earshot/presence"
+  private static let uplink = "/org/earshot/uplink"
 
   private static func head(_ objects: [DescribedObject]) -> String {
     // Written in one piece it would count as a citation of a page beside this file.
@@ -28,7 +30,8 @@ struct InterfaceTests {
       objects.filter(isMember).map { "| `\($0.path)` | `\($0.interface.name)` |" }.joined(separator: "\n")
     }
     let ofPresence = rows { $0.path.hasPrefix(presence) }
-    let ofEarshot = rows { object in ![presence, social].contains { object.path.hasPrefix($0) } }
+    let ofUplink = rows { $0.path.hasPrefix(uplink) }
+    let ofEarshot = rows { object in ![presence, social, uplink].contains { object.path.hasPrefix($0) } }
     return """
       # The D-Bus interfaces
 
@@ -44,6 +47,13 @@ struct InterfaceTests {
       | object | interface |
       | --- | --- |
       \(ofPresence)
+
+      The service `earshot-nostrd` has the bus name `org.earshot.Nostr`. All of it is for the group, except that the object `sink` is for calls
+      of `earshotd` alone:
+
+      | object | interface |
+      | --- | --- |
+      \(ofUplink)
 
       The social server is a daemon of its own with the bus name `org.earshot.Social`. Its object `\(social)` has the interface
       `org.earshot.Social1`, and `\(social)/sessionN` has `org.earshot.SocialSession1`. Every method and property of both is for the
@@ -90,7 +100,7 @@ struct InterfaceTests {
     let time = VirtualTime()
     let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
     let list = ServiceList.all
-    let others = SocialDaemon.objects + PresenceDaemon.described
+    let others = SocialDaemon.objects + PresenceDaemon.described + UplinkDaemon.described
     return (
       list.objects(radio: radio, scheduler: time) + others,
       list.interfaces(radio: radio, scheduler: time) + others.map(\.interface)
@@ -130,7 +140,7 @@ struct InterfaceTests {
     "D-Bus activation uses a unit alias that only an enabled service has",
     arguments: [
       ("earshotd", "org.earshot"), ("earshot-sociald", "org.earshot.Social"),
-      ("earshot-presenced", "org.earshot.Presence"),
+      ("earshot-presenced", "org.earshot.Presence"), ("earshot-nostrd", "org.earshot.Nostr"),
     ])
   func activation(unit: String, name: String) throws {
     func line(_ key: String, in file: String) throws -> String? {

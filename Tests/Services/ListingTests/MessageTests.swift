@@ -3,12 +3,13 @@ import Journal
 import Listing
 import Testing
 
+@testable import NostrUplink
 @testable import Presence
 @testable import SocialDaemon
 
 @Suite("Message IDs of the journal catalog")
 struct MessageTests {
-  private let ids = ServiceList.all.messages + MessageID.social + MessageID.presence
+  private let ids = ServiceList.all.messages + MessageID.social + MessageID.presence + MessageID.uplink
 
   @Test("Every message ID is 32 lower-case hex digits, and IDs and names are unique")
   func areDistinct() {

@@ -29,7 +29,7 @@ struct OutsiderTests {
   private static func services() async throws -> (bus: PrivateBus, connections: [BusConnection]) {
     let bus = try PrivateBus()
     var connections: [BusConnection] = []
-    for name in ["org.earshot", "org.earshot.Social", "org.earshot.Presence"] {
+    for name in ["org.earshot", "org.earshot.Social", "org.earshot.Presence", "org.earshot.Nostr"] {
       let connection = BusConnection(address: .address(bus.address))
       connection.objects.access = AccessRule(refusal: String(repeating: "Rejected send message. ", count: 20)) { _ in
         false

@@ -10,8 +10,8 @@ public enum MeshTool {
       Verb(
         "mesh", "Chat in the Bitchat mesh, and show its peers and links.",
         verbs: [
-          show, say, tell, send, files, log, peers, ping, map, verify, nick, announce, favourite, block, forget, wipe,
-          decode,
+          show, say, tell, send, files, log, peers, ping, map, verify, nick, announce, favourite, block, forget, uplink,
+          wipe, decode,
         ], defaultVerb: "show")
     ],
     status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" },
@@ -136,6 +136,13 @@ public enum MeshTool {
   private static let forget = Verb("forget", "Remove all data about a peer.", arguments: [peer]) {
     client, line async throws(Failure) in
     try await MeshCommand(client, line).forget()
+  }
+
+  private static let uplink = Verb(
+    "uplink", "Show private messages outside of the mesh: state, reason, Nostr key, relays, counters.",
+    options: [Option("key", "Write only the Nostr key of this node.")], of: UplinkCommand.target
+  ) { client, line async throws(Failure) in
+    try await UplinkCommand(client, line).run()
   }
 
   private static let wipe = Verb(

@@ -1,0 +1,187 @@
+import Bytes
+import Crypto
+import LocalSockets
+import Loop
+import Nostr
+import SOCKS
+import Streams
+import TLS
+
+/// How relays are reached.
+enum UplinkRoute: Hashable, Sendable {
+  case proxy(ProxyAddress)
+  /// Without a proxy, for development only.
+  case clearnet
+}
+
+/// An event of the connections to relays.
+enum RelayConnectionEvent: Sendable, Equatable {
+  case opened(RelayLink)
+  case received(RelayLink, [UInt8])
+  case ponged(RelayLink)
+  /// - Parameter isProxyGone: whether the proxy itself cannot be used.
+  case ended(RelayLink, reason: String, isProxyGone: Bool)
+}
+
+/// The WebSocket connections to relays. Each has SOCKS credentials of its own, so that `tor` uses a circuit of its own
+/// for it.
+@LoopActor
+final class RelayConnections {
+  /// Called on the loop, never from within a call of this type.
+  var onEvent: @LoopActor (RelayConnectionEvent) -> Void = { _ in }
+
+  private let route: UplinkRoute
+  private let scheduler: any Scheduler
+  private let resolver: any HostResolving
+  private let dial: WebSocketClient.Dial
+  private var trust: TLSTrust?
+  private var clients: [RelayLink: WebSocketClient] = [:]
+  /// The secret part of the credentials: connections of another run use other circuits.
+  private let secret: String
+
+  init(
+    _ route: UplinkRoute, scheduler: any Scheduler, resolver: any HostResolving, random: any RandomSource & Sendable,
+    dial: @escaping WebSocketClient.Dial
+  ) {
+    (self.route, self.scheduler, self.resolver, self.dial) = (route, scheduler, resolver, dial)
+    var random = random
+    secret = Base64URL.encode(random.bytes(16))
+  }
+
+  /// Sets the certificates by which relays are trusted.
+  ///
+  /// - Parameter file: a PEM file; nil: those of the system.
+  /// - Returns: whether they could be read.
+  func setTrust(file: String?) -> Bool {
+    trust = TLSTrust(file: file)
+    return trust != nil
+  }
+
+  func connect(_ link: RelayLink) {
+    close(link)
+    guard let client = client(for: link) else {
+      return scheduler.soon { [weak self] in
+        self?.onEvent(.ended(link, reason: "Its address cannot be used.", isProxyGone: false))
+      }
+    }
+    clients[link] = client
+    client.onEvent = { [weak self, weak client] event in
+      guard let self, let client, clients[link] === client else { return }
+      handle(event, of: link)
+    }
+    client.start()
+  }
+
+  func send(_ text: String, over link: RelayLink) { clients[link]?.send(Array(text.utf8)) }
+
+  func ping(_ link: RelayLink) { clients[link]?.ping() }
+
+  func close(_ link: RelayLink) { clients.removeValue(forKey: link)?.close() }
+
+  func closeAll() { for link in clients.keys { close(link) } }
+
+  private func client(for link: RelayLink) -> WebSocketClient? {
+    guard let target = SOCKSTarget(host: link.address.host, port: link.address.port),
+      let address = WebSocketAddress(target, path: link.address.path, isSecure: link.address.isSecure),
+      let way = way(for: link)
+    else { return nil }
+    return WebSocketClient(
+      to: address, by: way, trust: { [weak self] in self?.trust }, limit: NostrLimits.messageBytes + 1,
+      scheduler: scheduler, resolver: resolver, dial: dial)
+  }
+
+  private func way(for link: RelayLink) -> WebSocketRoute? {
+    switch route {
+    case .clearnet: return .direct
+    case .proxy(let proxy):
+      let purpose =
+        switch link.purpose {
+        case .messages: "messages"
+        case .channel(let geohash): "channel-\(geohash.text)"
+        }
+      // The address may be longer than a user name.
+      let name = Base64URL.encode(Array(SHA256.hash(Array("\(purpose) \(link.address.text)".utf8)).prefix(16)))
+      return SOCKSLogin(user: "earshot-\(name)", password: secret).map {
+        .proxy(host: proxy.host, port: proxy.port, $0)
+      }
+    }
+  }
+
+  private func handle(_ event: WebSocketClient.Event, of link: RelayLink) {
+    switch event {
+    case .proxied: break
+    case .opened: onEvent(.opened(link))
+    case .message(let bytes): onEvent(.received(link, bytes))
+    case .pong: onEvent(.ponged(link))
+    case .ended(let failure):
+      clients[link] = nil
+      onEvent(.ended(link, reason: failure.sentence, isProxyGone: failure.isOfProxy))
+    }
+  }
+}
+
+/// Asks a SOCKS proxy whether it accepts connections with a user name and a password. No target is named.
+@LoopActor
+final class ProxyProbe {
+  private static let time = Duration.seconds(10)
+
+  private var stream: (any StreamConnection)?
+  /// Its request is never sent.
+  private var handshake: SOCKSHandshake?
+  private var timer: Registration?
+  private var then: (@LoopActor (String?) -> Void)?
+
+  /// - Parameter then: called once, later: nil, or a reason as part of a sentence whose subject is the proxy.
+  init(
+    _ proxy: ProxyAddress, scheduler: any Scheduler, dial: WebSocketClient.Dial,
+    then: @escaping @LoopActor (String?) -> Void
+  ) {
+    self.then = then
+    guard let target = SOCKSTarget(host: "localhost", port: 1),
+      let credentials = SOCKSLogin(user: "earshot", password: "earshot")
+    else { return }
+    let handshake = SOCKSHandshake(to: target, as: credentials)
+    self.handshake = handshake
+    do throws(LocalStreamError) {
+      let stream = try dial(proxy.host, proxy.port)
+      self.stream = stream
+      stream.onEvent = { [weak self] in self?.handle($0) }
+      stream.send(handshake.greeting)
+      timer = scheduler.schedule(after: Self.time) { [weak self] in self?.end("does not answer") }
+    } catch {
+      scheduler.soon { [weak self] in self?.end("does not accept connections") }
+    }
+  }
+
+  func close() {
+    then = nil
+    drop()
+  }
+
+  private func handle(_ event: StreamEvent) {
+    switch event {
+    case .received(let bytes):
+      for step in handshake?.receive(bytes) ?? [] {
+        switch step {
+        // The proxy has accepted the method. The credentials are not sent.
+        case .send, .connected: end(nil)
+        case .failed(let error): end("cannot be used: \(error)")
+        }
+      }
+    case .ended: end("does not accept connections")
+    case .written, .pong: break
+    }
+  }
+
+  private func end(_ reason: String?) {
+    let report = then
+    close()
+    report?(reason)
+  }
+
+  private func drop() {
+    timer = nil
+    stream?.close()
+    stream = nil
+  }
+}

@@ -1,0 +1,40 @@
+import Common
+import DBus
+import Testing
+
+@testable import MeshCommands
+
+@Suite("`earshot mesh uplink`")
+struct UplinkViewTests {
+  private static let properties: [String: DBusValue] = [
+    "State": .string("connecting"), "Reason": .string("No relay is reached."), "PublicKey": .string("npub1abc"),
+    "Waiting": .uint32(2),
+    "Relays": .array(
+      of: "(ssss)",
+      [
+        .structure([.string("wss://a.example"), .string("messages"), .string("waiting"), .string("It\u{1B}[2J ended.")]
+        ),
+        .structure([.string("wss://b.example"), .string("channel u4pru"), .string("live"), .string("Old.")]),
+      ]),
+    "Counters": .tallies([Tally("Messages", 3), Tally("Floods", 0), Tally("New", 1)]),
+  ]
+
+  @Test("State, reason, key, waiting messages and relays are shown, without control characters")
+  func text() {
+    let text = UplinkView(Self.properties).text
+    #expect(
+      text.split(separator: "\n").prefix(5) == [
+        "state    connecting", "reason   No relay is reached.", "key      npub1abc",
+        "waiting  2 messages and receipts", "relays",
+      ])
+    #expect(text.hasSuffix("counters\n  3 private messages and receipts received\n  1 New\n"))
+    #expect(text.contains("  wss://b.example (channel u4pru)  live\n"))
+    #expect(text.contains("  wss://a.example  waiting: It") && !text.contains("\u{1B}"))
+  }
+
+  @Test("Missing and malformed properties give an empty state")
+  func malformed() {
+    let view = UplinkView(["State": .uint32(1), "Relays": .array(of: "s", [.string("x")])])
+    #expect(view.state == "" && view.relays.isEmpty && view.waiting == 0)
+  }
+}

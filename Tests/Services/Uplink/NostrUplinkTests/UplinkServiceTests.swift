@@ -1,0 +1,298 @@
+import Common
+import DBus
+import Loop
+import Nostr
+import TestSupport
+import Testing
+
+@testable import MeshCommands
+@testable import NostrUplink
+
+@Suite("The uplink behind a proxy, in virtual time")
+struct UplinkServiceTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A folder with the certificate by which the relay is trusted.
+  private static func folder() throws -> ScratchFolder {
+    let folder = try ScratchFolder()
+    try folder.write(Array(TestCertificate.first.chain.utf8), to: "trust.pem")
+    return folder
+  }
+
+  /// Two uplinks that are each other's contacts, at one relay.
+  @LoopActor
+  private static func pair(
+    _ folder: ScratchFolder, _ adjust: (inout UplinkSettings) -> Void = { _ in }
+  ) throws -> (FakeRelay, UplinkStand, UplinkStand) {
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let stands = [0, 1].map { _ in UplinkStand(clock, relay, trust: folder.path("trust.pem"), adjust) }
+    for (index, stand) in stands.enumerated() {
+      stand.mesh.attach(as: "node\(index)")
+      stand.setContacts([stands[1 - index].key])
+    }
+    return (relay, stands[0], stands[1])
+  }
+
+  private static let packet = "bitchat1:" + String(repeating: "AbCd", count: 85)
+
+  @Test(
+    "A packet reaches the other node with its sender's key, and the relay sees only envelopes",
+    arguments: [false, true])
+  @LoopActor
+  func wholeWay(isStrict: Bool) throws {
+    let folder = try Self.folder()
+    let (relay, ann, bob) = try Self.pair(folder) { if isStrict { $0.options = [.nip17] } }
+    #expect(ann.service.status == .ready && ann.service.reason == "")
+    #expect(ann.send(Self.packet, to: bob.key) == [nil])
+    #expect(bob.mesh.delivered.map(\.text) == [Self.packet] && bob.mesh.delivered.map(\.key) == [ann.key])
+    #expect(relay.events.count == 1 && relay.events.allSatisfy { $0["kind"] as? Int == 1059 })
+    #expect(ann.service.waiting == 1)
+    bob.send(Self.packet, to: ann.key, as: "2", .delivered)
+    #expect(ann.mesh.delivered.count == 1)
+    ann.mesh.onRequest?(.cancel("1"))
+    #expect(ann.service.waiting == 0)
+    #expect(relay.targets.allSatisfy { $0 == "social.test" })
+  }
+
+  @Test("While the proxy is away nothing is sent, messages wait, and the reason says since when")
+  @LoopActor
+  func noProxy() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    relay.isThere = false
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    for (stand, other) in [(ann, bob), (bob, ann)] {
+      stand.mesh.attach(as: "node")
+      stand.setContacts([other.key])
+    }
+    #expect(ann.send(Self.packet, to: bob.key) == [nil])
+    clock.advance(by: .seconds(3600))
+    #expect(ann.service.status == .waitingForProxy && ann.service.reason.contains("Nothing is sent since"))
+    #expect(ann.service.reason.contains("127.0.0.1:9050") && ann.service.waiting == 1)
+    #expect(relay.users.isEmpty && relay.events.isEmpty)
+    // The proxy was asked at least once a minute, and not more often than doubling from 2 s allows.
+    #expect((120...150).contains(relay.dials))
+    relay.isThere = true
+    clock.advance(by: .seconds(61))
+    #expect(ann.service.status == .ready && bob.mesh.delivered.map(\.text) == [Self.packet])
+  }
+
+  @Test("A proxy that goes away ends the connections' use until it is back")
+  @LoopActor
+  func lostProxy() throws {
+    let folder = try Self.folder()
+    let (relay, ann, bob) = try Self.pair(folder)
+    relay.isThere = false
+    relay.hangUp()
+    ann.clock.advance(by: .seconds(30))
+    #expect(ann.service.status == .waitingForProxy)
+    #expect(ann.send(Self.packet, to: bob.key) == [nil])
+    relay.isThere = true
+    ann.clock.advance(by: .seconds(120))
+    #expect(bob.mesh.delivered.map(\.text) == [Self.packet])
+  }
+
+  @Test("Without a contact no relay is connected, and every connection has its own user at the proxy")
+  @LoopActor
+  func contacts() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem")) {
+      $0.relays = ["wss://social.test", "wss://localhost"]
+    }
+    ann.mesh.attach(as: "node")
+    clock.advance(by: .seconds(600))
+    #expect(ann.service.status == .idle && relay.targets.isEmpty)
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    ann.setContacts([bob.key])
+    #expect(Set(relay.targets) == ["social.test", "localhost"] && Set(relay.users).count == 2)
+    let other = "npub1" + String(repeating: "q", count: 58)
+    for (key, error) in [(other, "InvalidArgs"), (ann.key, "NotFound")] {
+      let names = ann.send(Self.packet, to: key).map { $0?.name ?? "" }
+      #expect(names.count == 1 && names.allSatisfy { $0.hasSuffix(error) })
+    }
+  }
+
+  @Test("A packet that the node could not handle is handed over again, and each packet once")
+  @LoopActor
+  func nodeAway() throws {
+    let folder = try Self.folder()
+    let (_, ann, bob) = try Self.pair(folder)
+    bob.mesh.handles = false
+    for number in 1...3 { ann.send("bitchat1:\(number)", to: bob.key, as: "\(number)") }
+    bob.clock.advance(by: .seconds(60))
+    #expect(bob.mesh.delivered.isEmpty && bob.counter("WaitingTexts") == 3)
+    bob.mesh.handles = true
+    bob.clock.advance(by: .seconds(5))
+    #expect(bob.mesh.delivered.map(\.text) == ["bitchat1:1", "bitchat1:2", "bitchat1:3"])
+  }
+
+  @Test("Key and outbox survive a restart encrypted, and a message that is handed over again is stored once")
+  @LoopActor
+  func restart() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    relay.swallows = true
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    var ann: UplinkStand? = UplinkStand(
+      clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    ann?.mesh.attach(as: "node")
+    ann?.setContacts([bob.key])
+    #expect(ann?.send(Self.packet, to: bob.key) == [nil])
+    #expect(ann?.send(Self.packet, to: bob.key) == [nil])
+    let key = ann?.key
+    ann?.service.stop {}
+    clock.run()
+    ann = nil
+    for (_, bytes) in try folder.files() where bytes.count < 100_000 {
+      #expect(!contains(bytes, Array(Self.packet.utf8.prefix(40))))
+    }
+    let again = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    #expect(again.key == key && again.service.waiting == 1)
+    relay.swallows = false
+    again.mesh.attach(as: "node")
+    bob.mesh.attach(as: "other")
+    bob.setContacts([again.key])
+    again.setContacts([bob.key])
+    clock.advance(by: .seconds(3600))
+    #expect(Set(bob.mesh.delivered.map(\.text)) == [Self.packet])
+    again.mesh.onRequest?(.cancel("1"))
+    #expect(again.service.waiting == 0)
+  }
+
+  @Test(
+    "A receipt that was taken before a crash is sent after the restart", arguments: [MeshPacket.Kind.delivered, .read])
+  @LoopActor
+  func receipts(kind: MeshPacket.Kind) throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    relay.isThere = false
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    var ann: UplinkStand? = UplinkStand(
+      clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    ann?.mesh.attach(as: "node")
+    ann?.setContacts([bob.key])
+    #expect(ann?.send(Self.packet, to: bob.key, as: "r", kind) == [nil])
+    // The process ends without a stop.
+    let copy = try ScratchFolder()
+    try folder.copy("state", to: copy)
+    ann = nil
+    relay.isThere = true
+    let again = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: copy.path("state"))
+    #expect(again.service.waiting == 1)
+    again.mesh.attach(as: "node")
+    bob.mesh.attach(as: "other")
+    bob.setContacts([again.key])
+    again.setContacts([bob.key])
+    clock.advance(by: .seconds(120))
+    #expect(bob.mesh.delivered.map(\.text) == [Self.packet])
+    #expect(again.service.waiting == 0)
+  }
+
+  @Test("`earshot mesh uplink` knows the meaning of each counter")
+  @LoopActor
+  func meanings() throws {
+    let (_, ann, _) = try Self.pair(try Self.folder())
+    #expect(Set(ann.service.tallies.map(\.name)) == Set(UplinkCounters.meanings.keys))
+  }
+
+  @Test("A text that D-Bus cannot carry is dropped and counted, and other texts of Nostr clients reach the node")
+  @LoopActor
+  func otherTexts() throws {
+    let folder = try Self.folder()
+    let (_, ann, bob) = try Self.pair(folder)
+    ann.send("zero \u{0} and \u{FFFE}", to: bob.key, as: "1")
+    ann.send("good morning", to: bob.key, as: "2")
+    #expect(bob.mesh.delivered.map(\.text) == ["good morning"])
+    #expect(bob.counter("UnsendableTexts") == 1)
+  }
+
+  @Test("A wipe destroys key and outbox, and so does a node with another peer ID", arguments: [true, false])
+  @LoopActor
+  func wipe(isAsked: Bool) throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let bob = UplinkStand(clock, relay, trust: folder.path("trust.pem"))
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem"), directory: folder.path("state"))
+    ann.mesh.attach(as: "node")
+    ann.setContacts([bob.key])
+    ann.send(Self.packet, to: bob.key)
+    let before = try folder.files().filter { $0.0.contains("state") }
+    let key = ann.key
+    if isAsked {
+      var answers: [DBusError?] = []
+      ann.mesh.onRequest?(.wipe { answers.append($0) })
+      clock.run()
+      #expect(answers == [nil])
+    } else {
+      ann.mesh.attach(as: "another node")
+    }
+    #expect(ann.key != key && ann.service.waiting == 0 && ann.mesh.keys == [key, ann.key])
+    let after = try folder.files().filter { $0.0.contains("state") }
+    for (name, bytes) in before where bytes.count > 40 {
+      #expect(!after.contains { $0.1 == bytes }, "\(name)")
+    }
+    // The new key belongs to the next node.
+    ann.mesh.attach(as: "another node")
+    let next = ann.key
+    ann.mesh.attach(as: "another node")
+    #expect(ann.key == next)
+  }
+
+  @Test("A text in a geohash channel reaches others there, with a key that is not the one for private messages")
+  @LoopActor
+  func channels() throws {
+    let folder = try Self.folder()
+    let (relay, ann, bob) = try Self.pair(folder) {
+      $0.geohashes = ["u4pruy", "u4pru"].compactMap { try? Geohash($0) }
+      $0.geohashName = "someone"
+    }
+    let number = try ann.service.say("good morning", in: "u4pruy")
+    ann.clock.run()
+    #expect(ann.service.channelLog.list(after: number - 1, limit: 9).map(\.text) == ["good morning"])
+    let line = try #require(bob.service.channelLog.lines.first)
+    #expect(line.text == "good morning" && line.channel == "u4pruy" && line.nickname == "someone")
+    #expect(bob.service.channelLog.lines.count == 1)
+    let key = try NostrKey(npub: ann.key)
+    #expect(line.author != key.hex)
+    // Each channel and the private messages have users of their own at the proxy, on both machines.
+    #expect(Set(relay.users).count == 3 && relay.users.count == 6)
+    #expect(throws: DBusError.self) { try ann.service.say("good morning", in: "u4prux") }
+  }
+
+  @Test("Relays without TLS and with numeric addresses are not connected, and are named")
+  @LoopActor
+  func refusedRelays() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem")) {
+      $0.relays = ["ws://social.test", "wss://127.0.0.1", "wss://social.test", "nonsense"]
+    }
+    ann.mesh.attach(as: "node")
+    ann.setContacts([UplinkStand(clock, relay, trust: folder.path("trust.pem")).key])
+    #expect(ann.service.relays.map(\.state) == ["live", "refused", "refused", "refused"])
+    #expect(relay.targets == ["social.test"])
+    for text in ["ws://social.test", "wss://127.0.0.1", "nonsense"] { #expect(ann.service.reason.contains(text)) }
+  }
+
+  @Test("A relay whose certificate is not trusted is not used, and the reason is listed")
+  @LoopActor
+  func certificates() throws {
+    let folder = try ScratchFolder()
+    try folder.write(Array(TestCertificate.second.chain.utf8), to: "trust.pem")
+    let (relay, ann, bob) = try Self.pair(folder)
+    ann.send(Self.packet, to: bob.key)
+    #expect(relay.events.isEmpty && ann.service.status == .connecting)
+    #expect(ann.service.relays.first?.reason.contains("certificate is not trusted") == true)
+    ann.clock.advance(by: .seconds(30))
+    #expect(ann.service.reason.contains("No relay is reached"))
+  }
+}

@@ -1,0 +1,38 @@
+import Foundation
+import Nostr
+import Testing
+
+@testable import NostrUplink
+
+@Suite("Settings of the uplink")
+struct UplinkSettingsTests {
+  @Test("The proxy must be on this machine")
+  func proxies() {
+    for (text, host) in [("127.0.0.1:9050", "127.0.0.1"), ("localhost:1", "127.0.0.1"), ("[::1]:9050", "::1")] {
+      #expect(ProxyAddress(text)?.host == host)
+    }
+    for text in ["", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "10.0.0.1:9050", "proxy.example:9050", "::1:9050"] {
+      #expect(ProxyAddress(text) == nil, "\(text)")
+    }
+    #expect(UplinkSettings().proxy.text == "127.0.0.1:39050")
+  }
+
+  @Test("By default the relays are those of the apps, and none of them has a problem")
+  func relays() {
+    #expect(UplinkSettings().problems(allowsClearnet: false).isEmpty)
+    #expect(UplinkSettings().engine.relays.map(\.text) == RelayAddress.apps)
+    var settings = UplinkSettings()
+    settings.relays = ["ws://relay.example", "wss://[::1]:7000"]
+    #expect(settings.problems(allowsClearnet: false).count == 2)
+    #expect(settings.problems(allowsClearnet: true).count == 1)
+  }
+
+  @Test("config/uplink.conf is the default file")
+  func defaultFile() throws {
+    let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    let installed = try String(contentsOf: top.appendingPathComponent("config/uplink.conf"), encoding: .utf8)
+    let isCurrent = installed == UplinkDaemon.configuration.defaultFile
+    #expect(isCurrent)
+  }
+}
