@@ -100,6 +100,7 @@ let package = Package(
       "Services/Tuvali/Commands",
       [
         "Calendar", "Common", "Loop", "LocalSockets", "CommandLine", "Terminal", "FullScreen", "DBus", "Tool",
+        "Tuvali",
         "Checking",
         "Transfers", "Verifier", "Wallet",
       ]),
@@ -176,7 +177,8 @@ let package = Package(
     room(
       "Services/Listing",
       [
-        "Loop", "Journal", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands", "Mesh",
+        "Loop", "Journal", "Store", "Config", "DBus", "Radio", "Hosting", "Tool", "Verifier", "Wallet", "Commands",
+        "Mesh",
         "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "PresenceRadio", "PresenceCommands",
       ]),
     room("Services/ToolList", ["Tool", "SocialCommands", "Listing"]),

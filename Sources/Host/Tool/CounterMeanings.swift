@@ -27,6 +27,13 @@ public struct CounterMeanings: Sendable {
   /// The meaning of a counter; empty if it is unknown.
   private func meaning(_ name: String) -> String { meanings[name] ?? others }
 
+  /// The counters as codes for `earshot explain`.
+  var codes: [CodeMeaning] {
+    meanings.sorted { $0.key < $1.key }.map {
+      CodeMeaning($0.key, kind: "counter of the \(title)", "Counts \($0.value).")
+    }
+  }
+
   /// The counters that are not 0, in the order of their names.
   func counters(_ objects: ToolPart.Objects) -> [(name: String, count: Int)] {
     let all = objects[path.string]?[interface]?["Counters"]?.asDictionary ?? [:]

@@ -1,8 +1,8 @@
 import CommandLine
 import Loop
 
-/// The part of the tool that a service provides: its commands, its part of `earshot status`, and sentences for its
-/// events and counters.
+/// The part of the tool that a service provides: its commands, its part of `earshot status`, sentences for its events
+/// and counters, and the meanings of its codes.
 public struct ToolPart: Sendable {
   /// Every object of the service on the bus, by path.
   public typealias Objects = [String: Client.Properties]
@@ -14,16 +14,20 @@ public struct ToolPart: Sendable {
   /// Returns an event as a sentence; nil if this service has none for it.
   let event: @LoopActor @Sendable (ServiceEvent) -> String?
   /// The meanings of the service's counters; nil if it has none.
-  let counters: CounterMeanings?
+  public let counters: CounterMeanings?
+  /// The meanings of the service's codes, for `earshot explain`.
+  let codes: [CodeMeaning]
 
   public init(
-    verbs: [Verb], status: @escaping @LoopActor @Sendable (Objects) -> String,
-    event: @escaping @LoopActor @Sendable (ServiceEvent) -> String? = { _ in nil }, counters: CounterMeanings? = nil
+    verbs: [Verb] = [], status: @escaping @LoopActor @Sendable (Objects) -> String = { _ in "" },
+    event: @escaping @LoopActor @Sendable (ServiceEvent) -> String? = { _ in nil }, counters: CounterMeanings? = nil,
+    codes: [CodeMeaning] = []
   ) {
     self.verbs = verbs
     self.status = status
     self.event = event
     self.counters = counters
+    self.codes = codes
   }
 }
 

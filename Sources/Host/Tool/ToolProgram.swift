@@ -24,7 +24,12 @@ public struct ToolProgram: Sendable {
       client, line async throws(Failure) in
       try await MonitorCommand(client, line, services).run()
     }
-    verbs = [status] + services.flatMap(\.verbs) + [monitor]
+    let explain = Verb(
+      "explain", "Explain an error code, a counter, a state or a message of the journal.",
+      arguments: [Argument(.text("CODE"), "The code. Without it, all codes are listed.", count: .optional)],
+      need: .nothing
+    ) { _, line throws(Failure) in try ExplainCommand(services).run(line) }
+    verbs = [status] + services.flatMap(\.verbs) + [monitor, explain]
     grammar = Command(
       "earshot", "Control earshotd, the Bluetooth proximity service.",
       details: [

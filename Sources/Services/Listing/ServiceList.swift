@@ -4,6 +4,7 @@ import Hosting
 import Journal
 import Loop
 import Radio
+import Store
 import Tool
 
 /// List of services, from which configuration, message catalog, D-Bus interfaces and commands of the tool are derived.
@@ -23,7 +24,17 @@ public struct ServiceList: Sendable {
 
   public var kinds: [any Service.Type] { services.map(\.kind) }
 
-  public var toolParts: [ToolPart] { services.map(\.tool) + tools }
+  public var toolParts: [ToolPart] { services.map(\.tool) + tools + [ToolPart(codes: codes)] }
+
+  /// The messages of the journal and the errors of stores, for `earshot explain`.
+  private var codes: [CodeMeaning] {
+    messages.map { message in
+      // The catalog's text has line breaks of its own.
+      let text = message.explanation.split(whereSeparator: \.isNewline).joined(separator: " ")
+      return CodeMeaning(
+        message.name, aliases: [message.hex], kind: "message of the journal", "\(message.subject). \(text)")
+    } + StoreError.Reason.allCases.map(StoreCodes.meaning)
+  }
 
   /// Defaults of the daemon and of all services.
   public var configuration: Configuration {

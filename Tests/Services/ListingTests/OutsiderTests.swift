@@ -21,7 +21,7 @@ struct OutsiderTests {
     ToolProgram([part], version: "1").grammar.places.filter { $0.command.commands.isEmpty }.map { path, command, _ in
       let arguments = command.arguments.filter { $0.count != .optional }.map { _ in "x" }
       return (path.dropFirst().joined(separator: " "), path.dropFirst() + arguments)
-    }.filter { !["status", "monitor", "completion"].contains($0.name) }
+    }.filter { !["status", "monitor", "explain", "completion"].contains($0.name) }
   }
 
   /// Services that refuse every call, and show only what every program may see: one for each bus name of the tool.

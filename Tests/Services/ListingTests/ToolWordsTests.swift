@@ -1,10 +1,13 @@
 import Air
 import Common
+import Foundation
 import Listing
 import Loop
 import TestSupport
 import Testing
 import ToolList
+import Transfers
+import Tuvali
 
 @testable import BlueZ
 @testable import DBus
@@ -40,6 +43,36 @@ struct ToolWordsTests {
       }
     }
     #expect(count > 50)
+  }
+
+  @Test("Each error, refusal, verdict and message of the journal is explained by `earshot explain`")
+  func codes() throws {
+    let explain = ExplainCommand(Self.parts)
+    var codes = TuvaliError.Code.allCases.map(\.rawValue) + Transfer.State.allCases.map(\.rawValue)
+    codes += VerifierEngine.Refusal.allCases.map(\.rawValue) + ServiceList.all.messages.map(\.name)
+    codes += ServiceList.all.messages.map(\.hex) + ["checkerMissing", "CutShort", "LinksFull", "DiskFull"]
+    for code in codes {
+      let found = try explain.find(code)
+      #expect(!found.isEmpty && found.allSatisfy { $0.meaning.hasSuffix(".") }, "\(code)")
+    }
+  }
+
+  @Test("The reasons of the checker are explained as in its manual")
+  func checkerReasons() throws {
+    let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/check.md")
+    let text = try String(contentsOf: page, encoding: .utf8)
+    let table = try #require(text.components(separatedBy: "## Reason codes").last)
+    let explain = ExplainCommand(Self.parts)
+    var count = 0
+    for line in table.split(separator: "\n") where line.hasPrefix("| `") {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      let code = cells[0].filter { $0 != "`" }
+      let found = try explain.find(code)
+      #expect(found.contains { $0.kind.hasSuffix("verdict \(cells[1])") && $0.meaning == cells[2] }, "\(code)")
+      count += 1
+    }
+    #expect(count > 40)
   }
 
   @Test("Each counter of the BlueZ radio in Manager1 is explained by `status --counters`")

@@ -11,7 +11,14 @@ public enum NearbyTool {
         verbs: [show, send, cancel, watch, notify, limit], defaultVerb: "show")
     ],
     status: { objects in NearbyView(objects: objects).map { NearbyShown.status($0) } ?? "" },
-    event: { NearbySentences.text($0) }, counters: NearbyCounters.meanings)
+    event: { NearbySentences.text($0) }, counters: NearbyCounters.meanings, codes: codes)
+
+  private static let codes = [
+    CodeMeaning("Cancelled", kind: "end of a broadcast", "A program cancelled the message, or the service stopped."),
+    CodeMeaning(
+      "CutShort", kind: "end of a broadcast", "The broadcast ended before its time was over, so fewer people have it.",
+      remedy: "Send the message again."),
+  ]
 
   private static let show = Verb("show", "Show the state of the channel: peers, notifications, counters.") {
     client, line async throws(Failure) in

@@ -15,7 +15,7 @@ public enum MeshTool {
         ], defaultVerb: "show")
     ],
     status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" },
-    event: { MeshSentences.text($0) }, counters: MeshCounters.meanings)
+    event: { MeshSentences.text($0) }, counters: MeshCounters.meanings, codes: MeshCodes.all)
 
   private static let text = Argument(
     .text("TEXT"), "The message, one or more words; - reads standard input.", count: .any)

@@ -12,7 +12,8 @@ public enum VerifierTool {
       Verb("verifier", "Receive credentials.", verbs: [start, stop, show, watch]), TransfersTool.verb,
       CheckCommand.verb,
     ],
-    status: { objects in status(objects) }, event: { TransferSentences.text($0) }, counters: TransferCounters.verifier)
+    status: { objects in status(objects) }, event: { TransferSentences.text($0) }, counters: TransferCounters.verifier,
+    codes: TransferCodes.all + CheckCodes.all)
 
   private static let start = Verb("start", "Begin to wait for wallets, and show the QR code.") {
     client, line async throws(Failure) in
