@@ -167,12 +167,10 @@ let package = Package(
     room(
       "Services/Presence/PresenceCommands",
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool"]),
+    // The commands that examine the machine; they know no service.
     room(
-      "Services/Uplink/NostrUplink",
-      [
-        "Bytes", "Calendar", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "LocalSockets", "SOCKS",
-        "TLS", "Streams", "Hosting", "Nostr",
-      ]),
+      "Services/Diagnosis",
+      ["Common", "Loop", "CommandLine", "Terminal", "DBus", "HCI", "BlueZ", "Tool"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -181,7 +179,7 @@ let package = Package(
         "Mesh",
         "MeshCommands", "Chat", "Broadcast", "BroadcastCommands", "PresenceRadio", "PresenceCommands",
       ]),
-    room("Services/ToolList", ["Tool", "SocialCommands", "Listing"]),
+    room("Services/ToolList", ["Tool", "SocialCommands", "Diagnosis", "Listing"]),
 
     // Programs: wiring and words.
     program("earshotd", ["Loop", "Config", "DBus", "Radio", "Sharing", "Air", "HCI", "BlueZ", "Hosting", "Listing"]),
@@ -374,11 +372,7 @@ let package = Package(
       "Services/Presence/PresenceCommandsTests",
       ["Loop", "CommandLine", "DBus", "Tool", "PresenceCommands", "TestSupport"], go: .realTime),
     tests(
-      "Services/Uplink/NostrUplinkTests",
-      [
-        "Common", "Crypto", "Loop", "Config", "DBus", "LocalSockets", "WebSocket", "TLS", "Nostr", "MeshCommands",
-        "NostrUplink", "TestSupport",
-      ], go: .realTime),
+      "Services/DiagnosisTests", ["HCI", "BlueZ", "CommandLine", "Diagnosis"]),
     tests(
       "Services/ListingTests",
       [

@@ -46,8 +46,7 @@ extension Failure {
 
   /// The error for a user who is not in the group.
   static var outsider: Failure {
-    let user = getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(getuid())"
-    return Failure(.denied, outsider(user, members: members(of: group)))
+    Failure(.denied, outsider(UserGroup.user, members: members(of: group)))
   }
 
   /// - Parameter members: the present users of the group; nil if the machine has no such group.
@@ -62,14 +61,37 @@ extension Failure {
     return "The user \(user) is not in the group \(group): run `sudo usermod -aG \(group) \(user)`, then log in again."
   }
 
-  private static func members(of group: String) -> [String]? {
-    guard let found = getgrnam(group) else { return nil }
+  private static func members(of group: String) -> [String]? { UserGroup(group)?.members }
+}
+
+/// A group of this machine.
+public struct UserGroup: Sendable {
+  private let number: UInt32
+  /// The users that the machine lists as members now.
+  public let members: [String]
+
+  /// Nil if the machine has no group of this name.
+  public init?(_ name: String) {
+    guard let found = getgrnam(name) else { return nil }
+    number = found.pointee.gr_gid
     var members: [String] = []
     var next = found.pointee.gr_mem
     while let name = next?.pointee {
       members.append(String(cString: name))
       next = next?.advanced(by: 1)
     }
-    return members
+    self.members = members
   }
+
+  /// Whether this process has the group. A membership of the user counts from the next login.
+  public var isOfThisProcess: Bool {
+    let count = getgroups(0, nil)
+    guard count >= 0 else { return false }
+    var groups = [gid_t](repeating: 0, count: Int(count))
+    let filled = getgroups(count, &groups)
+    return getegid() == number || groups.prefix(max(0, Int(filled))).contains(number)
+  }
+
+  /// The name of this process's user, or its number.
+  public static var user: String { getpwuid(getuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(getuid())" }
 }

@@ -8,6 +8,8 @@ public struct DaemonConfiguration: Hashable, Sendable {
   public var channels: Int?
   /// `Privacy` of `[General]`: whether the adapter uses changing addresses.
   public var hidesAddress = false
+  /// `ReverseServiceDiscovery` of `[General]`: whether bluetoothd discovers the services of peers that connect.
+  public var discoversPeers = true
 
   /// Path of the file in Debian and other distributions.
   private static let path = "/etc/bluetooth/main.conf"
@@ -31,6 +33,7 @@ public struct DaemonConfiguration: Hashable, Sendable {
       switch (section, parts[0].trimmed) {
       case ("GATT", "Channels"): channels = Int(value)
       case ("General", "Privacy"): hidesAddress = !["off", "false"].contains(value)
+      case ("General", "ReverseServiceDiscovery"): discoversPeers = value != "false"
       default: break
       }
     }

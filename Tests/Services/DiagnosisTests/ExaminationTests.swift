@@ -1,0 +1,188 @@
+import BlueZ
+import CommandLine
+import HCI
+import Testing
+
+@testable import Diagnosis
+
+@Suite("The examination of the machine by `earshot doctor`")
+struct ExaminationTests {
+  private func findings(_ change: (inout MachineFacts) -> Void = { _ in }) -> [Finding] {
+    var facts = MachineFacts()
+    facts.units = [.init(name: "bluetooth.service"), .init(name: "earshotd.service", capabilities: 1 << 12 | 1 << 13)]
+    change(&facts)
+    return Examination.findings(facts)
+  }
+
+  private func finding(_ topic: String, _ change: (inout MachineFacts) -> Void) -> Finding? {
+    let findings = findings(change).filter { $0.topic == topic }
+    return findings.first { $0.level == .error } ?? findings.first { $0.level == .warning } ?? findings.first
+  }
+
+  @Test("A complete installation has no errors and no warnings")
+  func healthy() {
+    let findings = findings()
+    #expect(findings.allSatisfy { $0.level == .ok && $0.remedy.isEmpty })
+    #expect(findings.summary == "Nothing is wrong.")
+    let topics = Set(findings.map(\.topic))
+    #expect(topics.isSuperset(of: ["bus", "policy", "units", "capabilities", "service", "bluez", "adapter", "radio"]))
+    #expect(topics.isSuperset(of: ["kernel", "battery", "group", "clock", "disk", "keys"]))
+  }
+
+  @Test("Without a bus only the bus and the files of the machine are judged")
+  func noBus() {
+    let findings = findings {
+      $0.busError = "No such file."
+      ($0.service, $0.units, $0.isBluetoothdRunning, $0.adapters) = (nil, nil, false, [])
+    }
+    #expect(findings.first?.topic == "bus" && findings.first?.level == .error)
+    #expect(findings.count(of: .error) == 1)
+    #expect(!findings.contains { ["service", "units", "adapter", "radio"].contains($0.topic) })
+  }
+
+  @Test("A service that is not running is an error that says how to start it")
+  func noService() {
+    let found = finding("service") { $0.service = nil }
+    #expect(found?.level == .error && found?.remedy == "sudo systemctl enable --now earshotd")
+    let failed = finding("service") {
+      $0.service = nil
+      $0.units = [.init(name: "earshotd.service", active: "failed")]
+    }
+    #expect(failed?.remedy.contains("earshotd.service above") == true)
+  }
+
+  @Test("A machine without an adapter has an error, and no line about the radio's roles")
+  func noAdapter() {
+    let findings = findings { $0.adapters = [] }
+    #expect(findings.filter { $0.topic == "adapter" }.map(\.sentence) == ["There is no Bluetooth adapter."])
+    #expect(findings.count(of: .error) == 1)
+  }
+
+  @Test("Each reason why the only adapter is unusable is an error")
+  func unusableAdapter() {
+    let changes: [(inout MachineFacts.Adapter) -> Void] = [
+      { $0.isOn = false }, { $0.block = .soft }, { $0.block = .hard }, { $0.roles = ["central"] }, { $0.slots = nil },
+      { $0.slots = 0 },
+    ]
+    var sentences: Set<String> = []
+    for change in changes {
+      let found = finding("adapter") { change(&$0.adapters[0]) }
+      #expect(found?.level == .error && found?.remedy.isEmpty == false)
+      sentences.insert(found?.sentence ?? "")
+    }
+    #expect(sentences.count == 5)
+  }
+
+  @Test("A second adapter that is off is a warning while the first is usable")
+  func secondAdapter() {
+    let found = finding("adapter") { $0.adapters.append(.init(name: "hci1", isOn: false)) }
+    #expect(found?.level == .warning && found?.sentence == "hci1 is switched off.")
+  }
+
+  @Test("A bluetoothd that is missing, stopped or older than 5.66 is an error")
+  func bluetoothd() {
+    let missing = finding("bluez") { ($0.isBluetoothdRunning, $0.blueZ) = (false, nil) }
+    #expect(missing?.remedy == "sudo apt install bluez")
+    let stopped = finding("bluez") { $0.isBluetoothdRunning = false }
+    #expect(stopped?.remedy == "sudo systemctl start bluetooth")
+    let old = finding("bluez") { $0.blueZ = BlueZVersion(5, 65) }
+    #expect(old?.level == .error)
+    #expect(finding("bluez") { $0.blueZ = BlueZVersion(5, 66) }?.level != .error)
+  }
+
+  @Test("While the service does not run, the costs of BlueZ 5.66 and of an old kernel are warnings")
+  func costs() {
+    let findings = findings {
+      ($0.service, $0.blueZ, $0.kernel) = (nil, BlueZVersion(5, 66), KernelVersion(6, 1, 100))
+    }
+    #expect(findings.filter { $0.topic == "bluez" && $0.level == .warning }.count > 1)
+    #expect(findings.contains { $0.topic == "kernel" && $0.level == .warning })
+  }
+
+  @Test("A bluetoothd that reads battery levels is an error, and the service's sentence about it is not repeated")
+  func battery() {
+    let findings = findings {
+      $0.readsBattery = true
+      $0.service?.radioLimits = [BlueZAdvice.battery, "Another limit."]
+    }
+    #expect(findings.filter { $0.sentence == BlueZAdvice.battery }.map(\.level) == [.error])
+    #expect(findings.contains { $0.sentence == "Another limit." && $0.level == .warning })
+    let withoutDiscovery = finding("battery") {
+      $0.readsBattery = true
+      $0.configuration.discoversPeers = false
+    }
+    #expect(withoutDiscovery?.level == .warning)
+  }
+
+  @Test("A unit that fails, is masked, stopped or not enabled is reported with its name")
+  func units() {
+    let cases: [(MachineFacts.Unit, Finding.Level)] = [
+      (.init(name: "earshotd.service", active: "failed"), .error),
+      (.init(name: "earshotd.service", load: "masked"), .error),
+      (.init(name: "earshotd.service", load: "not-found"), .error),
+      (.init(name: "earshotd.service", active: "inactive"), .warning),
+      (.init(name: "earshotd.service", file: "disabled"), .warning),
+    ]
+    for (unit, level) in cases {
+      let found = finding("units") { $0.units = [unit] }
+      #expect(found?.level == level && found?.sentence.contains("earshotd.service") == true, "\(unit)")
+    }
+  }
+
+  @Test("A drop-in that takes CAP_NET_RAW away is a warning that names it")
+  func capabilities() {
+    let found = finding("capabilities") { $0.units = [.init(name: "earshotd.service", capabilities: 1 << 12)] }
+    #expect(found?.level == .warning && found?.sentence == "The unit does not grant CAP_NET_RAW.")
+  }
+
+  @Test("A caller outside the group, a wrong clock, a full disk and an exposed key are reported")
+  func machine() {
+    #expect(finding("group") { $0.membership = .outsider }?.remedy.hasPrefix("sudo usermod -aG earshot user") == true)
+    #expect(finding("group") { $0.membership = .noGroup }?.level == .error)
+    #expect(finding("group") { $0.membership = .addedSinceLogin }?.remedy == "log out and in again")
+    #expect(finding("clock") { $0.time = 86_400 }?.level == .error)
+    #expect(finding("clock") { $0.isClockSynchronised = false }?.level == .warning)
+    #expect(finding("disk") { $0.disk = .init(freeBytes: 1 << 20) }?.level == .error)
+    #expect(finding("disk") { $0.disk = .init(freeBytes: 1 << 30, isReadOnly: true) }?.level == .error)
+    let exposed = finding("keys") { $0.keys = .found(["spool.key"], exposed: ["spool.key"]) }
+    #expect(exposed?.level == .error && exposed?.sentence.contains("spool.key") == true)
+    #expect(finding("keys") { $0.keys = .notPermitted }?.level == .ok)
+  }
+
+  @Test("An empty trust folder is a warning only if the checker is installed")
+  func trust() {
+    #expect(finding("trust") { ($0.issuers, $0.hasChecker) = (0, true) }?.level == .warning)
+    #expect(finding("trust") { ($0.issuers, $0.hasChecker) = (0, false) } == nil)
+  }
+
+  @Test("Every warning or error about this machine says what to do or what it costs, in whole sentences")
+  func texts() {
+    let findings = findings {
+      ($0.service, $0.units, $0.adapters, $0.membership) = (nil, nil, [.init(isOn: false)], .outsider)
+      ($0.hasPolicy, $0.disk, $0.isClockSynchronised) = (false, nil, false)
+    }
+    for finding in findings {
+      #expect(finding.sentence.hasSuffix(".") && !finding.topic.contains(" "), "\(finding)")
+      #expect(finding.level != .error || !finding.remedy.isEmpty, "\(finding)")
+    }
+  }
+
+  @Test("The text is wrapped below the sentence, and JSON counts errors and warnings")
+  func output() {
+    let findings: [Finding] = [
+      .ok("bus", "The bus can be reached."), .error("adapter", "There is no Bluetooth adapter.", "plug one in"),
+    ]
+    #expect(
+      findings.text(width: 40, colour: false) == """
+        ok       bus      The bus can be
+                          reached.
+        error    adapter  There is no Bluetooth
+                          adapter.
+                          Try: plug one in
+
+        1 error, 0 warnings.
+
+        """)
+    #expect(findings.json["errors"] == .int(1) && findings.json["warnings"] == .int(0))
+  }
+}
