@@ -89,9 +89,8 @@ let package = Package(
     room(
       "Services/Tuvali/Verifier",
       [
-        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "Radio", "LocalSockets", "Hosting",
-        "Tuvali",
-        "Checking", "Transfers",
+        "Bytes", "Common", "Crypto", "Loop", "Journal", "Store", "Database", "Config", "DBus", "Radio", "LocalSockets",
+        "Hosting", "Tuvali", "Checking", "Transfers",
       ]),
     room(
       "Services/Tuvali/Wallet",

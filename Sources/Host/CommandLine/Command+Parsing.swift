@@ -4,8 +4,8 @@ extension Command {
   /// Parses the words after the program's name.
   ///
   /// It accepts `--name`, `--name=value`, `--name value`, `-n`, `-nvalue`, `-n value` and combined flags (`-jv`), in
-  /// any order with the arguments. Options follow the command that defines them or one of its verbs. After `--` no word
-  /// is an option.
+  /// any order with the arguments. Options follow the command that defines them or one of its verbs; an option of the
+  /// default verb selects that verb. After `--` no word is an option.
   public func parse(_ words: [String]) throws(UsageError) -> ParsedCommand {
     var parser = Parser(self)
     return try parser.parse(words)
@@ -65,9 +65,18 @@ extension Command {
       understood = next.options + understood
     }
 
+    /// Selects the default verb for an option that this command lacks and the default verb has.
+    private mutating func descendToDefault(_ isMeant: (Option) -> Bool) {
+      guard !understood.contains(where: isMeant), let name = command.defaultCommand, let next = command.command(name),
+        next.options.contains(where: isMeant)
+      else { return }
+      descend(to: next)
+    }
+
     private mutating func takeLong(_ word: String, _ rest: inout ArraySlice<String>) throws(UsageError) {
       let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
       let spelling = parts.first ?? word
+      descendToDefault { "--\($0.long)" == spelling }
       guard let option = understood.first(where: { "--\($0.long)" == spelling }) else { throw unknown(spelling) }
       let attached = parts.count > 1 ? parts.last : nil
       guard let shape = option.value else {
@@ -85,6 +94,7 @@ extension Command {
       var letters = word.dropFirst()
       while let letter = letters.popFirst() {
         let spelling = "-\(letter)"
+        descendToDefault { $0.short == letter }
         guard let option = understood.first(where: { $0.short == letter }) else { throw unknown(spelling) }
         guard let shape = option.value else {
           options[option.long, default: []].append("")

@@ -111,4 +111,17 @@ import Testing
   func name() {
     #expect(!CommandLine.arguments.isEmpty)
   }
+
+  @Test("An option of the default verb selects that verb, and one of another verb does not")
+  func optionOfDefaultVerb() throws {
+    let list = Command("list", "Lists.", options: [Option("history", short: "H", "Older ones.")])
+    let show = Command("show", "Shows.", options: [Option("all", "All.")])
+    let program = Command("tool", "A tool.", commands: [list, show], defaultCommand: "list")
+    let line = try program.parse(["--history"])
+    #expect(line.path == ["list"] && line.flag("history"))
+    #expect(try program.parse(["-H"]).path == ["list"])
+    #expect(try program.parse(["show", "--all"]).path == ["show"])
+    #expect(throws: UsageError.self) { try program.parse(["--all"]) }
+    #expect(throws: UsageError.self) { try program.parse(["show", "--history"]) }
+  }
 }

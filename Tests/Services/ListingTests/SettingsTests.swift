@@ -56,6 +56,7 @@ struct SettingsTests {
       Links=5
       LinksPerPeer=1
       KeepFor=2h
+      HistoryFor=5h
       KeptBytes=3M
       [Wallet]
       Enabled=no
@@ -128,6 +129,7 @@ struct SettingsTests {
     #expect(engine.visitTimeout == .seconds(20) && engine.waitingLinks == 3)
     #expect(verifier.vault.keepFor == .seconds(7_200) && verifier.vault.maximumBytes == 3 << 20)
     #expect(read[RadioSettings.self].links == 17 && read[RadioSettings.self].linkLimits.links == 17)
+    #expect(verifier.historyFor == .seconds(18_000))
     #expect(verifier.links == 5 && verifier.linksPerPeer == 1)
     let wallet = read[WalletService.Settings.self]
     #expect(wallet.engine.transferTimeout == .seconds(30))
@@ -226,7 +228,7 @@ struct SettingsTests {
     let missing = Self.defaults.load(from: ConfigurationFiles(only: "/nowhere/earshot.conf"))
     #expect(
       Self.defaults.changes(to: missing.configuration).map { "\($0.name)=\($0.new)" } == [
-        "Verifier.KeepFor=8760h", "Mesh.FileStore=1G", "Mesh.FilesFor=8760h",
+        "Verifier.KeepFor=8760h", "Verifier.HistoryFor=8760h", "Mesh.FileStore=1G", "Mesh.FilesFor=8760h",
       ])
     let mesh = Self.read("[Mesh]\nFilesFor=7 days\n").configuration[MeshSettings.self]
     #expect(mesh.filesFor == .seconds(365 * 24 * 3600) && mesh.fileStore == MeshSettings().fileStore)

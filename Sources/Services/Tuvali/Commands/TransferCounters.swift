@@ -26,6 +26,7 @@ enum TransferCounters {
       "Checked": "credentials on which the checker gave a verdict",
       "CheckedValid": "credentials that the checker found valid",
       "ChecksFailed": "checks that ended without a verdict of the checker",
+      "HistoryLost": "results of transfers that are not in the history, because the disk failed",
       "LinesLeftOut": "transfers and warnings that the journal does not have, because of LinesPerPeer=",
     ])
 

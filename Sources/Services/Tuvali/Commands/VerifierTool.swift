@@ -74,14 +74,21 @@ public enum VerifierTool {
 /// Commands for manual handling of transfers.
 enum TransfersTool {
   static let verb = Verb(
-    "transfers", "List transfers; fetch, accept, reject or erase what was received; cancel a transfer.",
+    "transfers", "List transfers and results; fetch, accept, reject or erase what was received; cancel a transfer.",
     verbs: [list, show, get, accept, reject, cancel, erase], defaultVerb: "list")
 
   private static let name = Argument(
     .text("NAME"), "The transfer: credential7, or 7; wallet/credential7 if this machine is the wallet.")
 
-  private static let list = Verb("list", "List the transfers.") { client, line async throws(Failure) in
-    try await TransfersCommand(client, line).list()
+  private static let list = Verb(
+    "list", "List the transfers of this run, or with --history the results of earlier ones.",
+    options: [
+      Option("history", "List the stored results, the newest first."),
+      Option("limit", value: .integer("N", 1...100_000), "Maximum results of --history (100)."),
+    ]
+  ) { client, line async throws(Failure) in
+    if line.flag("history") { return try await HistoryCommand(client, line).run() }
+    return try await TransfersCommand(client, line).list()
   }
 
   private static let show = Verb(

@@ -87,6 +87,8 @@ public final class Transfer {
   public private(set) var isProvisional = false
   /// Whether a program has fetched the credential.
   public private(set) var wasTaken = false
+  /// Whether the verdict was given in an earlier run.
+  public private(set) var wasDecidedEarlier = false
   /// Whether the link is up or being established.
   public private(set) var isLive = true
   /// State of the check, only for an incoming transfer. The claims are only in `verdictDocument`.
@@ -178,7 +180,9 @@ public final class Transfer {
   public func send(bytes: Int) { size = bytes }
 
   /// Records that the transfer began in an earlier run of the service, at an unknown time.
-  func beganEarlier() { (began, startedAt) = (nil, 0) }
+  ///
+  /// - Parameter isDecided: whether it also had its verdict then.
+  func beganEarlier(isDecided: Bool) { (began, startedAt, wasDecidedEarlier) = (nil, 0, isDecided) }
 
   /// Records that a program has fetched the credential.
   public func take() {
@@ -245,6 +249,9 @@ public final class Transfer {
     (verdictEnd, verdictDeadline) = (nil, 0)
     show()
   }
+
+  /// Time since the begin of the transfer; nil if it began in an earlier run.
+  public var age: Duration? { began.map { $0.duration(to: scheduler.now) } }
 
   /// Time of reception, in milliseconds since 1970-01-01 UTC by the current setting of the clock; 0 if nothing was
   /// received.

@@ -57,7 +57,7 @@ public final class TransferList {
     verdict: CheckVerdict? = nil
   ) -> Transfer {
     let transfer = add(.incoming, .connected, number: number)
-    transfer.beganEarlier()
+    transfer.beganEarlier(isDecided: isAccepted)
     transfer.met(BluetoothAddress(peer), dialect: dialect)
     transfer.receive(credential)
     if let verdict { transfer.note(.done(verdict)) }

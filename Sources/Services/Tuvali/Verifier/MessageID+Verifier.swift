@@ -81,9 +81,18 @@ extension MessageID {
     The credentials are checked as soon as the checker runs. With Check=no the service checks no credentials.
     """)
 
+  /// The history of transfers cannot be written, or can again.
+  static let historyDegraded = MessageID(
+    "HistoryDegraded", "0ddc063993e2b3cd01b0ea462baf6cb2", "The history of transfers is not stored as it should be",
+    """
+    The message names the problem: the disk fails, is full or read-only, or the file was damaged and a new one was
+    begun. Transfers are not affected. Results wait in memory until the disk works again; a restart before that loses
+    them, and so do more than 1000 (counter HistoryLost).
+    """)
+
   /// All message IDs of the verifier only.
   static let verifier: [MessageID] = [
     .verifierStarted, .verifierStopped, .storeDegraded, .storeRestored, .storeFull, .storeCrowded,
-    .credentialChecked, .checkFailed, .checkerMissing,
+    .credentialChecked, .checkFailed, .checkerMissing, .historyDegraded,
   ]
 }

@@ -61,6 +61,18 @@ public final class VerifierFace {
             service.stop()
             return []
           }),
+        Method(
+          "ListHistory", in: [Argument("before", "t"), Argument("limit", "u")],
+          out: [Argument("results", "a(ttttsss)")],
+          documentation:
+            "Returns results of ended transfers, the newest first. Each has an ID, the number of the transfer, the time of "
+            + "the result, the duration of the transfer in milliseconds (0 if it began in an earlier run), the result "
+            + "(accepted, rejected, undecided or failed), a reason (the code of the error, or those of the checker, "
+            + "separated by blanks), and the issuer's name in the trust folder. before is the ID of the last result that "
+            + "the caller has, or 0 for the newest; limit is at most \(HistoryKeeper.pageLimit), and 0 means that. "
+            + "HistoryFor= sets how long results are stored.",
+          errors: [.notReady, .failed],
+          handler: { listHistory($0, service) }),
       ],
       properties: [
         Property(
@@ -128,6 +140,27 @@ public final class VerifierFace {
       ])
   }
 
+  private static func listHistory(_ call: MethodCall, _ service: VerifierService) {
+    let before = call.arguments.first?.asUInt64 ?? 0
+    let limit = call.arguments.last?.asUInt32 ?? 0
+    service.history.read(
+      before: before == 0 ? nil : Int64(clamping: before), limit: limit == 0 ? HistoryKeeper.pageLimit : Int(limit)
+    ) { page in
+      switch page {
+      case .success(let entries): call.reply(.array(of: "(ttttsss)", entries.map { value($0.entry, id: $0.id) }))
+      case .failure(let error) where error.reason == .missing: call.fail(.notReady(error.sentence))
+      case .failure(let error): call.fail(.failed(error.sentence))
+      }
+    }
+  }
+
+  private static func value(_ entry: HistoryEntry, id: Int64) -> DBusValue {
+    .structure([
+      .uint64(UInt64(clamping: id)), .uint64(UInt64(clamping: entry.transfer)), .uint64(UInt64(clamping: entry.time)),
+      .uint64(UInt64(clamping: entry.duration)), .string(entry.result), .string(entry.reason), .string(entry.issuer),
+    ])
+  }
+
   private static func counters(_ service: VerifierService) -> DBusValue {
     let counters = service.counters
     let tallies: [Tally] = [
@@ -139,7 +172,8 @@ public final class VerifierFace {
       Tally("SilentLinks", counters.silentLinks), Tally("RefusedLinks", service.refusedLinks),
       Tally("LinesLeftOut", service.journal.total), Tally("StoreFull", service.storeFull + counters.noRoom),
       Tally("GaveWay", counters.gaveWay), Tally("Checked", service.checks.counters.checked),
-      Tally("CheckedValid", service.checks.counters.valid), Tally("ChecksFailed", service.checks.counters.failed),
+      Tally("HistoryLost", service.history.lost), Tally("CheckedValid", service.checks.counters.valid),
+      Tally("ChecksFailed", service.checks.counters.failed),
     ]
     return .tallies(tallies)
   }

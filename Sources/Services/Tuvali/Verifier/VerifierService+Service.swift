@@ -44,21 +44,27 @@ extension VerifierService: Service {
 
   public static func make(_ context: ServiceContext) -> VerifierService? {
     let settings = Settings(context.configuration)
+    // One worker for both: they use the same disk.
+    let disk = context.makeWorker()
+    let history = HistoryKeeper(
+      directory: context.stateDirectory, keepFor: settings.historyFor, scheduler: context.scheduler, disk: disk)
     let service = VerifierService(
-      radio: context.radio, scheduler: context.scheduler, settings: settings, vault: vault(settings, context),
-      numbers: .shared)
+      radio: context.radio, scheduler: context.scheduler, settings: settings, vault: vault(settings, context, disk),
+      history: history, numbers: .shared)
     service.observe(changed: context.statusChanged, received: { _ in })
     return service
   }
 
   /// Without a state directory the kiosk still serves wallets, and reports the problem.
-  private static func vault(_ settings: Settings, _ context: ServiceContext) -> VaultKeeper {
+  private static func vault(
+    _ settings: Settings, _ context: ServiceContext, _ disk: any Offloading
+  ) -> VaultKeeper {
     let directory = context.stateDirectory
     var limits = RecordSpool.Limits()
     limits.maximumCount = settings.keptTransfers
     limits.maximumBytes = settings.vault.maximumBytes
     return VaultKeeper(
-      settings.vault, scheduler: context.scheduler, disk: context.makeWorker(),
+      settings.vault, scheduler: context.scheduler, disk: disk,
       open: { [limits] () throws(StoreError) in
         let state = try StateDirectory(path: directory)
         return try RecordSpool(in: state, key: try SpoolKey.load(from: state), limits: limits)
@@ -71,6 +77,7 @@ extension VerifierService: Service {
 
   public func begin() {
     vault.begin()
+    history.begin()
     if settings.enabled { _ = start() }
   }
 
@@ -85,6 +92,7 @@ extension VerifierService: Service {
     let settings = Settings(configuration)
     apply(settings)
     vault.settings.keepFor = settings.vault.keepFor
+    history.keepFor = settings.historyFor
   }
 
   public var statusLine: String {
@@ -99,6 +107,8 @@ extension VerifierService: Service {
   }
 
   public func rest(within limit: Duration, then: @escaping @LoopActor () -> Void) {
-    vault.whenIdle(within: limit, then: then)
+    // Results of transfers may be lost, credentials not.
+    let share = limit / 4
+    history.whenIdle(within: share) { [vault] in vault.whenIdle(within: limit - share, then: then) }
   }
 }

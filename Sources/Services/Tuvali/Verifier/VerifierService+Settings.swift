@@ -26,6 +26,8 @@ extension VerifierService {
     public var linksPerPeer = 2
     /// Limits on stored credentials.
     public var vault = VaultSettings()
+    /// Time for which results of transfers are stored; zero stores none.
+    public var historyFor = Duration.seconds(2_592_000)
     /// Warnings and other journal lines per peer and minute, from section `[Log]`.
     public var linesPerPeer = LogSettings().linesPerPeer
 
@@ -145,6 +147,11 @@ extension VerifierService.Settings {
       "KeepFor", \.vault.keepFor, .duration(.seconds(60) ... .seconds(31_536_000)), .onReload,
       "How long a credential waits for Accept or Reject, and to be fetched, before it is erased. On a machine without "
         + "a clock, only the time in which the service runs counts.", erasesLeast: .seconds(31_536_000)),
+    Setting(
+      "HistoryFor", \.historyFor, .duration(.zero ... .seconds(31_536_000)), .onReload,
+      "How long the result of each transfer is stored, for `earshot transfers --history`: its time, result, reason and "
+        + "duration, and the name of the issuer, but nothing of the credential or the phone. At most 100,000 results are "
+        + "stored. 0s: none, and those that are stored are erased.", erasesLeast: .seconds(31_536_000)),
     Setting(
       "KeptBytes", \.vault.maximumBytes, .size((1 << 20)...(1 << 30)), .onRestart,
       "The maximum total size of all credentials that wait, on the disk as well as in memory. A credential beyond it "

@@ -24,6 +24,8 @@ public final class VerifierService {
   public let transfers: TransferList
   public let vault: VaultKeeper
   let checks: CredentialChecks
+  /// Results of ended transfers.
+  public let history: HistoryKeeper
   public private(set) var settings: Settings
 
   private let radio: any Radio
@@ -64,13 +66,15 @@ public final class VerifierService {
   ///   - vault: store of credentials; nil for memory only. `restore` restores credentials of an earlier run, after the
   ///     D-Bus adaptors exist.
   ///   - checker: checks credentials, if enabled in the settings.
+  ///   - history: stores the results of transfers; nil for none.
   ///   - numbers: source of the transfers' numbers.
   public init(
     radio: any Radio, scheduler: any Scheduler, settings: Settings, vault: VaultKeeper? = nil,
-    checker: (any CredentialChecker)? = nil,
+    checker: (any CredentialChecker)? = nil, history: HistoryKeeper? = nil,
     random: any RandomSource & Sendable = SystemRandom(), numbers: TransferNumbers = TransferNumbers()
   ) {
     self.vault = vault ?? VaultKeeper(scheduler: scheduler)
+    self.history = history ?? HistoryKeeper(directory: "", keepFor: .zero, scheduler: scheduler)
     checks = CredentialChecks(
       checker
         ?? SocketChecker(
@@ -90,12 +94,14 @@ public final class VerifierService {
       added: { [weak self] transfer in
         transfer.onChange { transfer in
           if transfer.text == nil { self?.checks.remove(transfer) }
+          self?.history.note(transfer)
           self?.measureRoom()
         }
       },
       removed: { [weak self] transfer in
         self?.checks.remove(transfer)
         self?.journal.forget(transfer.number)
+        self?.history.forget(transfer.number)
         self?.measureRoom()
       })
     checks.observe(

@@ -1,0 +1,87 @@
+import Air
+import DBus
+import Hosting
+import Loop
+import TestSupport
+import Testing
+import Transfers
+import Verifier
+
+@Suite("ListHistory on the bus", .serialized)
+struct HistoryBusTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  /// A verifier with a history on the real disk, on a bus of its own, and a program that calls it.
+  @LoopActor
+  private final class Desk {
+    let folder: ScratchFolder
+    let bus: PrivateBus
+    let verifier: VerifierService
+    private let air: AirSpace
+    private let service: BusConnection
+    private let client: BusConnection
+    private let face: VerifierFace
+
+    init(keepFor: Duration) async throws {
+      let loop = EventLoop.shared
+      folder = try ScratchFolder()
+      bus = try PrivateBus()
+      air = AirSpace(scheduler: loop, seed: 1)
+      let history = HistoryKeeper(directory: folder.path, keepFor: keepFor, scheduler: loop)
+      verifier = VerifierService(
+        radio: air.addNode().tenant(loop), scheduler: loop, settings: VerifierService.Settings(), history: history)
+      service = BusConnection(address: .address(bus.address))
+      client = BusConnection(address: .address(bus.address))
+      service.objects.exportManager(ManagerFace.path)
+      face = VerifierFace(verifier, on: service.objects, manager: ManagerFace.path)
+      service.connect(name: "org.earshot")
+      try await service.ready()
+      client.connect()
+      try await client.ready()
+    }
+
+    func close() {
+      for connection in [service, client] { connection.close() }
+      bus.stop()
+    }
+
+    /// Calls `ListHistory`, and returns the IDs and the results.
+    func list(before id: UInt64, limit: UInt32) async throws(DBusError) -> [(id: UInt64, result: String)] {
+      let values = try await client.call(
+        "org.earshot", VerifierFace.path, VerifierFace.interfaceName, "ListHistory", [.uint64(id), .uint32(limit)])
+      return (values.first?.asArray ?? []).compactMap { value in
+        guard let parts = value.asArray, parts.count == 7, let id = parts[0].asUInt64, let result = parts[4].asString
+        else { return nil }
+        return (id, result)
+      }
+    }
+  }
+
+  @Test("Results of ended transfers are listed in pages, the newest first")
+  @LoopActor
+  func pages() async throws {
+    let desk = try await Desk(keepFor: .seconds(3600))
+    defer { desk.close() }
+    for state in [Transfer.State.failed, .accepted, .rejected] {
+      desk.verifier.transfers.add(.incoming, .connected).enter(state)
+    }
+    let newest = try await desk.list(before: 0, limit: 2)
+    #expect(newest.map(\.result) == ["rejected", "accepted"])
+    let rest = try await desk.list(before: newest.last?.id ?? 0, limit: 0)
+    #expect(rest.map(\.result) == ["failed"])
+  }
+
+  @Test("With HistoryFor=0s ListHistory fails with NotReady")
+  @LoopActor
+  func off() async throws {
+    let desk = try await Desk(keepFor: .zero)
+    defer { desk.close() }
+    var failure: DBusError?
+    do throws(DBusError) {
+      _ = try await desk.list(before: 0, limit: 0)
+    } catch {
+      failure = error
+    }
+    #expect(failure?.is(.notReady) == true)
+  }
+}
