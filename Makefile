@@ -121,6 +121,7 @@ install-service: release
 	install -D -m 644 docs/man/earshot-social.1 '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1'
 	install -d '$(DESTDIR)$(EXAMPLES)'
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
+	install -D -m 644 examples/grafana/earshot.json '$(DESTDIR)$(EXAMPLES)/grafana/earshot.json'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
 

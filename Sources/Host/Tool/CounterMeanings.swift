@@ -7,8 +7,8 @@ public struct CounterMeanings: Sendable {
   /// The title of the table: the name of a service.
   let title: String
   private let path: ObjectPath
-  let interface: String
-  let meanings: [String: String]
+  public let interface: String
+  public let meanings: [String: String]
   private let others: String
 
   /// - Parameters:
@@ -65,7 +65,7 @@ public struct CounterMeanings: Sendable {
   }
 
   /// The counters of the service as a whole.
-  static let house = CounterMeanings(
+  public static let house = CounterMeanings(
     "service", Client.manager, Client.managerInterface,
     [
       "DeniedCalls": "method calls refused because the caller is not permitted to make them",

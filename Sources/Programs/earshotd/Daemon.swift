@@ -27,6 +27,7 @@ final class Daemon: DaemonBody {
   private lazy var services = ServiceGroup(kinds, scheduler: EventLoop.shared) { self.context(of: $0) }
   private let kinds: [any Service.Type]
   private var manager: ManagerFace?
+  private var metrics: MetricsFile?
   private var statusWatch: Registration?
   private weak var frame: DaemonFrame?
 
@@ -50,8 +51,21 @@ final class Daemon: DaemonBody {
       isDegradable: list.kinds.contains { $0.takesDegradedRadio(in: configuration) })
     radio = SharedRadio(
       driver: driver, scheduler: EventLoop.shared, limits: configuration[RadioSettings.self].linkLimits)
-    manager = ManagerFace(radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects)
+    let collector = MetricsCollector(
+      bus.objects, meanings: list.counterMeanings, version: ManagerFace.version)
+    let text: @LoopActor () -> String = { MetricsText.text(collector.metrics()) }
+    manager = ManagerFace(
+      radio.tenant("manager", share: .nothing), services: services.names, on: bus.objects, metrics: text)
     services.export(on: bus.objects, manager: ManagerFace.path)
+    metrics = Self.metrics(configuration[MetricsSettings.self], text)
+  }
+
+  /// The file of the metrics; nil without a path.
+  private static func metrics(_ settings: MetricsSettings, _ text: @escaping @LoopActor () -> String) -> MetricsFile? {
+    settings.path().map {
+      MetricsFile(
+        path: $0, interval: settings.interval, scheduler: EventLoop.shared, disk: SerialWorker("metrics"), text: text)
+    }
   }
 
   private static func driver(
@@ -111,6 +125,7 @@ final class Daemon: DaemonBody {
     // When the name appears on the bus, stored state is restored; an unresponsive disk delays the name only up to this
     // limit.
     services.begin(within: Self.restoreLimit, then: then)
+    metrics?.begin()
     if configuration[RadioSettings.self].backend == .bluez { radioBus.connect() }
   }
 
@@ -118,10 +133,12 @@ final class Daemon: DaemonBody {
     radio.apply(configuration[RadioSettings.self].linkLimits)
     (driver as? BlueZRadio)?.prefer(Self.links(configuration[RadioSettings.self]))
     services.apply(configuration)
+    metrics?.interval = configuration[MetricsSettings.self].interval
   }
 
   func stop(then: @escaping @LoopActor () -> Void) {
     statusWatch = nil
+    metrics = nil
     services.stop(within: Self.restLimit) { [radio, radioBus] in
       radio.rest(within: Self.restLimit) {
         // Messages of this loop iteration to the radio are sent before the loop ends.

@@ -26,6 +26,13 @@ public struct ServiceList: Sendable {
 
   public var toolParts: [ToolPart] { services.map(\.tool) + tools + [ToolPart(codes: codes)] }
 
+  /// The meaning of each counter, by interface and name.
+  public var counterMeanings: [String: [String: String]] {
+    ([CounterMeanings.house] + toolParts.compactMap(\.counters)).reduce(into: [:]) { all, counters in
+      all[counters.interface, default: [:]].merge(counters.meanings) { $1 }
+    }
+  }
+
   /// The messages of the journal and the errors of stores, for `earshot explain`.
   private var codes: [CodeMeaning] {
     messages.map { message in

@@ -108,6 +108,9 @@ struct SettingsTests {
       [Log]
       Level=debug
       LinesPerPeer=13
+      [Metrics]
+      File=/run/other/metrics.prom
+      Interval=1min
       """
     let (read, complaints) = Self.read(text)
     #expect(complaints == [])
@@ -151,6 +154,11 @@ struct SettingsTests {
     #expect(bus.waitingCallers == 9 && bus.waitingCalls == 11 && bus.callsPerSecond == 17)
     #expect(read[StoreSettings.self].memoryLimit == 1 << 30)
     #expect(read[LogSettings.self].level == .debug && read[LogSettings.self].linesPerPeer == 13)
+
+    #expect(read[MetricsSettings.self].path { _ in "/run/earshot" } == "/run/other/metrics.prom")
+    #expect(read[MetricsSettings.self].interval == .seconds(60))
+    #expect(MetricsSettings().path { _ in "/run/earshot:/run/second" } == "/run/earshot/metrics.prom")
+    #expect(MetricsSettings().path { _ in nil } == nil)
 
     // Each setting is a change, and setting the defaults reverts it.
     #expect(Self.defaults.changes(to: read).count == Self.defaults.table.count)

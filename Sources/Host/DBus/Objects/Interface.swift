@@ -32,7 +32,7 @@ public struct Interface: Sendable {
   }
 
   func method(_ name: String) -> Method? { methods.first { $0.name == name } }
-  func property(_ name: String) -> Property? { properties.first { $0.name == name } }
+  public func property(_ name: String) -> Property? { properties.first { $0.name == name } }
 }
 
 /// A method that other programs can call.
@@ -144,7 +144,7 @@ public struct Property: Sendable {
   ///
   /// - Throws: `Failed` if the value is not of the property's type.
   @LoopActor
-  func read() throws(DBusError) -> DBusValue {
+  public func read() throws(DBusError) -> DBusValue {
     let value = get()
     guard value.signature == signature else {
       throw .failed("Property \(name) should be of type \(signature), and is of type \(value.signature).")

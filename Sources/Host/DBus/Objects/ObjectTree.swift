@@ -239,6 +239,15 @@ public final class ObjectTree {
     return interfaces + [standard.introspectable, standard.peer]
   }
 
+  /// The interfaces of all objects that every program may read, sorted by path.
+  public func publicInterfaces() -> [(path: ObjectPath, interface: Interface)] {
+    let paths = nodes.keys.sorted { $0.string < $1.string }
+    // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
+    return paths.flatMap { path -> [(path: ObjectPath, interface: Interface)] in
+      (nodes[path] ?? []).flatMap { $0.interfaces(for: .everybody) }.map { (path, $0) }
+    }
+  }
+
   /// The sorted names of the elements directly below `path` that lead to an object for the audience.
   func children(of path: ObjectPath, for audience: Audience) -> [String] {
     let depth = path.elements.count

@@ -14,10 +14,16 @@ public final class ManagerFace {
   private let object: ExportedObject
   private var statusWatch: Registration?
 
-  /// - Parameter services: the names of the enabled services.
-  public init(_ radio: any Radio, services: [String], on tree: ObjectTree) {
+  /// - Parameters:
+  ///   - services: the names of the enabled services.
+  ///   - metrics: returns the text of the metrics; nil if there are none.
+  public init(
+    _ radio: any Radio, services: [String], on tree: ObjectTree, metrics: (@LoopActor () -> String)? = nil
+  ) {
     tree.exportManager(Self.path)
-    let interface = Self.interface(radio, services: services, on: tree) { [weak tree] in tree?.tallies ?? [] }
+    let interface = Self.interface(radio, services: services, on: tree, metrics: metrics ?? { "" }) { [weak tree] in
+      tree?.tallies ?? []
+    }
     let object = tree.export(Self.path, interfaces: [interface])
     self.object = object
     statusWatch = radio.onStatus { [weak object] _ in
@@ -27,13 +33,21 @@ public final class ManagerFace {
 
   /// - Parameters:
   ///   - tree: the tree whose signals `Watch` requests; nil if the interface is only described.
+  ///   - metrics: returns the text of the metrics.
   ///   - calls: counts of refused calls.
   public static func interface(
-    _ radio: any Radio, services: [String], on tree: ObjectTree? = nil, calls: @escaping @LoopActor () -> [Tally]
+    _ radio: any Radio, services: [String], on tree: ObjectTree? = nil,
+    metrics: @escaping @LoopActor () -> String = { "" }, calls: @escaping @LoopActor () -> [Tally]
   ) -> Interface {
     Interface(
       interfaceName, documentation: "The service as a whole.", audience: .everybody,
-      methods: WatchMethods.methods(tree),
+      methods: WatchMethods.methods(tree) + [
+        Method(
+          "GetMetrics", out: [Argument("metrics", "s")],
+          documentation:
+            "Returns the metrics of the service as text, in the format of the file metrics.prom. docs/metrics.md lists them.",
+          returning: { _ throws(DBusError) in [.string(metrics())] })
+      ],
       properties: [
         Property(
           "Version", "s", documentation: "The version of the service.", audience: .everybody, emits: .const,

@@ -5,7 +5,7 @@ import Journal
 /// The common sections of the configuration; those of the services follow.
 public enum HouseSettings {
   public static let sections: [any SettingsSection.Type] = [
-    RadioSettings.self, StoreSettings.self, BusSettings.self, LogSettings.self,
+    RadioSettings.self, StoreSettings.self, BusSettings.self, LogSettings.self, MetricsSettings.self,
   ]
 }
 

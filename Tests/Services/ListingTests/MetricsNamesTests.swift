@@ -1,0 +1,67 @@
+import Air
+import Foundation
+import Hosting
+import Listing
+import Loop
+import TestSupport
+import Testing
+
+@testable import DBus
+
+/// The names of the metrics, in the documentation and in the dashboard.
+@Suite("Names of the metrics")
+struct MetricsNamesTests {
+  init() { EventLoop.shared.runInBackground() }
+
+  private static func text(_ path: String) throws -> String {
+    let top = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().deletingLastPathComponent()
+    return try String(contentsOf: top.appending(path: path), encoding: .utf8)
+  }
+
+  private static func names(in text: String) -> Set<String> {
+    Set(text.matches(of: /earshot_[a-z_]+/).map { String($0.0) })
+  }
+
+  /// The metrics of all services, when all are on.
+  @LoopActor
+  private static func metrics() -> [Metric] {
+    let time = VirtualTime()
+    let bus = BusConnection(address: .address("unix:path=/nowhere"))
+    let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
+    let objects = ServiceList.all.objects(radio: radio, scheduler: time).compactMap { described in
+      ObjectPath(described.path).map { bus.objects.export($0, interfaces: [described.interface]) }
+    }
+    defer { for object in objects { object.cancel() } }
+    let meanings = ServiceList.all.counterMeanings
+    return MetricsCollector(bus.objects, meanings: meanings, version: "1", clock: VirtualWallClock(time)).metrics()
+  }
+
+  @Test("docs/metrics.md lists every gauge, and every counter with a meaning of its own")
+  func documented() async throws {
+    let documented = Self.names(in: try Self.text("docs/metrics.md"))
+    let metrics = await LoopActor.run { Self.metrics() }
+    #expect(metrics.count > 100)
+    for metric in metrics where metric.kind == .gauge || !metric.help.hasPrefix("Counter ") {
+      #expect(documented.contains(metric.name), "\(metric.name)")
+    }
+    #expect(metrics.map(\.name).count == Set(metrics.map(\.name)).count)
+  }
+
+  @Test("Names and texts obey the rules of Prometheus")
+  func rules() async {
+    for metric in await LoopActor.run({ Self.metrics() }) {
+      #expect(metric.name.wholeMatch(of: /[a-z][a-z0-9_]+/) != nil, "\(metric.name)")
+      #expect(metric.name.hasSuffix("_total") == (metric.kind == .counter), "\(metric.name)")
+      #expect(!metric.help.isEmpty && metric.help.hasSuffix("."), "\(metric.name)")
+    }
+  }
+
+  @Test("The dashboard is JSON, and shows only documented metrics")
+  func dashboard() throws {
+    let text = try Self.text("examples/grafana/earshot.json")
+    #expect(try JSONSerialization.jsonObject(with: Data(text.utf8)) is [String: Any])
+    let unknown = Self.names(in: text).subtracting(Self.names(in: try Self.text("docs/metrics.md")))
+    #expect(unknown.isEmpty, "\(unknown.sorted())")
+  }
+}
