@@ -45,7 +45,10 @@ public enum NearbyTool {
 
   private static let watch = Verb(
     "watch", "Show the last messages and then each new one, until interrupted.",
-    options: [Option("limit", short: "n", value: .integer("N", 0...1000), "Begin with the last N messages (20).")]
+    options: [
+      Option("limit", short: "n", value: .integer("N", 0...1000), "Begin with the last N messages (20)."),
+      EventProgram.option("each new message and notification"),
+    ]
   ) { client, line async throws(Failure) in
     try await WatchNearbyCommand(client, line).run()
   }

@@ -8,12 +8,14 @@ import Tool
 final class WatchNearbyCommand {
   private let client: Client
   private let line: ParsedCommand
+  private let program: EventProgram?
   /// Number of the last fetched message.
   private var last: UInt64 = 0
 
   init(_ client: Client, _ line: ParsedCommand) {
     self.client = client
     self.line = line
+    program = EventProgram(line)
   }
 
   private var isJSON: Bool { line.flag("json") }
@@ -27,10 +29,15 @@ final class WatchNearbyCommand {
     show(try await fetch().suffix(line.integer("limit") ?? Self.usualLimit))
     while true {
       switch await events.next() {
-      case .heard: show(try await fetch()[...])
+      case .heard:
+        let messages = try await fetch()
+        show(messages[...])
+        for message in messages { program?.post(message.json) }
       case .notified:
+        let event = JSONValue.object([.init("notified", true)])
+        program?.post(event)
         if isJSON {
-          Output.json(.object([.init("notified", true)]), pretty: false)
+          Output.json(event, pretty: false)
         } else {
           Output.line("Somebody nearby wants to talk.")
         }

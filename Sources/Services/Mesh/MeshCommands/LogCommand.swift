@@ -13,6 +13,7 @@ import Tool
 final class LogCommand {
   private let client: Client
   private let line: ParsedCommand
+  private let program: EventProgram?
   private var state: MeshState?
   /// Number of the last fetched message.
   private var last: UInt32 = 0
@@ -29,11 +30,15 @@ final class LogCommand {
   init(_ client: Client, _ line: ParsedCommand) {
     self.client = client
     self.line = line
+    program = EventProgram(line)
   }
 
   private var isJSON: Bool { line.flag("json") }
 
   func run() async throws(Failure) -> ExitCode {
+    if program != nil, !line.flag("follow") {
+      throw Failure(.usage, "--exec needs --follow: the program runs for new messages.")
+    }
     let state = try await MeshState(client)
     self.state = state
     if let name = line.value("with") { peer = try state.id(of: name) }
@@ -103,18 +108,27 @@ final class LogCommand {
       // A sender may be new, or have a new name.
       if !messages.isEmpty { state = try MeshState(try await client.objects()) }
       try await show(messages)
+      post(messages)
     }
     guard let state else { return }
     let writer = LogLine(own: state.node.id, names: state.names, width: nil)
     for (message, word) in changes where written[message] != nil && written[message] != word {
       written[message] = word
+      let event = JSONValue.object([.init("message", .int(Int64(message))), .init("state", .string(word))])
+      program?.post(event)
       if isJSON {
-        Output.json(
-          .object([.init("message", .int(Int64(message))), .init("state", .string(word))]), pretty: false)
+        Output.json(event, pretty: false)
       } else {
         Output.line(writer.text(message, word))
       }
     }
+  }
+
+  /// Runs the program for new messages.
+  private func post(_ messages: [MeshMessageView]) {
+    guard let program, let state else { return }
+    let writer = LogLine(own: state.node.id, names: state.names, width: nil)
+    for message in messages { program.post(writer.json(message)) }
   }
 
   private func signal(_ message: Message) {

@@ -79,6 +79,7 @@ public enum MeshTool {
       Option("limit", short: "n", value: .integer("N", 0...1_000_000), "Only the last N messages (100)."),
       Option("with", value: .text("PEER"), "Only the private conversation with this peer."),
       Option("seen", "Mark the shown messages as seen; senders of private ones are notified."),
+      EventProgram.option("each new message and delivery state (needs --follow)"),
     ]
   ) { client, line async throws(Failure) in
     try await LogCommand(client, line).run()

@@ -45,6 +45,7 @@ public enum VerifierTool {
       Option("show", "Show the beginning of each credential; with --json all of it."),
       Option("quiet", short: "q", "Show no QR code."),
       Option("note", value: .text("TEXT"), "Show this line of text all the time."),
+      EventProgram.option("each event (needs --output)"),
     ]
   ) { client, line async throws(Failure) in
     try await WatchCommand(client, line).run()

@@ -15,6 +15,11 @@ final class WatchCommand {
   private let line: ParsedCommand
   private let display: WatchDisplay
   private var place: FilePlace?
+  private lazy var program = line.value("exec").map { path in
+    EventProgram(
+      path, isQuiet: display.isScreen,
+      complain: { [weak self] in self?.display.say(WatchReport(sentence: $0, tone: .bad, isComplaint: true)) })
+  }
   private var model = WatchModel(WatchOptions())
   private var link: WatchLink?
   private var isDrawingSoon = false
@@ -75,7 +80,11 @@ final class WatchCommand {
     options.takesWaiting = line.flag("waiting")
     options.verdict = line.flag("accept") ? .accept : line.flag("reject") ? .reject : nil
     options.fetches = line.value("output") != nil || line.flag("show") || options.verdict != nil
-    guard let path = line.value("output") else { return options }
+    guard let path = line.value("output") else {
+      // A program that fails must not lose a credential that the service erases when it is fetched.
+      guard program == nil else { throw Failure(.usage, "--exec needs --output: each credential is stored first.") }
+      return options
+    }
     let place = try FilePlace(path)
     guard options.isOnce || place.isForMany else {
       throw Failure(
@@ -103,7 +112,7 @@ final class WatchCommand {
   // MARK: Events
 
   private func handle(_ event: WatchEvent) {
-    let date = UInt64(clamping: SystemWallClock().milliseconds)
+    let date = date
     for action in model.handle(event, at: EventLoop.shared.now, date: date) { perform(action) }
     drawSoon()
   }
@@ -142,7 +151,9 @@ final class WatchCommand {
 
   private func perform(_ action: WatchAction) {
     switch action {
-    case .report(let report): display.say(report)
+    case .report(let report):
+      display.say(report)
+      if !report.isReception, !report.members.isEmpty { program?.post(report.json(at: date)) }
     case .code(let code): display.say(code: code)
     case .finish(let result): finish(result)
     case .look(let path):
@@ -175,6 +186,7 @@ final class WatchCommand {
         let credential = try await TransfersCommand.fetch(path, client)
         taken.bytes = credential.count
         taken.file = try place?.keep(credential, as: TransferView(path, [:]).name)
+        try await handOver(path, taken, credential)
         if line.flag("show") { taken.shown = credential }
       }
       return .taken(path: path.string, taken)
@@ -182,6 +194,24 @@ final class WatchCommand {
       return .notTaken(path: path.string, await settled(error))
     }
   }
+
+  /// Runs the program for a credential that is stored. If it fails, the credential is not judged.
+  private func handOver(
+    _ path: ObjectPath, _ taken: TakenCredential, _ credential: [UInt8]
+  ) async throws(Failure) {
+    guard let program else { return }
+    var taken = taken
+    taken.shown = credential
+    let view = TransferView(path, taken.properties)
+    let end = await program.run(WatchReport.reception(view, taken, nil, at: date).json(at: date))
+    guard end.isSuccess else {
+      let file = taken.file.map { " \(view.name) is in \($0)." } ?? ""
+      throw Failure(.notWritten, program.failure(end) + file)
+    }
+  }
+
+  /// Milliseconds since 1970-01-01 UTC.
+  private var date: UInt64 { UInt64(clamping: SystemWallClock().milliseconds) }
 
   private func judge(_ path: ObjectPath, _ verdict: Verdict) async -> WatchEvent {
     do throws(Failure) {

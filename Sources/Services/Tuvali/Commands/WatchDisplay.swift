@@ -29,6 +29,9 @@ final class WatchDisplay {
     counter = CounterScreen(note: note, showsCode: !isQuiet, hasKeys: form == .keys)
   }
 
+  /// Whether the display fills the terminal, so that nothing else may write to it.
+  var isScreen: Bool { form == .keys || form == .screen }
+
   /// Whether standard input is a terminal and this process is in its foreground. A background job must not use it.
   private static var hasKeys: Bool {
     let group = tcgetpgrp(STDIN_FILENO)
@@ -72,7 +75,7 @@ final class WatchDisplay {
     case .json:
       if report.isComplaint { Output.complain(report.sentence) }
       guard !report.members.isEmpty else { return }
-      Output.json(.object(report.members + [.init("time", .unsigned(date))]), pretty: false)
+      Output.json(report.json(at: date), pretty: false)
     case .lines:
       guard !report.sentence.isEmpty else { return }
       if Output.terminal.canRedraw { Output.progress("") }

@@ -105,6 +105,13 @@ struct WatchReport: Sendable, Equatable {
   var shown: [UInt8]?
   /// Members of the JSON object; empty if the report is for people only.
   var members: [JSONValue.Member] = []
+  /// Whether the report is about a received credential.
+  var isReception = false
+
+  /// The JSON object with its time.
+  ///
+  /// - Parameter date: milliseconds since 1970-01-01 UTC.
+  func json(at date: UInt64) -> JSONValue { .object(members + [.init("time", .unsigned(date))]) }
 }
 
 /// Transfer in `earshot verifier watch`: its D-Bus properties, and the stage of its handling.
@@ -173,7 +180,8 @@ extension WatchReport {
       members.append(.init("credential", .string(String(decoding: shown, as: UTF8.self))))
     }
     members += [.init("state", .string(view.state)), .init("verdictDeadline", .unsigned(view.verdictDeadline))]
-    return WatchReport(sentence: sentence, hint: hint, tone: .good, shown: credential.shown, members: members)
+    return WatchReport(
+      sentence: sentence, hint: hint, tone: .good, shown: credential.shown, members: members, isReception: true)
   }
 
   /// Report of the checker's verdict on a credential.
