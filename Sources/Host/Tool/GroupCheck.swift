@@ -11,7 +11,8 @@ public enum Need: Sendable {
   case look
   /// The command needs the permissions of root and the group, or shows data that only they may read.
   case group
-  /// Like `group`, unless the command line has the option, with which the command does not use the service.
+  /// Like `group`, unless the command line has the option, with which the command does not use the service, or needs
+  /// less.
   case groupUnless(option: String)
 
   func isGroup(_ line: ParsedCommand) -> Bool {

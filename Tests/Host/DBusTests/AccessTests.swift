@@ -33,6 +33,54 @@ struct AccessTests {
     object.cancel()
   }
 
+  @Test("A viewer may call a method for viewers and read items for viewers, and nothing of the group")
+  @LoopActor
+  func viewer() async throws {
+    let table = try await Table(configuration: "<policy context=\"default\"><allow user=\"*\"/></policy>")
+    defer { table.close() }
+    table.service.objects.access = AccessRule(
+      refusal: "Not you.", views: { $0.uid == getuid() }, allows: { $0.uid != getuid() })
+    var groups: [Bool] = []
+    let watch = Method(
+      "Watch", audience: .viewers,
+      handler: { call in
+        groups.append(call.isOfGroup)
+        call.reply()
+      })
+    let object = table.export(
+      Interface(
+        Table.interface, audience: .everybody, methods: [echo("Echo", "s"), watch],
+        properties: [
+          Property("Public", "u", audience: .everybody, get: { .uint32(1) }),
+          Property("Viewed", "u", audience: .viewers, get: { .uint32(2) }, set: { (_) throws(DBusError) in }),
+          Property("Secret", "u", audience: .group, get: { .uint32(3) }),
+        ]))
+    #expect(await table.error("Watch", []) == nil && groups == [false])
+    #expect(await table.error("Echo", [.string("x")])?.is(.denied) == true)
+    let properties = StandardName.properties
+    let all = try await table.client.call(
+      Table.name, Table.path, properties, "GetAll", [.string(Table.interface)])
+    #expect(Set((all.first?.asDictionary ?? [:]).keys) == ["Public", "Viewed"])
+    let set = await table.error(
+      "Set", [.string(Table.interface), .string("Viewed"), .variant(.uint32(9))], on: properties)
+    #expect(set?.is(.denied) == true)
+    #expect(table.service.objects.tallies.first { $0.name == "DeniedCalls" }?.count == 2)
+    object.cancel()
+  }
+
+  @Test("A program that is no viewer may not call a method for viewers")
+  @LoopActor
+  func noViewer() async throws {
+    let table = try await table { _ in false }
+    defer { table.close() }
+    let object = table.export(
+      Interface(
+        Table.interface, audience: .everybody,
+        methods: [Method("Watch", audience: .viewers, handler: { $0.reply() })]))
+    #expect(await table.error("Watch", [])?.is(.denied) == true)
+    object.cancel()
+  }
+
   @Test("A call's file owner is the caller's user")
   @LoopActor
   func owner() async throws {

@@ -46,7 +46,7 @@ final class AccessGate {
       return
     }
     if let audience = audience(whoeverMakes: message) { return enter(message, answer, audience) }
-    if let known = bus.knownCredentials(of: sender) { return decide((message, answer), rule.allows(known)) }
+    if let known = bus.knownCredentials(of: sender) { return decide((message, answer), rule.audience(of: known)) }
     guard wait((message, answer), sender) else { return }
     bus.credentials(of: sender) { [weak self] in self?.learned(sender, try? $0.get()) }
   }
@@ -74,16 +74,19 @@ final class AccessGate {
 
   /// Handles the credentials of a program: its waiting calls are permitted or refused.
   ///
-  /// - Parameter credentials: nil if the bus could not provide them; the program then does not belong to the group.
+  /// - Parameter credentials: nil if the bus could not provide them; the program then belongs to no group.
   private func learned(_ sender: String, _ credentials: Credentials?) {
-    let isAllowed = credentials.map(rule.allows) ?? false
-    for call in waiting.removeValue(forKey: sender) ?? [] { decide(call, isAllowed) }
+    let audience = credentials.map(rule.audience) ?? .everybody
+    for call in waiting.removeValue(forKey: sender) ?? [] { decide(call, audience) }
   }
 
-  private func decide(_ call: Call, _ isAllowed: Bool) {
-    if isAllowed { return enter(call.message, call.answer, .group) }
-    if let audience = audience(whoeverMakes: call.message) { return enter(call.message, call.answer, audience) }
-    if AccessRule.looks(call.message) { return enter(call.message, call.answer, .everybody) }
+  private func decide(_ call: Call, _ audience: Audience) {
+    if audience == .group { return enter(call.message, call.answer, .group) }
+    if let open = self.audience(whoeverMakes: call.message) { return enter(call.message, call.answer, open) }
+    // Of the methods, a viewer may call only those that the object tree finds to be for viewers.
+    if audience == .viewers || AccessRule.looks(call.message.interface, call.message.member) {
+      return enter(call.message, call.answer, audience)
+    }
     denied += 1
     _ = call.answer.give(.failure(.denied(rule.refusal)))
   }
@@ -97,40 +100,56 @@ public struct AccessRule: Sendable {
   /// Whether a program with these credentials belongs to the group: it may call methods, set properties and read
   /// everything.
   public let allows: @Sendable (Credentials) -> Bool
+  /// Whether a program with these credentials, outside the group, is a viewer: it may read items for viewers, and call
+  /// the methods that are for viewers.
+  public let views: @Sendable (Credentials) -> Bool
   /// The error message for other programs.
   public let refusal: String
 
   public init(
     refusal: String, isOpen: @escaping @Sendable (Message) -> Bool = { _ in false },
+    views: @escaping @Sendable (Credentials) -> Bool = { _ in false },
     allows: @escaping @Sendable (Credentials) -> Bool
   ) {
     self.refusal = refusal
     self.isOpen = isOpen
+    self.views = views
     self.allows = allows
+  }
+
+  /// The audience to which a program with these credentials belongs.
+  func audience(of caller: Credentials) -> Audience {
+    allows(caller) ? .group : views(caller) ? .viewers : .everybody
   }
 
   /// Whether a call only reads: introspection, properties, or the list of objects. Every program may read, and receives
   /// the data for its audience.
-  static func looks(_ message: Message) -> Bool {
-    switch message.interface {
+  static func looks(_ interface: String?, _ member: String?) -> Bool {
+    switch interface {
     case StandardName.introspectable, StandardName.objectManager: true
-    case StandardName.properties: message.member != "Set"
+    case StandardName.properties: member != "Set"
     default: false
     }
   }
 }
 
-/// The programs that may read an item on the bus. Methods are for the group, regardless of the audience of their
-/// interface.
+/// The programs that may read an item on the bus. A method has an audience of its own, usually the group, regardless of
+/// that of its interface.
 public enum Audience: String, Hashable, Sendable {
   /// Every program that the bus permits.
   case everybody
+  /// Programs that may observe the service but read no content: with the service's rule, the group `earshot-view`.
+  case viewers = "view"
   /// Programs that the access rule permits: with the service's rule, root, the service's own user and its group.
   case group
 
   /// Whether a program of this audience may read items for `other`.
   func maySee(_ other: Audience) -> Bool {
-    self == .group || other == .everybody
+    switch self {
+    case .group: true
+    case .viewers: other != .group
+    case .everybody: other == .everybody
+    }
   }
 }
 

@@ -45,14 +45,18 @@ public struct Method: Sendable {
   public let documentation: String
   /// The names of the errors that the method may return.
   public let errors: [String]
+  /// The programs that may call the method.
+  public let audience: Audience
   let handler: Handler
   /// Whether the method has no effect but its answer: a call that expects no answer is then not executed.
   var onlyAnswers = false
 
-  /// - Parameter handler: called on the loop for each call, in order of arrival; it answers immediately or later.
+  /// - Parameters:
+  ///   - audience: a method for others than the group must be declared explicitly.
+  ///   - handler: called on the loop for each call, in order of arrival; it answers immediately or later.
   public init(
     _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
-    errors: [DBusError.Name] = [], handler: @escaping Handler
+    errors: [DBusError.Name] = [], audience: Audience = .group, handler: @escaping Handler
   ) {
     precondition(Validity.isMember(name), "not a method's name: \(name)")
     self.name = name
@@ -60,17 +64,20 @@ public struct Method: Sendable {
     self.out = out
     self.documentation = documentation
     self.errors = errors.map(\.rawValue)
+    self.audience = audience
     self.handler = handler
   }
 
-  /// - Parameter body: answers immediately, with the returned values or the thrown error.
+  /// - Parameters:
+  ///   - audience: as in the other initializer.
+  ///   - body: answers immediately, with the returned values or the thrown error.
   public init(
     _ name: String, in: [Argument] = [], out: [Argument] = [], documentation: String = "",
-    errors: [DBusError.Name] = [],
+    errors: [DBusError.Name] = [], audience: Audience = .group,
     returning body: @escaping @LoopActor (MethodCall) throws(DBusError) -> [DBusValue]
   ) {
     self.init(
-      name, in: `in`, out: out, documentation: documentation, errors: errors,
+      name, in: `in`, out: out, documentation: documentation, errors: errors, audience: audience,
       handler: { call in
         do throws(DBusError) {
           call.reply(try body(call))

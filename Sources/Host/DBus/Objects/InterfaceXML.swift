@@ -69,6 +69,8 @@ private struct Writer {
     element("method", ["name": method.name]) { xml in
       let errors = method.errors.isEmpty ? "" : "Errors: \(method.errors.joined(separator: ", "))."
       xml.documentation([method.documentation, errors].filter { !$0.isEmpty }.joined(separator: " "))
+      // Methods are for the group unless they are marked.
+      if method.audience == .viewers { xml.audience(method.audience) }
       for argument in method.in { xml.argument(argument, direction: "in") }
       for argument in method.out { xml.argument(argument, direction: "out") }
     }

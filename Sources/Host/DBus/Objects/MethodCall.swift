@@ -15,6 +15,9 @@ public final class MethodCall {
   /// The caller's audience.
   let audience: Audience
 
+  /// Whether the caller belongs to the group. A method for viewers leaves out what is for the group alone.
+  public var isOfGroup: Bool { audience == .group }
+
   private let out: [Argument]
   private let answer: Answer
   private let guardian: Registration

@@ -45,7 +45,9 @@ public final class ManagerFace {
         Method(
           "GetMetrics", out: [Argument("metrics", "s")],
           documentation:
-            "Returns the metrics of the service as text, in the format of the file metrics.prom. docs/metrics.md lists them.",
+            "Returns the metrics of the service as text, in the format of the file metrics.prom. docs/metrics.md lists "
+            + "them. The members of the group earshot-view may call it, too.",
+          audience: .viewers,
           returning: { _ throws(DBusError) in [.string(metrics())] })
       ],
       properties: [

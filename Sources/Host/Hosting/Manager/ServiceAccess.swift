@@ -2,23 +2,28 @@ import DBus
 import Glibc
 
 /// The access rule of the service. Programs of root, of the service's own user and of members of the group `earshot`
-/// may call it and read data for the group. Every other program may read data for everybody.
+/// may call it and read data for the group. Members of the group `earshot-view` may read data for viewers. Every other
+/// program may read data for everybody.
 public enum ServiceAccess {
   public static let group = "earshot"
+  public static let viewGroup = "earshot-view"
 
   /// - Parameters:
   ///   - own: the user of the service.
   ///   - group: the number of the group; nil if the machine has no such group.
+  ///   - viewGroup: the number of the group of viewers; nil likewise.
   ///   - checked: interfaces whose methods check their callers themselves.
   ///   - outsider: the name of a user that may not call, although it is a member of the group. The machine may get it
   ///     while the service runs.
   public static func rule(
-    own: UInt32 = getuid(), group: UInt32? = number(of: group), checked: Set<String> = [], outsider: String? = nil
+    own: UInt32 = getuid(), group: UInt32? = number(of: group),
+    viewGroup: UInt32? = number(of: viewGroup), checked: Set<String> = [], outsider: String? = nil
   ) -> AccessRule {
     AccessRule(
       refusal: "Only root and members of the group \(Self.group) may do this.",
       // bluetoothd calls the GATT objects, which refuse other programs themselves.
       isOpen: { $0.interface.map { $0.hasPrefix("org.bluez.") || checked.contains($0) } ?? false },
+      views: { caller in viewGroup.map(caller.gids.contains) ?? false },
       allows: { caller in
         if caller.uid == 0 || caller.uid == own { return true }
         if let outsider, caller.uid == number(ofUser: outsider) { return false }

@@ -86,7 +86,7 @@ enum TransfersTool {
     options: [
       Option("history", "List the stored results, the newest first."),
       Option("limit", value: .integer("N", 1...100_000), "Maximum results of --history (100)."),
-    ]
+    ], need: .groupUnless(option: "history")
   ) { client, line async throws(Failure) in
     if line.flag("history") { return try await HistoryCommand(client, line).run() }
     return try await TransfersCommand(client, line).list()

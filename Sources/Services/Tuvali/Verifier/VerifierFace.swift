@@ -70,8 +70,9 @@ public final class VerifierFace {
             + "(accepted, rejected, undecided or failed), a reason (the code of the error, or those of the checker, "
             + "separated by blanks), and the issuer's name in the trust folder. before is the ID of the last result that "
             + "the caller has, or 0 for the newest; limit is at most \(HistoryKeeper.pageLimit), and 0 means that. "
-            + "HistoryFor= sets how long results are stored.",
-          errors: [.notReady, .failed],
+            + "HistoryFor= sets how long results are stored. The members of the group earshot-view may call it, too; for "
+            + "them the issuer is empty, and so is the reason except of a failed transfer.",
+          errors: [.notReady, .failed], audience: .viewers,
           handler: { listHistory($0, service) }),
       ],
       properties: [
@@ -147,17 +148,22 @@ public final class VerifierFace {
       before: before == 0 ? nil : Int64(clamping: before), limit: limit == 0 ? HistoryKeeper.pageLimit : Int(limit)
     ) { page in
       switch page {
-      case .success(let entries): call.reply(.array(of: "(ttttsss)", entries.map { value($0.entry, id: $0.id) }))
+      case .success(let entries):
+        let isWhole = call.isOfGroup
+        call.reply(.array(of: "(ttttsss)", entries.map { value($0.entry, id: $0.id, isWhole: isWhole) }))
       case .failure(let error) where error.reason == .missing: call.fail(.notReady(error.sentence))
       case .failure(let error): call.fail(.failed(error.sentence))
       }
     }
   }
 
-  private static func value(_ entry: HistoryEntry, id: Int64) -> DBusValue {
-    .structure([
+  /// - Parameter isWhole: whether the verdict of the checker is included, which is content.
+  private static func value(_ entry: HistoryEntry, id: Int64, isWhole: Bool) -> DBusValue {
+    let reason = isWhole || entry.result == Transfer.State.failed.rawValue ? entry.reason : ""
+    return .structure([
       .uint64(UInt64(clamping: id)), .uint64(UInt64(clamping: entry.transfer)), .uint64(UInt64(clamping: entry.time)),
-      .uint64(UInt64(clamping: entry.duration)), .string(entry.result), .string(entry.reason), .string(entry.issuer),
+      .uint64(UInt64(clamping: entry.duration)), .string(entry.result), .string(reason),
+      .string(isWhole ? entry.issuer : ""),
     ])
   }
 
