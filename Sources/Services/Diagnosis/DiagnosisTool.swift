@@ -3,7 +3,17 @@ import Tool
 
 /// Commands that examine this machine and the installation.
 public enum DiagnosisTool {
-  public static let part = ToolPart(verbs: [doctor])
+  /// - Parameter messages: the names of the messages of the journal, by message ID.
+  public static func part(messages: [String: String]) -> ToolPart {
+    let report = Verb(
+      "report", "Write what a maintainer needs to find a fault, without secrets, names and addresses.",
+      options: [Option("output", short: "o", value: .file("PATH"), "A file or a folder (standard output).")],
+      need: .look
+    ) { client, line async throws(Failure) in
+      try await ReportCommand(client, line, messages: messages).run()
+    }
+    return ToolPart(verbs: [doctor, report])
+  }
 
   private static let doctor = Verb(
     "doctor", "Examine adapter, BlueZ, rights, clock, disk and units, and say what to do about each problem.",

@@ -97,7 +97,7 @@ struct MachineProbe {
   }
 
   /// The entries of a folder; nil if it cannot be read.
-  private static func names(_ path: String) -> [String]? {
+  static func names(_ path: String) -> [String]? {
     guard let list = opendir(path) else { return nil }
     defer { closedir(list) }
     var names: [String] = []

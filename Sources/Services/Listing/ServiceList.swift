@@ -55,6 +55,11 @@ public struct ServiceList: Sendable {
     return (MessageID.house + kinds.flatMap { $0.messages }).filter { seen.insert($0).inserted }
   }
 
+  /// The name of each message, by its ID.
+  public var messageNames: [String: String] {
+    Dictionary(messages.map { ($0.hex, $0.name) }, uniquingKeysWith: { first, _ in first })
+  }
+
   /// D-Bus objects of the daemon and its services, for documentation.
   ///
   /// - Parameters:

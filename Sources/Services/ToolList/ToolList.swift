@@ -6,5 +6,6 @@ import Tool
 /// All parts of the command-line tool: those of the services in the daemon, and those of the other daemons whose
 /// commands link more libraries than the daemon may load.
 public enum ToolList {
-  public static let parts: [ToolPart] = ServiceList.all.toolParts + [SocialTool.part, DiagnosisTool.part]
+  public static let parts: [ToolPart] =
+    ServiceList.all.toolParts + [SocialTool.part, DiagnosisTool.part(messages: ServiceList.all.messageNames)]
 }

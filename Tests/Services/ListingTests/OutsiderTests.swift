@@ -14,7 +14,7 @@ struct OutsiderTests {
   init() { EventLoop.shared.runInBackground() }
 
   /// The commands that every user may run, and those that do not call the service.
-  private static let open: Set = ["verifier show", "mesh decode", "check", "social serve", "doctor"]
+  private static let open: Set = ["verifier show", "mesh decode", "check", "social serve", "doctor", "report"]
 
   /// Every command of the services with its required arguments.
   private static func commands(of part: ToolPart) -> [(name: String, words: [String])] {

@@ -1,0 +1,105 @@
+import BlueZ
+import HCI
+
+/// The text of `earshot report`: facts for a maintainer, without secrets, names or addresses.
+struct Report {
+  /// An entry of the service's journal, without its text.
+  struct JournalEntry: Sendable, Equatable {
+    /// Seconds before the report.
+    let age: Int64
+    /// The journal's priority: 3 error, 4 warning, 5 notice.
+    let priority: String
+    /// The name of the message.
+    let message: String
+    /// The stable code of the error; empty if there is none.
+    let error: String
+  }
+
+  var version = ""
+  /// `PRETTY_NAME` of os-release.
+  var system = ""
+  var machine = ""
+  var facts: MachineFacts
+  /// Counters that are not 0, by interface and name.
+  var counters: [String: [String: Int]] = [:]
+  /// The enabled services.
+  var services: [String] = []
+  /// Number of stored results for each result and reason.
+  var results: [String: Int] = [:]
+  /// Names of the keys that the configuration files set, with values that are numbers, times, sizes or known words.
+  var settings: [String] = []
+  /// Entries of the journal, oldest first; nil if it cannot be read.
+  var journal: [JournalEntry]?
+
+  func text(_ redaction: Redaction) -> String {
+    let sections = [
+      section("Versions", versions), section("Examination", Examination.findings(facts).map(line)),
+      section("Services", services.sorted()), section("Settings that are not commented out", settings),
+      section("Counters that are not 0", counterLines),
+      section("Results of transfers", results.sorted { $0.key < $1.key }.map { "\($0.value)  \($0.key)" }),
+      section("Journal", journal.map { $0.map(line) } ?? ["not readable: the group systemd-journal may read it"]),
+    ]
+    let head =
+      "Report of earshot. It has no names, addresses, keys, messages or credentials. Read it before you send it."
+    return ([head, ""] + sections.joined()).map { redaction.clean($0) + "\n" }.joined()
+  }
+
+  private func section(_ title: String, _ lines: [String]) -> [String] {
+    ["## \(title)"] + (lines.isEmpty ? ["none"] : lines) + [""]
+  }
+
+  private var versions: [String] {
+    [
+      "earshotd \(facts.service?.version ?? "is not running")", "earshot \(version)",
+      "BlueZ \(facts.blueZ.map(\.description) ?? "unknown")", "Linux \(facts.kernel.map(\.description) ?? "unknown")",
+      "system \(system)", "machine \(machine)",
+    ]
+  }
+
+  private func line(_ finding: Finding) -> String { "\(finding.level.rawValue)  \(finding.topic)  \(finding.sentence)" }
+
+  private func line(_ entry: JournalEntry) -> String {
+    "-\(entry.age) s  priority \(entry.priority)  \(entry.message)" + (entry.error.isEmpty ? "" : "  \(entry.error)")
+  }
+
+  private var counterLines: [String] {
+    // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
+    counters.sorted { $0.key < $1.key }.flatMap { interface, counters -> [String] in
+      counters.filter { $0.value > 0 }.sorted { $0.key < $1.key }.map { "\(interface) \($0.key) \($0.value)" }
+    }
+  }
+
+  // MARK: Reading
+
+  /// The settings of a configuration file whose values may be shown. The value of any other key, such as a name or a
+  /// path, is replaced by `…`.
+  static func settings(in text: String) -> [String] {
+    var section = ""
+    var settings: [String] = []
+    for line in text.split(whereSeparator: \.isNewline) {
+      let line = line.drop { $0 == " " || $0 == "\t" }
+      guard let first = line.first, first != "#", first != ";" else { continue }
+      if first == "[" {
+        section = String(line.dropFirst().prefix { $0 != "]" })
+        continue
+      }
+      let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+      let value = parts.count == 2 ? parts[1].filter { $0 != " " } : ""
+      settings.append("\(section).\(parts[0]) = \(isPlain(value) ? value : "…")")
+    }
+    return settings
+  }
+
+  /// Words that settings take as values and that name nobody.
+  private static let words: Set = [
+    "yes", "no", "true", "false", "on", "off", "auto", "bluez", "air", "kernel", "client", "accept", "check", "hold",
+    "reject", "error", "warning", "notice", "info", "debug", "node", "relay", "mailbox", "mains", "battery",
+  ]
+
+  private static func isPlain(_ value: String) -> Bool {
+    if value.isEmpty || words.contains(value) { return true }
+    let digits = value.prefix { $0.isNumber || $0 == "." }
+    let units: Set = ["", "ms", "s", "min", "h", "K", "M", "G"]
+    return !digits.isEmpty && digits.count <= 6 && units.contains(String(value.dropFirst(digits.count)))
+  }
+}

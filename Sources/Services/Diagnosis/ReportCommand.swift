@@ -1,0 +1,129 @@
+import CommandLine
+import DBus
+import Glibc
+import Loop
+import Tool
+
+/// `earshot report`: writes what a maintainer needs to find a fault, to standard output or a file.
+@LoopActor
+struct ReportCommand {
+  private static let configuration = ["/etc/earshot/earshot.conf", "/usr/lib/earshot/earshot.conf"]
+  private static let drops = "/etc/earshot/earshot.conf.d"
+  private static let fileLimit = 1 << 20
+  /// The last entries of the service's journal. Their texts are not read, because texts may have names and addresses.
+  private static let journal =
+    "journalctl -u earshotd -n 300 -o json --output-fields=MESSAGE_ID,PRIORITY,EARSHOT_ERROR 2>/dev/null"
+  private static let resultLimit: UInt32 = 1000
+
+  private let client: Client
+  private let line: ParsedCommand
+  /// Names of the messages of the journal, by message ID.
+  private let messages: [String: String]
+  private let clock = SystemWallClock()
+
+  init(_ client: Client, _ line: ParsedCommand, messages: [String: String]) {
+    self.client = client
+    self.line = line
+    self.messages = messages
+  }
+
+  func run() async throws(Failure) -> ExitCode {
+    var place: FilePlace?
+    if let path = line.value("output") { place = try FilePlace(path) }
+    var report = Report(facts: await MachineProbe(client).facts())
+    report.system = Self.systemName()
+    report.machine = Self.machineName()
+    report.settings = Self.settings()
+    report.journal = readJournal()
+    var names = [report.facts.user, Self.hostName()]
+    if report.facts.service != nil { names += await readService(&report) }
+    let text = report.text(Redaction(names: names))
+    guard let place else {
+      Output.write(text)
+      return .ok
+    }
+    let file = try place.keep(Array(text.utf8), as: "earshot-report")
+    Output.line("Wrote the report to \(file). Read it before you send it.")
+    return .ok
+  }
+
+  // MARK: The service
+
+  /// Reads counters and results.
+  ///
+  /// - Returns: the names that the service shows to people.
+  private func readService(_ report: inout Report) async -> [String] {
+    guard let objects = try? await client.objects() else { return [] }
+    var names: [String] = []
+    for interfaces in objects.values {
+      for (interface, properties) in interfaces {
+        let counters = (properties["Counters"]?.asDictionary ?? [:]).compactMapValues(\.asInteger)
+        if !counters.isEmpty { report.counters[interface] = counters }
+        names += ["Name", "Nickname", "Issuer", "PeerId"].compactMap { properties[$0]?.asString }
+      }
+    }
+    report.services = objects[Client.manager.string]?[Client.managerInterface]?["Services"]?.asStrings ?? []
+    let page = try? await client.call(
+      "/org/earshot/verifier", "org.earshot.Verifier1", "ListHistory", [.uint64(0), .uint32(Self.resultLimit)])
+    for value in page?.first?.asArray ?? [] {
+      guard let parts = value.asArray, parts.count == 7 else { continue }
+      let key = [parts[4].asString ?? "", parts[5].asString ?? ""].filter { !$0.isEmpty }.joined(separator: " ")
+      report.results[key, default: 0] += 1
+    }
+    return names
+  }
+
+  // MARK: The machine
+
+  private static func hostName() -> String {
+    var bytes = [CChar](repeating: 0, count: 256)
+    guard gethostname(&bytes, bytes.count - 1) == 0 else { return "" }
+    return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  private static func systemName() -> String {
+    let key = "PRETTY_NAME="
+    let line = text(at: "/etc/os-release")?.split(whereSeparator: \.isNewline).first { $0.hasPrefix(key) }
+    return line.map { $0.dropFirst(key.count).filter { $0 != "\"" } } ?? "unknown"
+  }
+
+  private static func machineName() -> String {
+    var name = utsname()
+    guard uname(&name) == 0 else { return "unknown" }
+    return withUnsafeBytes(of: &name.machine) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+  }
+
+  private static func settings() -> [String] {
+    let drops = (MachineProbe.names(drops) ?? []).filter { $0.hasSuffix(".conf") }.sorted().map { "\(drops)/\($0)" }
+    // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
+    return (configuration + drops).flatMap { path -> [String] in text(at: path).map(Report.settings) ?? [] }
+  }
+
+  /// The text of a file; nil if it cannot be read, or is too large.
+  private static func text(at path: String) -> String? {
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0, let bytes = try? FileOutput.readToEnd(FileDescriptor(owning: file), path), bytes.count < fileLimit
+    else { return nil }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  private func readJournal() -> [Report.JournalEntry]? {
+    guard let output = popen(Self.journal, "r") else { return nil }
+    var entries: [Report.JournalEntry] = []
+    var buffer = [CChar](repeating: 0, count: 1 << 16)
+    while fgets(&buffer, Int32(buffer.count), output) != nil {
+      let line = buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+      if let value = try? JSONReader.read(line), let entry = entry(value) { entries.append(entry) }
+    }
+    return pclose(output) == 0 ? entries : nil
+  }
+
+  private func entry(_ value: JSONValue) -> Report.JournalEntry? {
+    guard let time = value["__REALTIME_TIMESTAMP"]?.asString.flatMap(Int64.init) else { return nil }
+    let id = value["MESSAGE_ID"]?.asString
+    return Report.JournalEntry(
+      age: max(0, clock.seconds - time / 1_000_000), priority: value["PRIORITY"]?.asString ?? "",
+      message: id.map { messages[$0] ?? "unknown message" } ?? "message without ID",
+      error: value["EARSHOT_ERROR"]?.asString ?? "")
+  }
+}

@@ -1,0 +1,66 @@
+import Testing
+
+@testable import Diagnosis
+
+@Suite("The report for a maintainer")
+struct ReportTests {
+  private let redaction = Redaction(names: ["kiosk-7", "Anna Müller", "anna", "", "7"])
+
+  @Test(
+    "Addresses, keys, names and paths of users are replaced",
+    arguments: [
+      ("hci0 AA:BB:CC:DD:EE:0F is on.", "hci0 [address] is on."),
+      ("of /org/bluez/hci0/dev_AA_BB_CC_DD_EE_0F", "of [address]"),
+      ("from 192.168.1.20:5000", "from [address]"), ("at fe80::1:2", "at [address]"),
+      ("peer 0123456789abcdef left", "peer [digits] left"), ("of KIOSK-7.", "of [name]."),
+      ("by Anna Müller, alone", "by [name], alone"), ("<bob> said \"hello all\"", "<[name]> said \"[name]\""),
+      ("an open \"quote", "an open \"[name]"),
+    ])
+  func replaced(text: String, expected: String) {
+    #expect(redaction.clean(text) == expected)
+  }
+
+  @Test("Paths of home directories are replaced")
+  func homes() {
+    // A path in one piece would count as one of a developer's machine.
+    for home in ["home", "root"] { #expect(redaction.clean("in /" + home + "/bob/x") == "in [name]") }
+  }
+
+  @Test(
+    "Versions, counts, codes and words that contain a name are kept",
+    arguments: [
+      "BlueZ 5.82 runs.", "Linux 6.12.48 runs.", "TVV_TRA_002 3", "annapurna 12345", "org.earshot.Verifier1 Visits 7",
+    ])
+  func kept(text: String) {
+    #expect(redaction.clean(text) == text)
+  }
+
+  @Test("Values of settings that may be names or paths are not shown")
+  func settings() {
+    let text = "# A comment\n[Verifier]\nName=Town Hall\nDecision=check\nKeepFor=2h\n[Store]\nDirectory=/srv/x\n"
+    #expect(
+      Report.settings(in: text) == [
+        "Verifier.Name = …", "Verifier.Decision = check", "Verifier.KeepFor = 2h", "Store.Directory = …",
+      ])
+  }
+
+  @Test("The report has every section, and nothing that identifies the machine")
+  func sections() {
+    var report = Report(facts: MachineFacts())
+    (report.version, report.system, report.machine) = ("0.1.0", "Debian GNU/Linux 13", "aarch64")
+    report.facts.user = "anna"
+    report.facts.membership = .outsider
+    report.counters = ["org.earshot.Verifier1": ["Visits": 7, "Failed": 0]]
+    report.results = ["failed TVV_TRA_002": 2]
+    report.journal = [.init(age: 60, priority: "4", message: "TransferFailed", error: "TVV_TRA_002")]
+    let text = report.text(redaction)
+    for part in [
+      "BlueZ 5.82", "org.earshot.Verifier1 Visits 7", "2  failed TVV_TRA_002",
+      "-60 s  priority 4  TransferFailed  TVV_TRA_002",
+    ] { #expect(text.contains(part), "\(part)") }
+    #expect(!text.contains("anna") && !text.contains("Failed 0"))
+    #expect(text.split(separator: "\n").count { $0.hasPrefix("## ") } == 7)
+    report.journal = nil
+    #expect(report.text(redaction).contains("not readable"))
+  }
+}
