@@ -14,6 +14,8 @@ NOSTRD := earshot-nostrd
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 CHECKER := $(PREFIX)/share/earshot-check
+# Where Debian's Python looks for modules of packages.
+PYTHON := $(PREFIX)/lib/python3/dist-packages
 CHECK_UNITS := earshot-check.socket earshot-check@.service earshot-check-status.service earshot-check-status.timer
 SOCIAL_UNITS := earshot-sociald.service earshot-sociald.socket
 SOCIAL_CATALOG := $(PREFIX)/lib/systemd/catalog/earshot-sociald.catalog
@@ -33,7 +35,7 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall install-nostr deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence install-python uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -98,7 +100,7 @@ release-social: ## Build the social server as it is installed.
 	@scripts/deps install
 	swift build $(RELEASE) --product earshot-sociald
 
-install: install-service install-check install-social install-presence install-nostr ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check install-social install-presence install-python ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
@@ -121,6 +123,7 @@ install-service: release
 	install -D -m 644 docs/man/earshot-social.1 '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1'
 	install -d '$(DESTDIR)$(EXAMPLES)'
 	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
+	install -m 755 examples/shell.sh '$(DESTDIR)$(EXAMPLES)/'
 	install -D -m 644 examples/grafana/earshot.json '$(DESTDIR)$(EXAMPLES)/grafana/earshot.json'
 	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
 	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
@@ -172,6 +175,12 @@ ifeq ($(DESTDIR),)
 	python3 -m compileall -q '$(CHECKER)'
 endif
 
+# The client for programs in Python: its own package in Debian.
+install-python:
+	install -d '$(DESTDIR)$(PYTHON)/earshot' '$(DESTDIR)$(EXAMPLES)/python'
+	install -m 644 Sources/Python/earshot/*.py Sources/Python/earshot/py.typed '$(DESTDIR)$(PYTHON)/earshot/'
+	install -m 755 examples/python/*.py '$(DESTDIR)$(EXAMPLES)/python/'
+
 # The social server: a daemon and a package of its own. Neither the service nor its socket is enabled.
 install-social: release-social
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)' '$(DESTDIR)$(PREFIX)/lib/systemd/system'
@@ -202,7 +211,7 @@ uninstall: ## Remove the installed files, except the configuration and the user.
 	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
 	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
 	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
-	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)'
+	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)' '$(DESTDIR)$(PYTHON)/earshot'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-check' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
 	for unit in $(CHECK_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
 	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-sociald' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-social.conf' '$(DESTDIR)$(SOCIAL_CATALOG)'
@@ -224,4 +233,4 @@ fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and 
 	@scripts/fresh-machine
 
 clean: ## Remove all build results.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/earshot-nostr debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service debian/earshot-nostr.earshot-nostrd.service
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/python3-earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service

@@ -8,11 +8,9 @@ enum Rules {
   /// programs import nothing else of the services.
   static let listRooms: Set = ["Listing", "ToolList"]
   /// The programs that are a daemon of one protocol, and the room that each starts.
-  static let daemonRooms = [
-    "earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence", "earshot-nostrd": "NostrUplink",
-  ]
-  /// The folder of earshot-check, which is Python.
-  static let checker = "Check"
+  static let daemonRooms = ["earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence"]
+  /// The folders with Python: earshot-check, and the client for programs.
+  static let pythonFolders: Set = ["Check", "Python"]
 
   /// An engine maps bytes and time to actions: it imports the base rooms and its wire values, and nothing else, in no
   /// form of import.
@@ -152,11 +150,11 @@ enum Rules {
     }
   }
 
-  /// Every folder is a layer of Swift, or the folder of the checker, which contains no Swift.
+  /// Every folder is a layer of Swift, or a folder with Python, which contains no Swift.
   static func foldersAreLayers(_ files: [SourceFile]) -> [String] {
     files.filter { $0.path.hasPrefix("Sources/") }.compactMap { file in
       let folder = file.path.split(separator: "/").dropFirst().first.map(String.init) ?? ""
-      if folder == checker { return file.swift == nil ? nil : "\(file.path): Swift in the folder of the checker" }
+      if pythonFolders.contains(folder) { return file.swift == nil ? nil : "\(file.path): Swift in a folder of Python" }
       return Layer(rawValue: folder) == nil ? "\(file.path): \(folder) is not a layer" : nil
     }
   }

@@ -237,11 +237,12 @@ struct RulesTests {
     #expect(Rules.nothingTraps(file("Host/DBus", source)) == [])
   }
 
-  @Test("A folder of Sources that is not a layer is reported, and so is Swift in the folder of the checker")
+  @Test("A folder of Sources that is not a layer is reported, and so is Swift in a folder of Python")
   func folders() {
     #expect(Rules.foldersAreLayers(file("Host/DBus", "let a = 1")) == [])
     #expect(Rules.foldersAreLayers(file("Extras/DBus", "let a = 1")).count == 1)
     #expect(Rules.foldersAreLayers(file("Check/package", "let a = 1")).count == 1)
+    #expect(Rules.foldersAreLayers(file("Python/package", "let a = 1")).count == 1)
     #expect(Rules.foldersAreLayers([SourceFile(path: "Sources/Check/package/a.py", text: "a = 1")]) == [])
   }
 
