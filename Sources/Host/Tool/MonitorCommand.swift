@@ -4,8 +4,8 @@ import Common
 import DBus
 import Loop
 
-/// `earshot monitor`: every event of the service as a line with its local time. With `--json`, each line is the whole
-/// signal.
+/// `earshot monitor`: every event of the service as a line with its local time, its object and a sentence. With
+/// `--json`, each line is the whole signal, with the time and the sentence.
 @LoopActor
 final class MonitorCommand {
   private let client: Client
@@ -35,7 +35,7 @@ final class MonitorCommand {
   }
 
   private func ownerChanged(_ owner: String?) {
-    if !isJSON { say(owner == nil ? "The service is not running." : "The service is running.") }
+    if !isJSON { say(Client.manager, owner == nil ? "The service is not running." : "The service is running.") }
     guard owner != nil else { return events.reset([:]) }
     Task { @LoopActor in
       // The signals about peers and files are for the group. A program outside it gets the others.
@@ -45,14 +45,32 @@ final class MonitorCommand {
   }
 
   private func show(_ message: Message) {
-    if isJSON { return Self.write(message) }
     guard let event = events.event(message) else { return }
-    say(Self.text(event, services))
+    let sentence = Self.text(event, services)
+    if isJSON { return Self.write(message, at: time, sentence) }
+    say(event.path, sentence)
   }
 
-  private func say(_ sentence: String) {
-    Output.line("\(LocalTime.clock(UInt64(clamping: clock.milliseconds)))  \(sentence)")
+  /// Milliseconds since 1970-01-01 UTC.
+  private var time: UInt64 { UInt64(clamping: clock.milliseconds) }
+
+  private func say(_ path: ObjectPath, _ sentence: String) {
+    Output.line("\(LocalTime.clock(time))  \(Self.columns(path, sentence))")
   }
+
+  /// The object and the sentence about it, in columns. A sentence that begins with the name of the object is written
+  /// without it.
+  nonisolated static func columns(_ path: ObjectPath, _ sentence: String) -> String {
+    let object = ServiceEvent.name(path)
+    let gap = String(repeating: " ", count: max(0, objectWidth - object.count))
+    let prefix = "\(object): "
+    guard sentence.hasPrefix(prefix) else { return "\(object)\(gap)  \(sentence)" }
+    let rest = sentence.dropFirst(prefix.count)
+    return "\(object)\(gap)  \(rest.prefix(1).uppercased())\(rest.dropFirst())"
+  }
+
+  /// Columns of the name of the object.
+  private nonisolated static let objectWidth = 23
 
   /// An event as a sentence: that of its service or, if the service has none, a sentence made from the names in the
   /// event.
@@ -75,12 +93,13 @@ final class MonitorCommand {
     return "The radio is \(state)" + (adapters.isEmpty ? "." : " (\(adapters)).") + (reason.isEmpty ? "" : " \(reason)")
   }
 
-  private static func write(_ message: Message) {
+  private static func write(_ message: Message, at time: UInt64, _ sentence: String) {
     guard let path = message.path, let member = message.member else { return }
     Output.json(
       .object([
         .init("path", .string(path.string)), .init("interface", .optional(message.interface)),
         .init("signal", .string(member)), .init("arguments", .array(message.arguments.map(\.json))),
+        .init("time", .unsigned(time)), .init("sentence", .string(sentence)),
       ]), pretty: false)
   }
 }

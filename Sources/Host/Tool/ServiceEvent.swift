@@ -15,6 +15,14 @@ public enum ServiceEvent: Sendable {
   /// Any other signal.
   case signal(ObjectPath, interface: String, name: String, arguments: [DBusValue])
 
+  /// The object that the event is about.
+  var path: ObjectPath {
+    switch self {
+    case .added(let path, _), .removed(let path): path
+    case .changed(let path, _, _, _, _), .signal(let path, _, _, _): path
+    }
+  }
+
   /// A sentence made from the names in the event, for events for which no service has a sentence.
   var plainText: String {
     switch self {

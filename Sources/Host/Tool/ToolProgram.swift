@@ -20,7 +20,8 @@ public struct ToolProgram: Sendable {
     ) { client, line async throws(Failure) in
       try await StatusCommand(client, line, services).run()
     }
-    let monitor = Verb("monitor", "Write every event of the service as a line, until interrupted.", need: .look) {
+    let monitor = Verb("monitor", "Write every event of the service with its time, object and a sentence.", need: .look)
+    {
       client, line async throws(Failure) in
       try await MonitorCommand(client, line, services).run()
     }

@@ -192,6 +192,19 @@ struct ToolWordsTests {
     #expect(MonitorCommand.text(unknown, Self.parts) == "mesh: lines left out 3, slice bytes changed.")
   }
 
+  @Test("A line of the monitor has the object in a column, and does not repeat it in the sentence")
+  func monitorLines() {
+    #expect(
+      MonitorCommand.columns(Self.credential, "verifier/credential3: a wallet has connected.")
+        == "verifier/credential3     A wallet has connected.")
+    #expect(
+      MonitorCommand.columns(Self.verifier, "The verifier waits for wallets.")
+        == "verifier                 The verifier waits for wallets.")
+    #expect(MonitorCommand.columns("/org/earshot", "The radio is ready.").hasPrefix("service  "))
+    let long = MonitorCommand.columns("/org/earshot/verifier/credential1099511627776", "It has ended.")
+    #expect(long == "verifier/credential1099511627776  It has ended.")
+  }
+
   @Test("No status line is wider than the terminal, except the text of a QR code")
   func status() {
     let uri = "OPENID4VP://connect?name=OVPMOSIP&key=c35607237a9f57442290db6600c706635a9dfca9307dc500617bc67a1222877f"
