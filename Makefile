@@ -35,7 +35,7 @@ export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_
 endif
 RELEASE := -c release --static-swift-stdlib
 
-.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence install-python uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall install-nostr install-python deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -100,7 +100,7 @@ release-social: ## Build the social server as it is installed.
 	@scripts/deps install
 	swift build $(RELEASE) --product earshot-sociald
 
-install: install-service install-check install-social install-presence install-python ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check install-social install-presence install-nostr install-python ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
@@ -233,4 +233,4 @@ fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and 
 	@scripts/fresh-machine
 
 clean: ## Remove all build results.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/python3-earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service
+	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/earshot-nostr debian/python3-earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service debian/earshot-nostr.earshot-nostrd.service

@@ -166,6 +166,12 @@ let package = Package(
     room(
       "Services/Presence/PresenceCommands",
       ["Calendar", "Loop", "CommandLine", "Terminal", "DBus", "Tool"]),
+    room(
+      "Services/Uplink/NostrUplink",
+      [
+        "Bytes", "Calendar", "Common", "Crypto", "Loop", "Journal", "Store", "Config", "DBus", "LocalSockets", "SOCKS",
+        "TLS", "Streams", "Hosting", "Nostr",
+      ]),
     // The commands that examine the machine; they know no service.
     room(
       "Services/Diagnosis",
@@ -370,6 +376,12 @@ let package = Package(
     tests(
       "Services/Presence/PresenceCommandsTests",
       ["Loop", "CommandLine", "DBus", "Tool", "PresenceCommands", "TestSupport"], go: .realTime),
+    tests(
+      "Services/Uplink/NostrUplinkTests",
+      [
+        "Common", "Crypto", "Loop", "Config", "DBus", "LocalSockets", "WebSocket", "TLS", "Nostr", "MeshCommands",
+        "NostrUplink", "TestSupport",
+      ], go: .realTime),
     tests(
       "Services/DiagnosisTests", ["HCI", "BlueZ", "CommandLine", "Diagnosis"]),
     tests(

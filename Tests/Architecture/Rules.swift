@@ -8,7 +8,9 @@ enum Rules {
   /// programs import nothing else of the services.
   static let listRooms: Set = ["Listing", "ToolList"]
   /// The programs that are a daemon of one protocol, and the room that each starts.
-  static let daemonRooms = ["earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence"]
+  static let daemonRooms = [
+    "earshot-sociald": "SocialDaemon", "earshot-presenced": "Presence", "earshot-nostrd": "NostrUplink",
+  ]
   /// The folders with Python: earshot-check, and the client for programs.
   static let pythonFolders: Set = ["Check", "Python"]
 

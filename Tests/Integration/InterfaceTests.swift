@@ -66,9 +66,9 @@ struct InterfaceTests {
 
       Methods are for the group: root, the service's own user and the members of the group `earshot`. `GetMetrics` and `ListHistory` are also for
       the members of the group `earshot-view`, who may observe the service. Those of `org.earshot.PresenceRadio1`
-      are for the user `earshot-presence` alone. A property is for everybody or for the group.
-      For a property of the group, other programs get `org.freedesktop.DBus.Error.AccessDenied` from `Get`, and results without it from `GetAll`
-      and `GetManagedObjects`. `PropertiesChanged`, which every program may receive, names such a property without its value. In the XML and in the
+      are for the user `earshot-presence` alone, and those of `org.earshot.MeshUplink1` for the user `earshot-nostr`. A property is for
+      everybody or for the group. For a property of the group, other programs get `org.freedesktop.DBus.Error.AccessDenied` from `Get`, and
+      results without it from `GetAll` and `GetManagedObjects`. `PropertiesChanged`, which every program may receive, names such a property without its value. In the XML and in the
       result of `Introspect`, the annotation `org.earshot.Audience` marks members for the `group`.
       [security\(suffix)](security\(suffix)#who-may-call-and-who-may-look) gives the reasons.
 
