@@ -7,9 +7,10 @@ public struct CounterMeanings: Sendable {
   /// The title of the table: the name of a service.
   let title: String
   private let path: ObjectPath
-  public let interface: String
-  public let meanings: [String: String]
-  private let others: String
+  let interface: String
+  let meanings: [String: String]
+  /// The meaning of every counter that is not in `meanings`; empty if there is none.
+  let others: String
 
   /// - Parameters:
   ///   - meanings: the meaning of each counter, by its name.

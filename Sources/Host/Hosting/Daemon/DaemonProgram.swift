@@ -21,7 +21,8 @@ public struct DaemonProgram: Sendable {
   private let tool: String
   private let busName: String
   private let version: String
-  private let defaults: Configuration
+  /// The sections of the configuration, with the default values.
+  let defaults: Configuration
   private let files: ConfigurationFiles
   private let messages: [MessageID]
   private let check: @Sendable (LoadedConfiguration) -> LoadedConfiguration
@@ -154,7 +155,11 @@ public struct DaemonProgram: Sendable {
     _ = write(STDERR_FILENO, bytes, bytes.count)
   }
 
-  private var command: Command {
+  /// The options of this program.
+  var command: Command { Self.command(name, summary, tool: tool, busName: busName) }
+
+  /// The options of a daemon, for its help text and its manual page.
+  static func command(_ name: String, _ summary: String, tool: String, busName: String) -> Command {
     Command(
       name, summary, details: ["Run by systemd as \(name).service. The command-line tool is \(tool)."],
       options: [
