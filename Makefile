@@ -7,18 +7,27 @@ POLICYDIR ?= $(if $(filter /usr,$(PREFIX)),/usr/share,/etc)/dbus-1/system.d
 CONFDIR ?= /etc/earshot
 
 PROGRAMS := earshotd earshot earshot-air
-# Private presence opens network sockets: it has a process, a user and a package of its own.
-PRESENCED := earshot-presenced
-# So does the uplink of the mesh.
-NOSTRD := earshot-nostrd
+# Daemons that open network sockets: each has a process, a user and a package of its own. SERVICE_name: its program, the name of its
+# configuration file, its name on the bus, and its units.
+SERVICES := social presence
+SERVICE_social := earshot-sociald social.conf org.earshot.Social earshot-sociald.service earshot-sociald.socket
+SERVICE_presence := earshot-presenced presence.conf org.earshot.Presence earshot-presenced.service
+DAEMONS := $(foreach service,$(SERVICES),$(word 1,$(SERVICE_$(service))))
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
 CHECKER := $(PREFIX)/share/earshot-check
 # Where Debian's Python looks for modules of packages.
 PYTHON := $(PREFIX)/lib/python3/dist-packages
 CHECK_UNITS := earshot-check.socket earshot-check@.service earshot-check-status.service earshot-check-status.timer
-SOCIAL_UNITS := earshot-sociald.service earshot-sociald.socket
-SOCIAL_CATALOG := $(PREFIX)/lib/systemd/catalog/earshot-sociald.catalog
+UNITS := $(PREFIX)/lib/systemd/system
+CATALOG := $(PREFIX)/lib/systemd/catalog
+# zsh reads completions of Debian's packages from another folder than those of local installations.
+ZSHDIR ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+# Manual pages of each package; MANUAL_social and so on are those of the daemons above.
+MANUAL := earshot.1 earshot-air.1 earshot-social.1 earshot.conf.5 org.earshot.5 earshotd.8
+MANUAL_check := earshot-check.1
+MANUAL_social := earshot-social.conf.5 earshot-sociald.8
+MANUAL_presence := earshot-presence.conf.5 earshot-presenced.8
 GENERATOR := $(PREFIX)/lib/systemd/system-generators/earshot-bluetooth-generator
 
 # swift.org's toolchain is expected in /opt/swift; one in PATH takes precedence.
@@ -33,9 +42,22 @@ SANITIZED := $(if $(SANITIZE),--sanitize $(SANITIZE) --scratch-path .build/$(SAN
 ifeq ($(SANITIZE),address)
 export LSAN_OPTIONS := suppressions=$(CURDIR)/scripts/sanitizer/lsan.supp:print_suppressions=0
 endif
-RELEASE := -c release --static-swift-stdlib
+# Without a search path for libraries beside the program, and with all symbols bound at the start, as Debian demands.
+RELEASE := -c release --static-swift-stdlib --disable-local-rpath -Xlinker -z -Xlinker now
 
-.PHONY: help run build test e2e lint fuzz bench sim release release-social install install-service install-check install-social install-presence uninstall install-nostr install-python deb fresh-machine clean
+# BUILT=folder installs programs that exist already, and builds nothing. ARCH=arm64 builds for that architecture on another one, with
+# the files that scripts/cross makes in CROSS; RUN is then the emulator for programs that write installed files.
+ARCH ?=
+BUILT ?=
+CROSS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/earshot/cross-$(ARCH)
+FROM := $(or $(BUILT),.build/$(if $(ARCH),$(ARCH)/)release)
+RUN := $(if $(ARCH),$(CROSS)/run)
+ifneq ($(ARCH),)
+RELEASE += --scratch-path .build/$(ARCH) --swift-sdks-path $(CROSS)/sdks --swift-sdk earshot-$(ARCH)
+include $(wildcard $(CROSS)/pkg-config.mk)
+endif
+
+.PHONY: help run build test e2e lint fuzz bench sim release install install-service install-check $(SERVICES:%=install-%) uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -44,8 +66,8 @@ help: ## List the jobs.
 run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other, by Bluetooth and on the network; UPLINK=1: two nodes out of range of each other, with a Nostr relay and a SOCKS proxy; UPLINK=network: in network namespaces; UPLINK=tor: with tor.
 	@$(if $(SOCIAL)$(PRESENCE)$(UPLINK),true,scripts/run --check)
 	@scripts/deps run
-	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),$(PRESENCED)) $(if $(UPLINK),$(NOSTRD))); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
-	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(UPLINK),scripts/run-uplink$(patsubst %,-%,$(filter network tor,$(UPLINK))),$(if $(MESH),scripts/run-mesh,scripts/run))))
+	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),earshot-presenced)); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
+	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(MESH),scripts/run-mesh,scripts/run)))
 
 build: ## Build everything, with the tests.
 	@scripts/deps build
@@ -92,55 +114,64 @@ sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,1
 	  $(if $(COMPARE),--compare-$(COMPARE)) \
 	  --output '$(or $(OUT),.build/sim)' '$(or $(SCENARIO),examples/sim/thousand.conf)'
 
-release: ## Build the programs as they are installed: optimized, with Swift inside.
+release: ## Build the programs as they are installed: optimized, with Swift inside (ARCH=arm64: for that architecture).
 	@scripts/deps install
-	@for program in $(PROGRAMS) $(PRESENCED) $(NOSTRD); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
+	@for program in $(PROGRAMS) $(DAEMONS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
-release-social: ## Build the social server as it is installed.
-	@scripts/deps install
-	swift build $(RELEASE) --product earshot-sociald
-
-install: install-service install-check install-social install-presence install-nostr install-python ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check $(SERVICES:%=install-%) ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
 
-install-service: release
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
-	for program in $(PROGRAMS); do install -m 755 .build/release/$$program '$(DESTDIR)$(PREFIX)/bin/' || exit 1; done
-	.build/release/earshotd --write-interfaces '$(DESTDIR)$(INTERFACES)'
-	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system'
-	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/earshotd.service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service'
-	install -D -m 644 systemd/bluetooth-restart.conf '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf'
-	install -D -m 755 systemd/bluetooth-generator '$(DESTDIR)$(GENERATOR)'
-	install -D -m 644 systemd/earshot.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
-	install -D -m 644 dbus-policy/org.earshot.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
-	install -D -m 644 dbus-policy/org.earshot.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
-	for file in config/earshot.conf; do \
-	  to='$(DESTDIR)$(CONFDIR)'/$${file##*/}; \
-	  if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 "$$file" "$$to" || exit 1; fi; \
-	done
-	install -D -m 644 docs/man/earshot-social.1 '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1'
-	install -d '$(DESTDIR)$(EXAMPLES)'
-	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
-	install -m 755 examples/shell.sh '$(DESTDIR)$(EXAMPLES)/'
-	install -D -m 644 examples/grafana/earshot.json '$(DESTDIR)$(EXAMPLES)/grafana/earshot.json'
-	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
-	.build/release/earshotd --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/earshotd.catalog'
+# install_configuration FILE: installs config/FILE, unless it exists.
+define install_configuration
+@to='$(DESTDIR)$(CONFDIR)/$(1)'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -D -m 644 'config/$(1)' "$$to"; fi
+endef
 
-# Private presence: its own package in Debian.
-install-presence: release
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
-	install -m 755 .build/release/$(PRESENCED) '$(DESTDIR)$(PREFIX)/bin/'
-	.build/release/$(PRESENCED) --write-interfaces '$(DESTDIR)$(INTERFACES)'
-	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
-	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$(PRESENCED).service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service'
-	install -D -m 644 systemd/earshot-presence.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
-	install -D -m 644 dbus-policy/org.earshot.Presence.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf'
-	install -D -m 644 dbus-policy/org.earshot.Presence.service \
-	  '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
-	to='$(DESTDIR)$(CONFDIR)/presence.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/presence.conf "$$to"; fi
-	.build/release/$(PRESENCED) --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
+# install_units UNIT...: installs units, with the folder of the programs.
+define install_units
+install -d '$(DESTDIR)$(UNITS)'
+for unit in $(1); do sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$$unit >'$(DESTDIR)$(UNITS)/'$$unit || exit 1; done
+endef
+
+# install_manual PAGE...: installs pages of docs/man.
+define install_manual
+for page in $(1); do install -D -m 644 docs/man/$$page '$(DESTDIR)$(PREFIX)/share/man/man'$${page##*.}/$$page || exit 1; done
+endef
+
+# install_daemon PROGRAM, PACKAGE, BUS NAME: installs a daemon without its units and its configuration file.
+define install_daemon
+install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CATALOG)'
+install -m 755 $(FROM)/$(1) '$(DESTDIR)$(PREFIX)/bin/'
+$(RUN) $(FROM)/$(1) --write-interfaces '$(DESTDIR)$(INTERFACES)'
+$(RUN) $(FROM)/$(1) --write-catalog '$(DESTDIR)$(CATALOG)/$(1).catalog'
+install -D -m 644 systemd/$(2).sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/$(2).conf'
+install -D -m 644 systemd/$(2).tmpfiles.conf '$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/$(2).conf'
+install -D -m 644 dbus-policy/$(3).conf '$(DESTDIR)$(POLICYDIR)/$(3).conf'
+install -D -m 644 dbus-policy/$(3).service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/$(3).service'
+endef
+
+install-service: $(if $(BUILT),,release)
+	$(call install_daemon,earshotd,earshot,org.earshot)
+	for program in $(PROGRAMS); do install -m 755 $(FROM)/$$program '$(DESTDIR)$(PREFIX)/bin/' || exit 1; done
+	$(call install_units,earshotd.service)
+	install -D -m 644 systemd/bluetooth-restart.conf '$(DESTDIR)$(UNITS)/bluetooth.service.d/earshot.conf'
+	install -D -m 755 systemd/bluetooth-generator '$(DESTDIR)$(GENERATOR)'
+	$(call install_configuration,earshot.conf)
+	$(call install_manual,$(MANUAL))
+	install -d '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(ZSHDIR)' \
+	  '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d'
+	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
+	$(RUN) $(FROM)/earshot completion bash >'$(DESTDIR)$(PREFIX)/share/bash-completion/completions/earshot'
+	$(RUN) $(FROM)/earshot completion zsh >'$(DESTDIR)$(ZSHDIR)/_earshot'
+	$(RUN) $(FROM)/earshot completion fish >'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/earshot.fish'
+
+# The daemons with a package of their own. None of their units is enabled.
+$(SERVICES:%=install-%): install-%: $(if $(BUILT),,release)
+	$(call install_daemon,$(word 1,$(SERVICE_$*)),earshot-$*,$(word 3,$(SERVICE_$*)))
+	$(call install_units,$(wordlist 4,9,$(SERVICE_$*)))
+	$(call install_configuration,$(word 2,$(SERVICE_$*)))
+	$(call install_manual,$(MANUAL_$*))
 
 # The uplink of the mesh: its own package in Debian.
 install-nostr: release
@@ -166,71 +197,52 @@ install-check:
 	  Sources/Check/earshot_check/release.py >'$(DESTDIR)$(CHECKER)/earshot_check/release.py'
 	sed "s|str(Path(__file__).resolve().parent)|\"$(CHECKER)\"|; /^from pathlib/d" Sources/Check/earshot-check >'$(DESTDIR)$(PREFIX)/bin/earshot-check'
 	chmod 755 '$(DESTDIR)$(PREFIX)/bin/earshot-check'
-	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system'
-	for unit in $(CHECK_UNITS); do \
-	  sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$$unit >'$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
-	done
+	$(call install_units,$(CHECK_UNITS))
 	install -D -m 644 systemd/earshot-check.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
+	$(call install_manual,$(MANUAL_check))
 ifeq ($(DESTDIR),)
 	python3 -m compileall -q '$(CHECKER)'
 endif
 
-# The client for programs in Python: its own package in Debian.
-install-python:
-	install -d '$(DESTDIR)$(PYTHON)/earshot' '$(DESTDIR)$(EXAMPLES)/python'
-	install -m 644 Sources/Python/earshot/*.py Sources/Python/earshot/py.typed '$(DESTDIR)$(PYTHON)/earshot/'
-	install -m 755 examples/python/*.py '$(DESTDIR)$(EXAMPLES)/python/'
+# forget_daemon PROGRAM, PACKAGE, BUS NAME: removes what install_daemon installs, except the interfaces.
+define forget_daemon
+rm -f '$(DESTDIR)$(PREFIX)/bin/$(1)' '$(DESTDIR)$(CATALOG)/$(1).catalog' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/$(2).conf'
+rm -f '$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/$(2).conf' '$(DESTDIR)$(POLICYDIR)/$(3).conf'
+rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/$(3).service'
 
-# The social server: a daemon and a package of its own. Neither the service nor its socket is enabled.
-install-social: release-social
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)' '$(DESTDIR)$(PREFIX)/lib/systemd/system'
-	install -m 755 .build/release/earshot-sociald '$(DESTDIR)$(PREFIX)/bin/'
-	.build/release/earshot-sociald --write-interfaces '$(DESTDIR)$(INTERFACES)'
-	for unit in $(SOCIAL_UNITS); do \
-	  sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$$unit >'$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit || exit 1; \
-	done
-	install -D -m 644 systemd/earshot-social.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-social.conf'
-	install -D -m 644 dbus-policy/org.earshot.Social.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Social.conf'
-	install -D -m 644 dbus-policy/org.earshot.Social.service '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Social.service'
-	to='$(DESTDIR)$(CONFDIR)/social.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/social.conf "$$to"; fi
-	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
-	.build/release/earshot-sociald --write-catalog '$(DESTDIR)$(SOCIAL_CATALOG)'
-	install -D -m 644 docs/man/earshot-sociald.8 '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
+endef
+
+ALL_UNITS := earshotd.service $(CHECK_UNITS) $(foreach service,$(SERVICES),$(wordlist 4,9,$(SERVICE_$(service))))
+PACKAGES := earshot earshot-check earshot-doc $(SERVICES:%=earshot-%)
+ALL_MANUAL := $(MANUAL) $(MANUAL_check) $(foreach service,$(SERVICES),$(MANUAL_$(service)))
 
 uninstall: ## Remove the installed files, except the configuration and the user.
-	@$(if $(DESTDIR),true,systemctl disable --now earshotd.service earshot-check.socket earshot-check-status.timer $(SOCIAL_UNITS) $(PRESENCED).service $(NOSTRD).service 2>/dev/null || true)
-	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%') '$(DESTDIR)$(PREFIX)/bin/$(PRESENCED)'
-	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/$(PRESENCED).service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-presence.conf'
-	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Presence.conf' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(PRESENCED).catalog'
-	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Presence.service'
-	rm -f '$(DESTDIR)$(PREFIX)/bin/$(NOSTRD)' '$(DESTDIR)$(PREFIX)/lib/systemd/system/$(NOSTRD).service'
-	rm -f '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-nostr.conf' '$(DESTDIR)$(POLICYDIR)/org.earshot.Nostr.conf'
-	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Nostr.service'
-	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(NOSTRD).catalog' '$(DESTDIR)$(PREFIX)/share/man/man8/$(NOSTRD).8'
-	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/earshotd.service' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot.conf'
-	rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
-	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.conf'
-	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.service'
-	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)' '$(DESTDIR)$(PYTHON)/earshot'
+	@$(if $(DESTDIR),true,systemctl disable --now $(filter-out earshot-check@.service earshot-check-status.service,$(ALL_UNITS)) 2>/dev/null || true)
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(PREFIX)/bin/%')
+	$(call forget_daemon,earshotd,earshot,org.earshot)
+	$(foreach service,$(SERVICES),$(call forget_daemon,$(word 1,$(SERVICE_$(service))),earshot-$(service),$(word 3,$(SERVICE_$(service)))))
+	for unit in $(ALL_UNITS); do rm -f '$(DESTDIR)$(UNITS)/'$$unit; done
+	for page in $(ALL_MANUAL); do rm -f '$(DESTDIR)$(PREFIX)/share/man/man'$${page##*.}/$$page; done
+	rm -f '$(DESTDIR)$(UNITS)/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
+	rm -f '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/earshot' '$(DESTDIR)$(ZSHDIR)/_earshot'
+	rm -f '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/earshot.fish'
+	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-check' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
-	for unit in $(CHECK_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
-	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-sociald' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-social.conf' '$(DESTDIR)$(SOCIAL_CATALOG)'
-	rm -f '$(DESTDIR)$(POLICYDIR)/org.earshot.Social.conf'
-	rm -f '$(DESTDIR)$(PREFIX)/share/man/man1/earshot-social.1' '$(DESTDIR)$(PREFIX)/share/man/man8/earshot-sociald.8'
-	rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Social.service'
-	for unit in $(SOCIAL_UNITS); do rm -f '$(DESTDIR)$(PREFIX)/lib/systemd/system/'$$unit; done
-	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'/earshotd.catalog
+	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
 
-deb: ## Build the Debian packages in the parent folder.
+deb: ## Build the Debian packages in the parent folder, without running tests (ARCH=arm64: for that architecture, on Debian 13).
 	@scripts/deps deb
+	$(if $(ARCH),scripts/cross '$(ARCH)' '$(CROSS)')
 	@# scripts/deps checks the build dependencies: dpkg does not know a toolchain in /opt/swift.
-	dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary --no-check-builddeps
+	CROSS='$(CROSS)' BUILT='$(BUILT)' dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary --no-check-builddeps \
+	  $(if $(ARCH),--host-arch $(ARCH))
 
 fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and make (needs root).
 	@scripts/fresh-machine
 
 clean: ## Remove all build results.
-	rm -rf .build bench.json debian/.debhelper debian/earshot debian/earshot-check debian/earshot-social debian/earshot-presence debian/earshot-nostr debian/python3-earshot debian/files debian/*.substvars debian/*.debhelper debian/debhelper-build-stamp debian/earshot.earshotd.service debian/earshot-check.earshot-check* debian/earshot-social.earshot-sociald* debian/earshot-presence.earshot-presenced.service debian/earshot-nostr.earshot-nostrd.service
+	rm -rf .build bench.json debian/.debhelper debian/files debian/tmp debian/debhelper-build-stamp debian/*.substvars \
+	  debian/*.debhelper debian/*.service debian/*.socket debian/*.timer $(wildcard $(PACKAGES:%=debian/%/))
