@@ -52,6 +52,7 @@ BUILT ?=
 CROSS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/earshot/cross-$(ARCH)
 FROM := $(or $(BUILT),.build/$(if $(ARCH),$(ARCH)/)release)
 RUN := $(if $(ARCH),$(CROSS)/run)
+export CROSS
 ifneq ($(ARCH),)
 RELEASE += --scratch-path .build/$(ARCH) --swift-sdks-path $(CROSS)/sdks --swift-sdk earshot-$(ARCH)
 include $(wildcard $(CROSS)/pkg-config.mk)
@@ -114,7 +115,7 @@ sim: ## Simulate a mesh of a thousand nodes (SCENARIO=file, SEED=1, MAINS=0,50,1
 	  $(if $(COMPARE),--compare-$(COMPARE)) \
 	  --output '$(or $(OUT),.build/sim)' '$(or $(SCENARIO),examples/sim/thousand.conf)'
 
-release: ## Build the programs as they are installed: optimized, with Swift inside (ARCH=arm64: for that architecture).
+release: ## Build the programs as they are installed: optimized, with Swift inside (ARCH=arm64: for that architecture, after make deb).
 	@scripts/deps install
 	@for program in $(PROGRAMS) $(DAEMONS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
@@ -237,7 +238,7 @@ deb: ## Build the Debian packages in the parent folder, without running tests (A
 	@scripts/deps deb
 	$(if $(ARCH),scripts/cross '$(ARCH)' '$(CROSS)')
 	@# scripts/deps checks the build dependencies: dpkg does not know a toolchain in /opt/swift.
-	CROSS='$(CROSS)' BUILT='$(BUILT)' dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary --no-check-builddeps \
+	BUILT='$(BUILT)' dpkg-buildpackage --unsigned-source --unsigned-changes --build=binary --no-check-builddeps \
 	  $(if $(ARCH),--host-arch $(ARCH))
 
 fresh-machine: ## Prove that run and test work on a bare Debian 13 with git and make (needs root).
