@@ -1,0 +1,197 @@
+"""Runs the commands that README.md, docs and the manual pages show.
+
+Each command either succeeds on the simulated radio, or is in commands.toml with the reason why it is not run there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("EARSHOT_BIN", TOP / ".build" / "debug"))
+RULES = tomllib.loads((Path(__file__).parent / "commands.toml").read_text())
+#: The first words of commands. An indented line with another first word is output, a diagram or a file.
+PROGRAMS = (
+    r"(sudo|make|mkdir|printf|head|path=\$\(dbus-send|earshot|earshotd|earshot-[a-z]+|systemctl|journalctl|bluetoothctl"
+    r"|btmgmt|rfkill|dbus-send|busctl|\.build/release/[a-z-]+)( |$)"
+)
+#: Its commands are one shell script, which SocialPageTests run as a whole.
+SCRIPTS = {"social.md"}
+#: Time limit in seconds for one command and for the start of a service.
+LIMIT = 120
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command in a page, without its comment."""
+
+    place: str
+    text: str
+
+
+def shown(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the indented lines of a Markdown page outside of fences, or the unfilled lines of a manual page."""
+    is_shown = False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if path.suffix == ".md":
+            if line.startswith("```"):
+                is_shown = not is_shown
+            elif line.startswith("    ") and not is_shown:
+                yield number, line[4:]
+        elif line in (".nf", ".fi"):
+            is_shown = line == ".nf"
+        elif is_shown:
+            yield number, line.replace("\\-", "-").replace("\\(dq", '"').replace("\\e", "\\")
+
+
+def commands() -> list[Command]:
+    pages = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md")), *sorted((TOP / "docs" / "man").glob("*.[1-8]"))]
+    found = []
+    for page in pages:
+        if page.name in SCRIPTS:
+            continue
+        above = ""
+        for number, line in shown(page):
+            text = above + line.strip()
+            if text.endswith(("\\", "|")):
+                above = text.removesuffix("\\")
+                continue
+            above = ""
+            text = re.sub(r"\s+#( .*)?$", "", text)
+            if re.match(PROGRAMS, text):
+                found.append(Command(f"{page.relative_to(TOP)}:{number}", text))
+    return found
+
+
+COMMANDS = commands()
+
+
+def matches(kind: str, text: str) -> bool:
+    return any(re.fullmatch(rule["pattern"], text) for rule in RULES[kind])
+
+
+RUN = [command for command in COMMANDS if not matches("skipped", command.text)]
+
+
+def test_the_pages_have_commands() -> None:
+    assert len(RUN) >= 15
+    assert {"README.md", "docs/operating.md"} <= {command.place.split(":")[0] for command in RUN}
+
+
+@pytest.mark.parametrize("kind", ["skipped", "endless"])
+def test_every_rule_has_a_reason_and_matches_a_command(kind: str) -> None:
+    for rule in RULES[kind]:
+        assert rule["reason"].endswith(".")
+        assert any(re.fullmatch(rule["pattern"], command.text) for command in COMMANDS), rule["pattern"]
+
+
+def test_a_comment_is_not_part_of_a_command_and_a_continued_line_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Text:\n\n    earshot status   # a comment\n    dbus-send a \\\n      b\n\n```\n    earshot no\n```\n"
+    )
+    assert [line for _, line in shown(page)] == ["earshot status   # a comment", "dbus-send a \\", "  b"]
+
+
+needs_programs = pytest.mark.skipif(not (BIN / "earshotd").exists(), reason=f"{BIN} has no earshotd")
+
+
+@needs_programs
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: f"{command.place} {command.text}")
+def test_the_syntax_of_a_command_of_the_tool_is_valid(command: Command) -> None:
+    words = shlex.split(command.text) if command.text.startswith(("earshot ", "sudo earshot ")) else []
+    words = words[1:] if words[:1] == ["sudo"] else words
+    if not words:
+        pytest.skip("It is not a command of the tool.")
+    result = subprocess.run([BIN / "earshot", *words[1:], "--help"], capture_output=True, text=True, timeout=LIMIT)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the files that the commands name, and a service with all parts on the simulated radio."""
+    # The path of a socket has at most 107 bytes.
+    folder = Path(subprocess.check_output(["mktemp", "-d", "/tmp/earshot.XXXXXX"], text=True).strip())  # noqa: S108
+    work = tmp_path_factory.mktemp("work")
+    shutil.copytree(TOP / "config", work / "config")
+    shutil.copy(TOP / "config" / "credential.json", work)
+    (folder / "bus.conf").write_text(
+        '<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"\n'
+        ' "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">\n'
+        f"<busconfig><type>session</type><listen>unix:path={folder}/bus</listen><auth>EXTERNAL</auth>"
+        '<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/>'
+        '<allow own="*"/></policy></busconfig>\n'
+    )
+    (folder / "earshot.conf").write_text(
+        f"[Radio]\nBackend=air\n[Store]\nDirectory={folder}/state\n[Verifier]\nEnabled=no\n"
+        "[Mesh]\nEnabled=yes\nTrustClock=yes\n[Broadcast]\nEnabled=yes\n"
+    )
+    processes = [start(folder, ["dbus-daemon", f"--config-file={folder}/bus.conf", "--nofork", "--nopidfile"])]
+    try:
+        until((folder / "bus").exists)
+        processes.append(start(folder, [str(BIN / "earshotd"), "--config", str(folder / "earshot.conf")]))
+        wait = ["earshot", "status", "--wait", str(LIMIT)]
+        subprocess.run(wait, env=environment(folder), check=True, capture_output=True, timeout=LIMIT)
+        (work / ".folder").write_text(str(folder))
+        yield work
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(LIMIT)
+        shutil.rmtree(folder)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{BIN}:{TOP / 'Sources' / 'Check'}:/usr/bin:/bin"
+    return {
+        "PATH": path, "HOME": str(folder), "LANG": "C.UTF-8", "TERM": "dumb", "SWIFT_BACKTRACE": "enable=no",
+        "DBUS_SYSTEM_BUS_ADDRESS": f"unix:path={folder}/bus",
+    }  # fmt: skip
+
+
+def start(folder: Path, words: list[str]) -> subprocess.Popen[bytes]:
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(words, env=environment(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def until(condition: object) -> None:
+    assert callable(condition)
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@needs_programs
+@pytest.mark.parametrize("command", RUN, ids=lambda command: f"{command.place} {command.text}")
+def test_a_command_of_the_pages_succeeds(command: Command, place: Path) -> None:
+    folder = Path((place / ".folder").read_text())
+    process = subprocess.Popen(
+        ["bash", "-c", command.text], cwd=place, env=environment(folder), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    is_endless = matches("endless", command.text)
+    try:
+        output, _ = process.communicate(timeout=2 if is_endless else LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGINT if is_endless else signal.SIGKILL)
+        output, _ = process.communicate(timeout=LIMIT)
+        assert is_endless, f"{command.place}: no end within {LIMIT} s\n{output}"
+        # A program that is interrupted may end with the signal, or with the exit status that shells give it.
+        assert process.returncode in (0, 130, -signal.SIGINT), output
+        return
+    # earshot-check exits with 1 if the credential is not valid: the sample's issuer is not trusted here.
+    expected = (0, 1) if re.match("earshot-check (verify|trust test) ", command.text) else (0,)
+    assert process.returncode in expected, f"{command.place}: {output}"
