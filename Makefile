@@ -9,9 +9,10 @@ CONFDIR ?= /etc/earshot
 PROGRAMS := earshotd earshot earshot-air
 # Daemons that open network sockets: each has a process, a user and a package of its own. SERVICE_name: its program, the name of its
 # configuration file, its name on the bus, and its units.
-SERVICES := social presence
+SERVICES := social presence nostr
 SERVICE_social := earshot-sociald social.conf org.earshot.Social earshot-sociald.service earshot-sociald.socket
 SERVICE_presence := earshot-presenced presence.conf org.earshot.Presence earshot-presenced.service
+SERVICE_nostr := earshot-nostrd uplink.conf org.earshot.Nostr earshot-nostrd.service
 DAEMONS := $(foreach service,$(SERVICES),$(word 1,$(SERVICE_$(service))))
 INTERFACES := $(PREFIX)/share/dbus-1/interfaces
 EXAMPLES := $(PREFIX)/share/doc/earshot/examples
@@ -28,6 +29,7 @@ MANUAL := earshot.1 earshot-air.1 earshot-social.1 earshot.conf.5 org.earshot.5 
 MANUAL_check := earshot-check.1
 MANUAL_social := earshot-social.conf.5 earshot-sociald.8
 MANUAL_presence := earshot-presence.conf.5 earshot-presenced.8
+MANUAL_nostr := earshot-uplink.conf.5 earshot-nostrd.8
 GENERATOR := $(PREFIX)/lib/systemd/system-generators/earshot-bluetooth-generator
 
 # swift.org's toolchain is expected in /opt/swift; one in PATH takes precedence.
@@ -58,7 +60,7 @@ RELEASE += --scratch-path .build/$(ARCH) --swift-sdks-path $(CROSS)/sdks --swift
 include $(wildcard $(CROSS)/pkg-config.mk)
 endif
 
-.PHONY: help run build test e2e lint fuzz bench sim release install install-service install-check $(SERVICES:%=install-%) uninstall deb fresh-machine clean
+.PHONY: help run build test e2e lint fuzz bench sim release install install-service install-check $(SERVICES:%=install-%) install-python uninstall deb fresh-machine clean
 .DEFAULT_GOAL := help
 
 help: ## List the jobs.
@@ -67,8 +69,8 @@ help: ## List the jobs.
 run: ## Try it on the simulated radio: a kiosk with its QR code, and a wallet (ONCE=1, CREDENTIAL=, OUTPUT=, LIMIT=, LOSS=); MESH=3: three nodes of the mesh; SOCIAL=1: the social server; PRESENCE=2: two peers that find each other, by Bluetooth and on the network; UPLINK=1: two nodes out of range of each other, with a Nostr relay and a SOCKS proxy; UPLINK=network: in network namespaces; UPLINK=tor: with tor.
 	@$(if $(SOCIAL)$(PRESENCE)$(UPLINK),true,scripts/run --check)
 	@scripts/deps run
-	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),earshot-presenced)); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
-	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(MESH),scripts/run-mesh,scripts/run)))
+	@for program in $(if $(SOCIAL),earshot earshot-sociald,$(PROGRAMS) $(if $(PRESENCE),earshot-presenced) $(if $(UPLINK),earshot-nostrd)); do (set -x; swift build $(SWIFTFLAGS) --product $$program) || exit 1; done
+	@$(if $(SOCIAL),scripts/run-social,$(if $(PRESENCE),scripts/run-presence,$(if $(UPLINK),scripts/run-uplink$(patsubst %,-%,$(filter network tor,$(UPLINK))),$(if $(MESH),scripts/run-mesh,scripts/run))))
 
 build: ## Build everything, with the tests.
 	@scripts/deps build
@@ -119,7 +121,7 @@ release: ## Build the programs as they are installed: optimized, with Swift insi
 	@scripts/deps install
 	@for program in $(PROGRAMS) $(DAEMONS); do (set -x; swift build $(RELEASE) --product $$program) || exit 1; done
 
-install: install-service install-check $(SERVICES:%=install-%) ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
+install: install-service install-check $(SERVICES:%=install-%) install-python ## Install programs, units, policy, interfaces and configuration (PREFIX=/usr, DESTDIR=).
 ifeq ($(DESTDIR),)
 	@scripts/reload
 endif
@@ -162,7 +164,8 @@ install-service: $(if $(BUILT),,release)
 	$(call install_manual,$(MANUAL))
 	install -d '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(PREFIX)/share/bash-completion/completions' '$(DESTDIR)$(ZSHDIR)' \
 	  '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d'
-	install -m 755 examples/receive.py examples/receive.sh '$(DESTDIR)$(EXAMPLES)/'
+	install -m 755 examples/receive.py examples/receive.sh examples/shell.sh '$(DESTDIR)$(EXAMPLES)/'
+	install -D -m 644 examples/grafana/earshot.json '$(DESTDIR)$(EXAMPLES)/grafana/earshot.json'
 	$(RUN) $(FROM)/earshot completion bash >'$(DESTDIR)$(PREFIX)/share/bash-completion/completions/earshot'
 	$(RUN) $(FROM)/earshot completion zsh >'$(DESTDIR)$(ZSHDIR)/_earshot'
 	$(RUN) $(FROM)/earshot completion fish >'$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/earshot.fish'
@@ -174,20 +177,11 @@ $(SERVICES:%=install-%): install-%: $(if $(BUILT),,release)
 	$(call install_configuration,$(word 2,$(SERVICE_$*)))
 	$(call install_manual,$(MANUAL_$*))
 
-# The uplink of the mesh: its own package in Debian.
-install-nostr: release
-	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(INTERFACES)' '$(DESTDIR)$(CONFDIR)'
-	install -m 755 .build/release/$(NOSTRD) '$(DESTDIR)$(PREFIX)/bin/'
-	.build/release/$(NOSTRD) --write-interfaces '$(DESTDIR)$(INTERFACES)'
-	install -d '$(DESTDIR)$(PREFIX)/lib/systemd/system' '$(DESTDIR)$(PREFIX)/lib/systemd/catalog'
-	sed 's|/usr/bin/|$(PREFIX)/bin/|' systemd/$(NOSTRD).service >'$(DESTDIR)$(PREFIX)/lib/systemd/system/$(NOSTRD).service'
-	install -D -m 644 systemd/earshot-nostr.sysusers.conf '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-nostr.conf'
-	install -D -m 644 dbus-policy/org.earshot.Nostr.conf '$(DESTDIR)$(POLICYDIR)/org.earshot.Nostr.conf'
-	install -D -m 644 dbus-policy/org.earshot.Nostr.service \
-	  '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/org.earshot.Nostr.service'
-	to='$(DESTDIR)$(CONFDIR)/uplink.conf'; if [ -e "$$to" ]; then echo "not replaced: $$to"; else install -m 644 config/uplink.conf "$$to"; fi
-	.build/release/$(NOSTRD) --write-catalog '$(DESTDIR)$(PREFIX)/lib/systemd/catalog/$(NOSTRD).catalog'
-	install -D -m 644 docs/man/$(NOSTRD).8 '$(DESTDIR)$(PREFIX)/share/man/man8/$(NOSTRD).8'
+# The client for programs in Python: its own package in Debian.
+install-python:
+	install -d '$(DESTDIR)$(PYTHON)/earshot' '$(DESTDIR)$(EXAMPLES)/python'
+	install -m 644 Sources/Python/earshot/*.py Sources/Python/earshot/py.typed '$(DESTDIR)$(PYTHON)/earshot/'
+	install -m 755 examples/python/*.py '$(DESTDIR)$(EXAMPLES)/python/'
 
 # The credential checker: Python, and a separate Debian package. It does not trust a clock that is earlier than the day of the build.
 install-check:
@@ -214,7 +208,7 @@ rm -f '$(DESTDIR)$(PREFIX)/share/dbus-1/system-services/$(3).service'
 endef
 
 ALL_UNITS := earshotd.service $(CHECK_UNITS) $(foreach service,$(SERVICES),$(wordlist 4,9,$(SERVICE_$(service))))
-PACKAGES := earshot earshot-check earshot-doc $(SERVICES:%=earshot-%)
+PACKAGES := earshot earshot-check earshot-doc python3-earshot $(SERVICES:%=earshot-%)
 ALL_MANUAL := $(MANUAL) $(MANUAL_check) $(foreach service,$(SERVICES),$(MANUAL_$(service)))
 
 uninstall: ## Remove the installed files, except the configuration and the user.
@@ -227,7 +221,7 @@ uninstall: ## Remove the installed files, except the configuration and the user.
 	rm -f '$(DESTDIR)$(UNITS)/bluetooth.service.d/earshot.conf' '$(DESTDIR)$(GENERATOR)'
 	rm -f '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/earshot' '$(DESTDIR)$(ZSHDIR)/_earshot'
 	rm -f '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/earshot.fish'
-	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)'
+	rm -rf '$(DESTDIR)$(EXAMPLES)' '$(DESTDIR)$(CHECKER)' '$(DESTDIR)$(PYTHON)/earshot'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/earshot-check' '$(DESTDIR)$(PREFIX)/lib/sysusers.d/earshot-check.conf'
 	rm -f '$(DESTDIR)$(INTERFACES)'/org.earshot.*.xml
 ifeq ($(DESTDIR),)

@@ -358,8 +358,8 @@ let package = Package(
     tests(
       "Services/Social/SocialDaemonTests",
       [
-        "Bytes", "Crypto", "Config", "DBus", "Loop", "LocalSockets", "WebSocket", "ASN", "Social",
-        "SocialDaemon", "SocialCommands", "TestSupport",
+        "Bytes", "Crypto", "Config", "DBus", "Loop", "LocalSockets", "WebSocket", "Streams", "ASN",
+        "Social", "SocialDaemon", "SocialCommands", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/Presence/PresenceRadioTests",

@@ -7,8 +7,8 @@ public struct CounterMeanings: Sendable {
   /// The title of the table: the name of a service.
   let title: String
   private let path: ObjectPath
-  let interface: String
-  let meanings: [String: String]
+  public let interface: String
+  public let meanings: [String: String]
   /// The meaning of every counter that is not in `meanings`; empty if there is none.
   let others: String
 

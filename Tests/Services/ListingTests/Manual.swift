@@ -4,6 +4,7 @@ import DBus
 import Foundation
 import Listing
 import Loop
+import NostrUplink
 import Presence
 import SocialDaemon
 import TestSupport
@@ -24,7 +25,8 @@ enum Manual {
   /// Every page, as `name.section`.
   static let pages = [
     "earshot.1", "earshot-air.1", "earshot-check.1", "earshot-social.1", "earshot.conf.5", "earshot-presence.conf.5",
-    "earshot-social.conf.5", "org.earshot.5", "earshotd.8", "earshot-presenced.8", "earshot-sociald.8",
+    "earshot-social.conf.5", "earshot-uplink.conf.5", "org.earshot.5", "earshotd.8", "earshot-nostrd.8",
+    "earshot-presenced.8", "earshot-sociald.8",
   ]
 
   static let top = URL(fileURLWithPath: #filePath)
@@ -66,6 +68,7 @@ enum Manual {
     let time = VirtualTime()
     let radio = AirSpace(scheduler: time, seed: 0).addNode().tenant(time)
     return ServiceList.all.objects(radio: radio, scheduler: time) + SocialDaemon.objects + PresenceDaemon.described
+      + UplinkDaemon.described
   }
 
   /// The settings of each page in section 5.
@@ -74,6 +77,7 @@ enum Manual {
     case "earshot.conf": ServiceList.all.configuration
     case "earshot-presence.conf": PresenceDaemon.program.defaults
     case "earshot-social.conf": SocialDaemon.program.defaults
+    case "earshot-uplink.conf": UplinkDaemon.program.defaults
     default: nil
     }
   }
@@ -102,6 +106,7 @@ enum Manual {
     switch name {
     case "earshot": tool
     case "earshotd": earshotd
+    case "earshot-nostrd": UplinkDaemon.program.command
     case "earshot-presenced": PresenceDaemon.program.command
     case "earshot-sociald": SocialDaemon.program.command
     default: throw Mistake(sentence: "\(name) has no table of options")

@@ -58,7 +58,7 @@ struct ManualTests {
 
   @Test(
     "Every setting is on its page of section 5",
-    arguments: ["earshot.conf", "earshot-presence.conf", "earshot-social.conf"])
+    arguments: ["earshot.conf", "earshot-presence.conf", "earshot-social.conf", "earshot-uplink.conf"])
   func settings(name: String) throws {
     let table = try #require(Manual.settings(of: name)).table
     let terms = try Self.terms("\(name).5")
