@@ -11,6 +11,9 @@ public final class SharedRadio {
   let driver: any RadioDriver
   let scheduler: any Scheduler
   let statusObservers = Observers<RadioStatus>()
+  /// The status that the driver reported last. The driver's present status may differ for a moment, and change back
+  /// without a report: a service that had read it would keep it.
+  public private(set) var status: RadioStatus
 
   // Links and applications: also SharedRadio+Serving, SharedRadio+Connecting.
   var plan: LinkPlan
@@ -63,6 +66,7 @@ public final class SharedRadio {
   public init(driver: any RadioDriver, scheduler: any Scheduler, limits: LinkLimits = LinkLimits()) {
     self.driver = driver
     self.scheduler = scheduler
+    status = driver.status
     plan = LinkPlan(limits: limits)
     advertisingPlan = AdvertisingPlan(slots: driver.advertisingSlots)
     driver.delegate = self
@@ -82,8 +86,6 @@ public final class SharedRadio {
     plan.limits = limits
     decide(.timer)
   }
-
-  public var status: RadioStatus { driver.status }
 
   /// Counts of actions by peers and other programs, since the start.
   public var tallies: [Tally] {
@@ -122,6 +124,7 @@ public final class SharedRadio {
 
 extension SharedRadio: RadioDriverDelegate {
   public func statusChanged(_ status: RadioStatus) {
+    self.status = status
     if status.state == .waiting { tell(sightings.loseAll()) }
     statusObservers.call(status)
   }

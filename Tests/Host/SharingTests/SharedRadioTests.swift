@@ -52,6 +52,21 @@ struct SharedRadioTests {
     func turn() { time.advance(by: .zero) }
   }
 
+  @Test("The status that services read is the one that the driver reported last")
+  @LoopActor
+  func status() async throws {
+    let house = House()
+    var told: [RadioStatus] = []
+    let watch = house.chat.onStatus { told.append($0) }
+    house.driver.status = RadioStatus(.waiting)
+    #expect(house.chat.status.state == .ready && told.isEmpty)
+    house.radio.statusChanged(house.driver.status)
+    #expect(house.chat.status.state == .waiting && told.map(\.state) == [.waiting])
+    house.driver.status = RadioStatus(.ready)
+    #expect(house.chat.status.state == .waiting)
+    withExtendedLifetime(watch) {}
+  }
+
   @Test("Each service is notified of the links that use it, with their times, and no others")
   @LoopActor
   func owners() async throws {

@@ -22,6 +22,7 @@ struct BothWaysTests {
     let village = Village()
     let (ann, bob) = (village.add("ann"), village.add("bob", at: 5))
     for house in [ann, bob] { house.radio.controller.reachesEverySubscriber = areMixed }
+    village.time.advance(by: .zero)
     return (village, ann, bob)
   }
 
@@ -345,7 +346,7 @@ struct BothWaysTests {
   @Test("A frame for all subscribers is limited by the smallest MTU; a written frame by its link's only")
   @LoopActor
   func narrowest() async throws {
-    let (_, ann, _) = pair(areMixed: true)
+    let (village, ann, _) = pair(areMixed: true)
     let mesh = ann.mesh
     let (wide, narrow) = (MeshPort(LinkID(9001), BluetoothAddress(1)), MeshPort(LinkID(9002), BluetoothAddress(2)))
     for (port, mtu) in [(wide, 517), (narrow, 185)] {
@@ -362,6 +363,7 @@ struct BothWaysTests {
     #expect(mesh.links.frameLimit(of: wide) == 509 && mesh.links.frameLimit(of: narrow) == 182)
     wide.isClientReady = false
     ann.radio.controller.reachesEverySubscriber = false
+    village.time.advance(by: .zero)
     #expect(mesh.links.frameLimit(of: wide) == 512 && mesh.links.frameLimit(of: narrow) == 182)
   }
 }

@@ -126,6 +126,7 @@ struct CompanyFaultTests {
     hall.time.advance(by: .seconds(1))
     visits.trial.check(hall.verifier.held == .init(), "it holds \(hall.verifier.held)")
     if fault == .kioskStops { _ = hall.verifier.start() } else { hall.kioskRadio.power = true }
+    hall.time.advance(by: .zero)
   }
 
   // MARK: Packets

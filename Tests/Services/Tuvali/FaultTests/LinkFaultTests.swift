@@ -157,6 +157,7 @@ struct LinkFaultTests {
         trial.check(trial.hall.verifier.held == .init(), "without a radio it holds \(trial.hall.verifier.held)")
       }
       trial.hall.kioskRadio.power = true
+      trial.hall.time.advance(by: .zero)
       trial.check(trial.hall.kioskRadio.status.state == .ready, "the radio is said not to work")
       // A wallet that was still scanning finds the kiosk now, or has given up.
       trial.expectEnd(of: transfer, within: .seconds(31))

@@ -210,6 +210,7 @@ struct TransferTests {
       hall.kioskRadio.power = false
       #expect(hall.time.run(until: { !first.isLive }, limit: .seconds(120)))
       hall.kioskRadio.power = true
+      hall.time.advance(by: .zero)
       #expect(first.state == .failed)
       let (outgoing, ended) = try hall.visit(sampleCredential(500))
       #expect(ended)
