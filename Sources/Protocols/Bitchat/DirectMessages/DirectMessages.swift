@@ -143,7 +143,8 @@ struct DirectMessages: Sendable {
   /// Sends the messages that are due.
   mutating func sendMessages(_ context: Context) -> [Intent] {
     let reach = reach(context)
-    let (messages, wanted, unanswered, failed) = outbox.takeDue(at: context.now, time: context.time, reach: reach)
+    let (messages, wanted, unanswered, isCutOff, failed) = outbox.takeDue(
+      at: context.now, time: context.time, reach: reach)
     var intents: [Intent] = []
     for due in messages {
       let message = due.message
@@ -157,8 +158,8 @@ struct DirectMessages: Sendable {
     for number in failed {
       intents += [.report(.progress(number, .failed)), .report(.keep(.settled(number)))]
     }
-    // Unacknowledged messages may need a courier.
-    if !unanswered.isEmpty || !wanted.isEmpty { intents.append(.hurryCourier) }
+    // Unacknowledged messages may need a courier, and those without any link the uplink.
+    if !unanswered.isEmpty || !wanted.isEmpty || isCutOff { intents.append(.hurryCourier) }
     intents += unanswered.sorted().map { .unanswered($0) }
     intents += wanted.sorted().map { .beginSession($0) }
     return intents

@@ -210,11 +210,13 @@ public struct Outbox: Sendable {
   /// - Parameters:
   ///   - time: milliseconds since 1970.
   ///   - reach: reachability of a peer.
-  /// - Returns: also the peers that need a session, and those that have not acknowledged an earlier try.
+  /// - Returns: also the peers that need a session, those that have not acknowledged an earlier try, and whether a
+  ///   message could not be tried because this node has no link.
   mutating func takeDue(
     at now: Instant, time: UInt64, reach: (PeerID) -> Reach
-  ) -> (due: [Due], wanted: Set<PeerID>, unanswered: Set<PeerID>, failed: [UInt32]) {
+  ) -> (due: [Due], wanted: Set<PeerID>, unanswered: Set<PeerID>, isCutOff: Bool, failed: [UInt32]) {
     var due: [Due] = []
+    var isCutOff = false
     var (wanted, unanswered): (Set<PeerID>, Set<PeerID>) = ([], [])
     var failed: [UInt32] = []
     // Peers with an earlier message whose fragments wait: later messages do not overtake it.
@@ -270,7 +272,9 @@ public struct Outbox: Sendable {
         // A new session makes the message due; otherwise the session is requested again.
         entry.nextTry = now.advanced(by: Self.firstPause)
         wanted.insert(entry.message.peer)
-      case .cutOff: entry.nextTry = now.advanced(by: Self.firstPause)
+      case .cutOff:
+        entry.nextTry = now.advanced(by: Self.firstPause)
+        isCutOff = true
       case .away:
         // The message is due when the peer returns, and is checked at intervals because it may expire.
         entry.nextTry = now.advanced(by: Self.longestPause)
@@ -278,7 +282,7 @@ public struct Outbox: Sendable {
       entries[number] = entry
     }
     for number in failed { remove(number) }
-    return (due, wanted, unanswered, failed)
+    return (due, wanted, unanswered, isCutOff, failed)
   }
 
   /// Records that the peer has received or read a fragment.
