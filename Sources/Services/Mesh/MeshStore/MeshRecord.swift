@@ -171,7 +171,9 @@ extension PeerMarks {
     let count = try reader.u8()
     guard count <= Self.mostHeldNames else { throw .badValue("held names") }
     for _ in 0..<count { heldNames.append(try reader.shortText("held name")) }
-    if !reader.isAtEnd { uplinkKey = try reader.shortText("key for the uplink") }
+    guard !reader.isAtEnd else { return }
+    uplinkKey = try reader.shortText("key for the uplink")
+    guard !uplinkKey.isEmpty else { throw .badValue("key for the uplink") }
   }
 
   fileprivate func writeRecord(to writer: inout ByteWriter) throws(WireError) {

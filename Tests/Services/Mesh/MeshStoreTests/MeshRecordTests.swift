@@ -24,8 +24,10 @@ struct MeshRecordTests {
     var renamed = try Sample.marks(3, isFavourite: true)
     (renamed.contacts, renamed.verifiedName) = ([.wrotePublicly, .wasWrittenTo], "mallory")
     renamed.heldNames = (1...8).map { "name \($0)" }
+    var favourite = renamed
+    favourite.uplinkKey = "npub1" + String(repeating: "q", count: 58)
     return [
-      .peer(renamed),
+      .peer(renamed), .peer(favourite), .uplinkKey(favourite.uplinkKey),
       .identity(identity), .nickname(""), .nickname(Sample.secretName), .number(.max),
       .pin(Sample.peer(1), try Sample.key(1)),
       .pin(Sample.peer(1), try Sample.key(1), isProven: true), .peer(try Sample.marks(1)), .peer(empty),
@@ -66,6 +68,7 @@ struct MeshRecordTests {
       case (.erased(let one), .erased(let two)): #expect(one == two)
       case (.file(let one), .file(let two)): #expect(one == two)
       case (.deleted(let one), .deleted(let two)): #expect(one == two)
+      case (.uplinkKey(let one), .uplinkKey(let two)): #expect(one == two)
       default: Issue.record("another kind")
       }
     }
@@ -85,7 +88,7 @@ struct MeshRecordTests {
   }
 
   /// The prefixes of a record that are valid records: a pin without its proof, a message or an envelope without the
-  /// mark of the device that delivered it, a peer that ends after its nickname, and a waiting message that ends after
+  /// mark of the device that delivered it, a peer that ends after its nickname or without its key for the uplink, and a waiting message that ends after
   /// its pieces or without the byte of a wrong date.
   private static func shorterForms(of record: MeshRecord) throws -> [[UInt8]] {
     switch record {
@@ -95,8 +98,10 @@ struct MeshRecordTests {
     default: break
     }
     if case .peer(let marks) = record {
-      let behind = 3 + marks.verifiedName.utf8.count + marks.heldNames.map { 1 + $0.utf8.count }.reduce(0, +)
-      return [Array(try record.bytes().dropLast(behind))]
+      let names = 3 + marks.verifiedName.utf8.count + marks.heldNames.map { 1 + $0.utf8.count }.reduce(0, +)
+      let key = marks.uplinkKey.isEmpty ? 0 : 1 + marks.uplinkKey.utf8.count
+      let bytes = try record.bytes()
+      return [bytes.dropLast(names + key), bytes.dropLast(key)].map { Array($0) }
     }
     guard case .outgoing(let message) = record else { return [] }
     let mark = message.isDated ? 0 : 1
