@@ -379,8 +379,8 @@ let package = Package(
     tests(
       "Services/Uplink/NostrUplinkTests",
       [
-        "Common", "Crypto", "Loop", "Config", "DBus", "LocalSockets", "WebSocket", "TLS", "Nostr", "MeshCommands",
-        "NostrUplink", "TestSupport",
+        "Common", "Crypto", "Loop", "DBus", "LocalSockets", "WebSocket", "TLS", "Nostr", "MeshCommands", "NostrUplink",
+        "TestSupport",
       ], go: .realTime),
     tests(
       "Services/DiagnosisTests", ["HCI", "BlueZ", "CommandLine", "Diagnosis"]),

@@ -184,7 +184,7 @@ struct InterfaceTests {
   func documentation() {
     let simple = Set(["s", "o", "y", "u", "b", "h", "t", "q", "as", "ay", "a{st}"])
     // Arrays of structs of strings and numbers.
-    let lists = Set(["a(ss)", "a(utssssss)", "a(utssssb)", "a(ttssn)"])
+    let lists = Set(["a(ss)", "a(utssssss)", "a(utssssb)", "a(ttssn)", "a(ttttsss)"])
     for interface in Self.described().interfaces {
       #expect(!interface.documentation.isEmpty, "\(interface.name)")
       for method in interface.methods {

@@ -28,7 +28,7 @@ PROGRAMS = (
     r"|btmgmt|rfkill|dbus-send|busctl|\.build/release/[a-z-]+)( |$)"
 )
 #: Its commands are one shell script, which SocialPageTests run as a whole.
-SCRIPTS = {"social.md"}
+SCRIPTS = {"social"}
 #: Time limit in seconds for one command and for the start of a service.
 LIMIT = 120
 
@@ -60,7 +60,7 @@ def commands() -> list[Command]:
     pages = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md")), *sorted((TOP / "docs" / "man").glob("*.[1-8]"))]
     found = []
     for page in pages:
-        if page.name in SCRIPTS:
+        if page.stem in SCRIPTS:
             continue
         above = ""
         for number, line in shown(page):
@@ -98,7 +98,7 @@ def test_every_rule_has_a_reason_and_matches_a_command(kind: str) -> None:
 
 
 def test_a_comment_is_not_part_of_a_command_and_a_continued_line_is(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+    page = (tmp_path / "page").with_suffix(".md")
     page.write_text(
         "Text:\n\n    earshot status   # a comment\n    dbus-send a \\\n      b\n\n```\n    earshot no\n```\n"
     )

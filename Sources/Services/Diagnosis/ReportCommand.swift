@@ -94,9 +94,9 @@ struct ReportCommand {
   }
 
   private static func settings() -> [String] {
-    let drops = (MachineProbe.names(drops) ?? []).filter { $0.hasSuffix(".conf") }.sorted().map { "\(drops)/\($0)" }
+    let dropIns = (MachineProbe.names(drops) ?? []).filter { $0.hasSuffix(".conf") }.sorted().map { "\(drops)/\($0)" }
     // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
-    return (configuration + drops).flatMap { path -> [String] in text(at: path).map(Report.settings) ?? [] }
+    return (configuration + dropIns).flatMap { path -> [String] in text(at: path).map(Report.settings) ?? [] }
   }
 
   /// The text of a file; nil if it cannot be read, or is too large.

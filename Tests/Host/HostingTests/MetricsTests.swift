@@ -1,3 +1,4 @@
+import Air
 import Common
 import DBus
 import Loop
@@ -83,43 +84,41 @@ struct MetricsTests {
   }
 
   @Test("The file is written at once and at the interval, readable for every user, and not at all with 0s")
+  @LoopActor
   func file() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let time = VirtualTime()
-      var count = 0
-      let file = MetricsFile(
-        path: folder.path("metrics.prom"), interval: .seconds(15), scheduler: time, disk: time,
-        text: {
-          count += 1
-          return "written \(count)\n"
-        })
-      file.begin()
-      time.advance(by: .seconds(31))
-      #expect(try folder.read("metrics.prom") == Array("written 3\n".utf8))
-      #expect(try folder.mode("metrics.prom") == 0o644)
-      #expect(!folder.exists("metrics.prom.new"))
-      file.interval = .zero
-      time.advance(by: .seconds(60))
-      #expect(count == 3)
-      file.interval = .seconds(5)
-      time.advance(by: .seconds(1))
-      #expect(count == 4)
-    }
+    let time = VirtualTime()
+    var count = 0
+    let file = MetricsFile(
+      path: folder.path("metrics.prom"), interval: .seconds(15), scheduler: time, disk: time,
+      text: {
+        count += 1
+        return "written \(count)\n"
+      })
+    file.begin()
+    time.advance(by: .seconds(31))
+    #expect(try folder.read("metrics.prom") == Array("written 3\n".utf8))
+    #expect(try folder.mode("metrics.prom") == 0o644)
+    #expect(!folder.exists("metrics.prom.new"))
+    file.interval = .zero
+    time.advance(by: .seconds(60))
+    #expect(count == 3)
+    file.interval = .seconds(5)
+    time.advance(by: .seconds(1))
+    #expect(count == 4)
   }
 
   @Test("A folder that does not exist does not end the writes")
+  @LoopActor
   func noFolder() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let time = VirtualTime()
-      let file = MetricsFile(
-        path: folder.path("run/metrics.prom"), interval: .seconds(15), scheduler: time, disk: time, text: { "text\n" })
-      file.begin()
-      time.advance(by: .seconds(1))
-      try folder.make("run")
-      time.advance(by: .seconds(20))
-      #expect(folder.exists("run/metrics.prom"))
-    }
+    let time = VirtualTime()
+    let file = MetricsFile(
+      path: folder.path("run/metrics.prom"), interval: .seconds(15), scheduler: time, disk: time, text: { "text\n" })
+    file.begin()
+    time.advance(by: .seconds(1))
+    try folder.make("run")
+    time.advance(by: .seconds(20))
+    #expect(folder.exists("run/metrics.prom"))
   }
 }

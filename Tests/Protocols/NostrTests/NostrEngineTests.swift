@@ -89,9 +89,9 @@ struct NostrEngineTests {
     world.start()
     try world.send("x", id: "M1", from: 0, to: 7)
     world.run(.seconds(24 * 3600 + 10))
-    let times = world.published(0, Self.one)
-    #expect(times.count == 8)
-    let pauses = zip(times, times.dropFirst()).map { $0.duration(to: $1) }
+    let moments = world.published(0, Self.one)
+    #expect(moments.count == 8)
+    let pauses = zip(moments, moments.dropFirst()).map { $0.duration(to: $1) }
     #expect(pauses == (0..<7).map { Duration.seconds(300 * (1 << $0)) })
     let wraps = world.relays[NostrWorld.one]?.events.compactMap { $0.object["id"] as? String } ?? []
     #expect(Set(wraps).count == 8)
@@ -111,8 +111,8 @@ struct NostrEngineTests {
     try world.send("x", id: "M1", from: 0, to: 7)
     #expect(world.published(0, Self.one).count == 1)
     world.run(.seconds(200))
-    let times = world.published(0, Self.one)
-    #expect(times.count == 5)
+    let moments = world.published(0, Self.one)
+    #expect(moments.count == 5)
     #expect(world.logs[0].accepted.isEmpty)
     #expect(world.logs[0].stored.values.map(\.attempts) == [0])
     #expect(world.nodes[0].relays.first?.reason == "blocked: no")
@@ -127,9 +127,9 @@ struct NostrEngineTests {
     var world = try Self.pair()
     for number in 0..<10 { try world.sendReceipt("r\(number)", from: 1, to: 3) }
     world.run(.seconds(10))
-    let times = world.published(1, Self.one)
-    #expect(times.count == 10)
-    #expect(zip(times, times.dropFirst()).allSatisfy { $0.duration(to: $1) >= .milliseconds(350) })
+    let moments = world.published(1, Self.one)
+    #expect(moments.count == 10)
+    #expect(zip(moments, moments.dropFirst()).allSatisfy { $0.duration(to: $1) >= .milliseconds(350) })
     #expect(world.logs[0].messages.map(\.text) == (0..<10).map { "r\($0)" })
   }
 
@@ -321,8 +321,8 @@ struct NostrEngineTests {
   func presence() throws {
     var (world, channel) = try Self.channelPair("u4pru")
     world.run(.seconds(600))
-    let times = world.published(0, RelayLink(NostrWorld.one, .channel(channel)))
-    let pauses = zip(times, times.dropFirst()).map { $0.duration(to: $1) }
+    let moments = world.published(0, RelayLink(NostrWorld.one, .channel(channel)))
+    let pauses = zip(moments, moments.dropFirst()).map { $0.duration(to: $1) }
     #expect(pauses.count >= 7)
     #expect(pauses.allSatisfy { (Duration.seconds(40)...(.seconds(80))).contains($0) })
     #expect(Set(pauses).count > 1)

@@ -228,14 +228,14 @@ struct RelaySessionTests {
     try world.add(7, contacts: [3])
     world.relays[NostrWorld.one]?.isUp = false
     world.start()
-    var times: [Instant] = []
+    var moments: [Instant] = []
     for _ in 0..<7200 {
       let before = world.logs[0].connects.count
       world.run(.seconds(1))
-      if world.logs[0].connects.count > before { times.append(world.now) }
+      if world.logs[0].connects.count > before { moments.append(world.now) }
     }
-    let pauses = zip(times, times.dropFirst()).map { $0.duration(to: $1) }
-    #expect(times.count > 8 && times.count < 25)
+    let pauses = zip(moments, moments.dropFirst()).map { $0.duration(to: $1) }
+    #expect(moments.count > 8 && moments.count < 25)
     #expect(pauses.allSatisfy { $0 <= .seconds(721) })
     #expect(pauses.last.map { $0 >= .seconds(479) } == true)
     #expect(world.logs[0].connects.filter { $0 == Self.two }.count == 1)

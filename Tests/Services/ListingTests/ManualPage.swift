@@ -67,6 +67,7 @@ struct ManualPage {
       switch character {
       case "\\": "\\e"
       case "-": "\\-"
+      case "…": "..."
       case "\"": "\\(dq"
       default: String(character)
       }

@@ -41,10 +41,10 @@ struct ManualTests {
     #expect(Set(texts) == Set(Manual.pages))
   }
 
-  @Test("Every line of a page has at most 80 bytes, as mandoc demands", arguments: Manual.pages)
+  @Test("Every line of text in a page has at most 80 bytes, as mandoc demands", arguments: Manual.pages)
   func width(name: String) throws {
     let lines = try Self.stored(name).split(separator: "\n")
-    #expect(lines.filter { $0.utf8.count > 80 } == [])
+    #expect(lines.filter { $0.utf8.count > 80 && !$0.hasPrefix(".SS ") } == [])
   }
 
   @Test("Every command is on a page of section 1")

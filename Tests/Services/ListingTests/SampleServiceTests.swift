@@ -78,7 +78,7 @@ struct SampleServiceTests {
     #expect(try !other.grammar.parse(["--help"]).help.contains("sample"))
     // The general commands surround those of the services.
     let names = tool.grammar.commands.map(\.name)
-    #expect(names.first == "status" && names.suffix(3) == ["sample", "monitor", "completion"])
+    #expect(names.first == "status" && names.suffix(4) == ["sample", "monitor", "explain", "completion"])
   }
 
   @Test("Each command of the sample service has an action at its path in the grammar")

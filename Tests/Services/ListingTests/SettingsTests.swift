@@ -86,6 +86,7 @@ struct SettingsTests {
       DialectOf=0123456789abcdef:live, ba0aaa2f5ccca1a6:seed
       CourierEnvelopes=7
       Power=battery
+      NostrInnerNoise=yes
       [PresenceRadio]
       Enabled=no
       Reachable=no
@@ -146,7 +147,7 @@ struct SettingsTests {
     #expect(mesh.archive == .seconds(3_600) && mesh.links == 3 && mesh.monitor == .strict)
     #expect(mesh.encryptedRelayLimit == 4 && mesh.padsAll && mesh.blocksRelay && mesh.trustsClock)
     #expect(mesh.dialect == .seed && mesh.dialects.map(\.dialect) == [.live, .seed])
-    #expect(mesh.courierEnvelopes == 7 && mesh.power == .battery)
+    #expect(mesh.courierEnvelopes == 7 && mesh.power == .battery && mesh.sealsUplink)
     let feed = read[BroadcastService.Settings.self]
     #expect(feed.enabled && feed.notifyLimit == 7 && feed.followsAddresses)
     #expect(read[StoreSettings.self].directory == "/srv/credentials")

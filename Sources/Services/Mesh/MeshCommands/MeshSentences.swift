@@ -75,6 +75,7 @@ enum MeshSentences {
     return switch name {
     case "MessageWaiting": "Message \(number) has arrived: earshot mesh log"
     case "StateOfMessageChanged": "Message \(number) \(stateText(state))."
+    case "MessageWentByUplink": "Message \(number) goes over the uplink: earshot mesh uplink"
     case "FileWaiting": "File \(number) has arrived: earshot mesh files"
     case "StateOfFileChanged": "File \(number) \(stateText(state))."
     default: nil

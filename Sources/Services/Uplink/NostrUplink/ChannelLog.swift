@@ -1,3 +1,4 @@
+import DBus
 import Nostr
 
 /// A text in a geohash channel, by this machine or another one.
@@ -13,6 +14,14 @@ struct ChannelLine: Hashable, Sendable {
   let text: String
   /// Whether the author states to be elsewhere.
   let isTeleported: Bool
+
+  /// The line in the form `(utssssb)` of D-Bus, with the time in milliseconds.
+  var value: DBusValue {
+    .structure([
+      .uint32(number), .uint64(UInt64(max(0, time)) &* 1000), .string(channel), .string(author), .string(nickname),
+      .string(text), .bool(isTeleported),
+    ])
+  }
 }
 
 /// The last texts in geohash channels, in memory.

@@ -108,12 +108,3 @@ final class UplinkFace {
     ]
   }
 }
-
-extension ChannelLine {
-  fileprivate var value: DBusValue {
-    .structure([
-      .uint32(number), .uint64(UInt64(max(0, time)) &* 1000), .string(channel), .string(author), .string(nickname),
-      .string(text), .bool(isTeleported),
-    ])
-  }
-}

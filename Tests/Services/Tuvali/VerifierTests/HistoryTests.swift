@@ -46,119 +46,112 @@ struct HistoryTests {
   }
 
   @Test("A result has its time, duration and error code, is written once, and survives a restart")
+  @LoopActor
   func survives() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let first: Int64
-      do {
-        let rig = Rig(folder)
-        let failed = rig.end(.failed, error: TuvaliError(.verifierTooManyMissing, .protocolViolation, "Lost."))
-        rig.keeper.note(failed)
-        first = rig.clock.milliseconds
-        _ = rig.end(.accepted)
-        rig.time.advance(by: .seconds(1))
-      }
-      let entries = try Rig(folder).entries()
-      #expect(entries.map(\.entry.result) == ["accepted", "failed"])
-      #expect(entries.last?.entry.reason == "TVV_TRA_002" && entries.last?.entry.duration == 3000)
-      #expect(entries.last?.entry.time == first)
+    let first: Int64
+    do {
+      let rig = Rig(folder)
+      let failed = rig.end(.failed, error: TuvaliError(.verifierTooManyMissing, .protocolViolation, "Lost."))
+      rig.keeper.note(failed)
+      first = rig.clock.milliseconds
+      _ = rig.end(.accepted)
+      rig.time.advance(by: .seconds(1))
     }
+    let entries = try Rig(folder).entries()
+    #expect(entries.map(\.entry.result) == ["accepted", "failed"])
+    #expect(entries.last?.entry.reason == "TVV_TRA_002" && entries.last?.entry.duration == 3000)
+    #expect(entries.last?.entry.time == first)
   }
 
   @Test("A page ends before the given entry, and has at most the given number of entries")
+  @LoopActor
   func pages() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let rig = Rig(folder)
-      for _ in 0..<5 { _ = rig.end(.rejected) }
-      let page = try rig.entries(limit: 2)
-      let next = try rig.entries(before: page.last?.id, limit: 10)
-      #expect(page.count == 2 && next.count == 3)
-      #expect(Set((page + next).map(\.entry.transfer)).count == 5)
-      #expect(try rig.entries(limit: 0).isEmpty)
-    }
+    let rig = Rig(folder)
+    for _ in 0..<5 { _ = rig.end(.rejected) }
+    let page = try rig.entries(limit: 2)
+    let next = try rig.entries(before: page.last?.id, limit: 10)
+    #expect(page.count == 2 && next.count == 3)
+    #expect(Set((page + next).map(\.entry.transfer)).count == 5)
+    #expect(try rig.entries(limit: 0).isEmpty)
   }
 
   @Test("A result is erased after HistoryFor=, also when no other transfer ends")
+  @LoopActor
   func expires() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let rig = Rig(folder)
-      rig.keeper.begin()
-      _ = rig.end(.accepted)
-      rig.time.advance(by: .seconds(86_400 - 7200))
-      #expect(try rig.entries().count == 1)
-      rig.time.advance(by: .seconds(4 * 3600))
-      #expect(try rig.entries().isEmpty)
-    }
+    let rig = Rig(folder)
+    rig.keeper.begin()
+    _ = rig.end(.accepted)
+    rig.time.advance(by: .seconds(86_400 - 7200))
+    #expect(try rig.entries().count == 1)
+    rig.time.advance(by: .seconds(4 * 3600))
+    #expect(try rig.entries().isEmpty)
   }
 
   @Test("HistoryFor=0s erases the stored results, and records none")
+  @LoopActor
   func off() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let rig = Rig(folder)
-      _ = rig.end(.accepted)
-      rig.keeper.keepFor = .zero
-      _ = rig.end(.accepted)
-      rig.time.advance(by: .seconds(1))
-      var page: HistoryKeeper.Page?
-      rig.keeper.read(before: nil, limit: 10) { page = $0 }
-      rig.time.advance(by: .zero)
-      #expect(throws: StoreError.self) { try #require(page).get() }
-      rig.keeper.keepFor = Self.day
-      #expect(try rig.entries().isEmpty)
-    }
+    let rig = Rig(folder)
+    _ = rig.end(.accepted)
+    rig.keeper.keepFor = .zero
+    _ = rig.end(.accepted)
+    rig.time.advance(by: .seconds(1))
+    var page: HistoryKeeper.Page?
+    rig.keeper.read(before: nil, limit: 10) { page = $0 }
+    rig.time.advance(by: .zero)
+    #expect(throws: StoreError.self) { try #require(page).get() }
+    rig.keeper.keepFor = Self.day
+    #expect(try rig.entries().isEmpty)
   }
 
   @Test("A verdict that was given in an earlier run is not recorded again")
+  @LoopActor
   func restored() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      let rig = Rig(folder)
-      let accepted = rig.list.restore(Array("{}".utf8), peer: "", dialect: "0.5", isAccepted: true)
-      rig.keeper.note(accepted)
-      let waiting = rig.list.restore(Array("{}".utf8), peer: "", dialect: "0.5")
-      rig.keeper.note(waiting)
-      waiting.decide(accepted: false, .peerGone)
-      rig.keeper.note(waiting)
-      let entries = try rig.entries()
-      #expect(entries.map(\.entry.result) == ["rejected"] && entries.first?.entry.duration == 0)
-    }
+    let rig = Rig(folder)
+    let accepted = rig.list.restore(Array("{}".utf8), peer: "", dialect: "0.5", isAccepted: true)
+    rig.keeper.note(accepted)
+    let waiting = rig.list.restore(Array("{}".utf8), peer: "", dialect: "0.5")
+    rig.keeper.note(waiting)
+    waiting.decide(accepted: false, .peerGone)
+    rig.keeper.note(waiting)
+    let entries = try rig.entries()
+    #expect(entries.map(\.entry.result) == ["rejected"] && entries.first?.entry.duration == 0)
   }
 
   @Test("While the disk fails, results wait, at most 1000, and are written when it works again")
+  @LoopActor
   func diskFails() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      // A file where the folder should be.
-      try folder.write([1], to: "history")
-      let rig = Rig(folder)
-      for _ in 0..<(HistoryKeeper.waitingLimit + 5) { _ = rig.end(.accepted, after: .milliseconds(1)) }
-      rig.time.advance(by: .milliseconds(1))
-      #expect(rig.keeper.trouble != nil && rig.keeper.lost == 5)
-      try folder.remove("history")
-      rig.time.advance(by: .seconds(60))
-      #expect(rig.keeper.trouble == nil)
-      #expect(try rig.entries(limit: 1000).count == 1000)
-    }
+    // A file where the folder should be.
+    try folder.write([1], to: "history")
+    let rig = Rig(folder)
+    for _ in 0..<(HistoryKeeper.waitingLimit + 5) { _ = rig.end(.accepted, after: .milliseconds(1)) }
+    rig.time.advance(by: .milliseconds(1))
+    #expect(rig.keeper.trouble != nil && rig.keeper.lost == 5)
+    try folder.remove("history")
+    rig.time.advance(by: .seconds(60))
+    #expect(rig.keeper.trouble == nil)
+    #expect(try rig.entries(limit: 1000).count == 1000)
   }
 
   @Test("A damaged database is set aside, and a new history begins")
+  @LoopActor
   func damaged() async throws {
     let folder = try ScratchFolder()
-    try await LoopActor.run {
-      do {
-        let rig = Rig(folder)
-        _ = rig.end(.accepted)
-        rig.time.advance(by: .seconds(1))
-      }
-      try folder.write([UInt8](repeating: 0x5A, count: 8192), to: "history/history.db")
+    do {
       let rig = Rig(folder)
-      _ = rig.end(.rejected)
-      #expect(try rig.entries().map(\.entry.result) == ["rejected"])
-      #expect(folder.exists("history/history.db.damaged"))
+      _ = rig.end(.accepted)
+      rig.time.advance(by: .seconds(1))
     }
+    try folder.write([UInt8](repeating: 0x5A, count: 8192), to: "history/history.db")
+    let rig = Rig(folder)
+    _ = rig.end(.rejected)
+    #expect(try rig.entries().map(\.entry.result) == ["rejected"])
+    #expect(folder.exists("history/history.db.damaged"))
   }
 
   @Test("A long issuer's name is cut between two characters")
