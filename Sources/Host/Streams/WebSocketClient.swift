@@ -38,12 +38,13 @@ public enum WebSocketFailure: Error, Hashable, Sendable {
   /// The connection has ended.
   case ended
 
-  /// Whether the proxy itself cannot be used.
-  public var isOfProxy: Bool {
+  /// Why the proxy itself cannot be used, as part of a sentence whose subject is the proxy; nil if it can.
+  public var proxyProblem: String? {
     switch self {
-    case .proxyUnreachable, .proxyClosed: true
-    case .proxy(let error): error.isOfProxy
-    default: false
+    case .proxyUnreachable: "does not accept connections"
+    case .proxyClosed: "closes connections without an answer"
+    case .proxy(let error): error.isOfProxy ? "cannot be used: \(error)" : nil
+    default: nil
     }
   }
 
@@ -76,7 +77,7 @@ public final class WebSocketClient {
     /// Messages can be sent.
     case opened
     case message([UInt8])
-    /// The server answered a ping.
+    /// A sign of life without a message: the server answered a ping, or sent pings or an empty message.
     case pong
     /// The last event.
     case ended(WebSocketFailure)
@@ -257,6 +258,7 @@ public final class WebSocketClient {
     let framed = WebSocketStream(transport, role: .client, sends: .text, limit: limit, random: SystemRandom())
     stream = framed
     framed.onEvent = { [weak self] in self?.handleFrame($0) }
+    framed.onControl = { [weak self] in self?.onEvent(.pong) }
     onEvent(.opened)
     if phase == .open { framed.receive(rest) }
   }

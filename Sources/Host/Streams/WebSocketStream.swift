@@ -20,6 +20,9 @@ public final class WebSocketStream: StreamConnection {
     set { transport.isReading = newValue }
   }
 
+  /// Called when the peer has sent pings or an empty message, which are no events.
+  public var onControl: @LoopActor () -> Void = {}
+
   private let transport: any StreamConnection
   private let framing: WebSocketFraming
   private var unwritten = Fifo<Unwritten>()
@@ -64,13 +67,13 @@ public final class WebSocketStream: StreamConnection {
 
   public func close() {
     guard !isClosed else { return }
-    (isClosed, onEvent) = (true, { _ in })
+    (isClosed, onEvent, onControl) = (true, { _ in }, {})
     transport.send(framing.close(.normal))
     transport.close()
   }
 
   public func abort() {
-    (isClosed, onEvent) = (true, { _ in })
+    (isClosed, onEvent, onControl) = (true, { _ in }, {})
     transport.abort()
   }
 
@@ -92,9 +95,11 @@ public final class WebSocketStream: StreamConnection {
     case .received(let bytes):
       for action in framing.receive(bytes) where !isClosed {
         switch action {
-        case .message(let message): if !message.isEmpty { onEvent(.received(message)) }
+        case .message(let message): if message.isEmpty { onControl() } else { onEvent(.received(message)) }
         case .pong: onEvent(.pong)
-        case .send(let frame): write(frame, payload: 0)
+        case .send(let frame):
+          write(frame, payload: 0)
+          onControl()
         case .close:
           // The close frame, if any, was sent before.
           isClosed = true

@@ -61,7 +61,7 @@ public enum EventRefusal: Int, CaseIterable, Error, Hashable, Sendable {
 
   // MARK: This machine
 
-  /// Strangers send so many envelopes that this one was not opened.
+  /// The envelope was not opened: strangers send too many, or too many messages wait for the owner.
   case tooManyEnvelopes
   /// A library refused.
   case failed

@@ -42,7 +42,7 @@ public struct NostrEngine: Sendable {
     case ended(RelayLink, reason: String)
     /// One text message of WebSocket.
     case received(RelayLink, [UInt8])
-    /// The answer to `Intent.ping`.
+    /// A sign of life: the answer to `Intent.ping`, a ping of the relay, or an empty message.
     case ponged(RelayLink)
     /// `deadline` has come.
     case timer
@@ -106,6 +106,8 @@ public struct NostrEngine: Sendable {
 
   /// Whether the proxy accepts connections.
   public private(set) var isNetworkReady = false
+  /// Whether the owner can take no more messages. Envelopes are not opened then, and are requested again a minute later.
+  public var isHolding = false
 
   /// - Parameters:
   ///   - key: this machine's key.
@@ -220,12 +222,13 @@ public struct NostrEngine: Sendable {
 
   /// Publishes a text in a geohash channel, on each of its relays that is connected. It is not sent again.
   ///
-  /// - Throws: `unknownChannel`, `badLength`, `cryptoFailed`.
+  /// - Throws: `unknownChannel`, `badLength`, `noRelay`, `cryptoFailed`.
   public mutating func say(
     _ text: String, in channel: Geohash, isTeleported: Bool = false, at now: Instant, wall: UnixTime
   ) throws(NostrError) -> [Intent] {
     guard let key = channelKeys[channel] else { throw .unknownChannel }
     guard (1...NostrLimits.channelTextBytes).contains(text.utf8.count) else { throw .badLength(text.utf8.count) }
+    guard takesEvents(.channel(channel)) else { throw .noRelay }
     let draft = ChannelEvent.text(
       text, in: channel, nickname: configuration.nickname, isTeleported: isTeleported, author: key.xOnlyKey, at: wall)
     return publish(try signed(draft, with: key), in: channel, at: now)
@@ -253,8 +256,7 @@ public struct NostrEngine: Sendable {
     case .received(let link, let bytes):
       return run(link, at: now, wall) { $0.receive(bytes, filter: $1, at: now) } + sendDue(at: now, wall)
     case .ponged(let link):
-      sessions[link]?.ponged(at: now)
-      return []
+      return run(link, at: now, wall) { session, _ in session.ponged(at: now) } + sendDue(at: now, wall)
     case .timer:
       let own = links.flatMap { link in run(link, at: now, wall) { $0.timer($1, at: now) } }
       return own + outbox.expire(at: now, wall: wall).map(Intent.init) + sendDue(at: now, wall)
@@ -374,7 +376,7 @@ public struct NostrEngine: Sendable {
   ) throws(EventRefusal) -> OpenedMessage {
     guard !seen.contains(event.claimedID), !seenOfStrangers.contains(event.claimedID) else { throw .replayed }
     try PrivateEnvelope.check(event.draft, for: reader, now: wall)
-    guard envelopes.take(at: now) else { throw .tooManyEnvelopes }
+    guard !isHolding, envelopes.take(at: now) else { throw .tooManyEnvelopes }
     let wrap = try event.verified()
     let contacts = contacts
     do throws(EventRefusal) {

@@ -24,7 +24,8 @@ public enum EnvelopeDialect: String, CaseIterable, Hashable, Sendable {
 ///     seal       kind 13, no tags       the rumor, encrypted and signed by the sender
 ///     gift wrap  kind 1059, ["p", …]    the seal, encrypted and signed with a key that is used once
 ///
-/// A relay sees the wrap: the recipient, an approximate time, and a size. It does not see the sender.
+/// A relay sees the wrap: the recipient, an approximate time, and a size. The wrap does not name the sender. The
+/// connection that publishes it also subscribes for the sender's key, so that a relay can still conclude who sends.
 public enum PrivateEnvelope {
   /// Encloses a text.
   ///

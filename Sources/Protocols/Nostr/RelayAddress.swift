@@ -18,6 +18,8 @@ public enum NostrError: CodedError, Hashable {
   case unknownRecipient
   /// The configuration has no channel of this geohash.
   case unknownChannel
+  /// No relay of the channel is connected, or each has too many events that it has not answered.
+  case noRelay
   /// A library refused; the sentence names it.
   case cryptoFailed(String)
 
@@ -27,6 +29,7 @@ public enum NostrError: CodedError, Hashable {
     case .outboxFull: "LimitExceeded"
     case .knownMessage: "AlreadyExists"
     case .unknownRecipient, .unknownChannel: "NotFound"
+    case .noRelay: "NotReady"
     case .cryptoFailed: "Failed"
     }
   }
@@ -46,6 +49,7 @@ public enum NostrError: CodedError, Hashable {
     case .badMessageID: "A message ID has 1 to \(NostrLimits.messageIDBytes) bytes."
     case .unknownRecipient: "The recipient is not a mutual favourite with a Nostr key."
     case .unknownChannel: "The configuration has no channel of this geohash."
+    case .noRelay: "No relay of the channel accepts an event now. Try again in some seconds."
     case .cryptoFailed(let what): "The crypto library failed: \(what)."
     }
   }

@@ -38,7 +38,9 @@ public enum RelayFault: Int, CaseIterable, Error, Hashable, Sendable {
     case .disconnected: "The connection ended."
     case .messageTooLong: "The relay sent a message of more than \(NostrLimits.messageBytes) bytes."
     case .malformedMessage: "The relay sent a message that is not of the protocol."
-    case .flood: "The relay sent more than \(NostrLimits.eventsPerSecond) events a second."
+    case .flood:
+      "The relay sent more than \(NostrLimits.eventsPerSecond) events, or \(NostrLimits.otherMessagesPerSecond) other "
+        + "messages, in a second."
     case .mistakes: "The relay sent events with wrong signatures, or events that were not requested."
     case .stalled: "The relay did not answer within \(NostrLimits.answerTime.components.seconds) s."
     }
@@ -242,11 +244,14 @@ struct RelaySession: Sendable {
     }
   }
 
-  mutating func ponged(at now: Instant) {
-    guard case .open(var connection) = phase else { return }
+  /// The relay has given a sign of life without a message. It has the same budget as messages that are not events.
+  mutating func ponged(at now: Instant) -> [Effect] {
+    guard case .open(var connection) = phase else { return [] }
+    guard connection.others.take(at: now) else { return fail(.flood, at: now) }
     connection.lastReceived = now
     connection.pingedAt = nil
     phase = .open(connection)
+    return []
   }
 
   /// Sends an event of ours; its verdict will come as an effect.

@@ -119,6 +119,11 @@ private final class Stand {
     flush()
   }
 
+  func serverPings() {
+    write(framing.ping())
+    clock.run()
+  }
+
   func serverSends(_ message: [UInt8]) {
     write(framing.send(message))
     clock.run()
@@ -225,6 +230,16 @@ struct WebSocketClientTests {
     #expect(stand.events.last == .message([UInt8](repeating: 65, count: 100)))
     stand.serverSends([UInt8](repeating: 65, count: 101))
     #expect(stand.events.last == .ended(.ended))
+  }
+
+  @Test("A ping of the server, and an empty message, are signs of life and no messages")
+  @LoopActor
+  func signsOfLife() throws {
+    let stand = try Stand()
+    stand.serverPings()
+    #expect(stand.events == [.proxied, .opened, .pong])
+    stand.serverSends([])
+    #expect(stand.events == [.proxied, .opened, .pong, .pong])
   }
 
   @Test("A server that reads nothing loses the connection at 1 MiB of output")

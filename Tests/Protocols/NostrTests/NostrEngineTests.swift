@@ -275,6 +275,21 @@ struct NostrEngineTests {
     #expect(world.relays[NostrWorld.one]?.requests == requests + 1)
   }
 
+  @Test("While the owner can take no more messages, envelopes are not opened, and are requested again after a minute")
+  func holding() throws {
+    var world = NostrWorld(relays: [NostrWorld.one])
+    try world.add(3, contacts: [7])
+    try world.add(7, contacts: [3])
+    world.start()
+    world.nodes[1].isHolding = true
+    try world.send("x", id: "M1", from: 0, to: 7)
+    world.run(.seconds(61))
+    #expect(world.logs[1].messages.isEmpty && (world.count("UnopenedEnvelopes", of: 1) ?? 0) > 0)
+    world.nodes[1].isHolding = false
+    world.run(.seconds(61))
+    #expect(world.logs[1].messages.map(\.text) == ["x"])
+  }
+
   // MARK: Geohash channels
 
   private static let seed = SecretBytes(copying: [UInt8](repeating: 1, count: 32))
@@ -314,6 +329,22 @@ struct NostrEngineTests {
     }
     #expect(throws: NostrError.badLength(0)) {
       try world.nodes[0].say("", in: channel, at: world.now, wall: world.wall)
+    }
+  }
+
+  @Test("A text in a channel is refused if no relay takes it, and is not lost silently")
+  func channelWithoutRelay() throws {
+    var (world, channel) = try Self.channelPair("u4pruy")
+    for address in [NostrWorld.one, NostrWorld.two] { world.relays[address]?.isSilent = true }
+    for number in 1...NostrLimits.unansweredEvents {
+      world.carryOut(0, try world.nodes[0].say("\(number)", in: channel, at: world.now, wall: world.wall))
+    }
+    #expect(throws: NostrError.noRelay) {
+      try world.nodes[0].say("one more", in: channel, at: world.now, wall: world.wall)
+    }
+    world.handle(0, .network(isReady: false))
+    #expect(throws: NostrError.noRelay) {
+      try world.nodes[0].say("offline", in: channel, at: world.now, wall: world.wall)
     }
   }
 

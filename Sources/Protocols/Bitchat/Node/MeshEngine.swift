@@ -228,7 +228,7 @@ public struct MeshEngine: Sendable {
       case .forgetEnvelopes(let message): courier.forget(message)
       case .favouredBy(let peer, let notice):
         courier.favour(by: peer, notice.isFavorite, neighbourhood.peers)
-        if let key = notice.npub { note(uplinkKey: key, of: peer, at: turn.now) }
+        noteUplink(notice, of: peer, &turn)
       case .uplinked(let id): perform(messages.noteUplink(id), &turn)
       case .acknowledge(let receipt, let peer): acknowledge(receipt, to: peer, &turn)
       case .renewSession(let number, let peer): renewSession(forFile: number, with: peer, &turn)
@@ -824,9 +824,19 @@ extension MeshEngine {
   /// Restores the key of this node of an earlier run.
   public mutating func restore(uplinkKey: String) { uplink.restore(ownKey: uplinkKey) }
 
-  /// Records the key of a peer, in this run or an earlier one.
+  /// Records the key of a peer from an earlier run.
   public mutating func note(uplinkKey: String, of peer: PeerID, at now: Instant) {
-    uplink.note(uplinkKey, of: peer, isFavourite: favourites.contains(peer), at: now)
+    // Nothing is under way before the node has started.
+    _ = uplink.note(uplinkKey, of: peer, isFavourite: favourites.contains(peer), at: now)
+  }
+
+  /// Records what a favourite notice means for the uplink. The program erases the packets for a peer that is no longer a
+  /// mutual favourite, so they must be handed over again if it becomes one.
+  private mutating func noteUplink(_ notice: FavoriteNotice, of peer: PeerID, _ turn: inout Turn) {
+    if let key = notice.npub {
+      perform(uplink.note(key, of: peer, isFavourite: favourites.contains(peer), at: turn.now), &turn)
+    }
+    if notice.isFavorite { uplink.hurry(at: turn.now) } else { perform(uplink.withdraw(peer), &turn) }
   }
 
   /// Handles a text that came over the uplink.

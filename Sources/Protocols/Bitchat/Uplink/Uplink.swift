@@ -53,13 +53,15 @@ struct Uplink: Sendable {
   /// Restores this node's key of an earlier run.
   mutating func restore(ownKey: String) { if !isOpen { self.ownKey = ownKey } }
 
-  /// Records the key of a peer.
+  /// Records the key of a peer. Packets under way are for the former key, which the peer cannot read any more: they are
+  /// withdrawn, and handed over again for the new one.
   ///
   /// - Parameter isFavourite: whether the peer is a favourite. At the limit, keys of other peers are not recorded.
-  mutating func note(_ key: String, of peer: PeerID, isFavourite: Bool, at now: Instant) {
-    guard keys[peer] != nil || isFavourite || keys.count < Self.keyLimit else { return }
-    keys[peer] = key
+  mutating func note(_ key: String, of peer: PeerID, isFavourite: Bool, at now: Instant) -> [Intent] {
+    guard keys[peer] != nil || isFavourite || keys.count < Self.keyLimit else { return [] }
+    let former = keys.updateValue(key, forKey: peer)
     due = now
+    return former == key ? [] : withdraw(peer)
   }
 
   func key(of peer: PeerID) -> String? { keys[peer] }

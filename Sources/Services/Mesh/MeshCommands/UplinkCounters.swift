@@ -5,7 +5,6 @@ enum UplinkCounters {
   private static let service: [String: String] = [
     "DeliveredTexts": "received texts that earshotd has handled",
     "WaitingTexts": "received texts that wait for earshotd",
-    "TooManyArrivals": "received texts that were dropped because too many waited for earshotd",
     "UnsendableTexts": "received texts with characters that D-Bus cannot carry",
     "ProxyFailures": "failed attempts to use the proxy",
     "StoreFailures": "failed writes of the key or the outbox",
@@ -47,7 +46,8 @@ enum UplinkCounters {
     "WrongTextLengths": "envelopes whose text is empty or too long",
     "MalformedChannelEvents": "events of geohash channels that are malformed or of another channel",
     "EventsWithoutWork": "events of geohash channels without the required proof of work",
-    "UnopenedEnvelopes": "envelopes that were not opened because too many came; they are requested again",
+    "UnopenedEnvelopes":
+      "envelopes that were not opened because too many came or waited for earshotd; they are requested again",
     "CryptoFailures": "events that were dropped because a cryptographic library failed",
   ]
 
@@ -57,7 +57,7 @@ enum UplinkCounters {
     "Disconnects": "connections that ended or could not be made",
     "MessagesTooLong": "connections closed because of a message of more than 256 KiB",
     "MalformedMessages": "connections closed because of a message that is not of the protocol",
-    "Floods": "connections closed because of more than 100 events in a second",
+    "Floods": "connections closed because of more than 100 events, or 50 other messages, in a second",
     "UncheckedEvents": "connections closed because of invalid or unrequested events",
     "Stalls": "connections closed because the relay did not answer within 60 s",
   ]

@@ -19,8 +19,9 @@ enum RelayConnectionEvent: Sendable, Equatable {
   case opened(RelayLink)
   case received(RelayLink, [UInt8])
   case ponged(RelayLink)
-  /// - Parameter isProxyGone: whether the proxy itself cannot be used.
-  case ended(RelayLink, reason: String, isProxyGone: Bool)
+  /// - Parameter proxyProblem: why the proxy itself cannot be used, as part of a sentence whose subject is the proxy;
+  ///   nil if it can.
+  case ended(RelayLink, reason: String, proxyProblem: String?)
 }
 
 /// The WebSocket connections to relays. Each has SOCKS credentials of its own, so that `tor` uses a circuit of its own
@@ -36,14 +37,19 @@ final class RelayConnections {
   private let dial: WebSocketClient.Dial
   private var trust: TLSTrust?
   private var clients: [RelayLink: WebSocketClient] = [:]
-  /// The secret part of the credentials: connections of another run use other circuits.
-  private let secret: String
+  /// The secret part of the credentials: connections of another run, and those after a wipe, use other circuits.
+  private var secret = ""
 
   init(
     _ route: UplinkRoute, scheduler: any Scheduler, resolver: any HostResolving, random: any RandomSource & Sendable,
     dial: @escaping WebSocketClient.Dial
   ) {
     (self.route, self.scheduler, self.resolver, self.dial) = (route, scheduler, resolver, dial)
+    renewSecret(randomFrom: random)
+  }
+
+  /// Draws another secret part of the credentials for the connections that follow.
+  func renewSecret(randomFrom random: any RandomSource & Sendable) {
     var random = random
     secret = Base64URL.encode(random.bytes(16))
   }
@@ -61,7 +67,7 @@ final class RelayConnections {
     close(link)
     guard let client = client(for: link) else {
       return scheduler.soon { [weak self] in
-        self?.onEvent(.ended(link, reason: "Its address cannot be used.", isProxyGone: false))
+        self?.onEvent(.ended(link, reason: "Its address cannot be used.", proxyProblem: nil))
       }
     }
     clients[link] = client
@@ -115,7 +121,7 @@ final class RelayConnections {
     case .pong: onEvent(.ponged(link))
     case .ended(let failure):
       clients[link] = nil
-      onEvent(.ended(link, reason: failure.sentence, isProxyGone: failure.isOfProxy))
+      onEvent(.ended(link, reason: failure.sentence, proxyProblem: failure.proxyProblem))
     }
   }
 }

@@ -37,9 +37,7 @@ final class UplinkService {
     let reason: String
   }
 
-  /// Maximum received texts that wait for the node.
-  private static let arrivalLimit = 1000
-  /// The pause before the proxy is asked again, doubled after each attempt.
+  /// The pause before the proxy is asked again, doubled after each attempt until a relay is reached.
   private static let (firstPause, longestPause) = (Duration.seconds(2), Duration.seconds(60))
   /// The pause before a text that the node could not handle is handed over again.
   private static let deliveryPause = Duration.seconds(5)
@@ -60,6 +58,8 @@ final class UplinkService {
   private let clock: any WallClock
   private let dial: WebSocketClient.Dial
   private let makeRandom: @LoopActor () -> any RandomSource & Sendable
+  /// Maximum received texts that wait for the node.
+  private let arrivalLimit: Int
   private lazy var timer = Deadline(scheduler) { [weak self] in self?.handle(.timer) }
 
   private var engine: NostrEngine?
@@ -91,15 +91,18 @@ final class UplinkService {
   private struct Counts {
     var delivered: UInt64 = 0
     var unsendableTexts: UInt64 = 0
-    var tooManyArrivals: UInt64 = 0
     var proxyFailures: UInt64 = 0
     var storeFailures: UInt64 = 0
     var wipes: UInt64 = 0
   }
 
+  /// - Parameters:
+  ///   - arrivalLimit: maximum received texts that wait for the node. Further ones stay at their relays.
+  ///   - dial: connects to the proxy.
+  ///   - random: makes a source of keys, nonces and names.
   init(
     settings: UplinkSettings, route: UplinkRoute, store: UplinkStore, mesh: any MeshPort, scheduler: any Scheduler,
-    clock: any WallClock, resolver: any HostResolving,
+    clock: any WallClock, resolver: any HostResolving, arrivalLimit: Int = 1000,
     dial: @escaping WebSocketClient.Dial = { (host, port) throws(LocalStreamError) in
       try SocketStream(connectingToHost: host, port: port)
     },
@@ -107,6 +110,7 @@ final class UplinkService {
   ) {
     (self.settings, self.route, self.store, self.mesh) = (settings, route, store, mesh)
     (self.scheduler, self.clock, self.dial, makeRandom) = (scheduler, clock, dial, random)
+    self.arrivalLimit = arrivalLimit
     connections = RelayConnections(route, scheduler: scheduler, resolver: resolver, random: random(), dial: dial)
   }
 
@@ -219,8 +223,9 @@ final class UplinkService {
 
   private func noteStore(_ error: StoreError?) {
     guard let error else {
+      guard storeProblem != nil else { return }
       storeProblem = nil
-      return
+      return changed()
     }
     counts.storeFailures += 1
     if storeProblem == nil { Log.shared.error("\(error.sentence)", id: .uplinkStoreFailed) }
@@ -230,12 +235,14 @@ final class UplinkService {
 
   private func handleConnection(_ event: RelayConnectionEvent) {
     switch event {
-    case .opened(let link): handle(.opened(link))
+    case .opened(let link):
+      probePause = Self.firstPause
+      handle(.opened(link))
     case .received(let link, let bytes): handle(.received(link, bytes))
     case .ponged(let link): handle(.ponged(link))
-    case .ended(let link, let reason, let isProxyGone):
+    case .ended(let link, let reason, let proxyProblem):
       handle(.ended(link, reason: reason))
-      if isProxyGone { loseProxy("does not accept connections") }
+      if let proxyProblem { loseProxy(proxyProblem) }
     }
   }
 
@@ -253,14 +260,20 @@ final class UplinkService {
     guard !isStopped else { return }
     guard let problem else {
       if proxyProblem != nil { Log.shared.notice("The proxy accepts connections", id: .uplinkProxyFound) }
-      (proxyProblem, probePause) = (nil, Self.firstPause)
+      proxyProblem = nil
       return handle(.network(isReady: true))
     }
     counts.proxyFailures += 1
     noteProxy(problem)
+    askProxyLater()
+    update()
+  }
+
+  /// The pauses grow until a relay is reached. A proxy that answers the greeting and fails afterwards is not asked
+  /// every 2 s.
+  private func askProxyLater() {
     probeTimer = scheduler.schedule(after: probePause) { [weak self] in self?.findProxy() }
     probePause = min(probePause * 2, Self.longestPause)
-    update()
   }
 
   private func loseProxy(_ reason: String) {
@@ -268,7 +281,7 @@ final class UplinkService {
     counts.proxyFailures += 1
     noteProxy(reason)
     handle(.network(isReady: false))
-    probeTimer = scheduler.schedule(after: probePause) { [weak self] in self?.findProxy() }
+    askProxyLater()
   }
 
   private func noteProxy(_ reason: String) {
@@ -360,14 +373,13 @@ final class UplinkService {
       counts.unsendableTexts += 1
       return
     }
-    guard arrivals.count < Self.arrivalLimit else {
-      // Relays have it for a day at least: it comes again after the next start.
-      counts.tooManyArrivals += 1
-      return
-    }
     arrivals.append((message.text, message.sender.npub))
+    limitArrivals()
     deliver()
   }
+
+  /// Leaves further messages at the relays while too many wait for the node.
+  private func limitArrivals() { engine?.isHolding = arrivals.count >= arrivalLimit }
 
   /// Hands received texts to the node, one at a time.
   private func deliver() {
@@ -384,6 +396,7 @@ final class UplinkService {
         return
       }
       arrivals.removeFirst()
+      limitArrivals()
       counts.delivered += 1
       deliver()
     }
@@ -412,11 +425,13 @@ final class UplinkService {
 
   // MARK: Wipe
 
-  /// Destroys keys, outbox and received packets, closes all connections, and begins with new keys.
+  /// Destroys keys, outbox and received packets, closes all connections, and begins with new keys. The new key also gets
+  /// other circuits of the proxy, so that no relay can link it to the former key by an address.
   private func wipe(then: @escaping @LoopActor (DBusError?) -> Void) {
     (engine, identity, hasContacts) = (nil, nil, false)
     (arrivals, delivering, channelLog) = ([], nil, ChannelLog())
     connections.closeAll()
+    connections.renewSecret(randomFrom: makeRandom())
     timer.set(nil)
     store.wipe { [weak self] result in
       guard let self, !isStopped else { return then(.failed("The service stops.")) }
@@ -491,9 +506,8 @@ final class UplinkService {
   var tallies: [Tally] {
     [
       Tally("DeliveredTexts", counts.delivered), Tally("WaitingTexts", UInt64(arrivals.count)),
-      Tally("UnsendableTexts", counts.unsendableTexts), Tally("TooManyArrivals", counts.tooManyArrivals),
-      Tally("ProxyFailures", counts.proxyFailures), Tally("StoreFailures", counts.storeFailures),
-      Tally("Wipes", counts.wipes),
+      Tally("UnsendableTexts", counts.unsendableTexts), Tally("ProxyFailures", counts.proxyFailures),
+      Tally("StoreFailures", counts.storeFailures), Tally("Wipes", counts.wipes),
     ] + (engine?.tallies ?? [])
   }
 
@@ -542,6 +556,7 @@ extension DBusError {
     case .badAddress, .plainAddress, .badLength, .badMessageID: self = .invalidArgs(sentence)
     case .outboxFull: self = .limitExceeded(sentence)
     case .unknownRecipient, .unknownChannel: self = DBusError(.notFound, sentence)
+    case .noRelay: self = .notReady(sentence)
     case .knownMessage, .cryptoFailed: self = .failed(sentence)
     }
   }

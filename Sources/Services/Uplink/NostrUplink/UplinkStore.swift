@@ -33,7 +33,8 @@ struct UplinkIdentity: Sendable {
   }
 
   var bytes: [UInt8] {
-    var writer = ByteWriter()
+    // A writer that grows would leave copies of the key in memory.
+    var writer = ByteWriter(capacity: 32 + 32 + 1 + 255)
     key.secret.withUnsafeBytes { writer.append($0) }
     seed.withUnsafeBytes { writer.append($0) }
     writer.u8(UInt8(clamping: node.utf8.count))
@@ -111,6 +112,7 @@ final class UplinkStore {
 
   private nonisolated static let folder = "uplink"
   private nonisolated static let fileName = "identity"
+  private nonisolated static let identityFiles = [fileName, "\(fileName).previous", "\(fileName).new"]
   private nonisolated static let keyName = StoreKey.Name("spool")
 
   private let path: String?
@@ -159,7 +161,7 @@ final class UplinkStore {
     perform(
       { [path, files] in
         Self.caught { () throws(StoreError) in
-          try Self.erase(files)
+          if let path { try Self.erase(path, files) }
           return try Self.open(path, files)
         }
       }, then)
@@ -222,10 +224,13 @@ final class UplinkStore {
     let secret = files.secret
     let reading = try files.file.read { (_, sealed) throws(StoreError) in try unseal(sealed, secret, path) }
     let identity: UplinkIdentity
-    if let stored = reading?.value {
+    // A key without a node may have been given to a node whose name could not be stored. A wipe of that node would not
+    // reach the key, so it is replaced.
+    if let stored = reading?.value, !stored.node.isEmpty {
       identity = stored
     } else {
       identity = try made()
+      if reading != nil { try files.state.erase(identityFiles) }
       try write(identity, in: files)
     }
     let contents = try files.spool.list { (record) throws(WireError) in try OutboxEntry(reading: record) }
@@ -290,11 +295,18 @@ final class UplinkStore {
     }
   }
 
-  /// Destroys the files. The key of systemd's credentials is not changed.
-  private nonisolated static func erase(_ opened: Locked<Files?>) throws(StoreError) {
-    guard let files = opened.withLock({ $0 }) else { return }
-    try files.state.erase([fileName, "\(fileName).previous", "\(fileName).new"])
-    for record in files.records.withLock({ Array($0.values) }) { try files.spool.remove(record) }
+  /// Destroys the files, readable or not. The key of systemd's credentials is not changed.
+  private nonisolated static func erase(_ path: String, _ opened: Locked<Files?>) throws(StoreError) {
+    guard let files = opened.withLock({ $0 }) else {
+      // They could not be opened. Without their key, the records of the outbox are unreadable.
+      let state = try StateDirectory(path: path, folder: folder)
+      try state.erase(identityFiles)
+      return try StoreKey.destroy(keyName, in: state)
+    }
+    try files.state.erase(identityFiles)
+    // Every age exceeds -1 s: records that cannot be read are erased, too.
+    let problems = files.spool.removeAll(olderThan: .seconds(-1), now: 0).problems
+    if let problem = problems.first { throw problem.error }
     if files.key.origin != .systemCredential { try StoreKey.destroy(keyName, in: files.state) }
     // The lock of the directory ends with the last reference.
     opened.withLock { $0 = nil }

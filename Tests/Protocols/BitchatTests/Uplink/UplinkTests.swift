@@ -295,6 +295,42 @@ struct UplinkTests {
       #expect(hall.nodes[0].uplinkDone == ids)
     }
   }
+
+  /// Brings a favourite notice of Bob to Ann over the uplink.
+  private func bring(_ notice: FavoriteNotice, as id: String, in hall: inout MeshHall) throws {
+    let message = try PrivateMessage(id: MessageID(id), text: notice.text)
+    let packet = try EmbeddedPacket(
+      .privateMessage(message), from: hall.nodes[1].id, to: hall.nodes[0].id, timestamp: hall.time)
+    #expect(hall.bring(try packet.text(), from: Self.keys[1], to: 0) == nil)
+    hall.pass(.seconds(1))
+  }
+
+  @Test("A message whose recipient states another key is withdrawn, and handed over for that key")
+  func otherKey() throws {
+    var (hall, _) = try pair()
+    try hall.tell("hello", to: 1, at: 0)
+    let id = try #require(hall.nodes[0].offered.first?.id)
+    let key = "npub1" + String(repeating: "z", count: 58)
+    try bring(FavoriteNotice(isFavorite: true, npub: Self.keys[1]), as: "same", in: &hall)
+    #expect(hall.nodes[0].uplinkDone.isEmpty)
+    try bring(FavoriteNotice(isFavorite: true, npub: key), as: "other", in: &hall)
+    #expect(hall.nodes[0].uplinkDone.contains(id))
+    let messages = hall.nodes[0].offered.filter { $0.id.kind == .message }
+    #expect(messages.map(\.key) == [Self.keys[1], key] && messages.map(\.id) == [id, id])
+  }
+
+  @Test("A message for a peer that removes its mark is withdrawn, and handed over when the peer sets the mark again")
+  func otherMark() throws {
+    var (hall, _) = try pair()
+    try hall.tell("hello", to: 1, at: 0)
+    let id = try #require(hall.nodes[0].offered.first?.id)
+    try bring(FavoriteNotice(isFavorite: false, npub: nil), as: "removed", in: &hall)
+    hall.pass(.seconds(60))
+    #expect(hall.nodes[0].uplinkDone.contains(id))
+    #expect(hall.nodes[0].offered.filter { $0.id.kind == .message }.map(\.id) == [id])
+    try bring(FavoriteNotice(isFavorite: true, npub: nil), as: "set", in: &hall)
+    #expect(hall.nodes[0].offered.filter { $0.id.kind == .message }.map(\.id) == [id, id])
+  }
 }
 
 extension EmbeddedPacket {

@@ -46,8 +46,10 @@ final class FakeRelay {
     }
 
     private func noteUser() {
-      relay.users.append(String(decoding: socks[2..<(2 + Int(socks[1]))], as: UTF8.self))
-      answer([1, 0])
+      let end = 2 + Int(socks[1])
+      relay.users.append(String(decoding: socks[2..<end], as: UTF8.self))
+      relay.passwords.append(String(decoding: socks[(end + 1)...], as: UTF8.self))
+      answer([1, relay.refusesUsers ? 1 : 0])
     }
 
     private func answer(_ bytes: [UInt8]) {
@@ -93,7 +95,10 @@ final class FakeRelay {
   var isThere = true
   /// The relay loses each event, and accepts it nevertheless.
   var swallows = false
+  /// The proxy accepts the method of user name and password, and refuses each user.
+  var refusesUsers = false
   fileprivate(set) var users: [String] = []
+  fileprivate(set) var passwords: [String] = []
   fileprivate(set) var targets: [String] = []
   private(set) var dials = 0
   private(set) var events: [[String: Any]] = []

@@ -69,8 +69,11 @@ final class UplinkStand {
   let service: UplinkService
   private static var seeds: UInt64 = 0
 
+  /// - Parameters:
+  ///   - directory: the state directory; empty: state is in memory only.
+  ///   - arrivals: maximum received texts that wait for the node.
   init(
-    _ clock: HandClock, _ relay: FakeRelay, trust: String, directory: String = "",
+    _ clock: HandClock, _ relay: FakeRelay, trust: String, directory: String = "", arrivals: Int = 1000,
     _ adjust: (inout UplinkSettings) -> Void = { _ in }
   ) {
     self.clock = clock
@@ -80,15 +83,18 @@ final class UplinkStand {
     settings.trustedCertificates = trust
     adjust(&settings)
     mesh = FakeMesh(clock)
-    Self.seeds += 1
-    let seed = Self.seeds
     service = UplinkService(
       settings: settings, route: .proxy(settings.proxy), store: UplinkStore(directory: directory, disk: clock),
-      mesh: mesh, scheduler: clock, clock: StoppedClock(clock), resolver: NoNames(),
+      mesh: mesh, scheduler: clock, clock: StoppedClock(clock), resolver: NoNames(), arrivalLimit: arrivals,
       dial: { (host, port) throws(LocalStreamError) in try relay.dial(host, port) },
-      random: { SeededRandom(seed: seed) })
+      random: { SeededRandom(seed: Self.nextSeed()) })
     service.begin {}
     clock.run()
+  }
+
+  private static func nextSeed() -> UInt64 {
+    seeds += 1
+    return seeds
   }
 
   var key: String { service.publicKey }
