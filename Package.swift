@@ -241,7 +241,8 @@ let package = Package(
       go: .selection,
       vectors: true),
     tests(
-      "Protocols/NostrTests", ["Bytes", "Common", "Crypto", "Nostr", "TestSupport"], go: .selection, vectors: true),
+      "Protocols/NostrTests", ["Bytes", "Common", "Crypto", "Nostr", "TestSupport", "VectorSupport"], go: .selection,
+      vectors: true),
     tests("Host/LoopTests", ["Common", "Loop", "TestSupport"], go: .realTime),
     tests("Host/CalendarTests", ["Calendar"], go: .realTime),
     tests("Host/JournalTests", ["Common", "Journal"], go: .selection),
@@ -379,8 +380,8 @@ let package = Package(
     tests(
       "Services/Uplink/NostrUplinkTests",
       [
-        "Common", "Crypto", "Loop", "DBus", "LocalSockets", "WebSocket", "TLS", "Nostr", "MeshCommands", "NostrUplink",
-        "TestSupport",
+        "Common", "Crypto", "Loop", "Journal", "DBus", "LocalSockets", "WebSocket", "TLS", "Tool", "Nostr",
+        "MeshCommands", "NostrUplink", "TestSupport",
       ], go: .realTime),
     tests(
       "Services/DiagnosisTests", ["HCI", "BlueZ", "CommandLine", "Diagnosis"]),

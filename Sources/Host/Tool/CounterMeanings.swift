@@ -47,8 +47,14 @@ public struct CounterMeanings: Sendable {
   ///
   /// - Parameter width: the columns of the terminal.
   func text(_ objects: ToolPart.Objects, width: Int) -> String {
-    let counters = counters(objects)
-    guard !counters.isEmpty else { return "" }
+    let lines = lines(counters(objects), width: width)
+    return lines.isEmpty ? "" : ([title] + lines).map { $0 + "\n" }.joined()
+  }
+
+  /// Counters with their meanings, in three columns: number, name and meaning.
+  ///
+  /// - Parameter width: the columns of the terminal.
+  public func lines(_ counters: [(name: String, count: Int)], width: Int) -> [String] {
     let digits = counters.map { String($0.count).count }.max() ?? 0
     let letters = counters.map(\.name.count).max() ?? 0
     let indent = 2 + digits + 2 + letters + 2
@@ -62,7 +68,7 @@ public struct CounterMeanings: Sendable {
       guard let first = meaning.first else { return [head] }
       return [head + first] + meaning.dropFirst().map { String(repeating: " ", count: indent) + $0 }
     }
-    return ([title] + lines).map { $0 + "\n" }.joined()
+    return lines
   }
 
   /// The counters of the service as a whole.

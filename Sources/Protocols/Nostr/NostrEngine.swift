@@ -106,7 +106,8 @@ public struct NostrEngine: Sendable {
 
   /// Whether the proxy accepts connections.
   public private(set) var isNetworkReady = false
-  /// Whether the owner can take no more messages. Envelopes are not opened then, and are requested again a minute later.
+  /// Whether the owner can take no more messages. Envelopes are not opened then, and are requested again after a
+  /// minute.
   public var isHolding = false
 
   /// - Parameters:

@@ -7,6 +7,7 @@ struct Examination {
   private static let service = "earshotd.service"
   private static let bluetooth = "bluetooth.service"
   private static let checker = "earshot-check.socket"
+  private static let uplink = "earshot-nostrd.service"
   /// The first second of 2026, before which no release of the service was built.
   private static let earliestTime: Int64 = 1_767_225_600
   /// CAP_NET_ADMIN and CAP_NET_RAW.
@@ -22,6 +23,7 @@ struct Examination {
     return examination.bus() + examination.units() + examination.serviceState() + examination.bluetoothd()
       + examination.adapters() + examination.radio() + examination.costs() + examination.access()
       + examination.clock() + examination.storage() + examination.trust()
+      + UplinkExamination(facts.uplink).findings()
   }
 
   // MARK: The bus and the service
@@ -67,6 +69,10 @@ struct Examination {
       return [.error("units", "\(unit.name) has failed.", "journalctl -u \(unit.name) -n 50")]
     }
     guard unit.active == "active" else {
+      // The package neither enables nor starts it.
+      if unit.name == Self.uplink, unit.active == "inactive", unit.file == "disabled" {
+        return [.ok("units", "\(unit.name) is off: private messages do not leave the mesh.")]
+      }
       return [
         .warning("units", "\(unit.name) is \(unit.active).", "sudo systemctl enable --now \(unit.name)")
       ]

@@ -26,6 +26,24 @@ struct MachineFacts: Sendable, Equatable {
     var checker = ""
   }
 
+  /// The state of `earshot-nostrd`, private messages of the mesh over Nostr relays.
+  struct Uplink: Sendable, Equatable {
+    struct Relay: Sendable, Equatable {
+      var address: String
+      /// `idle`, `waiting`, `connecting`, `catching-up`, `live`, `unsubscribed` or `refused`.
+      var state: String
+      var reason = ""
+
+      var isConnected: Bool { ["catching-up", "live", "unsubscribed"].contains(state) }
+    }
+
+    /// `starting`, `failed`, `noMesh`, `waitingForProxy`, `idle`, `connecting` or `ready`.
+    var state = "ready"
+    /// The missing parts, in sentences; empty if nothing is missing.
+    var reason = ""
+    var relays: [Relay] = []
+  }
+
   /// A unit, as systemd reports it.
   struct Unit: Sendable, Equatable {
     var name: String
@@ -76,6 +94,8 @@ struct MachineFacts: Sendable, Equatable {
   var membership = Membership.member
   /// Nil if the service is not running.
   var service: Service? = Service()
+  /// Nil if `earshot-nostrd` is not running, or the caller may not read its state.
+  var uplink: Uplink?
   /// The units that exist in a complete installation, by name; nil if systemd does not run.
   var units: [Unit]? = []
   var isBluetoothdRunning = true

@@ -21,9 +21,12 @@ struct MachineProbe {
   }
 
   /// The units of a complete installation. Those that are not installed are left out, except the first two.
-  private static let units = ["bluetooth.service", "earshotd.service", "earshot-check.socket"]
+  private static let units = [
+    "bluetooth.service", "earshotd.service", "earshot-check.socket", "earshot-nostrd.service",
+  ]
   private static let systemd = "org.freedesktop.systemd1"
   private static let blueZ = "org.bluez"
+  private static let uplink = "org.earshot.Nostr"
   /// `ST_RDONLY`, which is an anonymous enumeration in C.
   private static let readOnlyFlag: UInt = 1
 
@@ -46,6 +49,7 @@ struct MachineProbe {
       return facts
     }
     facts.service = await service()
+    facts.uplink = await uplink()
     facts.units = await units()
     facts.isBluetoothdRunning = await hasOwner(Self.blueZ)
     facts.readsBattery = facts.isBluetoothdRunning ? await BlueZAdvice.readsBattery(client.bus) : nil
@@ -126,6 +130,18 @@ struct MachineProbe {
       version: text("Version"), radioState: text("RadioState"), radioReason: text("RadioReason"),
       radioLimits: manager["RadioLimits"]?.asStrings ?? [], storage: verifier?["Storage"]?.text ?? "",
       checker: verifier?["Checker"]?.text ?? "")
+  }
+
+  private func uplink() async -> MachineFacts.Uplink? {
+    // A call to a name without an owner could start the service.
+    guard await hasOwner(Self.uplink) else { return nil }
+    let values = await properties(Self.uplink, "/org/earshot/uplink", "org.earshot.Uplink1")
+    guard let state = values["State"]?.text else { return nil }
+    let relays = (values["Relays"]?.unwrapped.asArray ?? []).compactMap { value -> MachineFacts.Uplink.Relay? in
+      let texts = (value.asArray ?? []).compactMap(\.asString)
+      return texts.count == 4 ? .init(address: texts[0], state: texts[2], reason: texts[3]) : nil
+    }
+    return MachineFacts.Uplink(state: state, reason: values["Reason"]?.text ?? "", relays: relays)
   }
 
   private func units() async -> [MachineFacts.Unit]? {

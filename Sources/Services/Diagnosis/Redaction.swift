@@ -71,6 +71,7 @@ struct Redaction {
     let parts = core.split(separator: ".")
     if parts.count == 4, parts.allSatisfy({ UInt8($0.prefix { $0 != ":" && $0 != "/" }) != nil }) { return address }
     if isHexadecimal, colons >= 2 { return address }
+    if core.hasPrefix("wss://") || core.hasPrefix("ws://") { return address }
     if core.contains("@") || core.hasPrefix("/home/") || core.hasPrefix("/root/") { return name }
     return hasLongNumber(word) ? digits : String(word)
   }

@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import VectorSupport
 
 @testable import Nostr
 
@@ -55,16 +56,7 @@ struct Vectors: Decodable {
   let nostrGeohashIdentity: ChannelIdentity
   let nip44V2OfficialSubset: Official
 
-  static let shared: Vectors = {
-    do {
-      let decoder = JSONDecoder()
-      decoder.keyDecodingStrategy = .convertFromSnakeCase
-      let url = Bundle.module.bundleURL.appendingPathComponent("Vectors/nostr.json")
-      return try decoder.decode(Vectors.self, from: try Data(contentsOf: url))
-    } catch {
-      fatalError("nostr.json cannot be read: \(error)")
-    }
-  }()
+  static let shared: Vectors = VectorFile("nostr", in: .module).read()
 }
 
 /// Keys and times of the tests.

@@ -129,6 +129,68 @@ struct ExaminationTests {
     }
   }
 
+  @Test("earshot-nostrd is off by default, which is no problem; one that fails or does not start again is reported")
+  func uplinkUnit() {
+    let name = "earshot-nostrd.service"
+    let cases: [(MachineFacts.Unit, Finding.Level)] = [
+      (.init(name: name, active: "inactive", file: "disabled"), .ok),
+      (.init(name: name, active: "inactive"), .warning), (.init(name: name, active: "failed"), .error),
+      (.init(name: name, file: "disabled"), .warning), (.init(name: name), .ok),
+    ]
+    for (unit, level) in cases {
+      let found = finding("units") { $0.units = [unit] }
+      #expect(found?.level == level && found?.sentence.contains(name) == true, "\(unit)")
+    }
+    #expect(!findings().contains { ["uplink", "proxy", "relays"].contains($0.topic) })
+  }
+
+  @Test("A proxy that is away is an error that names the proxy's setting, and nothing is said about relays")
+  func proxy() {
+    let findings = findings { $0.uplink = .init(state: "waitingForProxy", reason: "Nothing is sent since 10:00.") }
+    let found = findings.filter { ["uplink", "proxy", "relays"].contains($0.topic) }
+    #expect(found.map(\.topic) == ["proxy"] && found.map(\.level) == [.error])
+    #expect(found.first?.sentence == "Nothing is sent since 10:00." && found.first?.remedy.contains("Proxy=") == true)
+  }
+
+  @Test("Connected relays are counted, and each relay that is refused or lost is a warning with its reason")
+  func relays() {
+    let relays: [MachineFacts.Uplink.Relay] = [
+      .init(address: "wss://a.example", state: "live"),
+      .init(address: "wss://b.example", state: "waiting", reason: "The certificate is not trusted."),
+      .init(address: "ws://c.example", state: "refused", reason: "ws://c.example has no TLS."),
+    ]
+    let found = findings { $0.uplink = .init(relays: relays) }
+    #expect(found.filter { $0.topic == "uplink" || $0.topic == "proxy" }.map(\.level) == [.ok, .ok])
+    let lines = found.filter { $0.topic == "relays" }
+    #expect(lines.map(\.level) == [.warning, .ok, .warning])
+    #expect(lines.map(\.sentence)[0] == "ws://c.example has no TLS." && lines[0].remedy.contains("Relays="))
+    #expect(lines.map(\.sentence)[1] == "1 of 2 relays are connected.")
+    #expect(lines.map(\.sentence)[2] == "wss://b.example is not connected. The certificate is not trusted.")
+  }
+
+  @Test("Each state of earshot-nostrd has a finding, and a state without messages is not called usable")
+  func uplinkStates() {
+    let levels: [String: Finding.Level] = [
+      "starting": .warning, "failed": .error, "noMesh": .error, "waitingForProxy": .error, "idle": .ok,
+      "connecting": .warning, "ready": .ok,
+    ]
+    for (state, level) in levels {
+      let all = findings { $0.uplink = .init(state: state, reason: level == .ok ? "" : "A reason.") }
+      let found = all.filter { ["uplink", "proxy", "relays"].contains($0.topic) }
+      let worst =
+        found.contains { $0.level == .error }
+        ? Finding.Level.error
+        : found.contains { $0.level == .warning } ? .warning : .ok
+      #expect(!found.isEmpty && worst == level, "\(state)")
+    }
+    let clearnet = finding("uplink") { $0.uplink = .init(reason: "BITCHAT_DEV_ALLOW_CLEARNET is set.") }
+    #expect(clearnet?.level == .warning)
+    #expect(finding("proxy") { $0.uplink = .init(reason: "BITCHAT_DEV_ALLOW_CLEARNET is set.") } == nil)
+    #expect(
+      findings { $0.uplink = .init(relays: [.init(address: "wss://a", state: "live")]) }
+        .contains { $0.sentence == "1 of 1 relay is connected." })
+  }
+
   @Test("A drop-in that takes CAP_NET_RAW away is a warning that names it")
   func capabilities() {
     let found = finding("capabilities") { $0.units = [.init(name: "earshotd.service", capabilities: 1 << 12)] }

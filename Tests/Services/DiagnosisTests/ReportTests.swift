@@ -14,7 +14,7 @@ struct ReportTests {
       ("from 192.168.1.20:5000", "from [address]"), ("at fe80::1:2", "at [address]"),
       ("peer 0123456789abcdef left", "peer [digits] left"), ("of KIOSK-7.", "of [name]."),
       ("by Anna Müller, alone", "by [name], alone"), ("<bob> said \"hello all\"", "<[name]> said \"[name]\""),
-      ("an open \"quote", "an open \"[name]"),
+      ("an open \"quote", "an open \"[name]"), ("wss://relay.example is not connected.", "[address] is not connected."),
     ])
   func replaced(text: String, expected: String) {
     #expect(redaction.clean(text) == expected)

@@ -830,8 +830,8 @@ extension MeshEngine {
     _ = uplink.note(uplinkKey, of: peer, isFavourite: favourites.contains(peer), at: now)
   }
 
-  /// Records what a favourite notice means for the uplink. The program erases the packets for a peer that is no longer a
-  /// mutual favourite, so they must be handed over again if it becomes one.
+  /// Records what a favourite notice means for the uplink. The program erases the packets for a peer that is no longer
+  /// a mutual favourite, so they must be handed over again if it becomes one.
   private mutating func noteUplink(_ notice: FavoriteNotice, of peer: PeerID, _ turn: inout Turn) {
     if let key = notice.npub {
       perform(uplink.note(key, of: peer, isFavourite: favourites.contains(peer), at: turn.now), &turn)

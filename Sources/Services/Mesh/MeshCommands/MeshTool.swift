@@ -17,6 +17,9 @@ public enum MeshTool {
     status: { objects in MeshView(objects: objects).map { MeshShown.status($0) } ?? "" },
     event: { MeshSentences.text($0) }, counters: MeshCounters.meanings, codes: MeshCodes.all)
 
+  /// The counters and codes of private messages over Nostr. Its command is one of the mesh.
+  public static let uplinkPart = ToolPart(counters: UplinkCounters.table, codes: UplinkCodes.all)
+
   private static let text = Argument(
     .text("TEXT"), "The message, one or more words; - reads standard input.", count: .any)
   private static let peer = Argument(

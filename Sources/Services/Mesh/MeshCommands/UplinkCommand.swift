@@ -26,7 +26,7 @@ struct UplinkCommand {
     } else if line.flag("json") {
       Output.json(view.json)
     } else {
-      Output.write(view.text)
+      Output.write(view.text(width: Output.terminal.width))
     }
     return .ok
   }
@@ -65,10 +65,12 @@ struct UplinkView {
   private static func clean(_ text: String) -> String { PrintableText.clean(text, limit: 1000) }
 
   /// One line for each value and each relay, and the counters that are not 0.
-  var text: String {
+  ///
+  /// - Parameter width: the columns of the terminal.
+  func text(width: Int) -> String {
+    let wait = waiting == 1 ? "1 message or receipt" : "\(waiting) messages and receipts"
     let rows: [(String, String)] = [
-      ("state", state), ("reason", reason), ("key", publicKey),
-      ("waiting", waiting == 0 ? "" : "\(waiting) messages and receipts"),
+      ("state", state), ("reason", reason), ("key", publicKey), ("waiting", waiting == 0 ? "" : wait),
     ]
     let lines = rows.filter { !$0.1.isEmpty }.map { name, value in
       name + String(repeating: " ", count: 9 - name.count) + value + "\n"
@@ -78,11 +80,10 @@ struct UplinkView {
       let reason = relay.reason.isEmpty || relay.state == "live" ? "" : ": \(relay.reason)"
       return "  \(relay.address)\(purpose)  \(relay.state)\(reason)\n"
     }
-    let counted = counters.filter { $0.count > 0 }.map {
-      "  \($0.count) \(UplinkCounters.meanings[$0.name] ?? $0.name)\n"
-    }
+    let counted = UplinkCounters.table.lines(
+      counters.filter { $0.count > 0 }.map { ($0.name, Int(clamping: $0.count)) }, width: width)
     return lines.joined() + (places.isEmpty ? "" : "relays\n" + places.joined())
-      + (counted.isEmpty ? "" : "counters\n" + counted.joined())
+      + (counted.isEmpty ? "" : "counters\n" + counted.map { $0 + "\n" }.joined())
   }
 
   var json: JSONValue {

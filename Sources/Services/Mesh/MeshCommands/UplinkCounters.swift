@@ -1,6 +1,9 @@
+import Tool
+
 /// Meanings of the counters of `org.earshot.Uplink1`.
 enum UplinkCounters {
-  static let meanings = service.merging(events) { $1 }.merging(relays) { $1 }
+  static let table = CounterMeanings(
+    "uplink", UplinkCommand.path, UplinkCommand.interface, service.merging(events) { $1 }.merging(relays) { $1 })
 
   private static let service: [String: String] = [
     "DeliveredTexts": "received texts that earshotd has handled",

@@ -13,7 +13,7 @@ import Streams
 /// Private messages over relays: the engine with its store, its connections, the proxy, and the node of the mesh.
 @LoopActor
 final class UplinkService {
-  enum Status: String, Sendable {
+  enum Status: String, CaseIterable, Sendable {
     /// The keys are not read yet.
     case starting
     /// The keys or the outbox cannot be read.
@@ -425,8 +425,8 @@ final class UplinkService {
 
   // MARK: Wipe
 
-  /// Destroys keys, outbox and received packets, closes all connections, and begins with new keys. The new key also gets
-  /// other circuits of the proxy, so that no relay can link it to the former key by an address.
+  /// Destroys keys, outbox and received packets, closes all connections, and begins with new keys. The new key also
+  /// gets other circuits of the proxy, so that no relay can link it to the former key by an address.
   private func wipe(then: @escaping @LoopActor (DBusError?) -> Void) {
     (engine, identity, hasContacts) = (nil, nil, false)
     (arrivals, delivering, channelLog) = ([], nil, ChannelLog())

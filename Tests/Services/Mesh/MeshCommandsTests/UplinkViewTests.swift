@@ -1,6 +1,7 @@
 import Common
 import DBus
 import Testing
+import Tool
 
 @testable import MeshCommands
 
@@ -21,15 +22,23 @@ struct UplinkViewTests {
 
   @Test("State, reason, key, waiting messages and relays are shown, without control characters")
   func text() {
-    let text = UplinkView(Self.properties).text
+    let text = UplinkView(Self.properties).text(width: 80)
     #expect(
       text.split(separator: "\n").prefix(5) == [
         "state    connecting", "reason   No relay is reached.", "key      npub1abc",
         "waiting  2 messages and receipts", "relays",
       ])
-    #expect(text.hasSuffix("counters\n  3 private messages and receipts received\n  1 New\n"))
+    #expect(text.hasSuffix("counters\n  3  Messages  private messages and receipts received\n  1  New       \n"))
     #expect(text.contains("  wss://b.example (channel u4pru)  live\n"))
     #expect(text.contains("  wss://a.example  waiting: It") && !text.contains("\u{1B}"))
+  }
+
+  @Test("One message that waits is written in the singular, and no counter's meaning is wider than the terminal")
+  func singular() {
+    let counters = UplinkCounters.table.meanings.keys.sorted().map { Tally($0, 1) }
+    let text = UplinkView(["Waiting": .uint32(1), "Counters": .tallies(counters)]).text(width: 80)
+    #expect(text.hasPrefix("waiting  1 message or receipt\ncounters\n"))
+    #expect(text.split(separator: "\n").allSatisfy { $0.count <= 80 })
   }
 
   @Test("Missing and malformed properties give an empty state")

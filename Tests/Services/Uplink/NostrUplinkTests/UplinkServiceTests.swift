@@ -1,9 +1,11 @@
 import Common
 import DBus
+import Journal
 import Loop
 import Nostr
 import TestSupport
 import Testing
+import Tool
 
 @testable import MeshCommands
 @testable import NostrUplink
@@ -195,11 +197,21 @@ struct UplinkServiceTests {
     #expect(again.service.waiting == 0)
   }
 
-  @Test("`earshot mesh uplink` knows the meaning of each counter")
+  @Test("The tool knows the meaning of each counter, state and message of the journal")
   @LoopActor
   func meanings() throws {
     let (_, ann, _) = try Self.pair(try Self.folder())
-    #expect(Set(ann.service.tallies.map(\.name)) == Set(UplinkCounters.meanings.keys))
+    #expect(Set(ann.service.tallies.map(\.name)) == Set(UplinkCounters.table.meanings.keys))
+    let states = UplinkCodes.all.filter { $0.kind == "state of the uplink" }
+    #expect(states.map(\.code).sorted() == UplinkService.Status.allCases.map(\.rawValue).sorted())
+    for message in Journal.MessageID.uplink {
+      let meaning = UplinkCodes.all.first { $0.code == message.name }
+      let text = message.explanation.split(whereSeparator: \.isNewline).joined(separator: " ")
+      #expect(meaning?.aliases == [message.hex] && meaning?.meaning == "\(message.subject). \(text)")
+    }
+    let relays = Set(UplinkCodes.all.filter { $0.kind == "state of a relay of the uplink" }.map(\.code))
+    let known: [RelayState] = [.idle, .waiting(until: .zero), .connecting, .catchingUp, .live, .unsubscribed]
+    #expect(relays == Set(known.map(\.name) + ["refused"]))
   }
 
   @Test("A text that D-Bus cannot carry is dropped and counted, and other texts of Nostr clients reach the node")
