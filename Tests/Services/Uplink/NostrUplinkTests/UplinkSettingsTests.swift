@@ -27,12 +27,23 @@ struct UplinkSettingsTests {
     #expect(settings.problems(allowsClearnet: true).count == 1)
   }
 
-  @Test("config/uplink.conf is the default file")
-  func defaultFile() throws {
+  private static func text(_ path: String) throws -> String {
     let top = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-    let installed = try String(contentsOf: top.appendingPathComponent("config/uplink.conf"), encoding: .utf8)
-    let isCurrent = installed == UplinkDaemon.configuration.defaultFile
+    return try String(contentsOf: top.appendingPathComponent(path), encoding: .utf8)
+  }
+
+  @Test("config/uplink.conf is the default file")
+  func defaultFile() throws {
+    let isCurrent = try Self.text("config/uplink.conf") == UplinkDaemon.configuration.defaultFile
     #expect(isCurrent)
+  }
+
+  @Test("The default of MemoryLimit= is MemoryMax= of the unit")
+  func memory() throws {
+    let key = "#MemoryLimit="
+    let line = try #require(try Self.text("config/uplink.conf").split(separator: "\n").first { $0.hasPrefix(key) })
+    let unit = try Self.text("systemd/earshot-nostrd.service")
+    #expect(unit.contains("\nMemoryMax=\(line.dropFirst(key.count))\n"))
   }
 }
