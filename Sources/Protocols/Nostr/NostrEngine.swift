@@ -160,6 +160,9 @@ public struct NostrEngine: Sendable {
   /// Messages that wait for a receipt, and receipts that no relay has accepted, oldest first.
   public var outboxEntries: [OutboxEntry] { outbox.entries }
 
+  /// The number of messages and receipts that wait.
+  public var outboxCount: Int { outbox.count }
+
   /// Whether a message or a receipt waits.
   public func holds(_ id: OutboxID) -> Bool { outbox.holds(id) }
 

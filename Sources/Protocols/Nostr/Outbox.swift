@@ -95,6 +95,8 @@ struct Outbox: Sendable {
   /// All messages and receipts, oldest first.
   var entries: [OutboxEntry] { items.values.sorted { $0.number < $1.number }.map(\.entry) }
 
+  var count: Int { items.count }
+
   func holds(_ id: OutboxID) -> Bool { items[id] != nil }
 
   var recipients: Set<NostrKey> { Set(items.values.map(\.entry.recipient)) }

@@ -30,6 +30,8 @@ struct Uplink: Sendable {
   /// Messages that came over the uplink. Their receipts go the same way, unless there is a link to the sender.
   private var brought = RecentPackets<ReceivedMessage>(limit: Uplink.broughtLimit, lifetime: .seconds(26 * 3600))
   private var due: Instant?
+  /// Timestamp of the latest favourite notice that came over the uplink, by peer.
+  private var noticed: [PeerID: UInt64] = [:]
 
   /// Next time at which packets may be handed over; nil if there is none.
   var deadline: Instant? { isOpen ? due : nil }
@@ -68,7 +70,7 @@ struct Uplink: Sendable {
 
   /// Removes everything about a peer.
   mutating func forget(_ peer: PeerID) -> [Intent] {
-    keys[peer] = nil
+    (keys[peer], noticed[peer]) = (nil, nil)
     return withdraw(peer)
   }
 
@@ -244,11 +246,19 @@ struct Uplink: Sendable {
     }
     switch payload {
     case .privateMessage(let message):
+      if FavoriteNotice(text: message.text) != nil { try order(packet.timestamp, of: peer) }
       brought.insert(ReceivedMessage(sender: peer, id: message.id), at: view.now)
       return [.count(\.uplink.received), .handlePrivateMessage(message, from: peer)]
     case .delivered(let id): return [.count(\.uplink.received), .handleReceipt(id, from: peer, isRead: false)]
     case .read(let id): return [.count(\.uplink.received), .handleReceipt(id, from: peer, isRead: true)]
     default: throw .unexpected
     }
+  }
+
+  /// Drops a favourite notice that is older than another one of its sender. Relays send stored messages in any order,
+  /// and after a restart once more: an old notice must not revoke a newer one.
+  private mutating func order(_ timestamp: UInt64, of peer: PeerID) throws(UplinkRefusal) {
+    guard timestamp >= noticed[peer, default: 0] else { throw .date }
+    noticed[peer] = timestamp
   }
 }

@@ -86,7 +86,14 @@ final class UplinkService {
   private var deliveryTimer: Registration?
   private(set) var channelLog = ChannelLog()
   private var counts = Counts()
-  private var lastStatus = Status.starting
+  private var shown = Shown()
+
+  /// The values that `changes` reports.
+  private struct Shown: Equatable {
+    var status = Status.starting
+    var relays: [Relay] = []
+    var waiting = 0
+  }
 
   private struct Counts {
     var delivered: UInt64 = 0
@@ -460,14 +467,18 @@ final class UplinkService {
   }
 
   /// The missing parts, and what to do; empty if nothing is missing.
-  var reason: String {
+  var reason: String { reason(namesRelays: true) }
+
+  private func reason(namesRelays: Bool) -> String {
     var sentences: [String] = []
     if route == .clearnet {
       sentences.append(
         "BITCHAT_DEV_ALLOW_CLEARNET is set: relays are reached without a proxy, and see this machine's address.")
     }
     sentences += [storeProblem, trustProblem].compactMap { $0 }
-    sentences += settings.relayTexts.compactMap { UplinkRelay($0, allowsPlain: allowsPlain).problem }
+    if namesRelays {
+      sentences += settings.relayTexts.compactMap { UplinkRelay($0, allowsPlain: allowsPlain).problem }
+    }
     if let proxyProblem {
       sentences.append(
         "Nothing is sent since \(LocalTime.text(UInt64(max(0, proxyProblem.since)) * 1000)): the proxy \(settings.proxy.text) "
@@ -499,7 +510,7 @@ final class UplinkService {
   }
 
   /// Messages that wait for a receipt, and receipts that no relay has accepted.
-  var waiting: Int { engine?.outboxEntries.count ?? 0 }
+  var waiting: Int { engine?.outboxCount ?? 0 }
 
   var isVolatile: Bool { store.isVolatile }
 
@@ -511,14 +522,14 @@ final class UplinkService {
     ] + (engine?.tallies ?? [])
   }
 
-  /// Sentences for `systemctl status`. They name no relay and no peer.
+  /// Sentences for `systemctl status`, which every user can read. They name no relay and no peer.
   var statusLine: String {
     switch status {
     case .starting: "The keys are being read."
     case .ready: route == .clearnet ? "Relays are connected WITHOUT a proxy." : "Relays are connected."
     case .idle: "No mutual favourite has a Nostr key: nothing is connected."
     case .connecting: "No relay is connected yet."
-    case .failed, .noMesh, .waitingForProxy: reason
+    case .failed, .noMesh, .waitingForProxy: reason(namesRelays: false)
     }
   }
 
@@ -530,8 +541,9 @@ final class UplinkService {
     } else if status != .connecting {
       (waitingSince, patienceTimer) = (nil, nil)
     }
-    if status != lastStatus {
-      lastStatus = status
+    let now = Shown(status: status, relays: relays, waiting: waiting)
+    if now != shown {
+      shown = now
       changed()
     }
   }

@@ -305,6 +305,24 @@ struct UplinkTests {
     hall.pass(.seconds(1))
   }
 
+  @Test("A favourite notice that is older than another one of its sender is dropped and counted")
+  func oldNotice() throws {
+    var (hall, _) = try pair()
+    let (ann, bob) = (hall.nodes[0].id, hall.nodes[1].id)
+    func notice(_ isFavorite: Bool, _ id: String, age: UInt64) throws -> String {
+      let message = try PrivateMessage(id: MessageID(id), text: FavoriteNotice(isFavorite: isFavorite).text)
+      return try EmbeddedPacket(.privateMessage(message), from: bob, to: ann, timestamp: hall.time - age).text()
+    }
+    #expect(hall.bring(try notice(false, "removed", age: 1000), from: Self.keys[1], to: 0) == nil)
+    #expect(hall.bring(try notice(true, "set", age: 2000), from: Self.keys[1], to: 0) == .date)
+    #expect(hall.nodes[0].engine.counters.uplink.dropped == [.date: 1])
+    try hall.tell("hello", to: 1, at: 0)
+    #expect(!hall.nodes[0].offered.contains { $0.id.kind == .message })
+    #expect(hall.bring(try notice(true, "set again", age: 0), from: Self.keys[1], to: 0) == nil)
+    hall.pass(.seconds(1))
+    #expect(hall.nodes[0].offered.contains { $0.id.kind == .message })
+  }
+
   @Test("A message whose recipient states another key is withdrawn, and handed over for that key")
   func otherKey() throws {
     var (hall, _) = try pair()

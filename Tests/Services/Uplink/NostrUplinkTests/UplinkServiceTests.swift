@@ -402,6 +402,31 @@ struct UplinkServiceTests {
     for text in ["ws://social.test", "wss://127.0.0.1", "nonsense"] { #expect(ann.service.reason.contains(text)) }
   }
 
+  @Test("Changes of the relays and of the number of waiting messages are signalled, and the status line names no relay")
+  @LoopActor
+  func changes() throws {
+    let folder = try Self.folder()
+    let clock = HandClock()
+    let relay = try FakeRelay(clock)
+    let ann = UplinkStand(clock, relay, trust: folder.path("trust.pem")) {
+      $0.relays = ["wss://social.test", "ws://refused.example"]
+    }
+    ann.mesh.attach(as: "node")
+    let other = UplinkStand(clock, relay, trust: folder.path("trust.pem")).key
+    ann.setContacts([other])
+    var count = 0
+    ann.service.changes.addForGood { count += 1 }
+    ann.send(Self.packet, to: other)
+    #expect(count > 0 && ann.service.waiting == 1)
+    count = 0
+    relay.isThere = false
+    relay.hangUp()
+    clock.advance(by: .seconds(30))
+    #expect(count > 0 && ann.service.status == .waitingForProxy)
+    #expect(ann.service.reason.contains("refused.example") && ann.service.statusLine.contains("Nothing is sent"))
+    #expect(!ann.service.statusLine.contains("refused.example") && !ann.service.statusLine.contains("social.test"))
+  }
+
   @Test("A relay whose certificate is not trusted is not used, and the reason is listed")
   @LoopActor
   func certificates() throws {
