@@ -19,7 +19,12 @@ struct Uplink: Sendable {
   /// Oldest timestamp of a received packet, and the latest one, in milliseconds from now. Senders give up after a day.
   static let (oldest, latest) = (UInt64(25 * 3_600_000), UInt64(900_000))
 
-  private enum Progress { case offered, taken }
+  private enum Progress {
+    case offered, taken
+    /// Withdrawn before the program has answered. The packet is not offered again before the answer, which would be
+    /// taken for that to the next offer.
+    case withdrawn
+  }
 
   /// This node's key, as text; nil if it never had one.
   private(set) var ownKey: String?
@@ -76,9 +81,9 @@ struct Uplink: Sendable {
 
   /// Withdraws the packets for a peer.
   mutating func withdraw(_ peer: PeerID) -> [Intent] {
-    let gone = underWay.keys.filter { $0.peer == peer }.sorted { $0.text < $1.text }
-    for id in gone { underWay[id] = nil }
-    return gone.map { .report(.uplinkDone($0)) }
+    let gone = underWay.filter { $0.key.peer == peer && $0.value != .withdrawn }
+    for (id, progress) in gone { underWay[id] = progress == .offered ? .withdrawn : nil }
+    return gone.keys.sorted { $0.text < $1.text }.map { .report(.uplinkDone($0)) }
   }
 
   // MARK: Hand-overs
@@ -165,7 +170,7 @@ struct Uplink: Sendable {
   ) -> [Intent] {
     guard let key = keys[id.peer], underWay[id] == nil else { return [] }
     // The answer to an earlier packet makes the next check due.
-    guard underWay.values.count(where: { $0 == .offered }) < Self.offerLimit,
+    guard underWay.values.count(where: { $0 != .taken }) < Self.offerLimit,
       let text = Self.text(of: payload, for: id.peer, context, randomFrom: &random)
     else { return [] }
     underWay[id] = .offered
@@ -189,7 +194,10 @@ struct Uplink: Sendable {
 
   /// The program has stored a packet.
   mutating func take(_ id: UplinkPacket.ID, at now: Instant) -> [Intent] {
-    guard underWay[id] == .offered else { return [] }
+    guard underWay[id] == .offered else {
+      endWithdrawn(id, at: now)
+      return []
+    }
     // Receipts are handed over again if they are due again.
     underWay[id] = id.kind == .message ? .taken : nil
     due = now
@@ -198,15 +206,23 @@ struct Uplink: Sendable {
 
   /// The program could not store a packet.
   mutating func refuse(_ id: UplinkPacket.ID, at now: Instant) {
-    guard underWay[id] == .offered else { return }
+    guard underWay[id] == .offered else { return endWithdrawn(id, at: now) }
     underWay[id] = nil
     due = now.advanced(by: Self.pause)
+  }
+
+  /// The program has answered a packet that was withdrawn meanwhile.
+  private mutating func endWithdrawn(_ id: UplinkPacket.ID, at now: Instant) {
+    guard underWay[id] == .withdrawn else { return }
+    underWay[id] = nil
+    due = now
   }
 
   /// A message has arrived, by whatever way. The program need not repeat it.
   mutating func settle(_ message: MessageID, of peer: PeerID) -> [Intent] {
     let id = UplinkPacket.ID(.message, message, of: peer)
-    return underWay.removeValue(forKey: id) == nil ? [] : [.report(.uplinkDone(id))]
+    guard let progress = underWay.removeValue(forKey: id), progress != .withdrawn else { return [] }
+    return [.report(.uplinkDone(id))]
   }
 
   // MARK: Arrivals

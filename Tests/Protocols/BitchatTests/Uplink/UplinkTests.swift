@@ -337,6 +337,25 @@ struct UplinkTests {
     #expect(messages.map(\.key) == [Self.keys[1], key] && messages.map(\.id) == [id, id])
   }
 
+  @Test("A message that is withdrawn before the program has answered is handed over again after the answer")
+  func withdrawnEarly() throws {
+    for isTaken in [true, false] {
+      var (hall, _) = try pair()
+      hall.nodes[0].hasUplink = false
+      try hall.tell("hello", to: 1, at: 0)
+      let id = try #require(hall.nodes[0].offered.first?.id)
+      let key = "npub1" + String(repeating: "z", count: 58)
+      try bring(FavoriteNotice(isFavorite: true, npub: key), as: "other", in: &hall)
+      #expect(hall.nodes[0].uplinkDone == [id])
+      hall.pass(.seconds(60))
+      #expect(hall.nodes[0].offered.filter { $0.id == id }.count == 1)
+      hall.handle(isTaken ? .uplinkTaken(id) : .uplinkRefused(id), at: 0)
+      hall.pass(.seconds(1))
+      #expect(hall.nodes[0].offered.filter { $0.id == id }.map(\.key) == [Self.keys[1], key])
+      #expect(hall.nodes[0].wentByUplink.isEmpty)
+    }
+  }
+
   @Test("A message for a peer that removes its mark is withdrawn, and handed over when the peer sets the mark again")
   func otherMark() throws {
     var (hall, _) = try pair()
