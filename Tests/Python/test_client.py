@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
+import re
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -26,6 +28,7 @@ import meshbot  # noqa: E402
 
 pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
 
+PAGE = (TOP / "docs/dbus.md").read_text()
 VERIFIER = "/org/earshot/verifier"
 CREDENTIAL = "org.earshot.Credential1"
 
@@ -61,6 +64,13 @@ class StandIn:
         """Sends a signal."""
         self.bus.send(Message.new_signal(path, interface, member, signature, list(body)))
 
+    @staticmethod
+    def signature(message: Message) -> str:
+        """The types of the results of a method, as docs/dbus.md has them."""
+        section = PAGE.split(f"\n## {message.interface}\n")[1].split("\n## ")[0]
+        row = next(line for line in section.splitlines() if line.startswith(f"| `{message.member}` |"))
+        return "".join(re.findall(r"`(.*?)`", row.split("|")[3]))
+
     def answer(self, message: Message) -> Message | None:
         """Answers a call."""
         if message.message_type is not MessageType.METHOD_CALL:
@@ -86,13 +96,13 @@ class StandIn:
                 return Message.new_method_return(message, "h", [0], [descriptor])
             case "ListMessages":
                 rows = [row for row in self.messages if row[0] > message.body[0]]
-                return Message.new_method_return(message, "a(utsssss)", [rows])
+                return Message.new_method_return(message, self.signature(message), [rows])
         return Message.new_method_return(message, "u", [1])
 
 
 @asynccontextmanager
-async def private_bus(folder: Path) -> AsyncIterator[str]:
-    """Runs a bus of its own."""
+async def private_bus(folder: Path, ends: asyncio.Event | None = None) -> AsyncIterator[str]:
+    """Runs a bus of its own, until `ends` is set or the body ends."""
     address = f"unix:path={folder}/bus"
     configuration = folder / "bus.conf"
     configuration.write_text(
@@ -104,10 +114,19 @@ async def private_bus(folder: Path) -> AsyncIterator[str]:
     )
     assert daemon.stdout is not None
     await daemon.stdout.readline()
+
+    async def end() -> None:
+        if ends is not None:
+            await ends.wait()
+            daemon.terminate()
+
+    ending = asyncio.ensure_future(end())
     try:
         yield address
     finally:
-        daemon.terminate()
+        ending.cancel()
+        if daemon.returncode is None:
+            daemon.terminate()
         await daemon.wait()
 
 
@@ -178,17 +197,134 @@ def test_an_iteration_waits_for_a_service_that_is_not_running(tmp_path: Path) ->
 def test_messages_begin_after_the_newest(tmp_path: Path) -> None:
     async def run() -> None:
         async with stage(tmp_path) as (stand_in, service):
-            stand_in.messages = [[7, 1, "", "aa", "alice", "old", "unread"]]
+            stand_in.messages = [[7, 1, "", "aa", "alice", "old", "unread", "mesh"]]
             messages = service.mesh.messages()
             following = asyncio.ensure_future(take(messages))
             while sum(member == "ListMessages" for _, member, _ in stand_in.calls) < 3:
                 await asyncio.sleep(0)
-            stand_in.messages.append([8, 2, "aa", "aa", "alice", "new", "unread"])
+            stand_in.messages.append([8, 2, "aa", "aa", "alice", "new", "unread", "uplink"])
             stand_in.signal("/org/earshot/mesh", "org.earshot.Mesh1", "MessageWaiting", "u", 8)
             message = await following
             assert (message.text, message.is_private, message.is_own) == ("new", True, False)
+            assert message.way == "uplink"
 
     asyncio.run(run())
+
+
+def test_messages_of_a_restarted_service_are_yielded_although_its_numbers_are_lower(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with private_bus(tmp_path) as address, earshot.connect(address) as service:
+            stand_in = StandIn(address)
+            stand_in.messages = [[9, 1, "two-words", "before", -60]]
+            await stand_in.start()
+            messages = service.nearby.messages(after=8)
+            assert (await take(messages)).text == "before"
+            following = asyncio.ensure_future(take(messages))
+            stand_in.stop()
+            again = StandIn(address)
+            again.messages = [[1, 2, "two-words", "after", 127]]
+            await again.start()
+            message = await following
+            assert (message.number, message.text, message.strength) == (1, "after", None)
+            again.stop()
+
+    asyncio.run(run())
+
+
+def test_messages_of_a_service_that_starts_later_are_not_new(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with private_bus(tmp_path) as address, earshot.connect(address) as service:
+            following = asyncio.ensure_future(take(service.mesh.messages()))
+            with pytest.raises(earshot.ServiceGone):
+                await service.state()
+            stand_in = StandIn(address)
+            stand_in.messages = [[3, 1, "", "aa", "alice", "old", "unread", "mesh"]]
+            await stand_in.start()
+            while sum(member == "ListMessages" for _, member, _ in stand_in.calls) < 3:
+                await asyncio.sleep(0)
+            stand_in.messages.append([4, 1, "", "aa", "alice", "new", "unread", "mesh"])
+            stand_in.signal("/org/earshot/mesh", "org.earshot.Mesh1", "MessageWaiting", "u", 4)
+            assert (await following).text == "new"
+            stand_in.stop()
+
+    asyncio.run(run())
+
+
+def test_each_code_is_yielded_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stage(tmp_path) as (stand_in, service):
+
+            def change(uri: str) -> None:
+                stand_in.objects[VERIFIER] = {"org.earshot.Verifier1": {"ConnectionUri": Variant("s", uri)}}
+                values = ["org.earshot.Verifier1", {}, []]
+                stand_in.signal(VERIFIER, "org.freedesktop.DBus.Properties", "PropertiesChanged", "sa{sv}as", *values)
+
+            change("first")
+            codes = service.connection_uris()
+            assert await take(codes) == "first"
+            following = asyncio.ensure_future(take(codes))
+            change("first")
+            change("second")
+            assert await following == "second"
+
+    asyncio.run(run())
+
+
+def test_a_bus_that_cannot_be_reached_is_an_error_of_the_client(tmp_path: Path) -> None:
+    async def run() -> None:
+        with pytest.raises(earshot.ServiceGone, match="cannot be reached"):
+            async with earshot.connect(f"unix:path={tmp_path}/nothing"):
+                pass
+
+    asyncio.run(run())
+
+
+def test_an_iteration_fails_when_the_bus_ends(tmp_path: Path) -> None:
+    async def run() -> None:
+        ends = asyncio.Event()
+        async with private_bus(tmp_path, ends) as address, earshot.connect(address) as service:
+            waiting = asyncio.ensure_future(take(service.credentials()))
+            with pytest.raises(earshot.ServiceGone):
+                await service.state()
+            ends.set()
+            with pytest.raises(earshot.ServiceGone, match="bus is lost"):
+                await waiting
+            with pytest.raises(earshot.EarshotError):
+                await take(service.credentials())
+
+    asyncio.run(run())
+
+
+def test_a_signal_of_another_program_yields_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stage(tmp_path) as (stand_in, service):
+            credentials = service.credentials()
+            following = asyncio.ensure_future(take(credentials))
+            while not stand_in.calls:
+                await asyncio.sleep(0)
+            other = await MessageBus(bus_address=stand_in.address).connect()
+            for member, signature, body in (
+                ("CredentialReceived", "o", [f"{VERIFIER}/credential9"]),
+                ("NameOwnerChanged", "sss", ["org.earshot", "", ":1.99"]),
+            ):
+                signal = Message.new_signal(VERIFIER, "org.earshot.Verifier1", member, signature, body)
+                signal.destination = service._connection._bus.unique_name
+                await other.send(signal)
+            stand_in.credential(1)
+            stand_in.signal(VERIFIER, "org.earshot.Verifier1", "CredentialReceived", "o", f"{VERIFIER}/credential1")
+            assert (await following).name == "credential1"
+            other.disconnect()
+
+    asyncio.run(run())
+
+
+def test_every_message_has_a_field_for_each_member_on_the_bus() -> None:
+    for interface, message in (
+        ("org.earshot.Mesh1", earshot.MeshMessage),
+        ("org.earshot.Broadcast1", earshot.NearbyMessage),
+    ):
+        call = Message(destination="org.earshot", path="/x", interface=interface, member="ListMessages")
+        assert len(StandIn.signature(call)) - len("a()") == len(dataclasses.fields(message)), interface
 
 
 def test_the_bot_answers_no_old_and_no_own_messages() -> None:

@@ -23,6 +23,10 @@ async def main(interval: float) -> None:
             except earshot.ServiceGone:
                 print("The service is not running.", flush=True)
                 before = {}
+            except earshot.EarshotError as error:
+                # The mesh is off.
+                print(error, flush=True)
+                before = {}
             else:
                 # Counters begin at 0 when the service starts.
                 restarted = any(counters.get(name, 0) < before.get(name, 0) for name in SHOWN)

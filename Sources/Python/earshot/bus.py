@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dbus_fast import BusType, Message, MessageType, Variant
@@ -45,12 +45,13 @@ class ServiceGone(EarshotError):
     """The service is not running, or ended during a call."""
 
 
+_DISCONNECTED = "org.freedesktop.DBus.Error.Disconnected"
 #: Errors of the bus for a service that is not there.
 _GONE = {
     "org.freedesktop.DBus.Error.ServiceUnknown",
     "org.freedesktop.DBus.Error.NameHasNoOwner",
     "org.freedesktop.DBus.Error.NoReply",
-    "org.freedesktop.DBus.Error.Disconnected",
+    _DISCONNECTED,
 }
 
 
@@ -69,6 +70,7 @@ class Signal:
     """A signal of the service: `member` with its arguments, of the object `path`."""
 
     def __init__(self, message: Message) -> None:
+        self.sender: str = message.sender or ""
         self.path: str = message.path or ""
         self.interface: str = message.interface or ""
         self.member: str = message.member or ""
@@ -82,12 +84,22 @@ class Connection:
         self._bus = bus
         self._name = name
         self._listeners: list[asyncio.Queue[Signal | None]] = []
+        self._is_closed = False
+        self._end = asyncio.ensure_future(self._await_end())
+        #: Whether the bus ended the connection.
+        self.is_lost = False
 
     @classmethod
     async def open(cls, address: str | None = None, name: str = NAME) -> Connection:
-        """Connects to the system bus, or to the bus at an address."""
-        bus = MessageBus(bus_address=address, bus_type=BusType.SYSTEM, negotiate_unix_fd=True)
-        connection = cls(await bus.connect(), name)
+        """Connects to the system bus, or to the bus at an address.
+
+        Raises: ServiceGone if the bus cannot be reached.
+        """
+        try:
+            bus = MessageBus(bus_address=address, bus_type=BusType.SYSTEM, negotiate_unix_fd=True)
+            connection = cls(await bus.connect(), name)
+        except OSError as error:
+            raise ServiceGone(_DISCONNECTED, f"The bus cannot be reached: {error}") from None
         bus.add_message_handler(connection._receive)
         for rule in (
             f"type='signal',sender='{name}',path_namespace='{ROOT}'",
@@ -98,8 +110,8 @@ class Connection:
 
     def close(self) -> None:
         """Closes the connection, and ends all iterations."""
-        for queue in self._listeners:
-            self._put(queue, None)
+        self._is_closed = True
+        self._end_iterations()
         self._bus.disconnect()
 
     async def call(self, path: str, interface: str, method: str, signature: str = "", *arguments: Any) -> list[Any]:
@@ -135,13 +147,15 @@ class Connection:
 
     @contextmanager
     def listen(self) -> Iterator[asyncio.Queue[Signal | None]]:
-        """Yields a queue with all signals from now on; None ends it.
+        """Yields a queue with all signals from now on; None ends it, also if the connection is lost already.
 
         If a program takes them more slowly than they arrive, a signal with the member `Missed` replaces those that
         wait.
         """
         queue: asyncio.Queue[Signal | None] = asyncio.Queue()
         self._listeners.append(queue)
+        if self.is_lost:
+            self._put(queue, None)
         try:
             yield queue
         finally:
@@ -153,14 +167,21 @@ class Connection:
         message = Message(
             destination=name, path=path, interface=interface, member=method, signature=signature, body=arguments
         )
+        if self._end.done():
+            raise _lost()
+        call = asyncio.ensure_future(self._bus.call(message))
         try:
-            reply = await asyncio.wait_for(self._bus.call(message), CALL_TIME)
-        except TimeoutError:
-            raise EarshotError("org.earshot.Error.Timeout", f"{method} was not answered in time.") from None
-        except EOFError:
-            raise ServiceGone("org.freedesktop.DBus.Error.Disconnected", "The connection to the bus is lost.") from None
+            # Not every version of the library ends the calls of a connection that is lost.
+            await asyncio.wait({call, self._end}, timeout=CALL_TIME, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and not self._end.done():
+                raise EarshotError("org.earshot.Error.Timeout", f"{method} was not answered in time.")
+            reply = call.result() if call.done() else None
+        except (EOFError, OSError):
+            raise _lost() from None
+        finally:
+            call.cancel()
         if reply is None:
-            raise ServiceGone("org.freedesktop.DBus.Error.Disconnected", "The connection to the bus is lost.")
+            raise _lost()
         if reply.message_type is MessageType.ERROR:
             error = reply.error_name or "org.freedesktop.DBus.Error.Failed"
             sentence = str(reply.body[0]) if reply.body else error
@@ -168,11 +189,24 @@ class Connection:
         return reply
 
     def _receive(self, message: Message) -> None:
-        # The match rules select the signals. The owner's name is not compared, because the bus does that.
+        # A program may address a signal of any content to this connection. It has no effect but that the state is read
+        # again, so the sender is compared only where a signal of the bus itself is meant.
         if message.message_type is not MessageType.SIGNAL:
             return
         for queue in self._listeners:
             self._put(queue, Signal(message))
+
+    async def _await_end(self) -> None:
+        # The reason of the end is an exception of some class of the library.
+        with suppress(Exception):
+            await self._bus.wait_for_disconnect()
+        if not self._is_closed:
+            self.is_lost = True
+            self._end_iterations()
+
+    def _end_iterations(self) -> None:
+        for queue in self._listeners:
+            self._put(queue, None)
 
     @staticmethod
     def _put(queue: asyncio.Queue[Signal | None], signal: Signal | None) -> None:
@@ -187,10 +221,15 @@ async def pages(
     connection: Connection,
     is_news: Callable[[Signal], bool],
     fetch: Callable[[], AsyncIterator[Any]],
+    restarted: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Any]:
     """Yields what `fetch` finds now, and again after each signal that is news.
 
-    While the service does not run, the iteration waits for it.
+    `restarted` is called before `fetch` if the service has started meanwhile.
+
+    While the service does not run, the iteration waits for it. It ends when the connection is closed.
+
+    Raises: ServiceGone if the connection to the bus is lost.
     """
     with connection.listen() as queue:
         while True:
@@ -198,15 +237,59 @@ async def pages(
                 async for item in fetch():
                     yield item
             except ServiceGone:
-                pass
+                if connection.is_lost:
+                    raise
             while True:
                 signal = await queue.get()
                 if signal is None:
+                    if connection.is_lost:
+                        raise _lost()
                     return
-                if signal.member == "Missed" or _is_back(signal) or is_news(signal):
+                if _is_back(signal):
+                    restarted()
                     break
+                if signal.member == "Missed" or is_news(signal):
+                    break
+
+
+async def numbered(
+    connection: Connection,
+    is_news: Callable[[Signal], bool],
+    list_after: Callable[[int], AsyncIterator[Any]],
+    after: int | None,
+) -> AsyncIterator[Any]:
+    """Yields messages with a higher number than `after`, and then each new one; None for `after` yields new ones only.
+
+    If the service was not running at the begin, its messages of earlier runs are not new. If its numbers are lower after
+    a restart, because its state was erased or its clock was set back, all its messages are.
+    """
+    last = after
+    is_new_run = False
+
+    def restarted() -> None:
+        nonlocal is_new_run
+        is_new_run = True
+
+    async def fetch() -> AsyncIterator[Any]:
+        nonlocal last, is_new_run
+        if last is None or is_new_run:
+            newest = 0
+            async for message in list_after(0):
+                newest = message.number
+            last = newest if last is None else last if newest >= last else 0
+            is_new_run = False
+        async for message in list_after(last):
+            last = message.number
+            yield message
+
+    async for message in pages(connection, is_news, fetch, restarted):
+        yield message
 
 
 def _is_back(signal: Signal) -> bool:
     """Whether the service has started."""
-    return signal.member == "NameOwnerChanged" and signal.interface == BUS and bool(signal.arguments[2])
+    return signal.sender == BUS and signal.member == "NameOwnerChanged" and bool(signal.arguments[2])
+
+
+def _lost() -> ServiceGone:
+    return ServiceGone(_DISCONNECTED, "The connection to the bus is lost.")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from earshot.bus import ROOT, Connection, Signal, pages
+from earshot.bus import ROOT, Connection, Signal, numbered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,6 +29,8 @@ class MeshMessage:
     text: str
     #: `unread`, `seen`, or the delivery state of an own message.
     state: str
+    #: `mesh`, or `uplink` for a private message that was sent or received over the uplink.
+    way: str = "mesh"
 
     @property
     def is_private(self) -> bool:
@@ -59,15 +61,7 @@ class Mesh:
 
         None for `after` yields new messages only.
         """
-        last = await self.last_number() if after is None else after
-
-        async def fetch() -> AsyncIterator[MeshMessage]:
-            nonlocal last
-            async for message in self._list(last):
-                last = message.number
-                yield message
-
-        async for message in pages(self._connection, _is_news, fetch):
+        async for message in numbered(self._connection, _is_news, self._list, after):
             yield message
 
     async def say(self, text: str) -> int:
@@ -95,7 +89,8 @@ class Mesh:
             if not rows or rows[-1][0] <= after:
                 return
             for row in rows:
-                yield MeshMessage(*row)
+                # A later release may add members at the end.
+                yield MeshMessage(*row[: len(fields(MeshMessage))])
             after = rows[-1][0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from earshot.bus import ROOT, Connection, Signal, pages
+from earshot.bus import ROOT, Connection, Signal, numbered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,18 +42,7 @@ class Nearby:
 
         None for `after` yields new messages only.
         """
-        last = 0 if after is None else after
-        if after is None:
-            for message in await self._list(0):
-                last = message.number
-
-        async def fetch() -> AsyncIterator[NearbyMessage]:
-            nonlocal last
-            for message in await self._list(last):
-                last = message.number
-                yield message
-
-        async for message in pages(self._connection, _is_news, fetch):
+        async for message in numbered(self._connection, _is_news, self._list, after):
             yield message
 
     async def send(self, text: str) -> int:
@@ -61,12 +50,10 @@ class Nearby:
         (number,) = await self._connection.call(PATH, INTERFACE, "Send", "s", text)
         return int(number)
 
-    async def _list(self, after: int) -> list[NearbyMessage]:
+    async def _list(self, after: int) -> AsyncIterator[NearbyMessage]:
         (rows,) = await self._connection.call(PATH, INTERFACE, "ListMessages", "tu", after, 0)
-        return [
-            NearbyMessage(number, time, peer, text, None if strength == _UNKNOWN_STRENGTH else strength)
-            for number, time, peer, text, strength in rows
-        ]
+        for number, time, peer, text, strength in rows:
+            yield NearbyMessage(number, time, peer, text, None if strength == _UNKNOWN_STRENGTH else strength)
 
 
 def _is_news(signal: Signal) -> bool:

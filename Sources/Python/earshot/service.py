@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from earshot.bus import NAME, ROOT, Connection
+from earshot.bus import NAME, ROOT, Connection, Signal, pages
 from earshot.credentials import INTERFACE, VERIFIER, Credential, credentials
 from earshot.mesh import Mesh
 from earshot.nearby import Nearby
@@ -43,9 +43,31 @@ class Service:
         properties = await self._connection.properties(VERIFIER, INTERFACE)
         return str(properties.get("ConnectionUri", ""))
 
+    async def connection_uris(self) -> AsyncIterator[str]:
+        """Yields the text of the QR code, and each later one: a wallet that uses a code makes it invalid.
+
+        An empty text means that no wallet is invited: the verifier is stopped, the radio is not usable, or there is no
+        capacity for a credential.
+        """
+        last: str | None = None
+
+        async def fetch() -> AsyncIterator[str]:
+            nonlocal last
+            uri = await self.connection_uri()
+            if uri != last:
+                last = uri
+                yield uri
+
+        async for uri in pages(self._connection, _is_of_verifier, fetch):
+            yield uri
+
     def credentials(self) -> AsyncIterator[Credential]:
         """Yields each credential once, with its verdict: those that wait, and then each that is received."""
         return credentials(self._connection)
+
+
+def _is_of_verifier(signal: Signal) -> bool:
+    return signal.path == VERIFIER and signal.member == "PropertiesChanged"
 
 
 @asynccontextmanager
