@@ -32,11 +32,12 @@ public struct Metric: Sendable, Equatable {
   }
 }
 
-/// The exposition of metrics as text, in the Prometheus format 0.0.4, which the textfile collector of node_exporter
-/// reads.
+/// The exposition of metrics as text, in the Prometheus format 0.0.4, which the textfile collector of node_exporter and
+/// `promtool check metrics` read.
 ///
-/// OpenMetrics differs in one respect: a counter's `# TYPE` line has the name without `_total`. The textfile collector
-/// does not know that rule, and would lose the type and the help of every counter.
+/// Neither reads OpenMetrics, which names a counter without `_total` in the lines `# HELP` and `# TYPE`: the counter
+/// would then have neither help nor type. No text is valid in both formats, unless it has no types. docs/metrics.md
+/// lists the differences.
 public enum MetricsText {
   /// The text of the metrics, in their order. A metric without samples is left out.
   public static func text(_ metrics: [Metric]) -> String {

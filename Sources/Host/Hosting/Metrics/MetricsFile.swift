@@ -63,22 +63,31 @@ public final class MetricsFile {
   private nonisolated static func replace(_ path: String, with bytes: [UInt8]) -> Int32 {
     // The collector reads names that end in `.prom` only.
     let temporary = path + ".new"
-    let file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o644)
+    // It may be left of an earlier run. In a folder where others may write, it may be a pipe, which would block the
+    // write, or a link to another file.
+    unlink(temporary)
+    let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
     guard file >= 0 else { return errno }
     defer { close(file) }
+    let error = fill(file, with: bytes)
+    guard error == 0 else {
+      unlink(temporary)
+      return error
+    }
+    return rename(temporary, path) == 0 ? 0 : errno
+  }
+
+  /// - Returns: `errno`; 0 on success.
+  private nonisolated static func fill(_ file: Int32, with bytes: [UInt8]) -> Int32 {
     // The unit's umask would take the permission of others away.
     guard fchmod(file, 0o644) == 0 else { return errno }
     var rest = bytes[...]
     while !rest.isEmpty {
       let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
       if count < 0, errno == EINTR { continue }
-      guard count > 0 else {
-        let error = errno
-        unlink(temporary)
-        return error
-      }
+      guard count > 0 else { return errno }
       rest = rest.dropFirst(count)
     }
-    return rename(temporary, path) == 0 ? 0 : errno
+    return 0
   }
 }
