@@ -274,7 +274,7 @@ let package = Package(
         "TestSupport",
         "Hall",
       ], go: .bluez),
-    tests("Host/ToolTests", ["Loop", "CommandLine", "DBus", "Tool", "TestSupport"], go: .selection),
+    tests("Host/ToolTests", ["Loop", "CommandLine", "DBus", "Air", "Tool", "TestSupport"], go: .selection),
     tests(
       "Host/HostingTests",
       ["Common", "Loop", "Journal", "Config", "DBus", "Radio", "Sharing", "Air", "Hosting", "TestSupport"],

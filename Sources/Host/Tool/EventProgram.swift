@@ -38,8 +38,11 @@ public final class EventProgram {
 
   /// Maximum time of one run.
   public nonisolated static let timeLimit = Duration.seconds(60)
-  /// Maximum events that wait. Beyond it the oldest is dropped and counted.
+  /// Maximum events that wait. Beyond it the oldest is dropped and counted, except one whose caller waits for its end.
   static let waitingLimit = 1000
+  /// Failures are reported each up to this number, and then each hundredth: a program that is missing or broken fails
+  /// for every event.
+  private static let reportedFailures = 10
 
   /// Number of runs that failed.
   public private(set) var failed = 0
@@ -50,8 +53,12 @@ public final class EventProgram {
   private let worker: any Offloading
   private let execute: Run
   private let complain: @LoopActor (String) -> Void
-  private var waiting: [(input: [UInt8], then: @LoopActor (End) -> Void)] = []
+  /// Events to be handled; `then` is nil if nobody waits for the end.
+  private var waiting: [(input: [UInt8], then: (@LoopActor (End) -> Void)?)] = []
   private var isRunning = false
+  /// Whether events were dropped since the program last had none to handle.
+  private var isBehind = false
+  private let idlers = IdleWaiters()
 
   /// - Parameters:
   ///   - program: a path, or a name to be found in `PATH`.
@@ -80,8 +87,25 @@ public final class EventProgram {
       "exec", value: .file("PROGRAM"), "Run this program for \(what), with a JSON object on its standard input.")
   }
 
+  /// Throws a usage error if the program does not exist or cannot be executed, so that an error in writing is noticed
+  /// before the first event.
+  public func check() throws(Failure) {
+    // The folders without `$PATH`, as for posix_spawnp.
+    let path = getenv("PATH").map { String(cString: $0) } ?? "/bin:/usr/bin"
+    let candidates = program.contains("/") ? [program] : path.split(separator: ":").map { "\($0)/\(program)" }
+    guard candidates.contains(where: Self.isExecutable) else {
+      throw Failure(
+        .usage, "The program \(PrintableText.clean(program)) of --exec does not exist, or cannot be executed.")
+    }
+  }
+
+  private static func isExecutable(_ path: String) -> Bool {
+    var status = stat()
+    return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && access(path, X_OK) == 0
+  }
+
   /// Runs the program for an event, after those for earlier events.
-  public func post(_ event: JSONValue) { add(event) { _ in } }
+  public func post(_ event: JSONValue) { add(event, then: nil) }
 
   /// Runs the program for an event, after those for earlier events, and waits for its end.
   public func run(_ event: JSONValue) async -> End {
@@ -90,28 +114,56 @@ public final class EventProgram {
     }
   }
 
+  /// Returns when the program has handled all events, or after `timeLimit`.
+  public func finish(on scheduler: any Scheduler = EventLoop.shared) async {
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      whenFinished(on: scheduler) { continuation.resume() }
+    }
+  }
+
+  func whenFinished(on scheduler: any Scheduler, then: @escaping @LoopActor () -> Void) {
+    guard isRunning || !waiting.isEmpty else { return then() }
+    idlers.add(within: Self.timeLimit, on: scheduler) { [weak self] in
+      self?.reportRest()
+      then()
+    }
+  }
+
+  private func reportRest() {
+    let rest = waiting.count + (isRunning ? 1 : 0)
+    if rest > 0 { complain("\(PrintableText.clean(program)) has not handled the last events: \(rest).") }
+  }
+
   /// The failure of a run, for a person.
   public func failure(_ end: End) -> String { "\(PrintableText.clean(program)) \(end.clause)." }
 
-  private func add(_ event: JSONValue, then: @escaping @LoopActor (End) -> Void) {
+  /// - Parameter then: called at the end of the run; nil for an event that may be dropped.
+  func add(_ event: JSONValue, then: (@LoopActor (End) -> Void)?) {
     waiting.append((Array((JSONWriter.write(event) + "\n").utf8), then))
-    if waiting.count > Self.waitingLimit {
+    if waiting.count > Self.waitingLimit, let oldest = waiting.firstIndex(where: { $0.then == nil }) {
+      waiting.remove(at: oldest)
       dropped += 1
-      waiting.removeFirst().then(.timedOut)
-      complain("\(PrintableText.clean(program)) is too slow: \(dropped) events were dropped.")
+      // A thousand events a second must not become as many lines.
+      if !isBehind { complain("\(PrintableText.clean(program)) is too slow: the oldest events are dropped.") }
+      isBehind = true
     }
     next()
   }
 
   private func next() {
-    guard !isRunning, !waiting.isEmpty else { return }
+    guard !isRunning else { return }
+    guard !waiting.isEmpty else {
+      if isBehind { complain("\(PrintableText.clean(program)) handles events again. Dropped events: \(dropped).") }
+      isBehind = false
+      return idlers.callAll()
+    }
     isRunning = true
     let (input, then) = waiting.removeFirst()
     worker.offload(
       { [program, execute] in execute(program, input) },
       then: { [weak self] end in
         self?.ended(end)
-        then(end)
+        then?(end)
         self?.next()
       })
   }
@@ -120,19 +172,27 @@ public final class EventProgram {
     isRunning = false
     guard !end.isSuccess else { return }
     failed += 1
+    guard failed <= Self.reportedFailures || failed.isMultiple(of: 100) else { return }
     complain("\(failure(end)) Failed runs: \(failed).")
   }
 
   // MARK: The system
 
-  /// Interval in which the end of the program is looked for, in milliseconds.
+  /// Longest interval in which the end of the program is looked for, in milliseconds. It is 1 at the begin of a run.
   private nonisolated static let pollInterval: Int32 = 20
 
   /// Runs a program. Its standard input is a sealed memory file, so a program that reads nothing blocks nobody. Its
   /// standard output goes to standard error, because that of the tool is for the events.
   ///
-  /// - Parameter isQuiet: drops what the program writes.
-  nonisolated static func spawn(_ program: String, _ input: [UInt8], isQuiet: Bool = false) -> End {
+  /// The program has a process group of its own. Ctrl-C ends the tool but not a run, which may be storing something.
+  /// The time limit ends the program with the programs that it has started.
+  ///
+  /// - Parameters:
+  ///   - isQuiet: drops what the program writes.
+  ///   - limit: maximum time of the run.
+  nonisolated static func spawn(
+    _ program: String, _ input: [UInt8], isQuiet: Bool = false, limit: Duration = timeLimit
+  ) -> End {
     let file: FileDescriptor
     do throws(DBusError) {
       file = try FileDescriptor.sealed(input, name: "event")
@@ -155,26 +215,29 @@ public final class EventProgram {
     sigfillset(&all)
     posix_spawnattr_setsigmask(&attributes, &none)
     posix_spawnattr_setsigdefault(&attributes, &all)
-    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    posix_spawnattr_setpgroup(&attributes, 0)
+    posix_spawnattr_setflags(
+      &attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP))
     var words = [strdup(program), nil]
     defer { for word in words { free(word) } }
     var child = pid_t()
     let failure = posix_spawnp(&child, program, &actions, &attributes, &words, environ)
     guard failure == 0 else { return .notStarted(failure) }
-    return awaitEnd(of: child)
+    return awaitEnd(of: child, limit)
   }
 
-  private nonisolated static func awaitEnd(of child: pid_t) -> End {
+  private nonisolated static func awaitEnd(of child: pid_t, _ limit: Duration) -> End {
     var status: Int32 = 0
-    var left = Int(timeLimit.components.seconds) * 1000 / Int(pollInterval)
-    while left > 0 {
+    var interval: Int32 = 1
+    let begin = SuspendingClock.now
+    while begin.duration(to: .now) < limit {
       let ended = waitpid(child, &status, WNOHANG)
       if ended == child { return end(status) }
       if ended < 0, errno != EINTR { return .notStarted(errno) }
-      poll(nil, 0, pollInterval)
-      left -= 1
+      poll(nil, 0, interval)
+      interval = min(interval * 2, pollInterval)
     }
-    kill(child, SIGKILL)
+    kill(-child, SIGKILL)
     while waitpid(child, &status, 0) < 0, errno == EINTR {}
     return .timedOut
   }

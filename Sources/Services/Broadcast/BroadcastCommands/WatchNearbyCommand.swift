@@ -23,6 +23,17 @@ final class WatchNearbyCommand {
   static let usualLimit = 20
 
   func run() async throws(Failure) -> ExitCode {
+    try program?.check()
+    do throws(Failure) {
+      return try await watch()
+    } catch {
+      // The program handles the last messages of a service that ends.
+      await program?.finish()
+      throw error
+    }
+  }
+
+  private func watch() async throws(Failure) -> ExitCode {
     try await client.connect()
     let events = NearbyEvents(client)
     defer { events.cancel() }

@@ -39,6 +39,17 @@ final class LogCommand {
     if program != nil, !line.flag("follow") {
       throw Failure(.usage, "--exec needs --follow: the program runs for new messages.")
     }
+    try program?.check()
+    do throws(Failure) {
+      return try await list()
+    } catch {
+      // The program handles the last messages of a service that ends.
+      await program?.finish()
+      throw error
+    }
+  }
+
+  private func list() async throws(Failure) -> ExitCode {
     let state = try await MeshState(client)
     self.state = state
     if let name = line.value("with") { peer = try state.id(of: name) }

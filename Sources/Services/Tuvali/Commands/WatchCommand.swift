@@ -79,6 +79,7 @@ final class WatchCommand {
     options.isOnce = line.flag("once")
     options.takesWaiting = line.flag("waiting")
     options.verdict = line.flag("accept") ? .accept : line.flag("reject") ? .reject : nil
+    try program?.check()
     options.fetches = line.value("output") != nil || line.flag("show") || options.verdict != nil
     guard let path = line.value("output") else {
       // A program that fails must not lose a credential that the service erases when it is fetched.
