@@ -175,7 +175,7 @@ let package = Package(
     // The commands that examine the machine; they know no service.
     room(
       "Services/Diagnosis",
-      ["Common", "Loop", "CommandLine", "Terminal", "DBus", "HCI", "BlueZ", "Tool"]),
+      ["Common", "Loop", "Config", "CommandLine", "Terminal", "DBus", "HCI", "BlueZ", "Tool"]),
     // The list of services; it alone knows them all.
     room(
       "Services/Listing",
@@ -384,7 +384,7 @@ let package = Package(
         "MeshCommands", "NostrUplink", "TestSupport",
       ], go: .realTime),
     tests(
-      "Services/DiagnosisTests", ["HCI", "BlueZ", "CommandLine", "Diagnosis"]),
+      "Services/DiagnosisTests", ["Config", "HCI", "BlueZ", "CommandLine", "Diagnosis"]),
     tests(
       "Services/ListingTests",
       [

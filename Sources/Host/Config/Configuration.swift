@@ -75,7 +75,8 @@ public struct Configuration: Sendable {
     table.compactMap { key in
       let (before, after) = (key.show(self), key.show(new))
       guard before != after else { return nil }
-      return SettingChange(name: key.name, old: before, new: after, needsRestart: key.change == .onRestart)
+      return SettingChange(
+        name: key.name, old: before, new: after, needsRestart: key.change == .onRestart, isFree: key.isFree)
     }
   }
 

@@ -9,6 +9,8 @@ public struct Setting<Section: SettingsSection>: Sendable {
   public let change: SettingChange.Moment
   /// The value that erases the least, in the syntax of the file; nil if the setting does not control erasure.
   let erasesLeast: String?
+  /// Whether a value may be any text, such as a name, a path or an address.
+  let isFree: Bool
 
   /// Sets the value in `section`; an empty text sets the default.
   let assign: @Sendable (_ text: String, _ section: inout Section) -> BadValue?
@@ -31,6 +33,7 @@ public struct Setting<Section: SettingsSection>: Sendable {
     self.change = change
     self.erasesLeast = erasesLeast.map(kind.show)
     form = kind.form
+    isFree = kind.isFree
     assign = { text, section in
       if text.isEmpty {
         section[keyPath: path] = Section()[keyPath: path]
@@ -78,6 +81,8 @@ struct ConfigurationKey: Sendable {
   let change: SettingChange.Moment
   /// The value that erases the least; nil if the setting does not control erasure.
   let erasesLeast: String?
+  /// Whether a value may be any text, such as a name, a path or an address.
+  let isFree: Bool
   /// The default in the syntax of the file.
   let fallback: String
 
@@ -101,6 +106,7 @@ struct ConfigurationKey: Sendable {
     form = setting.form
     change = setting.change
     erasesLeast = setting.erasesLeast
+    isFree = setting.isFree
     fallback = setting.show(Section())
     assign = { text, configuration in setting.assign(text, &configuration[Section.self]) }
     show = { configuration in setting.show(configuration[Section.self]) }
@@ -123,6 +129,8 @@ public struct SettingChange: Sendable, Equatable {
   public let new: String
   /// Whether the service uses the old value until it is restarted.
   public let needsRestart: Bool
+  /// Whether the values may be any text, such as a name, a path or an address.
+  public var isFree = false
 
   /// A sentence about a reload: the keys with new values in force, and the keys that need a restart.
   public static func report(_ changes: [SettingChange]) -> String {

@@ -2,18 +2,22 @@
 public struct ValueKind<Value: Sendable & Equatable>: Sendable {
   /// Completes "Takes …" and "… is not …": `a size from 1K to 64M`.
   public let form: String
+  /// Whether a value may be any text, such as a name, a path or an address.
+  let isFree: Bool
   let parse: @Sendable (String) -> Result<Value, BadValue>
   let show: @Sendable (Value) -> String
 
   /// - Parameters:
   ///   - form: the description of a value.
+  ///   - isFree: whether a value may be any text.
   ///   - show: formats a value so that `parse` returns it.
   ///   - parse: never receives an empty text, which means the default.
   init(
-    _ form: String, show: @escaping @Sendable (Value) -> String,
+    _ form: String, isFree: Bool = false, show: @escaping @Sendable (Value) -> String,
     parse: @escaping @Sendable (String) -> Result<Value, BadValue>
   ) {
     self.form = form
+    self.isFree = isFree
     self.parse = parse
     self.show = show
   }
@@ -22,7 +26,7 @@ public struct ValueKind<Value: Sendable & Equatable>: Sendable {
   /// - Parameter objection: returns the error of a value with valid syntax, or nil.
   public func refusing(_ objection: @escaping @Sendable (Value) -> String?) -> ValueKind {
     ValueKind(
-      form, show: show,
+      form, isFree: isFree, show: show,
       parse: { text in
         parse(text).flatMap { value in objection(value).map { .failure(.because($0)) } ?? .success(value) }
       })
@@ -38,7 +42,8 @@ extension ValueKind {
   public func converted<Other: Sendable & Equatable>(
     into: @escaping @Sendable (Value) -> Other, back: @escaping @Sendable (Other) -> Value
   ) -> ValueKind<Other> {
-    ValueKind<Other>(form, show: { show(back($0)) }, parse: { text in parse(text).map(into) })
+    ValueKind<Other>(
+      form, isFree: isFree, show: { show(back($0)) }, parse: { text in parse(text).map(into) })
   }
 }
 
@@ -105,7 +110,7 @@ extension ValueKind where Value == String {
   /// One line of text; `limit` counts bytes of UTF-8.
   public static func text(upTo limit: Int) -> ValueKind {
     ValueKind(
-      "a text of at most \(limit) bytes", show: { $0 },
+      "a text of at most \(limit) bytes", isFree: true, show: { $0 },
       parse: { text in
         let isPlain = text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
         return isPlain && text.utf8.count <= limit ? .success(text) : .failure(.form)
@@ -116,7 +121,7 @@ extension ValueKind where Value == String {
   public static func path(isSocket: Bool = false) -> ValueKind {
     let limit = isSocket ? 107 : 4095
     return ValueKind(
-      "an absolute path of at most \(limit) bytes", show: { $0 },
+      "an absolute path of at most \(limit) bytes", isFree: true, show: { $0 },
       parse: { text in
         text.hasPrefix("/") && text.utf8.count <= limit ? .success(text) : .failure(.form)
       })
@@ -171,7 +176,7 @@ extension ValueKind {
     show: @escaping @Sendable (Element) -> String, parse: @escaping @Sendable (String) -> Element?
   ) -> ValueKind where Value == [Element] {
     ValueKind(
-      form, show: { $0.map(show).joined(separator: " ") },
+      form, isFree: true, show: { $0.map(show).joined(separator: " ") },
       parse: { text in
         var elements: [Element] = []
         for word in text.split(whereSeparator: { $0 == " " || $0 == "," || $0 == "\t" }) {
@@ -187,7 +192,7 @@ extension ValueKind {
   /// A kind that also accepts an empty value.
   public static func optional<Wrapped>(_ kind: ValueKind<Wrapped>) -> ValueKind where Value == Wrapped? {
     ValueKind(
-      "\(kind.form), or nothing", show: { $0.map(kind.show) ?? "" },
+      "\(kind.form), or nothing", isFree: kind.isFree, show: { $0.map(kind.show) ?? "" },
       parse: { text in
         kind.parse(text).map { $0 }
       })
@@ -198,7 +203,7 @@ extension ValueKind {
   /// A kind that also accepts a word that turns the setting off.
   public static func either<Wrapped>(_ kind: ValueKind<Wrapped>, or word: String) -> ValueKind where Value == Wrapped? {
     ValueKind(
-      "\(kind.form), or \(word)", show: { $0.map(kind.show) ?? word },
+      "\(kind.form), or \(word)", isFree: kind.isFree, show: { $0.map(kind.show) ?? word },
       parse: { text in text == word ? .success(nil) : kind.parse(text).map { $0 } })
   }
 }

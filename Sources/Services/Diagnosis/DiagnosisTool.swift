@@ -1,16 +1,19 @@
 import CommandLine
+import Config
 import Tool
 
 /// Commands that examine this machine and the installation.
 public enum DiagnosisTool {
-  /// - Parameter messages: the names of the messages of the journal, by message ID.
-  public static func part(messages: [String: String]) -> ToolPart {
+  /// - Parameters:
+  ///   - messages: the names of the messages of the journal, by message ID.
+  ///   - configuration: the default settings of the service.
+  public static func part(messages: [String: String], configuration: Configuration) -> ToolPart {
     let report = Verb(
       "report", "Write what a maintainer needs to find a fault, without secrets, names and addresses.",
       options: [Option("output", short: "o", value: .file("PATH"), "A file or a folder (standard output).")],
       need: .look
     ) { client, line async throws(Failure) in
-      try await ReportCommand(client, line, messages: messages).run()
+      try await ReportCommand(client, line, messages: messages, configuration: configuration).run()
     }
     return ToolPart(verbs: [doctor, report])
   }

@@ -7,7 +7,8 @@ struct Examination {
   private static let service = "earshotd.service"
   private static let bluetooth = "bluetooth.service"
   private static let checker = "earshot-check.socket"
-  private static let uplink = "earshot-nostrd.service"
+  /// Units of packages that are off after their installation, because they use the network.
+  static let optionalUnits = ["earshot-presenced.service", "earshot-nostrd.service", "earshot-sociald.service"]
   /// The first second of 2026, before which no release of the service was built.
   private static let earliestTime: Int64 = 1_767_225_600
   /// CAP_NET_ADMIN and CAP_NET_RAW.
@@ -69,9 +70,8 @@ struct Examination {
       return [.error("units", "\(unit.name) has failed.", "journalctl -u \(unit.name) -n 50")]
     }
     guard unit.active == "active" else {
-      // The package neither enables nor starts it.
-      if unit.name == Self.uplink, unit.active == "inactive", unit.file == "disabled" {
-        return [.ok("units", "\(unit.name) is off: private messages do not leave the mesh.")]
+      if Self.optionalUnits.contains(unit.name), unit.file == "disabled", unit.active == "inactive" {
+        return [.ok("units", "\(unit.name) is installed, and off.")]
       }
       return [
         .warning("units", "\(unit.name) is \(unit.active).", "sudo systemctl enable --now \(unit.name)")
@@ -101,6 +101,13 @@ struct Examination {
   private func serviceState() -> [Finding] {
     guard facts.busError == nil else { return [] }
     guard let service = facts.service else {
+      if let error = facts.serviceError {
+        return [
+          .error(
+            "service", "earshotd is on the bus, but does not answer. \(error)",
+            "journalctl -u earshotd -n 50, then sudo systemctl restart earshotd")
+        ]
+      }
       // A unit that is missing or has failed is reported already, with what to do.
       let isKnown = facts.unit(Self.service).map { !$0.isInstalled || $0.active == "failed" } ?? false
       let remedy = isKnown ? "solve the problem of \(Self.service) above" : "sudo systemctl enable --now earshotd"

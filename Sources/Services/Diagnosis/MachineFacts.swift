@@ -92,10 +92,10 @@ struct MachineFacts: Sendable, Equatable {
   var hasPolicy = true
   var user = "user"
   var membership = Membership.member
-  /// Nil if the service is not running.
+  /// Nil if the service is not running, or does not answer.
   var service: Service? = Service()
-  /// Nil if `earshot-nostrd` is not running, or the caller may not read its state.
-  var uplink: Uplink?
+  /// The error of a service that is on the bus but does not answer; nil if it answers or is not on the bus.
+  var serviceError: String?
   /// The units that exist in a complete installation, by name; nil if systemd does not run.
   var units: [Unit]? = []
   var isBluetoothdRunning = true

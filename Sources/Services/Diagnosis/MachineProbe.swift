@@ -21,9 +21,8 @@ struct MachineProbe {
   }
 
   /// The units of a complete installation. Those that are not installed are left out, except the first two.
-  private static let units = [
-    "bluetooth.service", "earshotd.service", "earshot-check.socket", "earshot-nostrd.service",
-  ]
+  private static let units =
+    ["bluetooth.service", "earshotd.service", "earshot-check.socket"] + Examination.optionalUnits
   private static let systemd = "org.freedesktop.systemd1"
   private static let blueZ = "org.bluez"
   private static let uplink = "org.earshot.Nostr"
@@ -48,8 +47,14 @@ struct MachineProbe {
       (facts.service, facts.units, facts.adapters, facts.isBluetoothdRunning) = (nil, nil, [], false)
       return facts
     }
-    facts.service = await service()
-    facts.uplink = await uplink()
+    facts.service = nil
+    if await client.isRunning() {
+      do throws(Failure) {
+        facts.service = try await service()
+      } catch {
+        facts.serviceError = error.text
+      }
+    }
     facts.units = await units()
     facts.isBluetoothdRunning = await hasOwner(Self.blueZ)
     facts.readsBattery = facts.isBluetoothdRunning ? await BlueZAdvice.readsBattery(client.bus) : nil
@@ -69,7 +74,9 @@ struct MachineProbe {
     (facts.time, facts.isClockSynchronised) = (clock.seconds, clock.isSynchronised)
     facts.disk = Self.disk(paths.state)
     facts.keys = Self.keys(paths.state)
-    facts.issuers = Self.names(paths.trust).map { $0.count { $0.hasSuffix(".toml") } }
+    // Nothing is trusted without the folder.
+    let names = access(paths.trust, F_OK) == 0 ? Self.names(paths.trust) : []
+    facts.issuers = names.map { $0.count { $0.hasSuffix(".toml") } }
     facts.hasChecker = paths.checker.contains { access($0, X_OK) == 0 }
   }
 
@@ -121,8 +128,8 @@ struct MachineProbe {
     return (try? await client.bus.call(bus, "/org/freedesktop/DBus", bus, "GetNameOwner", [.string(name)])) != nil
   }
 
-  private func service() async -> MachineFacts.Service? {
-    guard await client.isRunning(), let objects = try? await client.objects() else { return nil }
+  private func service() async throws(Failure) -> MachineFacts.Service? {
+    let objects = try await client.objects()
     guard let manager = objects[Client.manager.string]?[Client.managerInterface] else { return nil }
     func text(_ name: String) -> String { manager[name]?.text ?? "" }
     let verifier = objects["/org/earshot/verifier"]?["org.earshot.Verifier1"]

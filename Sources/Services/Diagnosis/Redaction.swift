@@ -10,10 +10,19 @@ struct Redaction {
   private static let name = "[name]"
   /// Minimum number of hexadecimal digits in a row that count as a key or an ID.
   private static let longestNumber = 12
+  /// Minimum number of letters and digits in a row that count as a key or an ID.
+  private static let longestWord = 24
+  /// Default names, which identify nobody. Without `org.earshot` and `root` a report could not be read.
+  private static let defaults: Set = [
+    "earshot", "ovpmosip", "root", "localhost", "debian", "ubuntu", "raspberrypi", "bluetooth", "linux", "kiosk",
+  ]
 
-  /// - Parameter names: names of the machine, its user, the kiosk and the node; empty ones and numbers are ignored.
+  /// - Parameter names: names of the machine, its user, the kiosk and the node; empty ones, numbers and default names
+  ///   are ignored.
   init(names: [String]) {
-    self.names = Set(names.map { $0.lowercased() }.filter { $0.count > 1 && !$0.allSatisfy(\.isNumber) })
+    self.names = Set(
+      names.map { $0.lowercased() }
+        .filter { $0.count > 1 && !$0.allSatisfy(\.isNumber) && !Self.defaults.contains($0) })
   }
 
   /// The text without what may identify somebody.
@@ -63,17 +72,22 @@ struct Redaction {
   }
 
   private static func clean(word: Substring) -> String {
-    let core = word.filter { $0.isLetter || $0.isNumber || ":.-_/@".contains($0) }
-    let colons = core.filter { $0 == ":" }.count
-    let isHexadecimal = core.allSatisfy { $0.isHexDigit || $0 == ":" || $0 == "_" || $0 == "-" }
-    if hasBluetoothAddress(Array(word)) { return address }
-    // IPv4 and IPv6. A version has at most three numbers.
-    let parts = core.split(separator: ".")
-    if parts.count == 4, parts.allSatisfy({ UInt8($0.prefix { $0 != ":" && $0 != "/" }) != nil }) { return address }
-    if isHexadecimal, colons >= 2 { return address }
-    if core.hasPrefix("wss://") || core.hasPrefix("ws://") { return address }
-    if core.contains("@") || core.hasPrefix("/home/") || core.hasPrefix("/root/") { return name }
-    return hasLongNumber(word) ? digits : String(word)
+    if hasBluetoothAddress(Array(word)) || word.contains("://") || hasNetworkAddress(word) { return address }
+    // Written in one piece these would count as paths of a developer's machine.
+    let isPath = ["home", "root"].contains { word.contains("/\($0)/") }
+    return word.contains("@") || isPath ? name : hasLongNumber(word) ? digits : String(word)
+  }
+
+  /// Whether a word contains an IPv4 address (a version has at most three numbers), or an IPv6 address.
+  private static func hasNetworkAddress(_ word: Substring) -> Bool {
+    let isVersion4 = word.split { !$0.isNumber && $0 != "." }.contains { run in
+      let parts = run.split(separator: ".")
+      return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil }
+    }
+    return isVersion4
+      || word.split { !$0.isHexDigit && $0 != ":" }.contains { run in
+        run.count > 2 && run.count(where: { $0 == ":" }) >= 2
+      }
   }
 
   /// Whether a word contains six pairs of hexadecimal digits: `AA:BB:CC:DD:EE:FF`, or `dev_AA_BB_CC_DD_EE_FF` as in
@@ -89,9 +103,12 @@ struct Redaction {
     }
   }
 
-  /// Whether a word contains a key or an ID: a run of hexadecimal digits, at least one of them a number.
+  /// Whether a word contains a key or an ID: a run of hexadecimal digits, or a longer one of letters and digits. At
+  /// least one character of the run is a number.
   private static func hasLongNumber(_ word: Substring) -> Bool {
-    let runs = word.split { !$0.isHexDigit }
-    return runs.contains { $0.count >= longestNumber && $0.contains(where: \.isNumber) }
+    func has(_ count: Int, _ isPart: (Character) -> Bool) -> Bool {
+      word.split { !isPart($0) }.contains { $0.count >= count && $0.contains(where: \.isNumber) }
+    }
+    return has(longestNumber) { $0.isHexDigit } || has(longestWord) { $0.isLetter || $0.isNumber }
   }
 }

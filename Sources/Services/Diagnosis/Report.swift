@@ -1,4 +1,6 @@
 import BlueZ
+import Common
+import Config
 import HCI
 
 /// The text of `earshot report`: facts for a maintainer, without secrets, names or addresses.
@@ -26,22 +28,24 @@ struct Report {
   var services: [String] = []
   /// Number of stored results for each result and reason.
   var results: [String: Int] = [:]
-  /// Names of the keys that the configuration files set, with values that are numbers, times, sizes or known words.
+  /// The settings that differ from their defaults.
   var settings: [String] = []
   /// Entries of the journal, oldest first; nil if it cannot be read.
   var journal: [JournalEntry]?
 
   func text(_ redaction: Redaction) -> String {
     let sections = [
-      section("Versions", versions), section("Examination", Examination.findings(facts).map(line)),
-      section("Services", services.sorted()), section("Settings that are not commented out", settings),
+      section("Examination", Examination.findings(facts).map(line)),
+      section("Services", services.sorted()), section("Settings that differ from their defaults", settings),
       section("Counters that are not 0", counterLines),
       section("Results of transfers", results.sorted { $0.key < $1.key }.map { "\($0.value)  \($0.key)" }),
       section("Journal", journal.map { $0.map(line) } ?? ["not readable: the group systemd-journal may read it"]),
     ]
     let head =
       "Report of earshot. It has no names, addresses, keys, messages or credentials. Read it before you send it."
-    return ([head, ""] + sections.joined()).map { redaction.clean($0) + "\n" }.joined()
+    // The versions are left as they are: the name of the system is often the name of the machine, too.
+    let lines = [head, ""] + section("Versions", versions) + sections.joined().map(redaction.clean)
+    return lines.map { PrintableText.clean($0, limit: 2000) + "\n" }.joined()
   }
 
   private func section(_ title: String, _ lines: [String]) -> [String] {
@@ -71,35 +75,12 @@ struct Report {
 
   // MARK: Reading
 
-  /// The settings of a configuration file whose values may be shown. The value of any other key, such as a name or a
-  /// path, is replaced by `…`.
-  static func settings(in text: String) -> [String] {
-    var section = ""
-    var settings: [String] = []
-    for line in text.split(whereSeparator: \.isNewline) {
-      let line = line.drop { $0 == " " || $0 == "\t" }
-      guard let first = line.first, first != "#", first != ";" else { continue }
-      if first == "[" {
-        section = String(line.dropFirst().prefix { $0 != "]" })
-        continue
-      }
-      let parts = line.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-      let value = parts.count == 2 ? parts[1].filter { $0 != " " } : ""
-      settings.append("\(section).\(parts[0]) = \(isPlain(value) ? value : "…")")
-    }
-    return settings
-  }
-
-  /// Words that settings take as values and that name nobody.
-  private static let words: Set = [
-    "yes", "no", "true", "false", "on", "off", "auto", "bluez", "air", "kernel", "client", "accept", "check", "hold",
-    "reject", "error", "warning", "notice", "info", "debug", "node", "relay", "mailbox", "mains", "battery",
-  ]
-
-  private static func isPlain(_ value: String) -> Bool {
-    if value.isEmpty || words.contains(value) { return true }
-    let digits = value.prefix { $0.isNumber || $0 == "." }
-    let units: Set = ["", "ms", "s", "min", "h", "K", "M", "G"]
-    return !digits.isEmpty && digits.count <= 6 && units.contains(String(value.dropFirst(digits.count)))
+  /// The settings that differ from their defaults. A value that may be any text, such as a name, a path or an address,
+  /// is replaced by `…`. Entries that the service does not understand are counted only.
+  ///
+  /// - Parameter complaints: number of entries that the service does not understand.
+  static func settings(_ changes: [SettingChange], complaints: Int) -> [String] {
+    let lines = changes.map { "\($0.name) = \($0.isFree ? "…" : $0.new)" }
+    return complaints == 0 ? lines : lines + ["invalid entries: \(complaints)"]
   }
 }

@@ -1,4 +1,5 @@
 import CommandLine
+import Config
 import DBus
 import Glibc
 import Loop
@@ -7,8 +8,6 @@ import Tool
 /// `earshot report`: writes what a maintainer needs to find a fault, to standard output or a file.
 @LoopActor
 struct ReportCommand {
-  private static let configuration = ["/etc/earshot/earshot.conf", "/usr/lib/earshot/earshot.conf"]
-  private static let drops = "/etc/earshot/earshot.conf.d"
   private static let fileLimit = 1 << 20
   /// The last entries of the service's journal. Their texts are not read, because texts may have names and addresses.
   private static let journal =
@@ -19,12 +18,15 @@ struct ReportCommand {
   private let line: ParsedCommand
   /// Names of the messages of the journal, by message ID.
   private let messages: [String: String]
+  /// The default settings.
+  private let configuration: Configuration
   private let clock = SystemWallClock()
 
-  init(_ client: Client, _ line: ParsedCommand, messages: [String: String]) {
+  init(_ client: Client, _ line: ParsedCommand, messages: [String: String], configuration: Configuration) {
     self.client = client
     self.line = line
     self.messages = messages
+    self.configuration = configuration
   }
 
   func run() async throws(Failure) -> ExitCode {
@@ -33,9 +35,11 @@ struct ReportCommand {
     var report = Report(facts: await MachineProbe(client).facts())
     report.system = Self.systemName()
     report.machine = Self.machineName()
-    report.settings = Self.settings()
+    let loaded = configuration.load(from: .standard)
+    report.settings = Report.settings(
+      configuration.changes(to: loaded.configuration), complaints: loaded.complaints.count)
     report.journal = readJournal()
-    var names = [report.facts.user, Self.hostName()]
+    var names = [report.facts.user] + Self.machineNames()
     if report.facts.service != nil { names += await readService(&report) }
     let text = report.text(Redaction(names: names))
     guard let place else {
@@ -75,10 +79,14 @@ struct ReportCommand {
 
   // MARK: The machine
 
-  private static func hostName() -> String {
+  /// The host name, with and without its domain, and the user that sudo runs the tool for.
+  private static func machineNames() -> [String] {
     var bytes = [CChar](repeating: 0, count: 256)
-    guard gethostname(&bytes, bytes.count - 1) == 0 else { return "" }
-    return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    var names = getenv("SUDO_USER").map { [String(cString: $0)] } ?? []
+    guard gethostname(&bytes, bytes.count - 1) == 0 else { return names }
+    let host = String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    names += [host, String(host.prefix { $0 != "." })]
+    return names
   }
 
   private static func systemName() -> String {
@@ -91,12 +99,6 @@ struct ReportCommand {
     var name = utsname()
     guard uname(&name) == 0 else { return "unknown" }
     return withUnsafeBytes(of: &name.machine) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-  }
-
-  private static func settings() -> [String] {
-    let dropIns = (MachineProbe.names(drops) ?? []).filter { $0.hasSuffix(".conf") }.sorted().map { "\(drops)/\($0)" }
-    // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
-    return (configuration + dropIns).flatMap { path -> [String] in text(at: path).map(Report.settings) ?? [] }
   }
 
   /// The text of a file; nil if it cannot be read, or is too large.

@@ -7,5 +7,8 @@ import Tool
 /// commands link more libraries than the daemon may load.
 public enum ToolList {
   public static let parts: [ToolPart] =
-    ServiceList.all.toolParts + [SocialTool.part, DiagnosisTool.part(messages: ServiceList.all.messageNames)]
+    ServiceList.all.toolParts + [
+      SocialTool.part,
+      DiagnosisTool.part(messages: ServiceList.all.messageNames, configuration: ServiceList.all.configuration),
+    ]
 }

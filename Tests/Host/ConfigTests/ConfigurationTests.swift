@@ -138,9 +138,9 @@ import Testing
     let new = Samples.read("[Shop]\nName=door\nKept=3\n[Sign]\nSocket=/run/sign\n").configuration
     #expect(
       old.changes(to: new) == [
-        SettingChange(name: "Shop.Name", old: "corner", new: "door", needsRestart: true),
+        SettingChange(name: "Shop.Name", old: "corner", new: "door", needsRestart: true, isFree: true),
         SettingChange(name: "Shop.Kept", old: "16", new: "3", needsRestart: false),
-        SettingChange(name: "Sign.Socket", old: "", new: "/run/sign", needsRestart: true),
+        SettingChange(name: "Sign.Socket", old: "", new: "/run/sign", needsRestart: true, isFree: true),
       ])
     let inForce = new.keepingRestartSettings(of: old)
     #expect(inForce[Shop.self].name == "corner" && inForce[Shop.self].kept == 3)

@@ -51,6 +51,22 @@ struct ExaminationTests {
     #expect(failed?.remedy.contains("earshotd.service above") == true)
   }
 
+  @Test("A service that is on the bus but does not answer is not reported as missing")
+  func silentService() {
+    let found = finding("service") { ($0.service, $0.serviceError) = (nil, "It did not answer in time.") }
+    #expect(found?.level == .error && found?.sentence.contains("does not answer. It did not answer") == true)
+    #expect(found?.remedy.contains("restart earshotd") == true)
+  }
+
+  @Test("A unit that uses the network and was never enabled is not a warning, and a failed one is an error")
+  func optionalUnits() {
+    for name in Examination.optionalUnits {
+      #expect(finding("units") { $0.units = [.init(name: name, active: "inactive", file: "disabled")] }?.level == .ok)
+      #expect(finding("units") { $0.units = [.init(name: name, active: "inactive")] }?.level == .warning)
+      #expect(finding("units") { $0.units = [.init(name: name, active: "failed")] }?.level == .error)
+    }
+  }
+
   @Test("A machine without an adapter has an error, and no line about the radio's roles")
   func noAdapter() {
     let findings = findings { $0.adapters = [] }

@@ -1,3 +1,4 @@
+import Config
 import Testing
 
 @testable import Diagnosis
@@ -14,7 +15,9 @@ struct ReportTests {
       ("from 192.168.1.20:5000", "from [address]"), ("at fe80::1:2", "at [address]"),
       ("peer 0123456789abcdef left", "peer [digits] left"), ("of KIOSK-7.", "of [name]."),
       ("by Anna Müller, alone", "by [name], alone"), ("<bob> said \"hello all\"", "<[name]> said \"[name]\""),
-      ("an open \"quote", "an open \"[name]"), ("wss://relay.example is not connected.", "[address] is not connected."),
+      ("an open \"quote", "an open \"[name]"), ("to wss://relay.example/x", "to [address]"),
+      ("peer=10.0.0.1,", "[address]"), ("tcp:[fe80::1]:80", "[address]"),
+      ("key npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6", "key [digits]"),
     ])
   func replaced(text: String, expected: String) {
     #expect(redaction.clean(text) == expected)
@@ -23,7 +26,10 @@ struct ReportTests {
   @Test("Paths of home directories are replaced")
   func homes() {
     // A path in one piece would count as one of a developer's machine.
-    for home in ["home", "root"] { #expect(redaction.clean("in /" + home + "/bob/x") == "in [name]") }
+    for home in ["home", "root"] {
+      #expect(redaction.clean("in /" + home + "/bob/x") == "in [name]")
+      #expect(redaction.clean("file=/" + home + "/bob") == "[name]")
+    }
   }
 
   @Test(
@@ -35,13 +41,42 @@ struct ReportTests {
     #expect(redaction.clean(text) == text)
   }
 
-  @Test("Values of settings that may be names or paths are not shown")
+  @Test("Names that packages and settings give by default are kept, because a report needs them")
+  func defaults() {
+    let redaction = Redaction(names: ["earshot", "debian", "root", "OVPMOSIP"])
+    for text in ["org.earshot.Mesh1 Frames 7", "root may use the service.", "on debian"] {
+      #expect(redaction.clean(text) == text)
+    }
+  }
+
+  private struct Shop: SettingsSection {
+    var name = ""
+    var folder: String?
+    var keepFor = Duration.seconds(3600)
+    var isOpen = false
+
+    static let section = "Shop"
+    static let keys: [Setting<Shop>] = [
+      Setting("Name", \.name, .text(upTo: 20).refusing { $0 == "-" ? "it is a dash" : nil }, .onReload, "A name."),
+      Setting("Folder", \.folder, .optional(.path()), .onReload, "A path."),
+      Setting("KeepFor", \.keepFor, .duration(.zero ... .seconds(86_400)), .onReload, "A time."),
+      Setting("Open", \.isOpen, .bool, .onReload, "Whether."),
+    ]
+  }
+
+  @Test("Values of settings that may be names or paths are not shown, and invalid entries are only counted")
   func settings() {
-    let text = "# A comment\n[Verifier]\nName=Town Hall\nDecision=check\nKeepFor=2h\n[Store]\nDirectory=/srv/x\n"
+    let defaults = Configuration(of: "a shop", [Shop.self])
+    var changed = defaults
+    changed[Shop.self].name = "Town Hall"
+    changed[Shop.self].folder = "/srv/x"
+    changed[Shop.self].keepFor = .seconds(7200)
+    changed[Shop.self].isOpen = true
     #expect(
-      Report.settings(in: text) == [
-        "Verifier.Name = …", "Verifier.Decision = check", "Verifier.KeepFor = 2h", "Store.Directory = …",
+      Report.settings(defaults.changes(to: changed), complaints: 2) == [
+        "Shop.Name = …", "Shop.Folder = …", "Shop.KeepFor = 2h", "Shop.Open = yes", "invalid entries: 2",
       ])
+    #expect(Report.settings([], complaints: 0).isEmpty)
   }
 
   @Test("The report has every section, and nothing that identifies the machine")
