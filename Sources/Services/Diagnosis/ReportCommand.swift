@@ -16,15 +16,19 @@ struct ReportCommand {
 
   private let client: Client
   private let line: ParsedCommand
+  private let version: String
   /// Names of the messages of the journal, by message ID.
   private let messages: [String: String]
   /// The default settings.
   private let configuration: Configuration
   private let clock = SystemWallClock()
 
-  init(_ client: Client, _ line: ParsedCommand, messages: [String: String], configuration: Configuration) {
+  init(
+    _ client: Client, _ line: ParsedCommand, version: String, messages: [String: String], configuration: Configuration
+  ) {
     self.client = client
     self.line = line
+    self.version = version
     self.messages = messages
     self.configuration = configuration
   }
@@ -33,6 +37,7 @@ struct ReportCommand {
     var place: FilePlace?
     if let path = line.value("output") { place = try FilePlace(path) }
     var report = Report(facts: await MachineProbe(client).facts())
+    report.version = version
     report.system = Self.systemName()
     report.machine = Self.machineName()
     let loaded = configuration.load(from: .standard)

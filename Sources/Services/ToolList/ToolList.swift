@@ -9,6 +9,8 @@ public enum ToolList {
   public static let parts: [ToolPart] =
     ServiceList.all.toolParts + [
       SocialTool.part,
-      DiagnosisTool.part(messages: ServiceList.all.messageNames, configuration: ServiceList.all.configuration),
+      DiagnosisTool.part(
+        version: ServiceList.version, messages: ServiceList.all.messageNames,
+        configuration: ServiceList.all.configuration),
     ]
 }

@@ -1,6 +1,7 @@
 import CommandLine
 import DBus
 import Foundation
+import Listing
 import Loop
 import TestSupport
 import Testing
@@ -73,5 +74,6 @@ struct DoctorRunTests {
     let call = await ToolCall.run(try Self.part(), ["report", "--bus", "unix:path=/nowhere"])
     #expect(call.code == .ok)
     #expect(call.output.contains("## Examination") && call.output.contains("earshotd is not running"))
+    #expect(call.output.contains("\nearshot \(ServiceList.version)\n"))
   }
 }
