@@ -30,6 +30,7 @@ final class HistoryFile: Sendable {
   ///
   /// - Parameter oldest: entries before this time are removed, in milliseconds since 1970-01-01 UTC.
   func add(_ entries: [HistoryEntry], removingBefore oldest: Int64) throws(StoreError) {
+    eraseDamaged(before: oldest)
     do throws(SQLiteError) {
       try file.transaction { () throws(SQLiteError) in
         for entry in entries {
@@ -123,6 +124,12 @@ final class HistoryFile: Sendable {
         """)
       try file.run("PRAGMA user_version = \(layout)")
     }
+  }
+
+  /// Erases the damaged database if all its entries are too old. Failure is not reported: the next call tries again.
+  private func eraseDamaged(before oldest: Int64) {
+    guard let status = try? state.directory.status(of: Self.damaged), status.modified < oldest / 1000 else { return }
+    try? state.erase([Self.damaged])
   }
 
   private static func setAside(in state: StateDirectory) throws(StoreError) {

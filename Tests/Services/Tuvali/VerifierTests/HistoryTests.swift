@@ -138,7 +138,7 @@ struct HistoryTests {
     #expect(try rig.entries(limit: 1000).count == 1000)
   }
 
-  @Test("A damaged database is set aside, and a new history begins")
+  @Test("A damaged database is set aside for HistoryFor=, and a new history begins")
   @LoopActor
   func damaged() async throws {
     let folder = try ScratchFolder()
@@ -148,10 +148,15 @@ struct HistoryTests {
       rig.time.advance(by: .seconds(1))
     }
     try folder.write([UInt8](repeating: 0x5A, count: 8192), to: "history/history.db")
-    let rig = Rig(folder)
+    // The file has a time of this machine's clock, years before that of the rig.
+    let rig = Rig(folder, keepFor: Self.day * 10_000)
     _ = rig.end(.rejected)
     #expect(try rig.entries().map(\.entry.result) == ["rejected"])
     #expect(folder.exists("history/history.db.damaged"))
+    // The damaged database may have results, too.
+    rig.keeper.keepFor = .zero
+    rig.time.advance(by: .seconds(1))
+    #expect(!folder.exists("history/history.db.damaged"))
   }
 
   @Test("A long issuer's name is cut between two characters")
