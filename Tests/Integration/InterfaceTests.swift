@@ -120,6 +120,21 @@ struct InterfaceTests {
     #expect(isCurrent)
   }
 
+  @Test("Viewers may call two methods, see no other property than everybody, and nothing of the other daemons")
+  @LoopActor
+  func viewers() {
+    let (objects, interfaces) = Self.described()
+    // Swift 6.0.3 selects the other `flatMap` unless the result type is declared.
+    let methods = interfaces.flatMap { interface -> [String] in
+      interface.methods.filter { $0.audience != .group }.map { "\(interface.name).\($0.name)" }
+    }
+    #expect(methods == ["org.earshot.Manager1.GetMetrics", "org.earshot.Verifier1.ListHistory"])
+    #expect(!interfaces.contains { $0.audience == .viewers || $0.properties.contains { $0.audience == .viewers } })
+    for object in objects where [Self.presence, Self.social, Self.uplink].contains(where: object.path.hasPrefix) {
+      #expect(object.interface.audience == .group, "\(object.path) \(object.interface.name)")
+    }
+  }
+
   @Test(
     "Each counter is explained on a page",
     arguments: [
