@@ -1,10 +1,12 @@
 import Air
+import Checking
 import DBus
 import Hosting
 import Loop
 import TestSupport
 import Testing
 import Transfers
+import Tuvali
 import Verifier
 
 @Suite("ListHistory on the bus", .serialized)
@@ -22,7 +24,8 @@ struct HistoryBusTests {
     private let client: BusConnection
     private let face: VerifierFace
 
-    init(keepFor: Duration) async throws {
+    /// - Parameter isForViewer: whether the calling program is only a viewer.
+    init(keepFor: Duration, isForViewer: Bool = false) async throws {
       let loop = EventLoop.shared
       folder = try ScratchFolder()
       bus = try PrivateBus()
@@ -32,6 +35,9 @@ struct HistoryBusTests {
         radio: air.addNode().tenant(loop), scheduler: loop, settings: VerifierService.Settings(), history: history)
       service = BusConnection(address: .address(bus.address))
       client = BusConnection(address: .address(bus.address))
+      if isForViewer {
+        service.objects.access = AccessRule(refusal: "Not permitted.", views: { _ in true }, allows: { _ in false })
+      }
       service.objects.exportManager(ManagerFace.path)
       face = VerifierFace(verifier, on: service.objects, manager: ManagerFace.path)
       service.connect(name: "org.earshot")
@@ -45,14 +51,17 @@ struct HistoryBusTests {
       bus.stop()
     }
 
-    /// Calls `ListHistory`, and returns the IDs and the results.
-    func list(before id: UInt64, limit: UInt32) async throws(DBusError) -> [(id: UInt64, result: String)] {
+    /// Calls `ListHistory`, and returns the IDs, the results and the reasons.
+    func list(
+      before id: UInt64, limit: UInt32
+    ) async throws(DBusError) -> [(id: UInt64, result: String, reason: String)] {
       let values = try await client.call(
         "org.earshot", VerifierFace.path, VerifierFace.interfaceName, "ListHistory", [.uint64(id), .uint32(limit)])
       return (values.first?.asArray ?? []).compactMap { value in
-        guard let parts = value.asArray, parts.count == 7, let id = parts[0].asUInt64, let result = parts[4].asString
+        guard let parts = value.asArray, parts.count == 7, let id = parts[0].asUInt64, let result = parts[4].asString,
+          let reason = parts[5].asString
         else { return nil }
-        return (id, result)
+        return (id, result, reason)
       }
     }
   }
@@ -69,6 +78,21 @@ struct HistoryBusTests {
     #expect(newest.map(\.result) == ["rejected", "accepted"])
     let rest = try await desk.list(before: newest.last?.id ?? 0, limit: 0)
     #expect(rest.map(\.result) == ["failed"])
+  }
+
+  @Test("A viewer gets the codes of failed transfers, and not the checker's reasons", arguments: [false, true])
+  @LoopActor
+  func viewer(isViewer: Bool) async throws {
+    let desk = try await Desk(keepFor: .seconds(3600), isForViewer: isViewer)
+    defer { desk.close() }
+    let checked = desk.verifier.transfers.add(.incoming, .connected)
+    checked.note(.done(CheckVerdict(.failed)))
+    checked.enter(.rejected)
+    desk.verifier.transfers.add(.incoming, .connected)
+      .enter(.failed, error: TuvaliError(.verifierTooManyMissing, .protocolViolation, "Lost."))
+    let results = try await desk.list(before: 0, limit: 0)
+    #expect(results.map(\.result) == ["failed", "rejected"])
+    #expect(results.map(\.reason) == ["TVV_TRA_002", isViewer ? "" : "checkerFailed"])
   }
 
   @Test("With HistoryFor=0s ListHistory fails with NotReady")
