@@ -18,7 +18,15 @@ public enum NearbyTool {
     CodeMeaning(
       "CutShort", kind: "end of a broadcast", "The broadcast ended before its time was over, so fewer people have it.",
       remedy: "Send the message again."),
+    state("stopped", "The channel neither sends nor receives."),
+    state("waiting", "The stored record of notifications is being loaded, or there is no radio."),
+    state("listening", "Messages can be received and sent."),
+    state("degraded", "Some functions are missing. Reason names them."),
   ]
+
+  private static func state(_ code: String, _ meaning: String) -> CodeMeaning {
+    CodeMeaning(code, kind: "state of the local broadcast channel", meaning)
+  }
 
   private static let show = Verb("show", "Show the state of the channel: peers, notifications, counters.") {
     client, line async throws(Failure) in

@@ -1,10 +1,11 @@
 import Tool
 
-/// The codes of the mesh: reasons why a message or a command is rejected, and delivery states.
+/// The codes of the mesh: reasons why a message or a command is rejected, delivery states, and states of the node.
 enum MeshCodes {
   static let all: [CodeMeaning] =
     refusals.map { CodeMeaning($0.code, kind: "refusal of the mesh", $0.meaning, remedy: $0.remedy) }
     + states.map { CodeMeaning($0.code, kind: "delivery state of a message", $0.meaning) }
+    + nodeStates.map { CodeMeaning($0.code, kind: "state of the mesh node", $0.meaning, remedy: $0.remedy) }
 
   private static let refusals: [(code: String, meaning: String, remedy: String)] = [
     ("EmptyText", "The text is empty.", ""),
@@ -34,8 +35,22 @@ enum MeshCodes {
   ]
 
   private static let states: [(code: String, meaning: String)] = [
+    ("unread", "The message of another peer has not been marked as read."),
+    ("seen", "The message of another peer has been marked as read."),
     ("waiting", "The message waits for its receiver."),
+    ("sent", "The message was sent, and the receiver has not acknowledged it."),
     ("delivered", "The receiver has the message."),
     ("read", "The receiver has read the message."),
+    ("failed", "The message could not be delivered, and is not sent again."),
+  ]
+
+  private static let nodeStates: [(code: String, meaning: String, remedy: String)] = [
+    ("stopped", "The node neither sends nor receives.", "earshot mesh shows the reason."),
+    (
+      "waitingForClock", "The node sends nothing, because the clock of this machine is not known to be right.",
+      "Let a time service set the clock, or set TrustClock=yes in the section [Mesh]."
+    ),
+    ("alone", "The node works, and has no neighbours.", ""),
+    ("connected", "The node has neighbours.", ""),
   ]
 }

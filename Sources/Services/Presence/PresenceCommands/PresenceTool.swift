@@ -11,7 +11,16 @@ public enum PresenceTool {
         verbs: [show, key, add, remove, announce, silence, peers, watch, connect, serve], defaultVerb: "show")
     ],
     // The service has a bus name of its own, which `earshot status` does not ask.
-    status: { _ in "" }, counters: PresenceRadioCounters.meanings)
+    status: { _ in "" }, counters: PresenceRadioCounters.meanings,
+    codes: [
+      state("idle", "No program uses the radio for private presence: earshot-presenced does not run."),
+      state("ready", "Peers can be announced to and found over Bluetooth."),
+      state("degraded", "Some functions are missing. Reason names them."),
+    ])
+
+  private static func state(_ code: String, _ meaning: String) -> CodeMeaning {
+    CodeMeaning(code, kind: "state of the Bluetooth of private presence", meaning)
+  }
 
   private static let peer = Argument(.text("PEER"), "The name of a known peer.")
 

@@ -1,12 +1,14 @@
 import Tool
 import Transfers
 import Tuvali
+import Verifier
 
-/// The codes of transfers: errors, states, deliveries of a verdict, and refusals of phones.
+/// The codes of transfers: errors, states, deliveries of a verdict, refusals of phones, and states of the verifier.
 enum TransferCodes {
   static let all: [CodeMeaning] =
     TuvaliError.Code.allCases.map(error) + Transfer.State.allCases.map(state)
     + [Transfer.VerdictDelivery.sent, .peerGone].map(delivery) + VerifierEngine.Refusal.allCases.map(refusal)
+    + VerifierService.State.allCases.map(verifier)
 
   private static func error(_ code: TuvaliError.Code) -> CodeMeaning {
     let (meaning, remedy) = words(code)
@@ -94,6 +96,21 @@ enum TransferCodes {
       case .failed: "The transfer failed. ErrorCode has the reason."
       }
     return CodeMeaning(state.rawValue, kind: "state of a transfer", meaning)
+  }
+
+  private static func verifier(_ state: VerifierService.State) -> CodeMeaning {
+    let (meaning, remedy) =
+      switch state {
+      case .stopped: ("The verifier waits for no wallets.", "Start it: earshot verifier start")
+      case .waiting: ("No wallet has a session.", "")
+      case .serving: ("At least one wallet has a session.", "")
+      case .full:
+        (
+          "No wallet has a session or is invited, because there is no capacity for another credential.",
+          "Judge and fetch those that wait: earshot transfers"
+        )
+      }
+    return CodeMeaning(state.rawValue, kind: "state of the verifier", meaning, remedy: remedy)
   }
 
   private static func delivery(_ delivery: Transfer.VerdictDelivery) -> CodeMeaning {

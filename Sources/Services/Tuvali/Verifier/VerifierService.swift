@@ -11,7 +11,7 @@ import Tuvali
 /// Verifier service: receives credentials of several wallets at a time. It has one engine and one radio.
 @LoopActor
 public final class VerifierService {
-  public enum State: String, Sendable {
+  public enum State: String, Sendable, CaseIterable {
     case stopped
     /// No wallet is being served.
     case waiting
