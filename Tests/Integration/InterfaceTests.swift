@@ -76,8 +76,8 @@ struct InterfaceTests {
       followed by InvalidArgs, NotReady, Busy, NotFound, Denied, Timeout, PeerLost, Protocol, LimitExceeded, NotSupported or Failed. The message of
       an error is a sentence; if the protocol has its own code for the error, the sentence begins with that code. Errors of the bus are possible as
       well, for example `org.freedesktop.DBus.Error.AccessDenied` for a method that the caller may not call, or UnknownObject. Every call may be
-      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects counts as 16 calls, GetAll and Introspect as 4, and each 4 KiB of an
-      answer as one more).
+      answered with LimitExceeded (`[Bus] CallsPerSecond=`; GetManagedObjects, GetMetrics and ListHistory count as 16 calls, GetAll and Introspect
+      as 4, and each 4 KiB of an answer as one more).
 
       `PropertiesChanged` signals changes of properties. Simultaneous changes share one signal, which contains only the changed properties. The
       column "signal" states what the signal contains. `value`: the new value. `name`: only the name, in `invalidated_properties`. `constant`: there

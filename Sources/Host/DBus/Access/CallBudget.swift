@@ -56,7 +56,7 @@ struct CallBudget: Sendable {
   /// The price of a call, in points. A call whose answer may list many items costs more.
   static func price(of message: Message) -> Int {
     switch message.member {
-    case "GetManagedObjects", "Watch": 16
+    case "GetManagedObjects", "GetMetrics", "ListHistory", "Watch": 16
     case "GetAll", "Introspect": 4
     default: 1
     }

@@ -16,6 +16,9 @@ public final class HistoryKeeper {
   static let waitingLimit = 1000
   /// Maximum entries of one page.
   public nonisolated static let pageLimit = 1000
+  /// Maximum reads that wait for the disk. Credentials are stored on the same disk, and must not wait behind a thousand
+  /// reads of many programs.
+  static let readLimit = 8
   /// Interval in which entries that have become too old are removed.
   private static let pruneInterval = Duration.seconds(3600)
 
@@ -35,6 +38,8 @@ public final class HistoryKeeper {
   private let file = Locked<HistoryFile?>(nil)
   private var waiting: [HistoryEntry] = []
   private var isWriting = false
+  /// Number of reads that wait for the disk.
+  private var reading = 0
   /// Whether old entries are to be removed although none is added.
   private var isPruneDue = false
   /// Numbers of listed transfers whose result is recorded.
@@ -58,6 +63,9 @@ public final class HistoryKeeper {
     self.disk = disk ?? scheduler
     self.clock = clock
   }
+
+  /// Whether another read may wait for the disk.
+  var mayRead: Bool { reading < Self.readLimit }
 
   /// Whether results are recorded.
   public var isOn: Bool { path != nil && keepFor > .zero }
@@ -89,6 +97,7 @@ public final class HistoryKeeper {
       return scheduler.soon { then(.failure(error)) }
     }
     let limit = max(0, min(limit, Self.pageLimit))
+    reading += 1
     disk.offload(
       { [file] () -> Page in
         do throws(StoreError) {
@@ -96,7 +105,11 @@ public final class HistoryKeeper {
         } catch {
           return .failure(error)
         }
-      }, then: then)
+      },
+      then: { [weak self] page in
+        self?.reading -= 1
+        then(page)
+      })
   }
 
   /// Calls `then` once, when no write is due, or after `limit`.

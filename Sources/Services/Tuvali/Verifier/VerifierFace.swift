@@ -144,6 +144,9 @@ public final class VerifierFace {
   private static func listHistory(_ call: MethodCall, _ service: VerifierService) {
     let before = call.arguments.first?.asUInt64 ?? 0
     let limit = call.arguments.last?.asUInt32 ?? 0
+    guard service.history.mayRead else {
+      return call.fail(.limitExceeded("\(HistoryKeeper.readLimit) calls of ListHistory wait for the disk."))
+    }
     service.history.read(
       before: before == 0 ? nil : Int64(clamping: before), limit: limit == 0 ? HistoryKeeper.pageLimit : Int(limit)
     ) { page in
