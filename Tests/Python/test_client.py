@@ -24,6 +24,7 @@ from dbus_fast import Message, MessageType, Variant  # noqa: E402
 from dbus_fast.aio import MessageBus  # noqa: E402
 
 import earshot  # noqa: E402
+import kiosk  # noqa: E402
 import meshbot  # noqa: E402
 
 pytestmark = pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
@@ -325,6 +326,34 @@ def test_every_message_has_a_field_for_each_member_on_the_bus() -> None:
     ):
         call = Message(destination="org.earshot", path="/x", interface=interface, member="ListMessages")
         assert len(StandIn.signature(call)) - len("a()") == len(dataclasses.fields(message)), interface
+
+
+def test_the_kiosk_stores_a_valid_credential_before_it_accepts_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stage(tmp_path) as (stand_in, service):
+            folder = tmp_path / "credentials"
+            folder.mkdir()
+            stand_in.credential(1, Issuer="Town")
+            await kiosk.handle(await take(service.credentials()), folder)
+            (file,) = folder.iterdir()
+            assert file.read_bytes() == b"{}" and file.stat().st_mode & 0o777 == 0o600
+            judging = [member for _, member, _ in stand_in.calls if member in ("OpenCredential", "Accept")]
+            assert judging == ["OpenCredential", "Accept"]
+
+    asyncio.run(run())
+
+
+def test_the_kiosk_neither_fetches_nor_accepts_what_is_not_valid(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stage(tmp_path) as (stand_in, service):
+            stand_in.credential(1, Verdict="")
+            stand_in.credential(2, Verdict="revoked", State="accepted", ExpiresAt=1)
+            credentials = service.credentials()
+            for _ in range(2):
+                await kiosk.handle(await take(credentials), tmp_path / "missing")
+            assert not {"OpenCredential", "Accept", "Reject"} & {member for _, member, _ in stand_in.calls}
+
+    asyncio.run(run())
 
 
 def test_the_bot_answers_no_old_and_no_own_messages() -> None:
