@@ -21,8 +21,10 @@ struct Examination {
   /// The findings, in the order in which problems should be solved.
   static func findings(_ facts: MachineFacts) -> [Finding] {
     let examination = Examination(facts: facts)
-    return examination.bus() + examination.units() + examination.serviceState() + examination.bluetoothd()
-      + examination.adapters() + examination.radio() + examination.costs() + examination.access()
+    let bluetooth =
+      facts.service?.isSimulated == true
+      ? [] : examination.bluetoothd() + examination.adapters() + examination.radio() + examination.costs()
+    return examination.bus() + examination.units() + examination.serviceState() + bluetooth + examination.access()
       + examination.clock() + examination.storage() + examination.trust()
       + UplinkExamination(facts.uplink).findings()
   }
@@ -33,6 +35,9 @@ struct Examination {
     if let error = facts.busError {
       return [.error("bus", "There is no bus at this address. \(error)", "sudo systemctl start dbus.socket")]
     }
+    let isOnBus = facts.service != nil || facts.serviceError != nil
+    // The bus of a developer needs no policy.
+    if isOnBus, !facts.hasPolicy { return [.ok("bus", "The bus can be reached.")] }
     guard facts.hasPolicy else {
       return [
         .error(
@@ -114,6 +119,12 @@ struct Examination {
       return [.error("service", "org.earshot is not on the bus: earshotd is not running.", remedy)]
     }
     var findings = [Finding.ok("service", "earshotd \(service.version) runs.")]
+    if service.isSimulated {
+      findings.append(
+        .warning(
+          "radio", "The service uses the simulated radio, which reaches no phone.",
+          "remove Backend=air from the configuration, then sudo systemctl restart earshotd"))
+    }
     if !service.storage.isEmpty { findings.append(.error("storage", service.storage, "earshot transfers")) }
     if !service.checker.isEmpty {
       findings.append(.warning("checker", service.checker, "systemctl status \(Self.checker)"))

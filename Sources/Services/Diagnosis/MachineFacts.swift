@@ -19,11 +19,16 @@ struct MachineFacts: Sendable, Equatable {
     var version = ""
     var radioState = "ready"
     var radioReason = ""
+    /// The Bluetooth stack; empty while the service waits for it, and with the simulated radio.
+    var radioStack = "BlueZ 5.82"
     var radioLimits: [String] = []
     /// A problem with storing credentials; empty if there is none.
     var storage = ""
     /// A problem with the credential checker; empty if there is none.
     var checker = ""
+
+    /// Whether the service uses the simulated radio (`Backend=air`).
+    var isSimulated: Bool { radioState != "waiting" && radioStack.isEmpty }
   }
 
   /// The state of `earshot-nostrd`, private messages of the mesh over Nostr relays.
@@ -94,6 +99,8 @@ struct MachineFacts: Sendable, Equatable {
   var membership = Membership.member
   /// Nil if the service is not running, or does not answer.
   var service: Service? = Service()
+  /// Nil if `earshot-nostrd` is not running, or the caller may not read its state.
+  var uplink: Uplink?
   /// The error of a service that is on the bus but does not answer; nil if it answers or is not on the bus.
   var serviceError: String?
   /// The units that exist in a complete installation, by name; nil if systemd does not run.

@@ -55,6 +55,7 @@ struct MachineProbe {
         facts.serviceError = error.text
       }
     }
+    facts.uplink = await uplink()
     facts.units = await units()
     facts.isBluetoothdRunning = await hasOwner(Self.blueZ)
     facts.readsBattery = facts.isBluetoothdRunning ? await BlueZAdvice.readsBattery(client.bus) : nil
@@ -135,6 +136,7 @@ struct MachineProbe {
     let verifier = objects["/org/earshot/verifier"]?["org.earshot.Verifier1"]
     return MachineFacts.Service(
       version: text("Version"), radioState: text("RadioState"), radioReason: text("RadioReason"),
+      radioStack: text("RadioStack"),
       radioLimits: manager["RadioLimits"]?.asStrings ?? [], storage: verifier?["Storage"]?.text ?? "",
       checker: verifier?["Checker"]?.text ?? "")
   }

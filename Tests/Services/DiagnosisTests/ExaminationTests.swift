@@ -51,6 +51,28 @@ struct ExaminationTests {
     #expect(failed?.remedy.contains("earshotd.service above") == true)
   }
 
+  @Test("A service on the simulated radio is a warning, and BlueZ and adapters are not examined")
+  func simulated() {
+    let findings = findings {
+      $0.service?.radioStack = ""
+      ($0.isBluetoothdRunning, $0.blueZ, $0.adapters) = (false, nil, [])
+    }
+    #expect(findings.filter { $0.level != .ok }.map(\.topic) == ["radio"])
+    // While the service waits for bluetoothd, it has no stack either.
+    let waiting = finding("adapter") {
+      $0.service?.radioState = "waiting"
+      $0.service?.radioStack = ""
+      $0.adapters = []
+    }
+    #expect(waiting?.level == .error)
+  }
+
+  @Test("A missing policy is an error only while the service has no name on the bus")
+  func policy() {
+    #expect(finding("policy") { $0.hasPolicy = false } == nil)
+    #expect(finding("policy") { ($0.hasPolicy, $0.service) = (false, nil) }?.level == .error)
+  }
+
   @Test("A service that is on the bus but does not answer is not reported as missing")
   func silentService() {
     let found = finding("service") { ($0.service, $0.serviceError) = (nil, "It did not answer in time.") }

@@ -18,6 +18,7 @@ struct ReportTests {
       ("an open \"quote", "an open \"[name]"), ("to wss://relay.example/x", "to [address]"),
       ("peer=10.0.0.1,", "[address]"), ("tcp:[fe80::1]:80", "[address]"),
       ("key npub180cvv07tjdrrgpa0j7j7tmnyl2yr6yr7l8j4s3evf6u64th6gkwsyjh6w6", "key [digits]"),
+      ("wss://relay.example is not connected.", "[address] is not connected."),
     ])
   func replaced(text: String, expected: String) {
     #expect(redaction.clean(text) == expected)
