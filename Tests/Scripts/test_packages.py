@@ -98,3 +98,66 @@ def test_every_package_of_the_control_file_is_installed_by_the_rules() -> None:
     assert makefile and makefile[1] == services[1]
     packages = set(re.findall(r"^Package: (.*)$", (DEBIAN / "control").read_text(), re.MULTILINE))
     assert {f"earshot-{name}" for name in services[1].split()} <= packages
+
+
+def packages() -> set[str]:
+    return set(re.findall(r"^Package: (.*)$", (DEBIAN / "control").read_text(), re.MULTILINE))
+
+
+def test_the_changelog_of_the_first_release_names_every_package() -> None:
+    words = set(re.findall(r"[a-z0-9-]+", (DEBIAN / "changelog").read_text()))
+    assert packages() <= words
+
+
+def test_the_guide_for_operators_lists_every_package() -> None:
+    assert packages() == set(
+        re.findall(r"^\| `([a-z0-9-]+)` \| ", (TOP / "docs" / "operating.md").read_text(), re.MULTILINE)
+    )
+
+
+def test_the_makefile_lists_every_package() -> None:
+    text = (TOP / "Makefile").read_text()
+    variable = re.search(r"^PACKAGES := (.*)$", text, re.MULTILINE)
+    services = re.search(r"^SERVICES := (.*)$", text, re.MULTILINE)
+    assert variable and services
+    names = variable[1].replace("$(SERVICES:%=earshot-%)", " ".join(f"earshot-{name}" for name in services[1].split()))
+    assert set(names.split()) == packages()
+
+
+UNITS = sorted(path for path in (TOP / "systemd").iterdir() if path.suffix in (".service", ".socket", ".timer"))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
+def test_every_unit_names_a_manual_page_that_exists(unit: Path) -> None:
+    found = re.search(r"^Documentation=man:([a-z.-]+)\((\d)\)$", unit.read_text(), re.MULTILINE)
+    assert found, f"{unit.name} has no line Documentation="
+    assert (TOP / "docs" / "man" / "text" / f"{found[1]}.{found[2]}").exists()
+
+
+#: Writes the files that the options of a program ask for.
+STAND_IN = """#!/bin/sh
+case $1 in
+--write-interfaces) : >"$2/org.earshot.Test1.xml" ;;
+--write-catalog) : >"$2" ;;
+esac
+"""
+
+
+def test_the_uninstallation_removes_every_file_that_the_installation_of_a_daemon_adds(tmp_path: Path) -> None:
+    built = tmp_path / "built"
+    built.mkdir()
+    makefile = (TOP / "Makefile").read_text()
+    services = re.findall(r"^SERVICE_([a-z]+) := (\S+)", makefile, re.MULTILINE)
+    for program in ["earshotd", "earshot", "earshot-air", *(name for _, name in services)]:
+        path = built / program
+        path.write_text(STAND_IN)
+        path.chmod(0o755)
+    root = tmp_path / "root"
+    goals = ["install-service", "install-python", *(f"install-{name}" for name, _ in services)]
+    make = ["make", "--no-print-directory", f"BUILT={built}", f"DESTDIR={root}"]
+    subprocess.run([*make, *goals], cwd=TOP, check=True, capture_output=True)
+    installed = [path for path in root.rglob("*") if path.is_file()]
+    assert len(installed) > 40
+    subprocess.run([*make, "uninstall"], cwd=TOP, check=True, capture_output=True)
+    left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    assert left == {f"etc/earshot/{name}" for name in ("earshot.conf", "presence.conf", "social.conf", "uplink.conf")}
