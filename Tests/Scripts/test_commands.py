@@ -105,7 +105,55 @@ def test_a_comment_is_not_part_of_a_command_and_a_continued_line_is(tmp_path: Pa
     assert [line for _, line in shown(page)] == ["earshot status   # a comment", "dbus-send a \\", "  b"]
 
 
-needs_programs = pytest.mark.skipif(not (BIN / "earshotd").exists(), reason=f"{BIN} has no earshotd")
+def test_no_command_that_is_run_changes_the_machine() -> None:
+    assert [command for command in RUN if re.search(r"\bsudo\b", command.text)] == []
+
+
+#: The words between backquotes in a sentence that are a command of a program with the grammar of `earshot --help`.
+INLINE = re.compile(r"`((?:earshot|earshotd|earshot-air|earshot-nostrd|earshot-presenced|earshot-sociald) [^`]+)`")
+
+
+def inline_commands() -> list[Command]:
+    """Returns the commands in the sentences and tables of the pages, each once."""
+    found: dict[str, Command] = {}
+    for page in [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for line in text.splitlines():
+            if not line.startswith("    "):
+                for words in INLINE.findall(line):
+                    found.setdefault(words, Command(f"{page.relative_to(TOP)}", words))
+    return list(found.values())
+
+
+def without_placeholders(text: str) -> list[str]:
+    """Returns the words of a command with a value for each placeholder such as FILE, and without optional ones."""
+    words = [word for word in shlex.split(text) if not re.fullmatch(r"\[.*\]|VERB|COMMAND|…", word)]
+    return ["1" if re.fullmatch(r"[A-Z]+…?", word) else word for word in words]
+
+
+def described(page: str) -> dict[tuple[str, str], str]:
+    """Returns the signature of the arguments of each method in docs/dbus.md, by interface and name."""
+    found, interface = {}, ""
+    for line in page.splitlines():
+        if heading := re.match(r"#+ .*`?(org\.earshot\.[A-Za-z0-9]+)`?", line):
+            interface = heading[1]
+        elif row := re.match(r"\| `(\w+)` \| ([^|]*) \|", line):
+            found[interface, row[1]] = "".join(re.findall(r"`([^`]+)`", row[2]))
+    return found
+
+
+def test_the_arguments_of_a_busctl_call_are_those_in_the_reference() -> None:
+    methods = described((TOP / "docs" / "dbus.md").read_text())
+    calls = [shlex.split(command.text) for command in COMMANDS if command.text.startswith("busctl call org.earshot")]
+    assert calls
+    for _, _, _, _, interface, method, *arguments in calls:
+        assert methods[interface, method] == (arguments or [""])[0]
+
+
+needs_programs = pytest.mark.skipif(
+    not all((BIN / name).exists() for name in ("earshotd", "earshot", "earshot-air", "earshot-nostrd")),
+    reason=f"{BIN} lacks a program",
+)
 
 
 @needs_programs
@@ -119,9 +167,19 @@ def test_the_syntax_of_a_command_of_the_tool_is_valid(command: Command) -> None:
     assert result.returncode == 0, result.stderr
 
 
+@needs_programs
+@pytest.mark.parametrize("command", inline_commands(), ids=lambda command: f"{command.place} {command.text}")
+def test_the_syntax_of_a_command_in_a_sentence_is_valid(command: Command) -> None:
+    program, *words = without_placeholders(command.text)
+    if not (BIN / program).exists():
+        pytest.skip(f"{program} is not built.")
+    result = subprocess.run([BIN / program, *words, "--help"], capture_output=True, text=True, timeout=LIMIT)
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the files that the commands name, and a service with all parts on the simulated radio."""
+    """A folder with the files that the commands name, a service with all parts on a simulated radio, and its uplink."""
     # The path of a socket has at most 107 bytes.
     folder = Path(subprocess.check_output(["mktemp", "-d", "/tmp/earshot.XXXXXX"], text=True).strip())  # noqa: S108
     work = tmp_path_factory.mktemp("work")
@@ -138,12 +196,21 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         f"[Radio]\nBackend=air\n[Store]\nDirectory={folder}/state\n[Verifier]\nEnabled=no\n"
         "[Mesh]\nEnabled=yes\nTrustClock=yes\n[Broadcast]\nEnabled=yes\n"
     )
+    (folder / "uplink.conf").write_text(f"[Store]\nDirectory={folder}/uplink\n")
     processes = [start(folder, ["dbus-daemon", f"--config-file={folder}/bus.conf", "--nofork", "--nopidfile"])]
     try:
         until((folder / "bus").exists)
         processes.append(start(folder, [str(BIN / "earshotd"), "--config", str(folder / "earshot.conf")]))
         wait = ["earshot", "status", "--wait", str(LIMIT)]
         subprocess.run(wait, env=environment(folder), check=True, capture_output=True, timeout=LIMIT)
+        # Without its proxy, the uplink sends nothing.
+        processes.append(start(folder, [str(BIN / "earshot-nostrd"), "--config", str(folder / "uplink.conf")]))
+        until(
+            lambda: (
+                subprocess.run(["earshot", "mesh", "uplink"], env=environment(folder), capture_output=True).returncode
+                == 0
+            )
+        )
         (work / ".folder").write_text(str(folder))
         yield work
     finally:
