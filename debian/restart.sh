@@ -4,6 +4,8 @@
 # of each package with a daemon.
 if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
   systemctl --system daemon-reload >/dev/null || true
+  # The bus read the policy when the files were unpacked. It ignores rules for users and groups that did not exist then.
+  busctl --quiet call org.freedesktop.DBus /org/freedesktop/DBus org.freedesktop.DBus ReloadConfig >/dev/null || true
   first='@FIRST@'
   if [ -z "${2:-}" ]; then
     if [ -n "$first" ]; then deb-systemd-invoke "$first" @UNIT@.service || true; fi

@@ -21,6 +21,7 @@ class Machine:
         (folder / "systemd").mkdir()
         self._program("systemctl", f'case "$*" in *is-active*) exit {0 if is_active else 3} ;; esac')
         self._program("deb-systemd-invoke", "")
+        self._program("busctl", "")
         self._program("earshotd", f"echo stdout; echo earshot.conf:3: wrong >&2; exit {0 if is_valid else 1}")
 
     def _program(self, name: str, body: str) -> None:
@@ -40,14 +41,29 @@ class Machine:
             text=True,
             check=True,
         )
+        return [line for line in self.calls() if line.startswith("deb-systemd-invoke")], result.stderr
+
+    def calls(self) -> list[str]:
+        """Returns the calls of all programs."""
         calls = self.folder / "calls"
-        lines = calls.read_text().splitlines() if calls.exists() else []
-        return [line for line in lines if line.startswith("deb-systemd-invoke")], result.stderr
+        return calls.read_text().splitlines() if calls.exists() else []
 
 
 def test_the_installation_starts_the_service_that_is_meant_to_start(tmp_path: Path) -> None:
     machine = Machine(tmp_path, is_active=False, is_valid=True)
     assert machine.run("restart.sh", "start", "configure", "")[0] == ["deb-systemd-invoke start earshotd.service"]
+
+
+@pytest.mark.parametrize("version", ["", "0.0.9"])
+def test_the_bus_reads_its_policy_again_before_the_service_starts(tmp_path: Path, version: str) -> None:
+    """When the files are unpacked, the users of the policy do not exist yet, so the bus ignores its rules."""
+    machine = Machine(tmp_path, is_active=True, is_valid=True)
+    machine.run("restart.sh", "start", "configure", version)
+    calls = machine.calls()
+    reloads = [number for number, line in enumerate(calls) if line.startswith("busctl ") and "ReloadConfig" in line]
+    starts = [number for number, line in enumerate(calls) if line.startswith("deb-systemd-invoke ")]
+    assert len(reloads) == len(starts) == 1
+    assert reloads[0] < starts[0]
 
 
 def test_the_installation_starts_no_service_that_uses_the_network(tmp_path: Path) -> None:
