@@ -81,7 +81,7 @@ test: ## Run the tests; they need no Bluetooth and no root (SANITIZE=thread or a
 	swift build --build-tests $(SWIFTFLAGS) $(SANITIZED)
 	@FILTER='$(FILTER)' scripts/test $(SWIFTFLAGS) $(SANITIZED)
 
-e2e: release ## Run the installed service against real BlueZ, in virtual machines (SUITE=bookworm, trixie or pair, TEST=words of a name, ALL=1).
+e2e: release ## Run the installed service against real BlueZ, in virtual machines (SUITE=bookworm, trixie, pair or packages, TEST=words of a name, DEBS=folder, ALL=1).
 	@scripts/deps e2e
 	@rm -rf .build/e2e && mkdir -p .build/e2e
 	@$(MAKE) --no-print-directory install DESTDIR=.build/e2e/root >.build/e2e/install.log 2>&1 || { cat .build/e2e/install.log >&2; exit 1; }
