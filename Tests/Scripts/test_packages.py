@@ -11,6 +11,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 DEBIAN = TOP / "debian"
+UNITS = sorted(path for path in (TOP / "systemd").iterdir() if path.suffix in (".service", ".socket", ".timer"))
 
 
 class Machine:
@@ -99,6 +100,15 @@ def test_only_a_removal_stops_the_service(tmp_path: Path, argument: str, count: 
     assert len(machine.run("stop.sh", "", argument)[0]) == count
 
 
+def test_the_removal_stops_every_unit() -> None:
+    """The scripts of debhelper stop only units that the installation starts: here the socket of the checker."""
+    rules = (DEBIAN / "rules").read_text()
+    stopped = {"earshot-check.socket", *(DEBIAN / "earshot-check.prerm").read_text().split()}
+    for name in ["earshotd", *re.findall(r"^UNIT_[a-z]+ := (.*)$", rules, re.MULTILINE)]:
+        stopped |= {line.replace("@UNIT@", name) for line in (DEBIAN / "stop.sh").read_text().split()}
+    assert {unit.name for unit in UNITS if "@" not in unit.name} <= stopped
+
+
 def test_every_package_with_state_purges_it() -> None:
     for unit in sorted((TOP / "systemd").glob("*.service")):
         for name in re.findall(r"^StateDirectory=(.*)$", unit.read_text(), re.MULTILINE):
@@ -138,9 +148,6 @@ def test_the_makefile_lists_every_package() -> None:
     assert variable and services
     names = variable[1].replace("$(SERVICES:%=earshot-%)", " ".join(f"earshot-{name}" for name in services[1].split()))
     assert set(names.split()) == packages()
-
-
-UNITS = sorted(path for path in (TOP / "systemd").iterdir() if path.suffix in (".service", ".socket", ".timer"))
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
