@@ -4,7 +4,7 @@ import Testing
 @Suite("Bech32 and base64")
 struct Bech32Tests {
   @Test(
-    "Bytes and their Bech32 text are converted into each other",
+    "Bech32 encoding and decoding convert between the published bytes and texts",
     arguments: [
       // NIP-19.
       (
@@ -25,7 +25,7 @@ struct Bech32Tests {
     #expect(try Bech32.decode(text.uppercased(), prefix: prefix) == bytes)
   }
 
-  @Test("Any wrong character, another prefix, mixed case and a wrong length are refused")
+  @Test("Bech32 decoding refuses a changed character, a different prefix, mixed case and a wrong length")
   func refused() throws {
     let text = "npub10elfcs4fr0l0r8af98jlmgdh9c8tcxjvz9qkw038js35mp4dma8qzvjptg"
     for index in text.indices.dropFirst(5) {
@@ -45,7 +45,7 @@ struct Bech32Tests {
   }
 
   @Test(
-    "Base64 is that of RFC 4648 section 10",
+    "Base64 encoding gives the examples of RFC 4648 section 10",
     arguments: [
       ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
       ("foobar", "Zm9vYmFy"),
@@ -55,7 +55,7 @@ struct Bech32Tests {
     #expect(try Base64.decode(text) == Array(bytes.utf8))
   }
 
-  @Test("Base64 of all byte values uses + and /, and a text of the other alphabet or without padding is refused")
+  @Test("Base64 uses the characters + and /; the URL alphabet and a text without padding are refused")
   func alphabet() throws {
     let bytes: [UInt8] = [0xFB, 0xEF, 0xBE, 0xFF, 0xFF, 0xFF]
     #expect(Base64.encode(bytes) == "++++////")

@@ -48,7 +48,7 @@ struct ByteReaderTests {
     return rows
   }()
 
-  @Test("A number is decoded from its bytes and encoded to them", arguments: numbers)
+  @Test("ByteReader decodes a number from the bytes that ByteWriter encodes it to", arguments: numbers)
   func bothDirections(_ number: Number) throws {
     var reader = ByteReader(number.bytes)
     #expect(try number.read(&reader) == number.value)
@@ -58,7 +58,8 @@ struct ByteReaderTests {
     #expect(writer.bytes == number.bytes)
   }
 
-  @Test("A truncated number throws with the bytes needed and does not advance", arguments: numbers)
+  @Test(
+    "Reading a truncated number throws the number of missing bytes and does not advance the reader", arguments: numbers)
   func cutShort(_ number: Number) {
     for available in 0..<number.bytes.count {
       let padded = [0xAA] + number.bytes.prefix(available)
@@ -70,7 +71,7 @@ struct ByteReaderTests {
     }
   }
 
-  @Test("A number is read at any offset of a slice")
+  @Test("ByteReader reads a number at any offset of an array slice")
   func offsets() throws {
     let bytes: [UInt8] = [9, 9, 9, 1, 2, 3, 4, 9]
     for start in 0...3 {
@@ -81,7 +82,7 @@ struct ByteReaderTests {
     }
   }
 
-  @Test("`bytes` reads up to the last byte and throws beyond it")
+  @Test("`ByteReader.bytes` reads up to the last byte and throws if more bytes are requested")
   func edges() throws {
     var reader = ByteReader([1, 2, 3])
     #expect(try reader.bytes(0).isEmpty)
@@ -95,7 +96,7 @@ struct ByteReaderTests {
     #expect(throws: WireError.truncated(needed: 1, available: 0)) { try reader.bytes(1) }
   }
 
-  @Test("`rest` returns the remaining bytes once")
+  @Test("`ByteReader.rest` returns all remaining bytes, and nothing when it is called again")
   func rest() throws {
     var reader = ByteReader([1, 2, 3])
     _ = try reader.u8()
@@ -104,7 +105,7 @@ struct ByteReaderTests {
     #expect(reader.remaining == 0)
   }
 
-  @Test("`finish` throws with the number of trailing bytes")
+  @Test("`ByteReader.finish` throws the number of trailing bytes if not all bytes were read")
   func trailing() throws {
     var reader = ByteReader([1, 2, 3])
     _ = try reader.u8()
@@ -113,7 +114,7 @@ struct ByteReaderTests {
     try reader.finish()
   }
 
-  @Test("A length prefix counts the bytes of its body, also when nested")
+  @Test("ByteWriter's length prefix counts the bytes of the body after it, also when prefixes are nested")
   func lengthPrefix() throws {
     var writer = ByteWriter(capacity: 16)
     writer.u8(0xEE)
@@ -126,7 +127,7 @@ struct ByteReaderTests {
     #expect(writer.bytes == [0xEE, 0, 6, 1, 2, 3, 3, 4, 5])
   }
 
-  @Test("A body of 255 bytes fits a one-byte prefix; one of 256 is refused and writes nothing")
+  @Test("A one-byte length prefix accepts a body of 255 bytes; for 256 bytes the writer throws and writes nothing")
   func lengthPrefixLimit() throws {
     var writer = ByteWriter()
     try writer.lengthPrefixed(UInt8.self, field: "name") { $0.append([UInt8](repeating: 7, count: 255)) }
@@ -138,7 +139,7 @@ struct ByteReaderTests {
     #expect(writer.bytes.count == 256)
   }
 
-  @Test("An error's description names the field, limit and counts")
+  @Test("The description of a wire error names the field, the limit and the byte counts")
   func descriptions() {
     #expect("\(WireError.truncated(needed: 4, available: 1))" == "truncated: 4 bytes needed, 1 available")
     #expect("\(WireError.badValue("type"))" == "bad value in type")

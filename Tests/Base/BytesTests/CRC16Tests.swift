@@ -13,18 +13,18 @@ struct CRC16Tests {
     }
   }
 
-  @Test("The check value is 0x2189")
+  @Test("The CRC-16/KERMIT of the text 123456789 is 0x2189")
   func check() {
     #expect(CRC16.kermit("123456789".utf8) == 0x2189)
   }
 
-  @Test("Empty input and zeros have the checksum 0")
+  @Test("The CRC-16/KERMIT of empty input and of zero bytes is 0")
   func zeros() {
     #expect(CRC16.kermit([UInt8]()) == 0)
     #expect(CRC16.kermit([UInt8](repeating: 0, count: 100)) == 0)
   }
 
-  @Test("The checksum equals the bitwise definition for every length and alignment")
+  @Test("The table-driven CRC-16 equals the bit-by-bit definition for every length and alignment")
   func lengths() {
     let bytes = (0..<96).map { UInt8(truncatingIfNeeded: $0 &* 151 &+ 7) }
     for start in 0..<9 {
@@ -34,7 +34,7 @@ struct CRC16Tests {
     }
   }
 
-  @Test("A collection without contiguous storage has the same checksum")
+  @Test("The CRC-16 of a collection without contiguous storage equals the CRC-16 of its bytes")
   func anyCollection() {
     let bytes = (0..<50).map { UInt8($0) }
     #expect(CRC16.kermit(bytes.lazy.map { $0 ^ 0x55 }) == Self.slow(bytes.map { $0 ^ 0x55 }))
@@ -57,7 +57,7 @@ struct CRC16Tests {
     let crc: [Row]
   }
 
-  @Test("The checksum equals the Tuvali vectors")
+  @Test("CRC-16/KERMIT gives the checksums of the Tuvali test vectors")
   func tuvali() throws {
     let rows = try JSONDecoder().decode(Vectors.self, from: Data(contentsOf: Self.vectors)).crc
     #expect(!rows.isEmpty)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("PercentEncoding")
 struct PercentEncodingTests {
-  @Test("All but unreserved characters are encoded, and decoding restores the text")
+  @Test("Percent encoding leaves only unreserved characters unencoded, and decoding restores the text")
   func roundTrip() {
     for (text, encoded) in [
       ("", ""), ("aZ09-._~", "aZ09-._~"), ("a b+c", "a%20b%2Bc"), ("é%&=", "%C3%A9%25%26%3D"), ("\u{0}", "%00"),
@@ -13,7 +13,8 @@ struct PercentEncodingTests {
     }
   }
 
-  @Test("Unencoded characters and digits of either case are decoded; a broken sequence is refused")
+  @Test(
+    "Percent decoding accepts unencoded characters and hex digits of either case, and refuses an incomplete sequence")
   func decoding() {
     func decode(_ text: String) -> String? { PercentEncoding.decode(Array(text.utf8)[...]) }
     #expect(decode("a b+c") == "a b+c")

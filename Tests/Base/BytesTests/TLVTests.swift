@@ -16,7 +16,7 @@ struct TLVTests {
     ),
   ]
 
-  @Test("A record is decoded from its bytes and encoded to them", arguments: table.indices)
+  @Test("A TLV record is decoded from the bytes that it is encoded to", arguments: table.indices)
   func bothDirections(_ row: Int) throws {
     let (length, record, bytes) = Self.table[row]
     var reader = ByteReader(bytes)
@@ -27,7 +27,7 @@ struct TLVTests {
     #expect(writer.bytes == bytes)
   }
 
-  @Test("A record truncated at any byte is refused", arguments: table.indices.dropLast())
+  @Test("A TLV record that is truncated at any byte is refused", arguments: table.indices.dropLast())
   func cut(_ row: Int) {
     let (length, _, bytes) = Self.table[row]
     for count in 0..<bytes.count {
@@ -36,7 +36,7 @@ struct TLVTests {
     }
   }
 
-  @Test("A value at the limit is read; one byte more is refused before its bytes are read")
+  @Test("A TLV value at the size limit is read; for one byte more the reader throws before it reads the value")
   func limit() throws {
     var reader = ByteReader([5, 4, 1, 2, 3, 4])
     #expect(try TLV(reading: &reader, length: .u8, limit: 4).value.count == 4)
@@ -46,7 +46,7 @@ struct TLVTests {
     }
   }
 
-  @Test("A value too long for its length field is refused, and nothing is written")
+  @Test("A TLV value longer than its length field can express is refused, and nothing is written")
   func tooLongToWrite() {
     var writer = ByteWriter()
     #expect(throws: WireError.tooLong(field: "TLV 1", limit: 255)) {
@@ -58,7 +58,7 @@ struct TLVTests {
     #expect(writer.bytes.isEmpty)
   }
 
-  @Test("Records are read in order, up to the maximum count")
+  @Test("TLV records are read in order, up to the maximum number of records")
   func list() throws {
     let bytes: [UInt8] = [1, 1, 0xAA, 2, 0, 1, 1, 0xBB]
     let records = try TLV.all(in: bytes[...], length: .u8, limit: 1, maximumCount: 3)

@@ -4,7 +4,7 @@ import Testing
 @Suite("Hex and Base64URL")
 struct TextTests {
   @Test(
-    "Hex is encoded and decoded, in either case",
+    "Hex decoding accepts upper and lower case, and encoding writes lower case",
     arguments: [
       ("", []), ("00", [0]), ("0f", [15]), ("f0", [0xF0]), ("ff", [255]), ("09af", [9, 0xAF]),
       ("0123456789abcdef", [0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0xEF]),
@@ -15,14 +15,14 @@ struct TextTests {
     #expect(try Hex.decode(text.uppercased()) == bytes)
   }
 
-  @Test("Hex restores every byte value")
+  @Test("Hex encoding and decoding restore each of the 256 byte values")
   func everyByte() throws {
     let bytes = Array(UInt8.min...UInt8.max)
     #expect(try Hex.decode(Hex.encode(bytes)) == bytes)
   }
 
   @Test(
-    "A text other than pairs of hex digits is refused",
+    "Hex decoding refuses a text that does not consist of pairs of hex digits",
     arguments: [
       "0", "000", "0g", "g0", " 00", "00 ", "0x", "-1", "+1", "/0", ":0", "@0", "G0", "`0", "０0", "é", "0\u{0}",
     ])
@@ -31,7 +31,7 @@ struct TextTests {
   }
 
   @Test(
-    "Base64URL is encoded and decoded, with or without padding",
+    "Base64URL decoding accepts a text with or without padding",
     arguments: [
       ("", "", []), ("Zg", "==", [0x66]), ("Zm8", "=", [0x66, 0x6F]), ("Zm9v", "", [0x66, 0x6F, 0x6F]),
       ("Zm9vYg", "==", Array("foob".utf8)), ("Zm9vYmE", "=", Array("fooba".utf8)),
@@ -44,7 +44,7 @@ struct TextTests {
     #expect(try Base64URL.decode(text + padding) == bytes)
   }
 
-  @Test("Base64URL restores every length up to 256")
+  @Test("Base64URL encoding and decoding restore byte arrays of every length up to 256")
   func everyLength() throws {
     for count in 0...256 {
       let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37) }
@@ -53,7 +53,7 @@ struct TextTests {
   }
 
   @Test(
-    "A non-canonical Base64URL text is refused",
+    "Base64URL decoding refuses a non-canonical text",
     arguments: [
       "A", "AAAAA", "Zh", "Zm9", "_x", "=", "==", "===", "====", "Zg=", "Zg===", "Zm8==", "Zm9v=", "Zm9v====", "Z=g=",
       "A===", "Zg==Zg==", "+/8", "Zm 9", "Zm9\n", " Zg", "Zé", "Z\u{0}AA",

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("UTF-8 validation of bytes")
 struct UTF8TextTests {
-  @Test("Every character is valid at any position of a text")
+  @Test("UTF-8 validation accepts every Unicode character at any position of a text")
   func characters() {
     let far = Array(stride(from: UInt32(0x1000), through: 0x10FFFF, by: 61))
     let values: [UInt32] = Array(0..<0x1000) + far + [0x10FFFF]
@@ -15,7 +15,7 @@ struct UTF8TextTests {
     }
   }
 
-  @Test("For one and two bytes, and at the bounds of three and four, validity equals Swift's")
+  @Test("UTF-8 validation agrees with Swift's for all 1 and 2 byte sequences, and at the bounds of longer ones")
   func exhaustive() {
     var wrong = 0
     func compare(_ bytes: [UInt8]) {
@@ -39,7 +39,7 @@ struct UTF8TextTests {
   /// Bytes on both sides of each boundary in the definition of UTF-8.
   private static let bounds: [UInt8] = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC2, 0xFF]
 
-  @Test("A text truncated within a character, or with a wrong byte, is invalid")
+  @Test("UTF-8 validation refuses a text that ends within a character or contains an invalid byte")
   func broken() {
     let text = Array("Grüße, 東京, 🎫 und noch etwas".utf8)
     for count in 0...text.count {
@@ -53,7 +53,7 @@ struct UTF8TextTests {
     }
   }
 
-  @Test("`wholeCharacters` returns all characters before a truncated one")
+  @Test("`wholeCharacters` returns the text before a character that is truncated at the end")
   func cut() {
     let text = "Grüße, 東京, 🎫 und é"
     let bytes = Array(text.utf8)
@@ -69,7 +69,7 @@ struct UTF8TextTests {
   }
 
   @Test(
-    "A sequence that begins no character is not treated as truncated",
+    "`wholeCharacters` does not treat an invalid byte sequence at the end as a truncated character",
     arguments: [
       [0xF0, 0x28], [0xF0, 0x9F, 0x28], [0xE0, 0x80], [0xED, 0xA0], [0xC0], [0xF5], [0xF4, 0x90], [0x80],
     ])

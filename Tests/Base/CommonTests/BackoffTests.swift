@@ -7,7 +7,7 @@ struct BackoffTests {
     (0..<count).map { _ in backoff.next() }
   }
 
-  @Test("Pauses double from the shortest to the longest, and begin again after a reset")
+  @Test("Backoff pauses double from the minimum to the maximum, and a reset starts again at the minimum")
   func doubling() {
     var backoff = Backoff(from: .seconds(1), upTo: .seconds(5))
     #expect(backoff.isFresh)
@@ -19,14 +19,14 @@ struct BackoffTests {
     #expect(again == [1, 2].map { .seconds($0) })
   }
 
-  @Test("With `forAttempts` the first pauses stay at the limit, and later ones grow again")
+  @Test("With `forAttempts`, the first pauses stay at the maximum, and later ones grow again from the minimum")
   func urgent() {
     var backoff = Backoff(upTo: .seconds(2), forAttempts: 4)
     let milliseconds = pauses(&backoff, 7).map { $0 / Duration.milliseconds(1) }
     #expect(milliseconds == [500, 1000, 2000, 2000, 4000, 8000, 16_000])
   }
 
-  @Test("The pause doubles with each failure after the first, up to the longest")
+  @Test("The backoff pause after a number of failures doubles with each failure after the first, up to the maximum")
   func counted() {
     let backoff = Backoff(from: .seconds(2), upTo: .seconds(10))
     let expected = [2, 2, 4, 8, 10, 10].map { Duration.seconds($0) }
@@ -36,7 +36,7 @@ struct BackoffTests {
     #expect(Backoff(from: .seconds(9), upTo: .seconds(5)).pause(afterFailures: 1) == .seconds(5))
   }
 
-  @Test("The first pause is the shortest, and each further one twice the previous, up to the longest")
+  @Test("The first backoff pause is the minimum, and each further pause is twice the previous one, up to the maximum")
   func followed() {
     let backoff = Backoff(from: .seconds(2), upTo: .seconds(10))
     #expect(backoff.pause(after: .zero) == .seconds(2))

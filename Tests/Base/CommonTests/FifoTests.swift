@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Fifo")
 struct FifoTests {
-  @Test("Elements come out once each and in order")
+  @Test("A FIFO queue returns each element exactly once, in the order of insertion")
   func order() {
     var queue = Fifo<Int>()
     var (put, taken) = (0, 0)
@@ -28,7 +28,7 @@ struct FifoTests {
     #expect(queue.isEmpty && queue.first == nil)
   }
 
-  @Test("Removed elements do not come out")
+  @Test("A FIFO queue does not return elements that were removed")
   func emptied() {
     var queue = Fifo<Int>()
     queue.append(1)

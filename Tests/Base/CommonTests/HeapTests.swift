@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Heap")
 struct HeapTests {
-  @Test("Elements leave a heap in ascending order, whatever was inserted and removed in between")
+  @Test("A heap returns its elements in ascending order after any sequence of insertions and removals")
   func order() {
     var random = SplitMix64(seed: 1)
     var heap = Heap<Int>()
@@ -23,7 +23,7 @@ struct HeapTests {
     }
   }
 
-  @Test("After elements are removed from a heap, the others still leave it in order")
+  @Test("A heap returns the remaining elements in ascending order after others were removed by a condition")
   func kept() {
     var heap = Heap<Int>()
     for number in 0..<1000 { heap.insert(number * 7919 % 1000) }

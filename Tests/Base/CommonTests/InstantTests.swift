@@ -9,7 +9,7 @@ struct InstantTests {
   static let longestBack = Duration(secondsComponent: .min, attosecondsComponent: 0)
 
   @Test(
-    "`advanced` adds nanoseconds and is clamped at both ends of time",
+    "`Instant.advanced` adds nanoseconds, and clamps the result to the earliest and latest instants",
     arguments: [
       (.zero, .zero, .zero),
       (.zero, .seconds(1), Instant(nanoseconds: 1_000_000_000)),
@@ -29,7 +29,7 @@ struct InstantTests {
   }
 
   @Test(
-    "`duration` is the difference of two instants, clamped to 292 years",
+    "`Instant.duration` is the difference of two instants, clamped to 292 years",
     arguments: [
       (.zero, .zero, .zero),
       (.zero, Instant(nanoseconds: 3), .nanoseconds(3)),
@@ -44,7 +44,7 @@ struct InstantTests {
     #expect(from.duration(to: to) == duration)
   }
 
-  @Test("Advancing by the duration to an instant gives that instant")
+  @Test("An instant advanced by the duration to a second instant equals the second instant")
   func roundTrip() {
     for nanoseconds in [0, 1, -1, 999_999_999, 1_000_000_000, -1_000_000_001, 1 << 62] as [Int64] {
       let instant = Instant(nanoseconds: nanoseconds)
@@ -53,7 +53,7 @@ struct InstantTests {
   }
 
   @Test(
-    "`wholeNanoseconds` drops fractions and is clamped to 64 bits",
+    "`Duration.wholeNanoseconds` drops fractions of a nanosecond, and is clamped to 64 bits",
     arguments: [
       (.zero, 0), (.nanoseconds(1), 1), (.nanoseconds(-1), -1),
       (Duration(secondsComponent: 0, attosecondsComponent: 999_999_999), 0),

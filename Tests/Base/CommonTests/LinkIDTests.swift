@@ -3,7 +3,7 @@ import Testing
 
 @Suite("LinkID")
 struct LinkIDTests {
-  @Test("Link IDs are compared and printed by their number")
+  @Test("Link IDs are compared and printed by their numbers")
   func number() {
     #expect(LinkID(7) == LinkID(7))
     #expect(LinkID(7) != LinkID(8))

@@ -6,7 +6,7 @@ import Testing
     let number: Int
   }
 
-  @Test("8,000 increments by eight tasks are all counted")
+  @Test("A locked counter that eight tasks increment 8,000 times in total ends at 8,000")
   func manyThreads() async {
     let count = Locked(0)
     await withTaskGroup(of: Void.self) { group in
@@ -24,7 +24,7 @@ import Testing
     #expect(words.withLock { $0 }.isEmpty)
   }
 
-  @Test("An error keeps its type, and the lock is released")
+  @Test("An error thrown inside `withLock` keeps its type, and the lock is released")
   func error() {
     let number = Locked(1)
     do throws(Odd) {
@@ -39,7 +39,7 @@ import Testing
     #expect(number.withLock { $0 } == 3)
   }
 
-  @Test("The value is released with its lock")
+  @Test("The protected value is deinitialised together with its lock")
   func freed() {
     final class Guest: Sendable {}
     weak var guest: Guest?

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Printable text")
 struct PrintableTextTests {
-  @Test("Visible characters and their joiners are shown unchanged")
+  @Test("Printable text preserves visible characters and their joiners")
   func shown() {
     for text in [
       "שלום (שלום)", "می\u{200C}خواهم", "👨\u{200D}👩\u{200D}👧", "❤\u{FE0F}", "1\u{FE0F}\u{20E3}",
@@ -15,7 +15,7 @@ struct PrintableTextTests {
     }
   }
 
-  @Test("Invisible marks are removed without a U+FFFD")
+  @Test("Printable text removes invisible marks without a replacement character")
   func dropped() {
     for (text, shown) in [
       ("Donau\u{AD}dampf\u{AD}schiff", "Donaudampfschiff"), ("a\u{200E}b\u{200F}c\u{061C}", "abc"),
@@ -27,7 +27,7 @@ struct PrintableTextTests {
     }
   }
 
-  @Test("Each run of control, direction and unassigned characters becomes one U+FFFD")
+  @Test("Printable text replaces each run of control, direction or unassigned characters by one U+FFFD")
   func replaced() {
     for (text, shown) in [
       ("a\u{1B}[2J", "a\u{FFFD}[2J"), ("\u{202E}abc\u{202C}", "\u{FFFD}abc\u{FFFD}"), ("a\r\n\u{2028}b", "a\u{FFFD}b"),
@@ -40,7 +40,7 @@ struct PrintableTextTests {
     }
   }
 
-  @Test("A text is cut at the limit, and no more of it is processed")
+  @Test("Printable text is cut at its length limit, and the text beyond the limit is not processed")
   func limit() {
     #expect(PrintableText.clean("abcdef", limit: 3) == "abc…")
     #expect(PrintableText.clean("abc", limit: 3) == "abc")

@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct SpellingTests {
   @Test(
-    "A word with one or two typing errors is matched, a different word is not",
+    "A mistyped word with one or two errors is matched to the intended word, and an unrelated word to none",
     arguments: [
       ("Nmae", "Name"), ("name", "Name"), ("IdleTimout", "IdleTimeout"), ("Dialect", "Dialects"), ("Enable", "Enabled"),
       ("Colour", nil), ("", nil), (String(repeating: "Name", count: 1000), nil),

@@ -9,7 +9,7 @@ struct TokenBucketTests {
     (0..<tries).count { _ in bucket.take(at: moment(milliseconds)) }
   }
 
-  @Test("A bucket of 10 allows 10 at once and 10 again after its period")
+  @Test("A token bucket of size 10 allows 10 takes at once, and 10 more after its period")
   func evenly() {
     var bucket = TokenBucket(10, each: .seconds(30))
     let first = taken(&bucket, 20, at: 0)
@@ -19,7 +19,7 @@ struct TokenBucketTests {
     #expect([first, early, third, whole] == [10, 0, 2, 10])
   }
 
-  @Test("Draining more tokens than there are leaves none, and they return with time")
+  @Test("Draining more tokens than a bucket has leaves it empty, and it refills with time")
   func drained() {
     var bucket = TokenBucket(10, each: .seconds(10))
     #expect(bucket.isFull(at: moment(0)))
@@ -31,7 +31,7 @@ struct TokenBucketTests {
     #expect(later == 3)
   }
 
-  @Test("With a reserve of 3, ordinary takes get 7 of 10 tokens and privileged ones the rest")
+  @Test("A bucket of 10 tokens with a reserve of 3 gives 7 to ordinary takes and the rest to privileged ones")
   func reserve() {
     var bucket = TokenBucket(10)
     let others = (0..<20).count { _ in bucket.take(at: moment(0), reserve: 3) }

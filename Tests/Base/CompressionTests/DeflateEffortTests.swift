@@ -6,7 +6,7 @@ struct DeflateEffortTests {
   static let text = Array(
     String(repeating: "the relay on the roof is up again, battery at 81 percent. ", count: 20).utf8)
 
-  @Test("Level, window and memory each change the stream, and each stream inflates to the input")
+  @Test("Compression level, window and memory each change the deflate stream, and each stream inflates to the input")
   func efforts() throws {
     // Distant repetitions, beyond the reach of a small window.
     let bytes = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 3) } + Self.text
@@ -22,7 +22,7 @@ struct DeflateEffortTests {
     #expect(streams[1].count > all.count)
   }
 
-  @Test("Values outside zlib's ranges are clamped")
+  @Test("Deflate parameters outside zlib's ranges are clamped to them")
   func ranges() throws {
     #expect(
       DeflateEffort(level: 99, windowBits: 99, memoryLevel: 99)
@@ -37,7 +37,7 @@ struct DeflateEffortTests {
     }
   }
 
-  @Test("A stream inflates only with its exact size", arguments: [true, false])
+  @Test("Inflating with an exact size succeeds only if the stream has exactly this size", arguments: [true, false])
   func sizes(isRaw: Bool) throws {
     func decompress(_ stream: [UInt8], exactly count: Int) throws(CompressionError) -> [UInt8] {
       isRaw ? try RawDeflate.decompress(stream, exactly: count) : try ZlibDeflate.decompress(stream, exactly: count)
@@ -57,7 +57,7 @@ struct DeflateEffortTests {
     }
   }
 
-  @Test("The zlib header and checksum are verified")
+  @Test("Inflating a zlib stream verifies its header and checksum")
   func zlibFormat() throws {
     let stream = try ZlibDeflate.compress(Self.text)
     #expect(stream.starts(with: [0x78, 0x9C]))

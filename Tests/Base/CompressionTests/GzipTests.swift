@@ -25,25 +25,25 @@ struct GzipTests {
     ],
   ]
 
-  @Test("Members of several encoders inflate to their content", arguments: members)
+  @Test("Gzip members made by several encoders inflate to their original content", arguments: members)
   func inflates(_ member: [UInt8]) throws {
     #expect(try Gzip.decompress(member, limit: 5) == Self.hello)
     #expect(try Gzip.decompress(([0] + member)[1...], limit: .max) == Self.hello)
   }
 
-  @Test("A compressed member has no name or time")
+  @Test("A gzip member that we compress contains no file name or modification time")
   func ours() throws {
     #expect(try Gzip.compress(Self.hello) == Self.members[0])
   }
 
-  @Test("A member truncated at any byte throws `truncated`", arguments: members)
+  @Test("Inflating a gzip member that is truncated at any byte throws `truncated`", arguments: members)
   func truncated(_ member: [UInt8]) {
     for count in 0..<member.count {
       #expect(throws: CompressionError.truncated) { try Gzip.decompress(member.prefix(count), limit: 100) }
     }
   }
 
-  @Test("A member with one changed bit is refused or inflates to the same bytes", arguments: members)
+  @Test("A gzip member with one changed bit is refused, or inflates to the same bytes", arguments: members)
   func altered(_ member: [UInt8]) {
     for bit in 0..<member.count * 8 {
       var altered = member
@@ -53,14 +53,14 @@ struct GzipTests {
     }
   }
 
-  @Test("Bytes behind the member, also a second member, are refused with their count")
+  @Test("Bytes after a gzip member, even a second member, are refused with an error that has their count")
   func trailing() {
     let member = Self.members[0]
     #expect(throws: CompressionError.trailing(1)) { try Gzip.decompress(member + [0], limit: 5) }
     #expect(throws: CompressionError.trailing(member.count)) { try Gzip.decompress(member + member, limit: 5) }
   }
 
-  @Test("A limit equal to the size is accepted, a smaller one is refused")
+  @Test("Inflating a gzip member succeeds with a limit equal to its size, and fails with a smaller limit")
   func limit() throws {
     let member = Self.members[0]
     #expect(try Gzip.decompress(member, limit: 5) == Self.hello)
@@ -75,7 +75,7 @@ struct GzipTests {
   /// The output buffer has twice the size of the member at first, then doubles: the 89 bytes of a member of 65,536
   /// sevens need 178 first.
   @Test(
-    "The limit is exact around each buffer size",
+    "For sizes around each buffer boundary, a limit equal to the gzip content's size succeeds and one byte less fails",
     arguments: [127, 128, 129, 178, 355, 356, 357, 45_567, 45_568, 45_569, 65535, 65536, 65537, 131_072, 131_073])
   func limitAtRooms(_ count: Int) throws {
     let member = try Gzip.compress([UInt8](repeating: 7, count: count))
@@ -92,14 +92,14 @@ struct GzipTests {
     #expect(throws: CompressionError.tooLarge(limit: 1 << 20)) { try Gzip.decompress(bomb, limit: 1 << 20) }
   }
 
-  @Test("A declared size that is too large is corruption and allocates nothing")
+  @Test("A gzip member that declares a larger size than it has is corrupt, and inflating it allocates no extra memory")
   func declaredSize() {
     var member = Self.members[0]
     member.replaceSubrange((member.count - 4)..., with: [0xFF, 0xFF, 0xFF, 0xFF])
     #expect(throws: CompressionError.corrupt("incorrect length check")) { try Gzip.decompress(member, limit: .max) }
   }
 
-  @Test("Plain text, zlib streams and raw deflate are refused as corrupt")
+  @Test("Gzip inflation refuses plain text, zlib streams and raw deflate streams as corrupt")
   func notGzip() throws {
     for bytes in [
       Array("hello".utf8), [0x78, 0x9C, 0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x06, 0x2C, 0x02, 0x15],
@@ -109,7 +109,8 @@ struct GzipTests {
     }
   }
 
-  @Test("Inputs of every length are restored", arguments: [0, 1, 2, 255, 65535, 65536, 65537, 200_000])
+  @Test(
+    "Gzip restores inputs of every length in the tested range", arguments: [0, 1, 2, 255, 65535, 65536, 65537, 200_000])
   func roundTrip(_ count: Int) throws {
     var number: UInt32 = 1
     let noise = (0..<count).map { _ in
@@ -123,14 +124,14 @@ struct GzipTests {
     #expect(try Gzip.decompress(Gzip.compress(zeros), limit: count) == zeros)
   }
 
-  @Test("An input of 5 MiB is restored")
+  @Test("Gzip restores an input of 5 MiB")
   func large() throws {
     let text = Array("{\"credential\": \"".utf8)
     let bytes = (0..<(5 << 20)).map { text[$0 & 15] ^ UInt8(truncatingIfNeeded: $0 >> 14) }
     #expect(try Gzip.decompress(Gzip.compress(bytes), limit: bytes.count) == bytes)
   }
 
-  @Test("Each error has a sentence")
+  @Test("Each compression error has a description that is a sentence")
   func descriptions() {
     #expect("\(CompressionError.corrupt("x"))" == "the compressed data is corrupt: x")
     #expect("\(CompressionError.truncated)" == "the compressed data is truncated")

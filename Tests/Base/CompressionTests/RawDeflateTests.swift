@@ -7,7 +7,9 @@ struct RawDeflateTests {
   static let fixed: [UInt8] = [0xCB, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]
   static let stored: [UInt8] = [0x01, 0x05, 0x00, 0xFA, 0xFF, 0x68, 0x65, 0x6C, 0x6C, 0x6F]
 
-  @Test("Streams with fixed codes and stored blocks inflate to their content", arguments: [fixed, stored])
+  @Test(
+    "Raw deflate streams with fixed Huffman codes or stored blocks inflate to their content",
+    arguments: [fixed, stored])
   func inflates(_ stream: [UInt8]) throws {
     #expect(try RawDeflate.decompress(stream, limit: 5) == Self.hello)
     #expect(throws: CompressionError.tooLarge(limit: 4)) { try RawDeflate.decompress(stream, limit: 4) }
@@ -17,13 +19,13 @@ struct RawDeflateTests {
     }
   }
 
-  @Test("The compressed stream uses fixed codes")
+  @Test("The raw deflate compressor uses fixed Huffman codes")
   func ours() throws {
     #expect(try RawDeflate.compress(Self.hello) == Self.fixed)
   }
 
   @Test(
-    "An invalid stream is corrupt with zlib's reason",
+    "An invalid raw deflate stream throws an error that contains zlib's reason",
     arguments: [
       ([0x07], "invalid block type"),
       ([0x01, 0x05, 0x00, 0xFA, 0xFE], "invalid stored block lengths"),

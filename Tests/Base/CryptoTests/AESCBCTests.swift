@@ -6,7 +6,7 @@ import Testing
 struct AESCBCTests {
   /// Made with `openssl enc -aes-128-cbc -nosalt -md md5 -pass pass:password`.
   @Test(
-    "Sealed texts equal the output of OpenSSL's command and are opened",
+    "AES-CBC ciphertexts equal the output of the openssl command, and are decrypted",
     arguments: [
       ("", "bbc33946e96dfeec1fc3660c2c2f1df1"),
       ("hello, known answer", "1e4feb1b00f7cf106a6fd628f5b14455c898b2fe1e14a49445179fd917b8de43"),
@@ -18,7 +18,7 @@ struct AESCBCTests {
     #expect(try AESCBC.open(Hex.decode(sealed), password: password) == Array(plaintext.utf8))
   }
 
-  @Test("Every length is restored and padded to the next whole block")
+  @Test("AES-CBC pads a text of any length to the next whole block, and decryption restores it")
   func roundTrip() throws {
     let password = SecretBytes(copying: 0..<16)
     for count in 0...50 {
@@ -29,7 +29,7 @@ struct AESCBCTests {
     }
   }
 
-  @Test("A partial block, no bytes and a wrong padding are refused")
+  @Test("AES-CBC decryption refuses an empty text, a partial block and a wrong padding")
   func refused() throws {
     let password = SecretBytes(copying: 0..<16)
     let sealed = try AESCBC.seal([1, 2, 3], password: password)
@@ -41,7 +41,7 @@ struct AESCBCTests {
     #expect(throws: CryptoError.authenticationFailed) { try AESCBC.open(changed, password: password) }
   }
 
-  @Test("A text of 1 MiB is refused for its length")
+  @Test("AES-CBC refuses a text of 1 MiB because of its length")
   func tooLong() {
     let password = SecretBytes(copying: 0..<16)
     let bytes = [UInt8](repeating: 0, count: 1 << 20)

@@ -105,7 +105,7 @@ struct CipherTests {
         + "c5f61e6393ba7a0abcc9f66276fc6ece0f4e1768cddf8853bb2d551b"),
   ]
 
-  @Test("Each cipher seals and opens the known answers", arguments: vectors)
+  @Test("Each AEAD cipher seals and opens its published test vectors", arguments: vectors)
   func knownAnswers(_ vector: Vector) throws {
     let (key, nonce, aad) = (try secret(vector.key), try Hex.decode(vector.nonce), try Hex.decode(vector.aad))
     #expect(Hex.encode(try vector.cipher.seal(vector.plaintext, key, nonce, aad)) == vector.sealed)
@@ -114,7 +114,9 @@ struct CipherTests {
 
   static let key = SecretBytes(copying: 0..<32)
 
-  @Test("Every length is restored, also from a slice, and grows by 16 bytes when sealed", arguments: Cipher.allCases)
+  @Test(
+    "Each AEAD cipher restores texts of every length, also from a slice, and adds 16 bytes when it seals",
+    arguments: Cipher.allCases)
   func roundTrip(_ cipher: Cipher) throws {
     let bytes = (0..<100).map { UInt8($0) }
     for count in 0...bytes.count {
@@ -124,7 +126,7 @@ struct CipherTests {
     }
   }
 
-  @Test("A text of 5 MiB is restored", arguments: Cipher.allCases)
+  @Test("Each AEAD cipher restores a text of 5 MiB", arguments: Cipher.allCases)
   func large(_ cipher: Cipher) throws {
     var random = SeededRandom(seed: 4)
     let bytes = random.bytes(1 << 20)
@@ -132,7 +134,7 @@ struct CipherTests {
     #expect(try cipher.open(cipher.seal(five, Self.key, cipher.nonce, []), Self.key, cipher.nonce, []) == five)
   }
 
-  @Test("A sealed text with any bit changed is refused", arguments: Cipher.allCases)
+  @Test("An AEAD ciphertext with any one bit changed is refused", arguments: Cipher.allCases)
   func altered(_ cipher: Cipher) throws {
     let sealed = try cipher.seal([1, 2, 3, 4], Self.key, cipher.nonce, [9, 9])
     for bit in 0..<sealed.count * 8 {
@@ -154,7 +156,7 @@ struct CipherTests {
     }
   }
 
-  @Test("A key other than 32 bytes and a nonce of a wrong size are refused", arguments: Cipher.allCases)
+  @Test("An AEAD key that is not 32 bytes long, or a nonce of a wrong size, is refused", arguments: Cipher.allCases)
   func lengths(_ cipher: Cipher) {
     for count in [0, 16, 31, 33] {
       let error = CryptoError.badLength("\(cipher.rawValue) key", expected: 32, got: count)
@@ -170,7 +172,7 @@ struct CipherTests {
     }
   }
 
-  @Test("32 tasks seal and open at the same time without errors")
+  @Test("32 tasks that seal and open with one AEAD key at the same time get correct results")
   func threads() async throws {
     let right = await withTaskGroup(of: Bool.self, returning: Int.self) { group in
       for task in UInt8(0)..<32 {

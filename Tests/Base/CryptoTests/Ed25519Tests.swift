@@ -40,7 +40,7 @@ struct Ed25519Tests {
         + "3dca179c138ac17ad9bef1177331a704"),
   ]
 
-  @Test("The vectors of RFC 8032 are signed and verified", arguments: vectors)
+  @Test("Ed25519 signs and verifies the test vectors of RFC 8032", arguments: vectors)
   func rfc8032(_ vector: Vector) throws {
     let key = try Ed25519.PrivateKey(copyingSeed: Hex.decode(vector.seed))
     let message = try Hex.decode(vector.message)
@@ -49,7 +49,7 @@ struct Ed25519Tests {
     #expect(try Ed25519.PublicKey(Hex.decode(vector.publicKey)).verify(Hex.decode(vector.signature), of: message))
   }
 
-  @Test("A signature with any bit changed is invalid")
+  @Test("An Ed25519 signature with any one bit changed is invalid")
   func altered() throws {
     var random = SeededRandom(seed: 2)
     let key = Ed25519.PrivateKey(randomFrom: &random)
@@ -62,7 +62,7 @@ struct Ed25519Tests {
     }
   }
 
-  @Test("A signature is invalid for a different message or key, and with a wrong length")
+  @Test("An Ed25519 signature is invalid for a different message or key, or if its length is wrong")
   func others() {
     var random = SeededRandom(seed: 3)
     let key = Ed25519.PrivateKey(randomFrom: &random)
@@ -75,7 +75,7 @@ struct Ed25519Tests {
     #expect(!key.publicKey.verify([UInt8](), of: [1, 2, 3]))
   }
 
-  @Test("A key of low order verifies nothing, not even a universal signature")
+  @Test("An Ed25519 public key of low order verifies no signature, even one that fits every message")
   func lowOrderKey() throws {
     // With the neutral element as key and commitment, and 0 as scalar, the equation holds whatever was signed.
     let neutral = [1] + [UInt8](repeating: 0, count: 31)
@@ -83,14 +83,14 @@ struct Ed25519Tests {
     #expect(try !Ed25519.PublicKey(neutral).verify(signature, of: [1, 2, 3]))
   }
 
-  @Test("A stored seed gives the same key")
+  @Test("An Ed25519 private key restored from its seed has the same public key")
   func stored() throws {
     var random = SystemRandom()
     let key = Ed25519.PrivateKey(randomFrom: &random)
     #expect(try Ed25519.PrivateKey(seed: key.seed).publicKey == key.publicKey)
   }
 
-  @Test("A key or seed other than 32 bytes is refused", arguments: [0, 31, 33, 64])
+  @Test("An Ed25519 key or seed that is not 32 bytes long is refused", arguments: [0, 31, 33, 64])
   func lengths(_ count: Int) {
     let bytes = [UInt8](repeating: 9, count: count)
     #expect(throws: CryptoError.badLength("Ed25519 public key", expected: 32, got: count)) {

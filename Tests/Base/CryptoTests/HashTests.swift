@@ -22,7 +22,7 @@ struct HashTests {
     #expect(Hex.encode(SHA256.hash(text.utf8)) == hash)
   }
 
-  @Test("Input hashed in portions has the hash of the whole, and intermediate hashes are available")
+  @Test("SHA-256 of input in portions equals that of the whole input, and intermediate hashes can be read")
   func portions() {
     let bytes = (0..<200).map { UInt8($0) }
     for size in [1, 3, 63, 64, 65, 199, 200] {
@@ -69,7 +69,8 @@ struct HashTests {
     ),
   ]
 
-  @Test("HMAC gives the codes of RFC 4231, with a secret and with an open key", arguments: codes.indices)
+  @Test(
+    "HMAC-SHA-256 gives the codes of RFC 4231, with a key in secret or in ordinary memory", arguments: codes.indices)
   func hmac(_ index: Int) {
     let (key, message, expected) = Self.codes[index]
     let code = HMACSHA256.authenticationCode(for: message, key: SecretBytes(copying: key))
@@ -77,7 +78,7 @@ struct HashTests {
     #expect(HMACSHA256.authenticationCode(for: message, key: key) == code)
   }
 
-  @Test("An authentication code is valid only if it is complete and unchanged")
+  @Test("An HMAC code is valid only if it is complete and unchanged")
   func verify() {
     let key = SecretBytes(copying: [1, 2, 3])
     let code = HMACSHA256.authenticationCode(for: [4, 5], key: key)
@@ -110,7 +111,7 @@ struct HashTests {
     ),
   ]
 
-  @Test("HKDF gives the outputs of RFC 5869", arguments: derivations.indices)
+  @Test("HKDF-SHA-256 gives the outputs of RFC 5869", arguments: derivations.indices)
   func hkdf(_ index: Int) throws {
     let (input, salt, info, output) = Self.derivations[index]
     let count = output.count / 2
@@ -127,7 +128,7 @@ struct HashTests {
     }
   }
 
-  @Test("HKDF gives up to 8,160 bytes; 8,161 and negative counts are refused")
+  @Test("HKDF gives outputs of up to 8,160 bytes, and refuses 8,161 bytes and negative counts")
   func limit() throws {
     #expect(try HKDF.sha256(secret: [1], salt: [], info: [], count: 8160).count == 8160)
     for count in [8161, .max, -1, .min] {

@@ -6,7 +6,8 @@ import Testing
 struct KeyChainTests {
   private static let chainingKey = SecretBytes(copying: [UInt8](repeating: 3, count: 64))
 
-  @Test("`nextKeys` is HKDF of the secret with the first half of the chaining key as salt", arguments: [0, 32, 100])
+  @Test(
+    "`nextKeys` equals HKDF of the secret with the first half of the chaining key as salt", arguments: [0, 32, 100])
   func pair(count: Int) throws {
     let secret = [UInt8](repeating: 9, count: count)
     let pair = try HKDF.nextKeys(secret: secret, chainingKey: Self.chainingKey)
@@ -15,7 +16,9 @@ struct KeyChainTests {
     #expect(pair.equals(expected))
   }
 
-  @Test("`shortLived` is HKDF with an empty info", arguments: [0, 1, 16, 32, 33, 64])
+  @Test(
+    "`HKDF.shortLived` equals HKDF-SHA-256 with empty info, and refuses more than 64 bytes",
+    arguments: [0, 1, 16, 32, 33, 64])
   func shortLived(count: Int) throws {
     for (secret, salt) in [([], []), ([7], [UInt8](repeating: 1, count: 8)), ([UInt8](repeating: 2, count: 100), [3])] {
       let output = try HKDF.shortLived(secret: secret, salt: salt, count: count)
@@ -28,7 +31,7 @@ struct KeyChainTests {
     }
   }
 
-  @Test("Two keys derive the same pair from their shared secret")
+  @Test("Two X25519 key pairs derive the same pair of chain keys from their shared secret")
   func agreement() throws {
     var random = SeededRandom(seed: 2)
     let (one, other) = (X25519.PrivateKey(randomFrom: &random), X25519.PrivateKey(randomFrom: &random))
@@ -38,7 +41,7 @@ struct KeyChainTests {
     #expect(pair.equals(try other.nextKeys(with: one.publicKey, chainingKey: Self.chainingKey)))
   }
 
-  @Test("A point of low order and a short chaining key are refused")
+  @Test("Key derivation refuses a public key of low order and a chaining key that is too short")
   func refused() throws {
     var random = SeededRandom(seed: 2)
     let key = X25519.PrivateKey(randomFrom: &random)
@@ -53,7 +56,7 @@ struct KeyChainTests {
   }
 
   @Test(
-    "A numbered message uses four zeros and the number as nonce",
+    "A numbered message is sealed with a nonce of four zero bytes and its number",
     arguments: [0, 1, 0x0102_0304_0506_0708])
   func numbers(number: UInt64) throws {
     let bytes = (0..<64).map { UInt8($0) }
@@ -76,7 +79,7 @@ struct KeyChainTests {
     #expect(throws: CryptoError.authenticationFailed) { try key.open([1, 2], number: number) }
   }
 
-  @Test("A key outside its secret is refused", arguments: [-1, 33, 64, 1000])
+  @Test("A cipher key range outside its secret is refused", arguments: [-1, 33, 64, 1000])
   func offsets(offset: Int) {
     let secret = SecretBytes(copying: [UInt8](repeating: 1, count: 64))
     #expect(throws: CryptoError.self) { try ChaChaPoly.Key(secret, at: offset) }

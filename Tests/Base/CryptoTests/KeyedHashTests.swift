@@ -6,7 +6,7 @@ import Testing
 struct KeyedHashTests {
   /// The first vectors of SipHash's authors, 128 bits: key and input are bytes that count up from 0.
   @Test(
-    "The hash is SipHash-2-4 with 128 bits",
+    "KeyedHash equals SipHash-2-4 with 128 bits of output",
     arguments: [
       (0, "a3817f04ba25a8e66df67214c7550293"), (1, "da87c1d86b99af44347659119b22fc45"),
       (2, "8177228da4a45dc7fca38bdef60affe4"),
@@ -18,7 +18,7 @@ struct KeyedHashTests {
     #expect(Hex.encode(bytes) == expected)
   }
 
-  @Test("A key other than 16 bytes is refused")
+  @Test("A KeyedHash key that is not 16 bytes long is refused")
   func keys() {
     for count in [0, 15, 17] {
       #expect(throws: CryptoError.badLength("hash key", expected: 16, got: count)) {
@@ -27,7 +27,7 @@ struct KeyedHashTests {
     }
   }
 
-  @Test("SHA-256 as words equals SHA-256 as bytes")
+  @Test("The SHA-256 hash as integer words has the same value as the hash as bytes")
   func words() {
     var random = SeededRandom(seed: 1)
     for count in [0, 1, 16, 55, 56, 64, 1000] {

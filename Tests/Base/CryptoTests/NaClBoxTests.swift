@@ -27,7 +27,7 @@ struct NaClBoxTests {
     + "4da7f011ec48c97271d2c20f9b928fe2270d6fb863d51738b48eeee314a7cc8ab932164548e526ae90224368517acfeabd6bb3732bc0e9da"
     + "99832b61ca01b6de56244a9e88d5f9b37973f622a43d14a6599b1f654cb45a74e355a5"
 
-  @Test("NaCl's published message is sealed to the published bytes and opened by its recipient")
+  @Test("NaCl's published message is sealed to the published ciphertext, and its recipient opens it")
   func published() throws {
     let pair = try Self.pair()
     let (nonce, plaintext) = (try Hex.decode(Self.nonce), try Hex.decode(Self.plaintext))
@@ -42,7 +42,7 @@ struct NaClBoxTests {
     #expect(Mirror(reflecting: alice).children.isEmpty)
   }
 
-  @Test("A sealed message that is changed, truncated or under another nonce is refused")
+  @Test("A NaCl box is refused if it is changed, truncated or opened with a different nonce")
   func altered() throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)
@@ -60,7 +60,7 @@ struct NaClBoxTests {
     #expect(throws: CryptoError.authenticationFailed) { try key.open(sealed, nonce: nonce) }
   }
 
-  @Test("Sealing adds 16 bytes to an empty message, and puts `behind` zero bytes for a header in front")
+  @Test("A NaCl box adds 16 bytes to the text, and has `behind` zero bytes in front if they are requested")
   func emptyAndRoom() throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)
@@ -73,7 +73,7 @@ struct NaClBoxTests {
     #expect(behind == [0, 0] + sealed)
   }
 
-  @Test("A nonce other than 24 bytes and a low-order key are refused", arguments: [0, 23, 25])
+  @Test("A NaCl box refuses a nonce that is not 24 bytes long and a public key of low order", arguments: [0, 23, 25])
   func refused(count: Int) throws {
     let pair = try Self.pair()
     let key = try NaClBox.Key(own: pair.alice, peer: pair.bob.publicKey)
@@ -86,7 +86,7 @@ struct NaClBoxTests {
   }
 
   @Test(
-    "SHA-512 gives the hashes of FIPS 180, whole and in portions",
+    "SHA-512 gives the hashes of FIPS 180, for input as a whole and in portions",
     arguments: [
       (
         "",

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Random sources")
 struct RandomTests {
-  @Test("A seed of zeros gives the ChaCha20 key stream of the zero key")
+  @Test("The random generator with a seed of zeros returns the ChaCha20 key stream of the zero key")
   func knownStream() throws {
     var random = try SeededRandom(seed: [UInt8](repeating: 0, count: 32))
     #expect(
@@ -15,7 +15,9 @@ struct RandomTests {
     #expect(number.next() == 0x903D_F1A0_ADE0_B876)
   }
 
-  @Test("The bytes do not depend on the portion sizes", arguments: [1, 7, 8, 64, 511, 512, 513])
+  @Test(
+    "The bytes of a seeded generator do not depend on the sizes in which they are requested",
+    arguments: [1, 7, 8, 64, 511, 512, 513])
   func portions(_ size: Int) {
     var whole = SeededRandom(seed: 42)
     var parts = SeededRandom(seed: 42)
@@ -24,7 +26,7 @@ struct RandomTests {
     #expect(drawn == whole.bytes(drawn.count))
   }
 
-  @Test("50 seeds give 50 different streams")
+  @Test("50 different seeds give 50 different random streams")
   func seeds() throws {
     var streams = Set<[UInt8]>()
     for seed in UInt64(0)..<50 {
@@ -37,14 +39,14 @@ struct RandomTests {
     #expect(one.bytes(32) == same.bytes(32))
   }
 
-  @Test("A seed other than 32 bytes is refused", arguments: [0, 31, 33])
+  @Test("A random generator seed that is not 32 bytes long is refused", arguments: [0, 31, 33])
   func seedLength(_ count: Int) {
     #expect(throws: CryptoError.badLength("seed", expected: 32, got: count)) {
       try SeededRandom(seed: [UInt8](repeating: 0, count: count))
     }
   }
 
-  @Test("A copied generator continues independently")
+  @Test("A copy of a random generator continues independently of the original")
   func copies() {
     var one = SeededRandom(seed: 1)
     _ = one.bytes(3)
@@ -52,7 +54,7 @@ struct RandomTests {
     #expect(one.bytes(600) == copy.bytes(600))
   }
 
-  @Test("The system generator fills the whole array, each time differently")
+  @Test("The system's random generator fills a whole array, with different bytes each time")
   func system() {
     var random = SystemRandom()
     let draws = (0..<64).map { _ in random.bytes(32) }

@@ -78,7 +78,7 @@ struct SchnorrSignatureTests {
     ",FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEFFFFFC30,,\(message),\(first)\(half),FALSE",
   ].enumerated().map { Row($1, $0) }
 
-  @Test("Every vector of BIP-340 is signed and verified as published", arguments: rows)
+  @Test("Schnorr signing and verification give the results of every BIP-340 test vector", arguments: rows)
   func published(row: Row) throws {
     let message = try Hex.decode(row.message)
     let signature = try Hex.decode(row.signature)
@@ -94,7 +94,7 @@ struct SchnorrSignatureTests {
     #expect((key?.hasSigned(message, signature: signature) ?? false) == row.isValid)
   }
 
-  @Test("A signature of another length is wrong, and a hash of another length is not signed")
+  @Test("A Schnorr signature of a wrong length is invalid, and a hash of a wrong length is not signed")
   func lengths() throws {
     var random = SeededRandom(seed: 1)
     let key = try Secp256k1.PrivateKey(randomFrom: &random)
@@ -112,7 +112,7 @@ struct SchnorrSignatureTests {
     }
   }
 
-  @Test("Both sides compute one X coordinate of the shared point, in compressed form")
+  @Test("Both sides compute a shared secp256k1 point with the same X coordinate, in 33-byte compressed form")
   func sharedPoint() throws {
     var random = SeededRandom(seed: 2)
     var marks: Set<UInt8> = []
@@ -132,9 +132,9 @@ struct SchnorrSignatureTests {
   }
 }
 
-@Suite("ChaCha20, and HKDF in two steps")
+@Suite("ChaCha20 key stream and HKDF in separate steps")
 struct StreamCipherTests {
-  @Test("The key stream for a key and a nonce of zeros is that of RFC 8439, appendix A.1")
+  @Test("The ChaCha20 key stream for a zero key and nonce is that of RFC 8439, appendix A.1")
   func keyStream() throws {
     let zeros = SecretBytes(copying: [UInt8](repeating: 0, count: 32))
     let nonce = SecretBytes(copying: [UInt8](repeating: 0, count: 12))
@@ -149,7 +149,7 @@ struct StreamCipherTests {
     }
   }
 
-  @Test("Extract and expand give the values of RFC 5869, appendix A.1")
+  @Test("HKDF extract and HKDF expand give the values of RFC 5869, appendix A.1")
   func steps() throws {
     let key = HKDF.extract(
       secret: SecretBytes(copying: [UInt8](repeating: 0x0B, count: 22)), salt: Array(0...0x0C))

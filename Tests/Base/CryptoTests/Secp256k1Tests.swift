@@ -11,7 +11,7 @@ struct Secp256k1Tests {
   static let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
   static let one = String(repeating: "0", count: 63) + "1"
 
-  @Test("The private key 1 has the generator as public key, the order minus 1 its negative")
+  @Test("The secp256k1 private key 1 has the generator as public key, and the order minus 1 has its negative")
   func publicKeys() throws {
     #expect(Hex.encode(try key(Self.one).publicKey.point) == Self.generator)
     let last = try key("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364140").publicKey.point
@@ -19,7 +19,7 @@ struct Secp256k1Tests {
     #expect(Hex.encode(last) != Self.generator)
   }
 
-  @Test("The private key 0 and keys from the curve's order on are refused")
+  @Test("The secp256k1 private key 0, and keys not less than the curve's order, are refused")
   func privateRange() {
     for digits in [String(repeating: "0", count: 64), Self.order, String(repeating: "f", count: 64)] {
       #expect(throws: CryptoError.invalidKey("secp256k1 private key")) { try key(digits) }
@@ -31,7 +31,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("The shared X coordinate has 32 bytes with a leading zero, and is equal on both sides")
+  @Test("The shared secp256k1 X coordinate has 32 bytes, with leading zeros if necessary, and is equal on both sides")
   func leadingZero() throws {
     var random = SeededRandom(seed: 50)
     let mine = try Secp256k1.PrivateKey(randomFrom: &random)
@@ -47,13 +47,13 @@ struct Secp256k1Tests {
     Issue.record("no secret begins with 0")
   }
 
-  @Test("The shared secret is the X coordinate and not a hash of it")
+  @Test("The secp256k1 shared secret is the X coordinate itself, not a hash of the coordinate")
   func bareX() throws {
     let generator = try Secp256k1.PublicKey(point: Hex.decode(Self.generator))
     #expect(hex(try key(Self.one).sharedX(with: generator)) == Self.generator.dropFirst(2).prefix(64))
   }
 
-  @Test("A point in compressed or hybrid form is refused")
+  @Test("A secp256k1 point in compressed or hybrid form is refused")
   func otherForms() throws {
     let point = try Hex.decode(Self.generator)
     // The Y coordinate of the generator is even.
@@ -67,7 +67,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("A point off the curve, or with a coordinate outside the field, is refused")
+  @Test("A secp256k1 point that is off the curve, or has a coordinate outside the field, is refused")
   func notOnCurve() throws {
     var point = try Hex.decode(Self.generator)
     point[64] ^= 1
@@ -81,7 +81,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("A SubjectPublicKeyInfo has 88 bytes, and every change of its header is refused")
+  @Test("A secp256k1 SubjectPublicKeyInfo has 88 bytes, and any change in its header is refused")
   func info() throws {
     let key = try key(Self.one).publicKey
     #expect(key.info.count == 88)
@@ -101,7 +101,7 @@ struct Secp256k1Tests {
     }
   }
 
-  @Test("A seeded generator gives the same key, and a stored key is restored")
+  @Test("A seeded generator gives the same secp256k1 key each time, and a stored key is restored")
   func drawn() throws {
     var (random, again) = (SeededRandom(seed: 3), SeededRandom(seed: 3))
     let key = try Secp256k1.PrivateKey(randomFrom: &random)
@@ -110,7 +110,7 @@ struct Secp256k1Tests {
     #expect("\(key)" == "<secret>")
   }
 
-  @Test("Making a key fails after 16 values out of range from the generator")
+  @Test("Making a secp256k1 key fails after the generator has returned 16 values out of range")
   func badGenerator() {
     var stuck = StuckRandom()
     #expect(throws: CryptoError.unavailable("a source of randomness for a secp256k1 key")) {

@@ -4,7 +4,8 @@ import Testing
 
 @Suite("SecretBytes")
 struct SecretBytesTests {
-  @Test("Copied and filled secrets have the given bytes", arguments: [0, 1, 31, 32, 4096, 10_000])
+  @Test(
+    "A secret made by copying, or by a fill function, has the given bytes", arguments: [0, 1, 31, 32, 4096, 10_000])
   func contents(_ count: Int) {
     let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7) }
     let copied = SecretBytes(copying: bytes)
@@ -14,14 +15,14 @@ struct SecretBytesTests {
     #expect(copied.equals(filled))
   }
 
-  @Test("A failing fill rethrows its error")
+  @Test("If the fill function of a secret throws, its error is rethrown")
   func failingFill() {
     #expect(throws: CryptoError.weakKey) {
       try SecretBytes(count: 8) { (_: UnsafeMutableRawBufferPointer) throws(CryptoError) in throw .weakKey }
     }
   }
 
-  @Test("A short-lived copy has the bytes of its range; a range outside or above 64 bytes is refused")
+  @Test("A short-lived copy of a secret has the bytes of the given range; more than 64 bytes are refused")
   func shortLivedCopies() throws {
     let secret = SecretBytes(copying: 0..<100)
     for range in [0..<0, 0..<16, 16..<32, 36..<100, 100..<100] {
@@ -34,7 +35,7 @@ struct SecretBytesTests {
     }
   }
 
-  @Test("Equality compares every byte and the count")
+  @Test("Two secrets are equal only if their lengths and all bytes are equal")
   func equality() {
     let bytes = [UInt8](repeating: 3, count: 33)
     let secret = SecretBytes(copying: bytes)
@@ -51,7 +52,7 @@ struct SecretBytesTests {
     #expect(ConstantTime.equal([UInt8](), EmptyCollection()))
   }
 
-  @Test("Random secrets differ, and a seeded generator repeats its secret")
+  @Test("Two random secrets differ, and a seeded generator gives the same secret again")
   func random() {
     #expect(!SecretBytes(random: 32).equals(SecretBytes(random: 32)))
     var one = SeededRandom(seed: 9)
@@ -88,7 +89,7 @@ struct SecretBytesTests {
     #expect("\(signing)" == "<secret>")
   }
 
-  @Test("Each error has a sentence without a secret")
+  @Test("Each crypto error has a description that is a sentence and contains no secret")
   func errors() {
     #expect("\(CryptoError.badLength("key", expected: 32, got: 5))" == "key has 5 bytes, expected 32")
     #expect("\(CryptoError.weakKey)" == "the public key is a low-order point")

@@ -6,7 +6,7 @@ import Testing
 /// The kernel's flags of the memory that holds secrets.
 @Suite("Memory of secrets")
 struct SecretMemoryTests {
-  @Test("A secret's page is read-only, excluded from dumps and between inaccessible pages")
+  @Test("The memory page of a secret is read-only, excluded from core dumps, and between inaccessible pages")
   func pages() throws {
     let secret = SecretBytes(random: 32)
     let address = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
@@ -20,7 +20,7 @@ struct SecretMemoryTests {
     withExtendedLifetime(secret) {}
   }
 
-  @Test("A wiped array holds only zeros", arguments: [0, 1, 32, 5000])
+  @Test("A wiped array contains only zero bytes", arguments: [0, 1, 32, 5000])
   func wiped(count: Int) {
     var bytes = [UInt8](repeating: 0xA5, count: count)
     bytes.withUnsafeMutableBytes { buffer in

@@ -4,9 +4,9 @@ import Testing
 @testable import Crypto
 
 /// Reads this process's memory from outside, also at addresses that are no longer mapped.
-@Suite("Traces of secrets in memory")
+@Suite("Remains of secrets in memory")
 struct SecretRemainsTests {
-  @Test("The bytes of a released secret are no longer at their address", arguments: [16, 32, 5000])
+  @Test("The bytes of a released secret are no longer at their memory address", arguments: [16, 32, 5000])
   func dropped(count: Int) throws {
     let pattern = Self.pattern(count)
     var secret: SecretBytes? = SecretBytes(copying: pattern)
@@ -19,7 +19,7 @@ struct SecretRemainsTests {
     #expect(after != pattern)
   }
 
-  @Test("Drawing a secret from a generator leaves no copy", arguments: [256, 5000])
+  @Test("Making a secret from a random generator leaves no copy of its bytes in memory", arguments: [256, 5000])
   func drawn(count: Int) throws {
     let pattern = Self.pattern(count)
     var random = HoldingRandom(pattern: pattern)

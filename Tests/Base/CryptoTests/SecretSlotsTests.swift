@@ -15,7 +15,7 @@ struct SecretSlotsTests {
     return Array(UnsafeRawBufferPointer(start: pointer, count: count))
   }
 
-  @Test("1,000 secrets have different slots and keep their bytes")
+  @Test("1,000 secrets in shared memory have different slots and stay unchanged")
   func apart() {
     let secrets = (0..<1000).map { number in
       SecretBytes(slot: 64, filledBy: { $0.update(repeating: UInt8(truncatingIfNeeded: number), count: 64) })
@@ -27,7 +27,7 @@ struct SecretSlotsTests {
     }
   }
 
-  @Test("The bytes of a released slot are erased", arguments: [32, 64])
+  @Test("The memory slot of a released secret is erased", arguments: [32, 64])
   func dropped(count: Int) {
     // 1,000 slots are taken, so that this slot is not reused during the check.
     let spare = (0..<1000).map { _ in SecretBytes(slot: 1, filledBy: { $0.pointee = 0 }) }
@@ -41,7 +41,7 @@ struct SecretSlotsTests {
     withExtendedLifetime(spare) {}
   }
 
-  @Test("An ephemeral key in a slot agrees like any key and is not printed")
+  @Test("An ephemeral key in a shared memory slot gives the correct shared secret, and is not printed")
   func ephemeral() throws {
     var random = SeededRandom(seed: 7)
     let ephemeral = X25519.PrivateKey(ephemeralFrom: &random)

@@ -9,12 +9,12 @@ import Testing
     if: Wycheproof.isTried(isPresent: Wycheproof.isPresent, in: ProcessInfo.processInfo.environment),
     "the Wycheproof files are not beside the checkout"))
 struct WycheproofTests {
-  @Test("The vector files are beside the checkout")
+  @Test("The Wycheproof vector files are present")
   func present() {
     #expect(Wycheproof.isPresent, "CI needs them in \(Wycheproof.folder.path)")
   }
 
-  @Test("Every vector file in the folder is used by a test")
+  @Test("Every Wycheproof vector file is used by a test")
   func files() throws {
     let ours = [
       "aes_gcm", "chacha20_poly1305", "ecdh_secp256k1", "ed25519", "hkdf_sha256", "hmac_sha256", "x25519",
@@ -23,7 +23,7 @@ struct WycheproofTests {
     #expect(present.sorted() == ours.map { $0 + ".json" })
   }
 
-  @Test("AES-GCM gives the results of the vectors, and other sizes are refused")
+  @Test("AES-256-GCM gives the results of the Wycheproof vectors, and refuses other key and nonce sizes")
   func aesGCM() throws {
     try tryAll(
       "aes_gcm", of: 316, ours: 66,
@@ -31,7 +31,7 @@ struct WycheproofTests {
       open: { try AESGCM.open($0, key: $1, nonce: $2, aad: $3) })
   }
 
-  @Test("AES-128-GCM with nonces of 16 bytes gives the results of the vectors, and other sizes are refused")
+  @Test("AES-128-GCM with nonces of 16 bytes gives the results of the Wycheproof vectors, and refuses other sizes")
   func aes128GCM() throws {
     try tryAll(
       "aes_gcm", of: 316, ours: 20, keySize: 128, nonceSize: 128,
@@ -39,7 +39,7 @@ struct WycheproofTests {
       open: { try AES128GCM.open($0, key: $1, nonce: $2, aad: $3) })
   }
 
-  @Test("ECDH on secp256k1 gives the secrets of uncompressed points and refuses all others")
+  @Test("secp256k1 ECDH gives the Wycheproof secrets for uncompressed points, and refuses all other points")
   func secp256k1() throws {
     let file = try Wycheproof.File<Wycheproof.ECDHGroup>("ecdh_secp256k1")
     var (tried, agreed) = (0, 0)
@@ -63,7 +63,7 @@ struct WycheproofTests {
     #expect(agreed == 473)
   }
 
-  @Test("The 16 points of the invalid-curve attack are refused")
+  @Test("secp256k1 ECDH refuses the 16 Wycheproof points of the invalid-curve attack")
   func invalidCurve() throws {
     let tests = try Wycheproof.File<Wycheproof.ECDHGroup>("ecdh_secp256k1").testGroups.flatMap(\.tests)
       .filter { $0.flags == ["InvalidCurveAttack"] }
@@ -75,7 +75,7 @@ struct WycheproofTests {
     }
   }
 
-  @Test("ChaCha20-Poly1305 gives the results of the vectors, and other sizes are refused")
+  @Test("ChaCha20-Poly1305 gives the results of the Wycheproof vectors, and refuses other sizes")
   func chaChaPoly() throws {
     try tryAll(
       "chacha20_poly1305", of: 325, ours: 316,
@@ -83,7 +83,7 @@ struct WycheproofTests {
       open: { try ChaChaPoly.open($0, key: $1, nonce: $2, aad: $3) })
   }
 
-  @Test("Ed25519 accepts exactly the valid signatures")
+  @Test("Ed25519 accepts exactly the valid signatures among the Wycheproof vectors")
   func ed25519() throws {
     let file = try Wycheproof.File<Wycheproof.EdDSAGroup>("ed25519")
     var tried = 0
@@ -97,7 +97,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("HKDF gives the valid outputs and refuses the others as too long")
+  @Test("HKDF gives the valid Wycheproof outputs, and refuses the others because they are too long")
   func hkdf() throws {
     let file = try Wycheproof.File<Wycheproof.HKDFGroup>("hkdf_sha256")
     var tried = 0
@@ -118,7 +118,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("HMAC accepts exactly the valid codes of the vectors, including truncated ones")
+  @Test("HMAC accepts exactly the valid codes among the Wycheproof vectors, including truncated codes")
   func hmac() throws {
     let file = try Wycheproof.File<Wycheproof.MACGroup>("hmac_sha256")
     var tried = 0
@@ -140,7 +140,7 @@ struct WycheproofTests {
     #expect(tried == file.numberOfTests)
   }
 
-  @Test("X25519 gives every shared secret and refuses the 31 that are zero")
+  @Test("X25519 gives every Wycheproof shared secret, and refuses the 31 cases where the secret is zero")
   func x25519() throws {
     let file = try Wycheproof.File<Wycheproof.XDHGroup>("x25519")
     var tried = 0
@@ -213,7 +213,7 @@ struct WycheproofTests {
 @Suite("Presence of the Wycheproof files")
 struct WycheproofSelectionTests {
   @Test(
-    "If the Wycheproof files are missing, the tests are skipped, or fail if CI is set",
+    "Without the Wycheproof files their tests are skipped, or fail if the variable CI is set",
     arguments: [
       (true, [:], true), (false, [:], false), (true, ["CI": "true"], true), (false, ["CI": "true"], true),
       (false, ["CI": "1"], true), (false, ["CI": ""], false), (false, ["CI": "false"], false),

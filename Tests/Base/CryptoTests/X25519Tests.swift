@@ -5,7 +5,7 @@ import Testing
 @Suite("X25519")
 struct X25519Tests {
   @Test(
-    "X25519 gives the results of RFC 7748 section 5.2",
+    "X25519 gives the results of the test vectors of RFC 7748 section 5.2",
     arguments: [
       (
         "a546e36bf0527c9d3b16154b82465edd62144c0ac1fc5a18506a2244ba449ac4",
@@ -22,7 +22,7 @@ struct X25519Tests {
     #expect(try Self.multiply(Hex.decode(scalar), Hex.decode(point)) == Hex.decode(result))
   }
 
-  @Test("The iteration of RFC 7748 section 5.2 is right after 1 and 1,000 steps")
+  @Test("The iterated X25519 of RFC 7748 section 5.2 is correct after 1 and 1,000 steps")
   func iterated() throws {
     var scalar = [9] + [UInt8](repeating: 0, count: 31)
     var point = scalar
@@ -35,7 +35,7 @@ struct X25519Tests {
     #expect(Hex.encode(scalar) == "684cf59ba83309552800ef566f2f4d3c1c3887c49360e3875f2eb94d99532c51")
   }
 
-  @Test("Keys and shared secret equal those of RFC 7748 section 6.1")
+  @Test("X25519 public keys and shared secret equal those of RFC 7748 section 6.1")
   func agreement() throws {
     let alice = try X25519.PrivateKey(
       copying: Hex.decode("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"))
@@ -49,7 +49,7 @@ struct X25519Tests {
     #expect(hex(secret) == "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742")
   }
 
-  @Test("Two new keys agree, and a seeded generator repeats them")
+  @Test("Two new X25519 keys give the same shared secret, and a seeded generator gives the same keys")
   func newKeys() throws {
     var random = SeededRandom(seed: 7)
     let one = X25519.PrivateKey(randomFrom: &random)
@@ -62,7 +62,7 @@ struct X25519Tests {
     #expect(X25519.PrivateKey(randomFrom: &system).publicKey != one.publicKey)
   }
 
-  @Test("A stored key is restored")
+  @Test("An X25519 private key restored from its bytes has the same public key")
   func stored() throws {
     var random = SystemRandom()
     let key = X25519.PrivateKey(randomFrom: &random)
@@ -70,7 +70,7 @@ struct X25519Tests {
   }
 
   @Test(
-    "Each point of low order is refused",
+    "X25519 refuses each public key of low order",
     arguments: [
       "0000000000000000000000000000000000000000000000000000000000000000",
       "0100000000000000000000000000000000000000000000000000000000000000",
@@ -89,7 +89,7 @@ struct X25519Tests {
     #expect(throws: CryptoError.weakKey) { try key.sharedSecret(with: peer) }
   }
 
-  @Test("A key other than 32 bytes is refused", arguments: [0, 1, 31, 33, 64])
+  @Test("An X25519 key that is not 32 bytes long is refused", arguments: [0, 1, 31, 33, 64])
   func lengths(_ count: Int) {
     let bytes = [UInt8](repeating: 9, count: count)
     #expect(throws: CryptoError.badLength("X25519 public key", expected: 32, got: count)) {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Repeated first handshake messages")
 struct AgainTests {
-  @Test("A first message is repeated up to 3 times with the same key, and not after an answer")
+  @Test("A node resends its first Noise message up to 3 times with the same key, and not after the peer's answer")
   func copies() {
     var pair = Pair()
     pair.lost = [1]
@@ -29,7 +29,7 @@ struct AgainTests {
     #expect(alone.counters(0).begun == 2 && alone.sent == 6)
   }
 
-  @Test("A repeated first message is dropped, and the handshake completes")
+  @Test("A duplicate of the first Noise message is dropped, and the handshake completes")
   func repeated() {
     var pair = Pair()
     pair.begin(0)
@@ -40,7 +40,7 @@ struct AgainTests {
     #expect(canTalk)
   }
 
-  @Test("`ask` begins one handshake without further attempts")
+  @Test("`ask` begins one Noise handshake, which is not repeated when it times out")
   func questions() {
     var pair = Pair()
     pair.forge(to: 0)
@@ -55,7 +55,7 @@ struct AgainTests {
     #expect(pair.counters(0).begun == 1)
   }
 
-  @Test("If the peer may have begun a handshake, a requested session is begun after 1 s")
+  @Test("A session requested just after the peer's first message is begun after 1 s")
   func courtesy() {
     for age in [0, 5] {
       var pair = Pair()

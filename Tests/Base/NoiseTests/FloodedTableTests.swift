@@ -2,9 +2,10 @@ import Testing
 
 @testable import Noise
 
-@Suite("A flooded table of handshakes")
+@Suite("Noise sessions whose table of handshakes is full of forged ones")
 struct FloodedTableTests {
-  @Test("An early message stays stored, and causes a handshake after the forged handshakes have ended")
+  @Test(
+    "An early message stays stored while forged handshakes fill the table, and a new handshake begins when they end")
   func early() {
     var pair = Pair { $0.handshakes = 3 }
     pair.begin(0)

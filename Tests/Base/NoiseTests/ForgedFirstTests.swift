@@ -4,9 +4,9 @@ import Testing
 @testable import Noise
 
 /// The sender of a first message is not authenticated. Side 1 has the larger identity.
-@Suite("Forged first handshake messages")
+@Suite("Forged first Noise messages")
 struct ForgedFirstTests {
-  @Test("Forged first messages from far sources end neither side's handshake", arguments: [0, 1])
+  @Test("Forged first Noise messages from other sources end no genuine handshake on either side", arguments: [0, 1])
   func forgedFromAfar(side: Int) {
     var pair = Pair()
     pair.begin(side)
@@ -21,7 +21,7 @@ struct ForgedFirstTests {
     #expect(pair.record(1)?.handshakes.isEmpty == true)
   }
 
-  @Test("If a peer has too many handshakes, the oldest that this side did not begin ends")
+  @Test("With too many handshakes of one peer, the oldest that the peer began is evicted")
   func manyForged() {
     var pair = Pair { ($0.handshakes, $0.firmTime) = (3, .zero) }
     pair.begin(1)
@@ -34,7 +34,7 @@ struct ForgedFirstTests {
     #expect(canTalk)
   }
 
-  @Test("An early message is opened after its handshake, despite a forged first message")
+  @Test("An early message is opened when its handshake completes, despite a forged first message")
   func earlyBesideForged() {
     var pair = Pair()
     pair.begin(0)
@@ -53,7 +53,7 @@ struct ForgedFirstTests {
     #expect(pair.counters(1)[.undecryptable] == 0)
   }
 
-  @Test("A handshake during which another one begins ends at its own timeout")
+  @Test("A Noise handshake still times out at its original deadline if another one begins meanwhile")
   func olderEnds() {
     var pair = Pair()
     pair.begin(1)
@@ -68,7 +68,7 @@ struct ForgedFirstTests {
   }
 
   @Test(
-    "A lasting flood of first messages to both sides does not prevent a session",
+    "A continuous flood of forged first messages to both sides does not prevent a Noise session",
     arguments: [0, 1])
   func lastingFlood(side: Int) {
     var pair = Pair()
@@ -83,7 +83,7 @@ struct ForgedFirstTests {
     #expect(pair.failures == [[], []])
   }
 
-  @Test("A session with lost keys on one side recovers during a flood of first messages")
+  @Test("A Noise session whose keys one side lost is renewed during a flood of forged first messages")
   func mendedBesideFlood() {
     var pair = Pair.proven()
     pair.restart(0)
@@ -96,7 +96,7 @@ struct ForgedFirstTests {
     #expect(canTalk)
   }
 
-  @Test("Each of several handshakes ends at its own timeout")
+  @Test("Each of several half-open handshakes with one peer times out at its own deadline")
   func ownTimes() {
     var pair = Pair()
     for pause in [10, 5, 5, 10, 5] {
@@ -109,7 +109,7 @@ struct ForgedFirstTests {
     #expect(pair.engines[1].deadline == Instant.zero.advanced(by: .seconds(40)))
   }
 
-  @Test("A requested handshake is begun after forged handshakes that took its slots have ended")
+  @Test("A requested handshake begins after the forged handshakes that filled its peer's capacity have ended")
   func wantedBesideMany() {
     var pair = Pair { ($0.handshakes, $0.firmTime) = (2, .zero) }
     pair.forge(to: 1)

@@ -28,7 +28,7 @@ struct HandshakeTests {
     return (sides, messages)
   }
 
-  @Test("Both sides have the same hash and each other's key; no two handshakes share a message")
+  @Test("A completed Noise handshake gives both sides the same hash and each other's key, and no message repeats")
   mutating func complete() throws {
     let (sides, messages) = try progress(3)
     #expect(sides[0].hash == sides[1].hash)
@@ -44,7 +44,8 @@ struct HandshakeTests {
     }
   }
 
-  @Test("Each message carries a payload, and only the first is readable", arguments: [1, 100])
+  @Test(
+    "Each Noise handshake message carries a payload, and only the first payload is in plain text", arguments: [1, 100])
   mutating func payloads(count: Int) throws {
     let payload = [UInt8](repeating: 0xAB, count: count)
     let (_, messages) = try progress(3, payload: payload)
@@ -56,7 +57,7 @@ struct HandshakeTests {
     #expect(sealed != payload)
   }
 
-  @Test("Writing or reading out of turn, or after completion, throws `outOfTurn`")
+  @Test("Writing or reading a Noise handshake message out of turn, or after completion, throws `outOfTurn`")
   mutating func turns() throws {
     for count in 0...3 {
       var (sides, _) = try progress(count)
@@ -73,7 +74,9 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A message with a changed bit is refused, and the true one is read afterwards", arguments: [1, 2])
+  @Test(
+    "A Noise handshake message with a changed bit is refused, and the unchanged message is read afterwards",
+    arguments: [1, 2])
   mutating func altered(number: Int) throws {
     var (sides, _) = try progress(number)
     let message = try sides[number % 2].write(randomFrom: &random)
@@ -86,7 +89,7 @@ struct HandshakeTests {
     _ = try sides[1 - number % 2].read(message)
   }
 
-  @Test("A changed first message is detected in the second")
+  @Test("A change of the first Noise handshake message is detected when the second is read")
   mutating func alteredFirst() throws {
     var (initiator, responder) = (Handshake(.xxInitiator, key: alice), Handshake(.xxResponder, key: bob))
     var message = try initiator.write(randomFrom: &random)
@@ -96,7 +99,7 @@ struct HandshakeTests {
     #expect(throws: NoiseError.authenticationFailed) { try initiator.read(second) }
   }
 
-  @Test("Sides with different prologues fail")
+  @Test("A Noise handshake between sides with different prologues fails")
   mutating func prologues() throws {
     var initiator = Handshake(.xxInitiator, key: alice, prologue: [1])
     var responder = Handshake(.xxResponder, key: bob, prologue: [2])
@@ -105,7 +108,9 @@ struct HandshakeTests {
     #expect(throws: NoiseError.authenticationFailed) { try initiator.read(second) }
   }
 
-  @Test("A message shorter than its keys, or above 65,535 bytes, is refused", arguments: [0, 1, 31, 65_536])
+  @Test(
+    "A Noise handshake message shorter than its keys, or longer than 65,535 bytes, is refused",
+    arguments: [0, 1, 31, 65_536])
   mutating func lengths(count: Int) throws {
     for number in 0..<3 {
       var (sides, _) = try progress(number)
@@ -117,7 +122,7 @@ struct HandshakeTests {
     #expect(throws: NoiseError.badLength) { try sides[1].read([UInt8](repeating: 1, count: 47)) }
   }
 
-  @Test("The longest message has 65,535 bytes; one byte more of payload is refused")
+  @Test("A Noise handshake message has at most 65,535 bytes, and a payload that exceeds this is refused")
   mutating func longest() throws {
     var initiator = Handshake(.xxInitiator, key: alice)
     var longer = initiator
@@ -128,7 +133,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("An ephemeral key of low order is refused before anything is sealed", arguments: [0, 1])
+  @Test("A Noise handshake refuses an ephemeral key of low order before it seals anything", arguments: [0, 1])
   mutating func weakEphemeral(first: UInt8) throws {
     let weak = [first] + [UInt8](repeating: 0, count: 31)
     var responder = Handshake(.xxResponder, key: bob)
@@ -139,7 +144,7 @@ struct HandshakeTests {
     #expect(throws: NoiseError.weakKey) { try initiator.read(weak + [UInt8](repeating: 7, count: 64)) }
   }
 
-  @Test("A one-way message to or from a key of low order is refused")
+  @Test("A one-way Noise message to or from a static key of low order is refused")
   mutating func weakOneWay() throws {
     let weak = [UInt8](repeating: 0, count: 32)
     let peer = try X25519.PublicKey(weak)
@@ -151,7 +156,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("A one-way message that is changed or truncated is refused")
+  @Test("A one-way Noise message that is changed or truncated is refused")
   mutating func oneWayGarbage() throws {
     let message = try OneWayMessage.seal([1, 2], to: bob.publicKey, from: alice, prologue: [9], randomFrom: &random)
     for index in message.indices {
@@ -164,7 +169,7 @@ struct HandshakeTests {
     }
   }
 
-  @Test("Each error has a sentence")
+  @Test("Each Noise error has a description that is a sentence")
   func errors() {
     #expect("\(NoiseError.weakKey)" == "the peer's public key is a low-order point")
     #expect("\(NoiseError.replayed)" == "the message was already received")

@@ -46,9 +46,9 @@ private struct Crowd {
   }
 }
 
-@Suite("Limits of handshakes and sessions")
+@Suite("Limits of Noise handshakes and sessions")
 struct LimitTests {
-  @Test("A source may begin 10 handshakes a minute under one peer ID")
+  @Test("Up to 10 handshakes a minute from one source under one peer ID are answered")
   func perPeerOfSource() {
     var crowd = Crowd { ($0.perPeerOfSource, $0.handshakes, $0.handshakesOfSource) = (10, 100, 100) }
     for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
@@ -63,7 +63,7 @@ struct LimitTests {
   }
 
   @Test(
-    "First messages of a peer and this side's handshakes with it have separate limits of 10 a minute")
+    "Handshakes that a peer begins and handshakes that we begin with it have separate limits of 10 a minute")
   func perPeerBoth() {
     var crowd = Crowd { ($0.perPeerOfSource, $0.handshakes, $0.handshakesOfSource) = (10, 100, 100) }
     for _ in 0..<10 { #expect(crowd.first(from: 2).count == 1) }
@@ -86,7 +86,7 @@ struct LimitTests {
     #expect(crowd.engine.counters[.peerRate] == 3)
   }
 
-  @Test("Each source has a reserve of handshakes, and this side may begin 30 a minute")
+  @Test("Each source of Noise messages can begin at least its reserve of 10 handshakes a minute, and we can begin 30")
   func sources() {
     var crowd = Crowd {
       ($0.perSource, $0.ofOthers, $0.reserve, $0.halfOpen) = (30, 50, 10, 1000)
@@ -108,7 +108,7 @@ struct LimitTests {
     #expect(isBegun)
   }
 
-  @Test("The number of sources with a reserve is limited")
+  @Test("Only a limited number of sources have a reserve of handshakes")
   func manySources() {
     var crowd = Crowd { ($0.ofOthers, $0.reserve, $0.reserves, $0.halfOpen) = (5, 2, 3, 1000) }
     var answered = 0
@@ -121,7 +121,7 @@ struct LimitTests {
   }
 
   @Test(
-    "A peer with a session is recovered during a flood of invented peer IDs",
+    "The session of a known peer recovers during a flood of handshakes under invented peer IDs",
     arguments: [false, true])
   func recoveryInFlood(isUnanswered: Bool) {
     var crowd = Crowd()
@@ -135,7 +135,7 @@ struct LimitTests {
     #expect(crowd.engine.counters.recoveries == 1)
   }
 
-  @Test("Undecryptable messages cause up to 10 handshakes a minute per source and use no other limit")
+  @Test("Undecryptable messages cause up to 10 handshakes a minute per source, and use up no other limit")
   func recoveries() {
     var crowd = Crowd { $0.halfOpen = 1000 }
     for peer: UInt64 in 1...40 { #expect(crowd.visit(peer).count == 1) }
@@ -153,7 +153,7 @@ struct LimitTests {
     #expect(begun == 29)
   }
 
-  @Test("A refused recovery is repeated when a limit allows it, and its minute begins then")
+  @Test("A recovery handshake refused by the rate limit begins with the next bad message once the limit allows it")
   func refusedRecovery() {
     var crowd = Crowd { ($0.perSource, $0.recoveriesOfSource) = (30, 1) }
     for peer: UInt64 in 1...30 { #expect(crowd.first(from: peer).count == 1) }
@@ -173,7 +173,7 @@ struct LimitTests {
     #expect(crowd.engine.counters.recoveries == 3)
   }
 
-  @Test("At most 64 handshakes are half-open")
+  @Test("At most 64 Noise handshakes are half-open at one time")
   func halfOpen() {
     var crowd = Crowd { $0.inAll = 1000 }
     for peer: UInt64 in 1...60 { #expect(crowd.first(from: peer).count == 1) }
@@ -193,7 +193,7 @@ struct LimitTests {
     #expect(crowd.first(from: 65).count == 1)
   }
 
-  @Test("At 5 sessions, the one unused for the longest time is evicted")
+  @Test("At a limit of 5 Noise sessions, a new session evicts the least recently used one")
   func sessions() {
     var crowd = Crowd {
       $0.sessions = 5
@@ -215,7 +215,7 @@ struct LimitTests {
     #expect(crowd.engine.peers.count == 5)
   }
 
-  @Test("The session of the peer with the least worth is evicted, however recently used")
+  @Test("A new Noise session evicts the session of the peer with the least worth, even if it was used most recently")
   func worthLeast() {
     var crowd = Crowd { $0.sessions = 2 }
     // A favourite, an acquaintance, and strangers.
@@ -229,7 +229,7 @@ struct LimitTests {
     #expect(crowd.engine.peers.sorted() == [1, 5])
   }
 
-  @Test("Invalid messages under 500 peer IDs leave at most 64 records of strangers")
+  @Test("Invalid messages under 500 peer IDs leave at most 64 records of unknown peers")
   func strangers() {
     var crowd = Crowd()
     for peer: UInt64 in 1...500 {
@@ -247,7 +247,7 @@ struct LimitTests {
     #expect(crowd.engine.records.count <= 64)
   }
 
-  @Test("The stranger not received for the longest time is forgotten first")
+  @Test("The record of the unknown peer that was received least recently is evicted first")
   func oldestStranger() {
     // The first message of a stranger begins a handshake. After its timeout, the second message is only counted.
     var crowd = Crowd { ($0.strangers, $0.attempts) = (2, 1) }
@@ -262,7 +262,7 @@ struct LimitTests {
     #expect(crowd.engine.records[3]?.undecryptable == 1)
   }
 
-  @Test("A handshake processes 32 invalid messages of each source")
+  @Test("A half-open handshake processes at most 32 invalid messages of each source")
   func badMessages() {
     var crowd = Crowd()
     _ = crowd.engine.handle(.begin(2), at: crowd.now)
@@ -277,7 +277,7 @@ struct LimitTests {
     #expect(crowd.engine.records[2]?.handshake?.bad.count(of: MessageSource(1)) == 0)
   }
 
-  @Test("Invalid messages of a handshake are counted for 16 sources, and jointly for others")
+  @Test("A handshake counts invalid messages separately for 16 sources, and together for all further sources")
   func badSources() {
     var crowd = Crowd()
     _ = crowd.engine.handle(.begin(2), at: crowd.now)
@@ -288,7 +288,7 @@ struct LimitTests {
     #expect(crowd.engine.counters[.badHandshake] == 17 * 32)
   }
 
-  @Test("A stranger's session of the source with most sessions is evicted first")
+  @Test("The source with the most sessions of unknown peers loses a session first at the session limit")
   func sessionsOfSources() {
     var crowd = Crowd { $0.sessions = 6 }
     #expect(crowd.visit(1, over: 7).count == 1)

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Noise
 
-@Suite("Renewal of sessions")
+@Suite("Renewal of Noise sessions")
 struct RekeyTests {
-  @Test("After 1 h the smaller identity renews the session without losing a message")
+  @Test("After 1 h the peer with the smaller identity renews the Noise session, and no message is lost")
   func age() {
     var pair = Pair.proven()
     pair.run(for: .milliseconds(3_599_999))
@@ -24,7 +24,7 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 2)
   }
 
-  @Test("After 10,000 messages the session is renewed once it is idle for 5 s")
+  @Test("After 10,000 messages a Noise session is renewed as soon as it has been idle for 5 s")
   func messages() {
     var pair = Pair.established()
     for number in 0..<9_999 {
@@ -43,7 +43,7 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("The deadline of the renewal changes with each message and with the limits")
+  @Test("The renewal deadline of a session changes with each message and with changed limits")
   func deadline() {
     var pair = Pair.proven { $0.rekeyMessages = 4 }
     let hour = Instant.zero.advanced(by: .seconds(3600))
@@ -59,7 +59,7 @@ struct RekeyTests {
     #expect(engine.deadline == pair.now.advanced(by: .seconds(9)))
   }
 
-  @Test("A session used at least every 5 s is not renewed", arguments: [0, 1])
+  @Test("A Noise session that is used at least every 5 s is not renewed", arguments: [0, 1])
   func busy(side: Int) {
     var pair = Pair.proven()
     for _ in 0..<1000 {
@@ -72,7 +72,7 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 1)
   }
 
-  @Test("A renewal delayed by a stalled handshake begins when that ends")
+  @Test("A due renewal begins when the stalled handshake that delayed it times out")
   func late() throws {
     var pair = Pair.proven()
     pair.run(for: .seconds(3590))
@@ -88,7 +88,7 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("A failed renewal is repeated after 1 min at the earliest, if the session was used")
+  @Test("A failed renewal is repeated after at least 1 min, and only if the session was used meanwhile")
   func failed() {
     var pair = Pair.proven()
     pair.lost = Set(4...100)
@@ -115,7 +115,7 @@ struct RekeyTests {
     #expect(pair.counters(0).rekeys == 3)
   }
 
-  @Test("The larger identity renews a session 2 min later, or never")
+  @Test("The peer with the larger identity renews a session 2 min later than the smaller, or never if so configured")
   func grace() {
     for isPatient in [false, true] {
       var pair = Pair.proven { $0.rekeyGrace = isPatient ? nil : .seconds(120) }
@@ -127,7 +127,7 @@ struct RekeyTests {
     }
   }
 
-  @Test("If the third message of a renewal is lost, the old keys work until the next session")
+  @Test("If the third message of a renewal is lost, the old keys stay usable until a new session is established")
   func thirdLost() {
     var pair = Pair.proven()
     pair.lost = [6]
@@ -146,7 +146,7 @@ struct RekeyTests {
     #expect(canTalk)
   }
 
-  @Test("A session without nonces ends, and the next begins with nonce 0")
+  @Test("A session that has used up its nonces ends, and the next session begins with nonce 0")
   func exhausted() throws {
     var pair = Pair.proven()
     try pair.exhaust(0)

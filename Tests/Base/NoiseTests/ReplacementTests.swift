@@ -5,9 +5,9 @@ import Testing
 
 @testable import Noise
 
-@Suite("Replacement of sessions")
+@Suite("Replacement of Noise sessions")
 struct ReplacementTests {
-  @Test("A peer that lost its session gets a new one")
+  @Test("A peer that lost its session keys gets a new session by a new handshake")
   func restarted() {
     var pair = Pair.proven()
     pair.restart(0)
@@ -18,7 +18,7 @@ struct ReplacementTests {
     #expect(canTalk)
   }
 
-  @Test("A first message during a session, even a forged one, does not affect the session")
+  @Test("A first handshake message during a session, even a forged one, does not affect the session")
   func firstMessageAlone() {
     var pair = Pair.proven()
     var random = SeededRandom(seed: 3)
@@ -35,7 +35,8 @@ struct ReplacementTests {
     #expect(pair.counters(1).replaced == 0)
   }
 
-  @Test("Old keys open late messages until a message with the new keys arrives", arguments: [0, 1])
+  @Test(
+    "Noise messages sealed with the old keys are opened until a message with the new keys arrives", arguments: [0, 1])
   func oldKeys(side: Int) {
     var pair = Pair.proven()
     let other = 1 - side
@@ -65,7 +66,7 @@ struct ReplacementTests {
     #expect(pair.counters(other)[.undecryptable] == 1)
   }
 
-  @Test("A replay under the old keys is detected while they are stored")
+  @Test("A replay of a Noise message under the old keys is detected while the old keys are stored")
   func oldReplay() {
     var pair = Pair.proven()
     pair.say([1], from: 0)
@@ -78,7 +79,7 @@ struct ReplacementTests {
     #expect(pair.heard[1] == [[1]])
   }
 
-  @Test("After two unproven sessions in a row the last proven keys are still stored")
+  @Test("The last proven keys stay stored after two new sessions in a row that the peer did not prove")
   func unprovenTwice() {
     var pair = Pair.proven()
     pair.say([1], from: 0)
@@ -93,7 +94,7 @@ struct ReplacementTests {
     #expect(pair.heard[1] == [[1]])
   }
 
-  @Test("A peer may replace a session once in 5 s")
+  @Test("A peer may replace its Noise session once in 5 s")
   func onceInFiveSeconds() {
     var pair = Pair.proven()
     pair.restart(0)
@@ -116,7 +117,7 @@ struct ReplacementTests {
     #expect(canTalk)
   }
 
-  @Test("Up to 4 messages before the third handshake message are stored and opened later")
+  @Test("Up to 4 messages that arrive before the third handshake message are stored, and opened after it")
   func early() {
     var pair = Pair()
     pair.begin(0)
@@ -133,7 +134,7 @@ struct ReplacementTests {
     #expect(pair.counters(1)[.undecryptable] == 0)
   }
 
-  @Test("Early messages are limited in bytes")
+  @Test("The total size of stored early messages is limited")
   func earlyBytes() {
     var pair = Pair { $0.earlyBytes = 100 }
     pair.begin(0)
@@ -148,7 +149,7 @@ struct ReplacementTests {
     #expect(pair.heard[1].count == 2)
   }
 
-  @Test("During a session 3 undecryptable messages in a row begin one handshake a minute")
+  @Test("3 undecryptable messages in a row during a session begin a handshake, at most once a minute")
   func undecryptable() {
     var pair = Pair.proven()
     for _ in 0..<2 { pair.garble(to: 1) }
@@ -170,7 +171,7 @@ struct ReplacementTests {
     #expect(pair.counters(1).recoveries == 2)
   }
 
-  @Test("An opened message restarts the count of undecryptable ones")
+  @Test("A Noise message that is opened resets the count of undecryptable messages")
   func row() {
     var pair = Pair.proven()
     for _ in 0..<4 {
@@ -183,7 +184,7 @@ struct ReplacementTests {
     #expect(pair.counters(1).recoveries == 0)
   }
 
-  @Test("The keys of an ended or replaced session are erased from memory")
+  @Test("The keys of an ended or replaced Noise session are erased from memory")
   func erased() throws {
     var pair = Pair.proven()
     let before = try #require(KeyMemory(pair, 1))

@@ -5,7 +5,9 @@ import Testing
 
 @Suite("ReplayWindow")
 struct ReplayWindowTests {
-  @Test("The window gives the verdicts of the recorded vectors", arguments: AppVectors.shared.replayWindow.sequences)
+  @Test(
+    "The replay window accepts and refuses the nonces of the recorded vectors as they state",
+    arguments: AppVectors.shared.replayWindow.sequences)
   func vectors(_ sequence: AppVectors.Window.Sequence) {
     #expect(AppVectors.shared.replayWindow.size == ReplayWindow.size)
     var window = ReplayWindow()
@@ -20,7 +22,8 @@ struct ReplayWindowTests {
     }
   }
 
-  @Test("A nonce 1,023 behind the newest is fresh, 1,024 behind is too old", arguments: [1024, 5000, 5055])
+  @Test(
+    "A nonce 1,023 below the newest is accepted as fresh; one 1,024 below is too old", arguments: [1024, 5000, 5055])
   func edge(newest: UInt32) {
     var window = ReplayWindow()
     window.insert(newest)
@@ -35,7 +38,7 @@ struct ReplayWindowTests {
     #expect(window.verdict(on: newest - 1022) == .fresh)
   }
 
-  @Test("A nonce may be up to 2^31 - 1 above the newest, and the nonce 2^32 - 1 is always refused")
+  @Test("A nonce may exceed the newest by up to 2^31 - 1, and the nonce 2^32 - 1 is always refused")
   func jumps() {
     var window = ReplayWindow()
     #expect(window.verdict(on: 1 << 31) == .jump)
@@ -51,7 +54,9 @@ struct ReplayWindowTests {
     #expect(window.verdict(on: .max) == .jump)
   }
 
-  @Test("For 20,000 random nonces the window gives the same verdicts as a list of all nonces", arguments: [1, 2, 3, 4])
+  @Test(
+    "For 20,000 random nonces the replay window decides like a complete list of received nonces",
+    arguments: [1, 2, 3, 4])
   func model(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var window = ReplayWindow()

@@ -5,10 +5,10 @@ import Testing
 
 @testable import Noise
 
-@Suite("Establishing sessions")
+@Suite("Establishing Noise sessions")
 struct SessionsTests {
   @Test(
-    "After three messages both sides have a session, and only the renewal deadline is left",
+    "After the three handshake messages both sides have a session, and only its renewal deadline is set",
     arguments: [0, 1])
   func plain(side: Int) {
     var pair = Pair()
@@ -34,7 +34,7 @@ struct SessionsTests {
     #expect(pair.counters(side).established == 1)
   }
 
-  @Test("Sealing without a session throws, and a second request does nothing")
+  @Test("Sealing a message without a session throws, and a second request for a handshake has no effect")
   func sealing() throws {
     var pair = Pair()
     #expect(throws: NoiseError.noSession) { try pair.engines[0].sealing([1], for: 5) }
@@ -62,7 +62,7 @@ struct SessionsTests {
     }
   }
 
-  @Test("Two simultaneous handshakes end in one session, in any order of arrival")
+  @Test("Two handshakes that both peers begin at once end in one session, in any order of arrival")
   func bothBegin() {
     var pair = Pair()
     pair.begin(0)
@@ -82,7 +82,7 @@ struct SessionsTests {
     #expect(orders > 2)
   }
 
-  @Test("With two simultaneous initiators, the smaller identity stays the initiator")
+  @Test("If both peers begin a handshake at once, the peer with the smaller identity stays the initiator")
   func tieBreak() {
     var pair = Pair()
     pair.begin(0)
@@ -99,7 +99,8 @@ struct SessionsTests {
     #expect(pair.failures == [[], []])
   }
 
-  @Test("With any one handshake message lost, both sides get a session", arguments: 1...3, 0...1)
+  @Test(
+    "Both sides get a Noise session although any one of the three handshake messages is lost", arguments: 1...3, 0...1)
   func lost(number: Int, side: Int) {
     var pair = Pair()
     pair.lost = [number]
@@ -121,7 +122,7 @@ struct SessionsTests {
     #expect(pair.failures == [[], []])
   }
 
-  @Test("Each attempt has a new ephemeral key, and the third timeout is reported")
+  @Test("Each handshake attempt has a new ephemeral key, and the third timeout is reported as a failure")
   func attempts() {
     var pair = Pair()
     pair.begin(0)
@@ -148,7 +149,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("A responder waits 20 s for the third message, then forgets the peer")
+  @Test("A responder that waits 20 s for the third handshake message drops the handshake and its record")
   func responderTimeout() {
     var pair = Pair()
     pair.begin(0)
@@ -162,7 +163,7 @@ struct SessionsTests {
     #expect(pair.counters(1).timedOut == 1)
   }
 
-  @Test("A session requested during the peer's handshake is begun if that fails")
+  @Test("A session requested during a handshake of the peer is begun when the peer's handshake times out")
   func askedMeanwhile() {
     var pair = Pair()
     pair.begin(0)
@@ -177,7 +178,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("A side that gave up its handshake to answer begins again if the peer stops")
+  @Test("A side that gave up its handshake for the peer's begins a new one if the peer does not continue")
   func gaveUpForNothing() {
     var pair = Pair()
     pair.begin(0)
@@ -192,7 +193,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("A peer with a static key that does not match its identity gets no session", arguments: [true, false])
+  @Test("A peer whose static key does not match its identity gets no session", arguments: [true, false])
   func wrongKey(isInitiator: Bool) {
     var pair = Pair()
     var random = SeededRandom(seed: 9)
@@ -212,7 +213,7 @@ struct SessionsTests {
     #expect(pair.air.isEmpty)
   }
 
-  @Test("A forged second message, or one of low order, does not end the handshake")
+  @Test("A forged second handshake message, even with a key of low order, does not end the handshake")
   func forgedSecond() {
     var pair = Pair()
     pair.begin(0)
@@ -227,7 +228,7 @@ struct SessionsTests {
     #expect(canTalk)
   }
 
-  @Test("Messages out of turn, of wrong length, repeated or own are dropped and counted")
+  @Test("Handshake messages that are out of turn, of wrong length, repeated or from ourselves are dropped and counted")
   func drops() {
     var pair = Pair()
     pair.begin(0)
@@ -255,7 +256,7 @@ struct SessionsTests {
     #expect(Set(tallies.map(\.name)).count == 8 + Drop.allCases.count)
   }
 
-  @Test("A replay is counted as `replayed` and begins nothing")
+  @Test("A replayed Noise message is counted as `replayed` and begins no handshake")
   func replays() {
     var pair = Pair.proven()
     pair.say([1], from: 0)
@@ -267,7 +268,7 @@ struct SessionsTests {
     #expect(pair.heard[1] == [[1]])
   }
 
-  @Test("A message that is too old or jumps by 2^31 is counted by name and begins nothing")
+  @Test("A Noise message whose nonce is too old or jumps by 2^31 is counted by that reason and begins no handshake")
   func windows() throws {
     var pair = Pair.proven()
     let keys = try #require(pair.record(1)?.live?.transport.keys)
@@ -288,7 +289,7 @@ struct SessionsTests {
     #expect(pair.counters(1).recoveries == 0)
   }
 
-  @Test("A printed action shows no plaintext")
+  @Test("The printed form of a Noise engine action contains no plaintext")
   func printing() {
     let action = Engine.Action.opened(5, Array("a secret word".utf8))
     var dumped = ""

@@ -6,11 +6,11 @@ import Testing
 
 /// An attacker sends messages in the name of one side to the other, from a source of its own or from the peer's source.
 /// Side 1 has the larger identity, so it answers a first message of side 0 even if it has begun a handshake.
-@Suite("Forged messages in a peer's name do not keep the peer from a session")
+@Suite("Forged Noise messages in the name of a peer")
 struct SourceTests {
   private static let other = MessageSource(9)
 
-  @Test("A handshake completes at once although first messages come from another source before it and during it")
+  @Test("A handshake completes without delay although another source forges first messages before and during it")
   func otherSource() {
     var pair = Pair()
     pair.forger = Self.other
@@ -25,7 +25,7 @@ struct SourceTests {
     #expect(pair.counters(1)[.halfOpenLimit] > 0)
   }
 
-  @Test("First messages from the same source do not end a handshake within three seconds")
+  @Test("Forged first messages from the peer's own source do not end its handshake within three seconds")
   func sameSource() {
     var pair = Pair { $0.handshakesOfSource = 4 }
     pair.begin(0)
@@ -37,7 +37,7 @@ struct SourceTests {
     #expect(canTalk && pair.counters(0).begun == 1)
   }
 
-  @Test("A first message evicts forged ones of its source that are three seconds old")
+  @Test("A first message evicts half-open handshakes of its own source that are three seconds old")
   func olderForged() {
     var pair = Pair { $0.handshakesOfSource = 4 }
     for _ in 0..<4 { pair.forge(to: 1) }
@@ -51,7 +51,7 @@ struct SourceTests {
     #expect(canTalk && pair.counters(0).begun == 1)
   }
 
-  @Test("Handshakes under many names from one source are evicted for one from another source, and for this side's")
+  @Test("Handshakes under many peer IDs from one source are evicted for those of another source, and for ours")
   func manyNames() {
     var engine = Pair { $0.halfOpen = 8 }.engines[1]
     var random = SeededRandom(seed: 5)
@@ -72,7 +72,7 @@ struct SourceTests {
   }
 
   @Test(
-    "Invalid messages from another source do not keep the peer's messages from being processed", arguments: [96, 64])
+    "Invalid Noise handshake messages from another source do not prevent the peer's handshake", arguments: [96, 64])
   func badMessages(count: Int) {
     var pair = Pair()
     pair.begin(0)
@@ -89,7 +89,7 @@ struct SourceTests {
   }
 
   @Test(
-    "Sealed messages from another source do not use up the storage for the peer's early messages")
+    "Sealed messages from another source do not use up the capacity for the peer's early messages")
   func early() {
     var pair = Pair()
     pair.begin(0)
@@ -108,7 +108,9 @@ struct SourceTests {
     #expect(pair.heard[1] == [[5]])
   }
 
-  @Test("A peer that begins again is answered at once, from the same source or another", arguments: [1, 9] as [UInt64])
+  @Test(
+    "A peer that begins a new handshake is answered at once, from the same source or a different one",
+    arguments: [1, 9] as [UInt64])
   func again(source: UInt64) {
     var pair = Pair()
     pair.begin(0)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Noise
 
-@Suite("TransportSession")
+@Suite("Noise transport sessions")
 struct TransportSessionTests {
   private static let keys = SecretBytes(copying: (0..<64).map { UInt8($0) })
 
@@ -16,7 +16,9 @@ struct TransportSessionTests {
 
   private static func nonce(of message: [UInt8]) -> [UInt8] { Array(message.prefix(4)) }
 
-  @Test("Each side opens what the other seals, and not its own", arguments: [0, 1, 512, 70_000])
+  @Test(
+    "Each side of a Noise session opens messages that the peer sealed, and not those that it sealed itself",
+    arguments: [0, 1, 512, 70_000])
   func directions(count: Int) throws {
     var (one, other) = try Self.pair()
     let text = [UInt8](repeating: 5, count: count)
@@ -32,7 +34,7 @@ struct TransportSessionTests {
     #expect(one.sealed == 3)
   }
 
-  @Test("The nonce is the first 4 bytes in big endian, and no two messages share one")
+  @Test("A sealed message begins with its nonce as 4 bytes in big endian, and no nonce is used twice")
   func nonces() throws {
     var (one, other) = try Self.pair(sealed: 0x0102_0304)
     let first = try one.seal([])
@@ -45,7 +47,7 @@ struct TransportSessionTests {
     #expect(try other.open(first) == [])
   }
 
-  @Test("The last nonce that is used is 2^32 - 2")
+  @Test("Sealing uses nonces up to 2^32 - 2, and then throws `exhausted`")
   func exhausted() throws {
     var (one, other) = try Self.pair(sealed: .max - 2)
     let (first, last) = (try one.seal([]), try one.seal([]))
@@ -57,7 +59,7 @@ struct TransportSessionTests {
     _ = try other.seal([])
   }
 
-  @Test("A message is opened once, and late ones within the window of 1,024")
+  @Test("A message is opened only once, and a late message only within a window of 1,024 nonces")
   func replay() throws {
     var (one, other) = try Self.pair()
     let messages = try (0..<1100).map { try one.seal([UInt8($0 % 251)]) }
@@ -69,7 +71,7 @@ struct TransportSessionTests {
     #expect(throws: NoiseError.replayed) { try other.open(messages[76]) }
   }
 
-  @Test("A jump of 2^31 is refused and changes nothing")
+  @Test("A message whose nonce jumps by 2^31 is refused, and does not change the session")
   func jump() throws {
     var (_, other) = try Self.pair()
     var far = try Self.pair(sealed: 1 << 31).0
@@ -80,7 +82,7 @@ struct TransportSessionTests {
     #expect(try other.open(message) == [1])
   }
 
-  @Test("A message with a wrong tag does not move the window")
+  @Test("A message with a wrong authentication tag does not move the replay window")
   func forgedNonce() throws {
     var (one, other) = try Self.pair()
     let message = try one.seal([1])
@@ -97,7 +99,7 @@ struct TransportSessionTests {
     #expect(throws: NoiseError.authenticationFailed) { try other.open(again) }
   }
 
-  @Test("A changed or truncated message is refused, and the true one is opened afterwards")
+  @Test("A changed or truncated Noise message is refused, and the unchanged message is opened afterwards")
   func altered() throws {
     var (one, other) = try Self.pair()
     let message = try one.seal([1, 2, 3])

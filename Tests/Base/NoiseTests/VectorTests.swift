@@ -45,7 +45,9 @@ struct VectorTests {
     return (one, other)
   }
 
-  @Test("The published vectors are written and read, message by message", arguments: PublishedVectors.shared.vectors)
+  @Test(
+    "The handshake writes and reads the published Noise vectors message by message",
+    arguments: PublishedVectors.shared.vectors)
   func published(_ vector: PublishedVectors.Vector) throws {
     let key = try X25519.PrivateKey(copying: vector.initStatic.bytes)
     let other = try X25519.PrivateKey(copying: vector.respStatic.bytes)
@@ -69,7 +71,7 @@ struct VectorTests {
       hash: vector.handshakeHash.bytes)
   }
 
-  @Test("The app's copy of the published vector is written and read")
+  @Test("The handshake writes and reads the vector that the Bitchat app's tests use")
   func copy() throws {
     let vector = AppVectors.shared.noiseCacophonyXx
     let prologue = vector.prologue.bytes
@@ -82,7 +84,7 @@ struct VectorTests {
       hash: vector.hash.bytes)
   }
 
-  @Test("The app's session has messages of 32, 96 and 64 bytes and the recorded keys and nonces")
+  @Test("The recorded session of the Bitchat app has messages of 32, 96 and 64 bytes and the recorded keys and nonces")
   func application() throws {
     let vectors = AppVectors.shared
     let vector = vectors.noiseBitchatXx
@@ -108,7 +110,7 @@ struct VectorTests {
     #expect(vector.transport.count == 6)
   }
 
-  @Test("The app's one-way message is written and read, and shows its sender")
+  @Test("The recorded one-way message of the Bitchat app is written and read, and shows the sender's key")
   func oneWay() throws {
     let vectors = AppVectors.shared
     let (alice, bob) = (try vectors.key("alice"), try vectors.key("bob"))
